@@ -1,0 +1,64 @@
+"""Standing queries that join XML documents, feeds and rows by value inside time windows, on Spark.
+
+    import xscl
+
+    with xscl.connect(home="xscl-home") as engine:
+        engine.register("S//book->x1[./author->x2] FOLLOWED BY {x2=x5, 7 days} S//blog->x4[./author->x5]", name="Q1")
+        engine.ingest([xscl.Event("S", "d1", 1, xml="<book><author>A</author></book>")])
+        engine.run_once()
+        for match in engine.matches("Q1"):
+            print(match.document)
+
+Names are loaded when they are first used, because every Spark worker that runs a part of xscl imports this package.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xscl.engine import Engine, RunHandle, connect
+    from xscl.errors import (
+        CatalogError,
+        DocumentError,
+        EngineError,
+        QueryError,
+        SourceError,
+        XsclError,
+    )
+    from xscl.types import Event, Match, MatchEvent, QueryOutcome
+
+__all__ = [
+    "CatalogError",
+    "DocumentError",
+    "Engine",
+    "EngineError",
+    "Event",
+    "Match",
+    "MatchEvent",
+    "QueryError",
+    "QueryOutcome",
+    "RunHandle",
+    "SourceError",
+    "XsclError",
+    "connect",
+]
+__version__ = "0.1.0"
+
+_HOME_OF = {
+    "xscl.engine": ("Engine", "RunHandle", "connect"),
+    "xscl.errors": ("CatalogError", "DocumentError", "EngineError", "QueryError", "SourceError", "XsclError"),
+    "xscl.types": ("Event", "Match", "MatchEvent", "QueryOutcome"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _HOME_OF.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'xscl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

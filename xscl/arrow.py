@@ -1,0 +1,26 @@
+"""Arrow schemas as Spark's DDL, so that a relation's shape is declared once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+__all__ = ["spark_schema"]
+
+_NAMES = {"string": "string", "int32": "int", "int64": "bigint", "double": "double", "bool": "boolean"}
+
+
+def spark_schema(schema: pa.Schema) -> str:
+    """``name type, …`` for Spark.
+
+    >>> spark_schema(pa.schema([("a", pa.list_(pa.struct([("b", pa.int32())])))]))
+    '`a` array<struct<`b`: int>>'
+    """
+    return ", ".join(f"`{field.name}` {_ddl(field.type)}" for field in schema)
+
+
+def _ddl(type_: pa.DataType) -> str:
+    if pa.types.is_list(type_):
+        return f"array<{_ddl(type_.value_type)}>"
+    if pa.types.is_struct(type_):
+        return "struct<" + ", ".join(f"`{field.name}`: {_ddl(field.type)}" for field in type_) + ">"
+    return _NAMES[str(type_)]

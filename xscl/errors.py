@@ -1,0 +1,152 @@
+"""Every error xscl raises, in one tree.
+
+    XsclError
+    ├── QueryError                  a query text cannot be taken; carries line, column and a caret
+    │   ├── QuerySyntaxError
+    │   ├── UnboundVariableError
+    │   ├── UnsatisfiableWindowError
+    │   └── UnsupportedFeatureError
+    ├── DocumentError               one event cannot be taken; nothing else is lost
+    │   ├── MalformedDocumentError
+    │   └── DocumentLimitError
+    ├── SourceError                 a file, line or feed cannot be read
+    ├── CatalogError                a name is taken or unknown
+    └── EngineError                 Spark, the home or a batch
+
+Each has a ``condition`` in the manner of Spark (``XSCL_UNBOUND_VARIABLE``), a message that says what and where,
+and where it helps a ``hint`` that says what to do.  Errors survive pickling, because they cross the border between
+Spark's workers and the driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "CatalogError",
+    "DocumentError",
+    "DocumentLimitError",
+    "EngineError",
+    "MalformedDocumentError",
+    "QueryError",
+    "QuerySyntaxError",
+    "SourceError",
+    "Span",
+    "UnboundVariableError",
+    "UnsatisfiableWindowError",
+    "UnsupportedFeatureError",
+    "XsclError",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a query text: offsets are 0-based and half open."""
+
+    start: int
+    end: int
+
+    def __or__(self, other: Span) -> Span:
+        """The smallest span that covers both."""
+        return Span(min(self.start, other.start), max(self.end, other.end))
+
+
+class XsclError(Exception):
+    """Base class: ``condition`` names the kind, ``message`` says what and where, ``hint`` what to do."""
+
+    def __init__(self, condition: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(condition, message)
+        self.condition = condition
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = f"[{self.condition}] {self.message}"
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), dict(self.__dict__)))
+
+
+def _rebuild(cls: type[XsclError], state: dict[str, object]) -> XsclError:
+    error = cls.__new__(cls)
+    Exception.__init__(error, state["condition"], state["message"])
+    error.__dict__.update(state)
+    return error
+
+
+class QueryError(XsclError, ValueError):
+    """A query text that cannot be taken.  ``line`` and ``column`` are 1-based."""
+
+    def __init__(
+        self,
+        condition: str,
+        message: str,
+        *,
+        text: str = "",
+        span: Span | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(condition, message, hint=hint)
+        self.text = text
+        self.span = span
+        start = span.start if span else 0
+        line_start = text.rfind("\n", 0, start) + 1
+        line_end = text.find("\n", start)
+        self.line = text.count("\n", 0, start) + 1
+        self.column = start - line_start + 1
+        self.source_line = text[line_start : line_end if line_end >= 0 else len(text)].rstrip("\r")
+
+    def __str__(self) -> str:
+        where = f"line {self.line}, column {self.column}"
+        lines = [f"[{self.condition}] {where}: {self.message}"]
+        if self.source_line.strip():
+            width = 1
+            if self.span:
+                width = max(1, min(self.span.end - self.span.start, len(self.source_line) - self.column + 1))
+            # Tabs stay tabs in the padding, so that the caret stands under its character.
+            pad = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.column - 1])
+            lines += [f"  {self.source_line}", f"  {pad}{'^' * width}"]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class QuerySyntaxError(QueryError):
+    """The text does not follow the grammar (``XSCL_SYNTAX``)."""
+
+
+class UnboundVariableError(QueryError):
+    """A variable is used but nowhere bound (``XSCL_UNBOUND_VARIABLE``)."""
+
+
+class UnsatisfiableWindowError(QueryError):
+    """No event times can satisfy all windows of the query (``XSCL_UNSATISFIABLE_WINDOW``)."""
+
+
+class UnsupportedFeatureError(QueryError):
+    """The text is understood but asks for something xscl does not do (``XSCL_UNSUPPORTED_…``)."""
+
+
+class DocumentError(XsclError, ValueError):
+    """One event cannot be taken."""
+
+
+class MalformedDocumentError(DocumentError):
+    """Not well-formed XML (``XSCL_MALFORMED_DOCUMENT``); the message gives line and column."""
+
+
+class DocumentLimitError(DocumentError):
+    """The document is over a limit on size, depth or nodes (``XSCL_DOCUMENT_LIMIT``)."""
+
+
+class SourceError(XsclError, ValueError):
+    """A file, line or feed cannot be read."""
+
+
+class CatalogError(XsclError, LookupError):
+    """A name is taken or unknown."""
+
+
+class EngineError(XsclError, RuntimeError):
+    """Spark, the home or a batch failed."""

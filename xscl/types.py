@@ -1,0 +1,135 @@
+"""The public records of the library: events going in, matches and outcomes coming out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from xscl.errors import XsclError
+
+__all__ = ["Event", "Match", "MatchEvent", "QueryOutcome", "Scalar", "format_time", "to_micros"]
+
+Scalar = bool | int | float | Decimal | str | None
+"""A column of a row."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One document or row for a channel.
+
+    Exactly one of ``xml`` and ``row`` is given.  Without ``id``, XML gets a digest of its content and of its time if
+    given.  Without ``ts`` the event time is the time of receipt.
+
+    Example::
+
+        Event("S", "d1", 1, xml="<book/>")                       # one second after the epoch
+        Event("ticks", "t7", "2026-06-01T09:30:00Z", row={"sym": "IBM", "price": 101.5})
+    """
+
+    channel: str
+    """The channel's name; unknown channels are created."""
+    id: str | None = None
+    """Unique in its channel."""
+    ts: int | float | Decimal | str | datetime | None = None
+    """Seconds since the epoch, ISO 8601 with a zone, or an aware datetime."""
+    xml: str | bytes | None = None
+    """One well-formed document."""
+    row: Mapping[str, Scalar] | None = None
+    """One row, seen as a flat two-level document."""
+    source: str | None = None
+    """Where it came from (file, line, URL), for messages and for the ids of rows without one."""
+    feed: str | None = None
+    """For feed items: the feed it was read from.  Items with one id in one feed are versions of one item."""
+    digest: str | None = None
+    """For feed items: a digest of what the publisher wrote, without what belongs to the feed as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchEvent:
+    """A member of a match."""
+
+    channel: str
+    id: str
+    ts: int
+    """Event time in microseconds since the epoch, UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One answer of a query: documents that satisfy it together, and what it outputs."""
+
+    id: str
+    """A digest of the query and of the members: the same in every home."""
+    query: str
+    ts: int
+    """The greatest event time of the members, in microseconds."""
+    events: tuple[MatchEvent, ...]
+    """In block order."""
+    nodes: Mapping[str, int | str]
+    """Result nodes that have a variable: elements by number, other nodes as ``3/@href`` or ``3/text()[2]``."""
+    values: Mapping[str, str]
+    """String values of the joined variables in one witness."""
+    document: str
+    """The output document."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOutcome:
+    """What became of one statement of a bulk registration."""
+
+    name: str | None
+    error: XsclError | None = None
+    line: int = 1
+    """The line the statement starts at, 1-based."""
+    action: str = field(default="registered")
+    """``registered``, ``dropped`` or ``declared``."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the statement was taken."""
+        return self.error is None
+
+
+def to_micros(value: int | float | Decimal | str | datetime) -> int:
+    """Event time as integer microseconds since the epoch: ISO 8601 is cut, numbers of seconds are rounded.
+
+    Raises:
+        ValueError: not a time, a time without a zone, or one outside the years 1 to 9999.
+
+    >>> to_micros("1970-01-01T00:00:01.5Z"), to_micros(1.0000005), to_micros("1970-01-01T01:00:00+01:00")
+    (1500000, 1000000, 0)
+    """
+    if isinstance(value, bool):
+        raise ValueError("a boolean is not a time")
+    if isinstance(value, (int, float, Decimal)):
+        seconds = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        if not seconds.is_finite() or abs(seconds) > 400_000_000_000:
+            raise ValueError(f"{value} is not a time in seconds")
+        return int((seconds * 1_000_000).to_integral_value())
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise ValueError(f"{value!r} is not an ISO 8601 time") from None
+    if value.tzinfo is None:
+        raise ValueError(f"{value.isoformat()} has no time zone; write it with Z or an offset")
+    return (value - _EPOCH) // timedelta(microseconds=1)
+
+
+def format_time(micros: int) -> str:
+    """ISO 8601 in UTC with as many fractional digits as needed.
+
+    >>> format_time(1_000_000), format_time(1_500_000)
+    ('1970-01-01T00:00:01Z', '1970-01-01T00:00:01.5Z')
+    """
+    try:
+        moment = _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return f"{micros} us"
+    text = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    fraction = f"{moment.microsecond:06d}".rstrip("0")
+    return f"{text}.{fraction}Z" if fraction else f"{text}Z"

@@ -1,0 +1,180 @@
+"""Values as queries compare them: numbers, canonical URLs, the functions of atoms, and hashes.
+
+A leaf module: it imports nothing of xscl, and everything may import it, so that a function has one meaning for standing
+and historical answers and for feed items alike (language.md, section 4).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from hashlib import blake2b
+from types import MappingProxyType
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+__all__ = [
+    "FUNCTIONS",
+    "canonical_url",
+    "column_text",
+    "digest_text",
+    "hash64",
+    "host",
+    "normalize_space",
+    "number_text",
+    "to_number",
+]
+
+_XPATH_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*\Z")
+_XML_SPACE = re.compile(r"[ \t\r\n]+")
+_TRACKING = re.compile(r"utm_.*|fbclid|gclid", re.IGNORECASE)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def to_number(text: str) -> float | None:
+    """XPath 1.0 ``number()`` of a string, with None for NaN.
+
+    >>> to_number(" -1.50 "), to_number("1e3"), to_number("+5"), to_number("")
+    (-1.5, None, None, None)
+    """
+    found = _XPATH_NUMBER.match(text)
+    if not found:
+        return None
+    value = float(found[1])
+    return value if math.isfinite(value) else None
+
+
+def number_text(text: str) -> str | None:
+    """The one text of a number, exact for integers of any size; None where ``text`` is not a number.
+
+    Two strings denote the same number iff their number texts are equal.
+
+    >>> number_text("101.50"), number_text("-0"), number_text("12345678901234567890"), number_text("x")
+    ('101.5', '0', '12345678901234567890', None)
+    """
+    found = _XPATH_NUMBER.match(text)
+    if not found:
+        return None
+    sign, digits = ("-", found[1][1:]) if found[1].startswith("-") else ("", found[1])
+    whole, _, fraction = digits.partition(".")
+    whole = whole.lstrip("0") or "0"
+    fraction = fraction.rstrip("0")
+    plain = f"{whole}.{fraction}" if fraction else whole
+    return plain if plain == "0" else sign + plain
+
+
+def column_text(value: bool | int | float | Decimal | str) -> str:
+    """The string value of a row's column: numbers in their shortest decimal form.
+
+    >>> column_text(101), column_text(101.5), column_text(1e21), column_text(True), column_text(3.0)
+    ('101', '101.5', '1000000000000000000000', 'true', '3')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = format(Decimal(repr(value)) if isinstance(value, float) else Decimal(value), "f")
+    return number_text(text) or text
+
+
+def normalize_space(text: str) -> str:
+    """XPath ``normalize-space()``.
+
+    >>> normalize_space("  a \\n b ")
+    'a b'
+    """
+    return _XML_SPACE.sub(" ", text).strip(" ")
+
+
+def host(text: str) -> str | None:
+    """The host of a URL in lower case; None where there is none.
+
+    >>> host("https://Example.org:443/a"), host("no url")
+    ('example.org', None)
+    """
+    try:
+        return urlsplit(text.strip()).hostname or None
+    except ValueError:
+        return None
+
+
+def canonical_url(text: str) -> str | None:
+    """One text for all spellings of a web address; None for an empty string.
+
+    Host in lower case; default port, fragment, trailing ``/`` and tracking parameters removed; query sorted;
+    ``http`` written as ``https``.  What is no web address comes back stripped of white space, so that
+    ``url(x) = url(y)`` still compares it.
+
+    >>> canonical_url("HTTP://Example.org:80/a/?utm_source=x&b=2&a=1#top")
+    'https://example.org/a?a=1&b=2'
+    """
+    text = text.strip()
+    if not text:
+        return None
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return text
+    scheme = parts.scheme.lower()
+    if scheme not in _DEFAULT_PORTS or not parts.hostname:
+        return text
+    name = parts.hostname
+    netloc = f"[{name}]" if ":" in name else name
+    if port is not None and port != _DEFAULT_PORTS[scheme]:
+        netloc += f":{port}"
+    if parts.username:
+        netloc = f"{parts.username}@{netloc}"
+    kept = [(k, v) for k, v in parse_qsl(parts.query, keep_blank_values=True) if not _TRACKING.fullmatch(k)]
+    path = quote(parts.path, safe="/%:@!$&'()*+,;=-._~").rstrip("/")
+    return urlunsplit(("https", netloc, path, urlencode(sorted(kept)), ""))
+
+
+FUNCTIONS: Mapping[str, Callable[[str], str | None]] = MappingProxyType(
+    {
+        "": lambda text: text,
+        "number": number_text,
+        "lower": str.lower,
+        "normalize-space": normalize_space,
+        "host": host,
+        "url": canonical_url,
+    }
+)
+"""Functions on a side of an atom, by name; ``''`` is the string value itself, ``number`` the exact number.
+
+A function that gives None has no value there, and satisfies no comparison.
+"""
+
+
+def apply_functions(names: str, text: str) -> str | None:
+    """Apply nested functions written outermost first and joined by spaces (``lower normalize-space``).
+
+    >>> apply_functions("lower normalize-space", "  A  B ")
+    'a b'
+    """
+    value: str | None = text
+    for name in reversed(names.split(" ")):
+        if value is None:
+            return None
+        value = FUNCTIONS[name](value)
+    return value
+
+
+def hash64(text: str) -> int:
+    """A signed 64-bit hash, the same in every process and home."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
+
+
+def digest_text(*parts: str, size: int = 16) -> str:
+    """A hex digest of a sequence of strings; no two sequences run together.
+
+    >>> digest_text("ab", "c") == digest_text("a", "bc")
+    False
+    """
+    state = blake2b(digest_size=size)
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        state.update(len(data).to_bytes(8, "big"))
+        state.update(data)
+    return state.hexdigest()
