@@ -1,0 +1,81 @@
+"""Durations of windows: ``7 days``, ``90s``, ``'PT5M'``, a bare number of seconds.  All in integer microseconds."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+__all__ = ["UNITS", "format_duration", "iso_duration", "parse_duration", "scaled"]
+
+_SECOND = 1_000_000
+_LONG = {
+    "us": (1, ("microsecond",)),
+    "ms": (1_000, ("millisecond",)),
+    "s": (_SECOND, ("sec", "second")),
+    "min": (60 * _SECOND, ("minute",)),
+    "h": (3_600 * _SECOND, ("hour",)),
+    "d": (86_400 * _SECOND, ("day",)),
+    "w": (604_800 * _SECOND, ("week",)),
+}
+UNITS: dict[str, int] = {
+    name: size
+    for short, (size, long) in _LONG.items()
+    for name in (short, *long, *(word + "s" for word in long), *(("mins",) if short == "min" else ()))
+}
+"""Unit name (lower case) to microseconds."""
+
+_ISO = re.compile(
+    r"P(?:(?P<w>\d+(?:\.\d+)?)W)?(?:(?P<d>\d+(?:\.\d+)?)D)?"
+    r"(?:T(?:(?P<h>\d+(?:\.\d+)?)H)?(?:(?P<min>\d+(?:\.\d+)?)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?\Z",
+    re.IGNORECASE,
+)
+_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*\Z")
+
+
+def scaled(digits: str, unit: str) -> int:
+    """``digits`` of a known unit in microseconds, finer parts cut."""
+    return int(Decimal(digits) * UNITS[unit.lower()])
+
+
+def iso_duration(text: str) -> int:
+    """An ISO 8601 duration of weeks, days, hours, minutes and seconds.
+
+    Raises:
+        ValueError: no such duration; years and months have no fixed length and are refused.
+
+    >>> iso_duration("PT5M"), iso_duration("P1DT1S")
+    (300000000, 86401000000)
+    """
+    found = _ISO.match(text.strip())
+    parts = {unit: value for unit, value in found.groupdict().items() if value} if found else {}
+    if not parts:
+        raise ValueError(f"{text!r} is no ISO 8601 duration of weeks, days, hours, minutes and seconds")
+    return sum(scaled(value, unit) for unit, value in parts.items())
+
+
+def parse_duration(text: str) -> int:
+    """A duration on the command line: ``30s``, ``7 days``, ``PT5M`` or a number of seconds.
+
+    Raises:
+        ValueError: not a duration.
+    """
+    found = _TEXT.match(text)
+    if found and (not found[2] or found[2].lower() in UNITS):
+        return scaled(found[1], found[2] or "s")
+    return iso_duration(text)
+
+
+def format_duration(micros: int) -> str:
+    """The shortest exact text of a duration, which parses to the same.
+
+    >>> format_duration(604_800_000_000), format_duration(90_000_000), format_duration(0)
+    ('1 w', '90 s', '0 s')
+    """
+    if micros < 0:
+        return "-" + format_duration(-micros)
+    if micros == 0:
+        return "0 s"
+    for unit in ("w", "d", "h", "min", "s", "ms"):
+        if micros % UNITS[unit] == 0:
+            return f"{micros // UNITS[unit]} {unit}"
+    return f"{micros} us"

@@ -1,0 +1,677 @@
+"""A recursive-descent parser for XSCL: one method a rule of language.md, section 1.
+
+``parse_script`` takes every good statement of a text and one error for every bad one; ``parse_query`` takes one query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import NoReturn, cast
+
+from xscl import ast
+from xscl.durations import UNITS, iso_duration, scaled
+from xscl.errors import QueryError, QuerySyntaxError, Span, UnsupportedFeatureError
+from xscl.tokens import Token, tokenize
+from xscl.types import to_micros
+
+__all__ = ["ScriptItem", "parse_query", "parse_script"]
+
+PREDICATE_FUNCTIONS = {
+    "contains": (2, 2),
+    "starts-with": (2, 2),
+    "normalize-space": (0, 1),
+    "string-length": (0, 1),
+    "lower": (1, 1),
+    "count": (1, 1),
+}
+"""Functions inside brackets, with the least and the greatest number of arguments; ``not`` has a rule of its own."""
+
+ATOM_FUNCTIONS = ("lower", "normalize-space", "host", "url")
+_RESERVED = ("next", "fold", "filter", "union")
+_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+_MAX_DEPTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptItem:
+    """One statement of a script, or why it cannot be taken."""
+
+    line: int
+    """Where it starts, 1-based."""
+    statement: ast.Statement | None
+    error: QueryError | None = None
+    name: str | None = None
+    """The name the statement gives, as far as it could be read."""
+
+
+def parse_script(text: str) -> list[ScriptItem]:
+    """All statements of ``text``, separated by ``;``, each parsed on its own."""
+    return list(_statements(text))
+
+
+def parse_query(text: str) -> ast.Query:
+    """The one query that ``text`` is.
+
+    Raises:
+        QuerySyntaxError: it is none, or more than one.
+    """
+    parser = _Parser(text, tokenize(text))
+    query = parser.query()
+    parser.take_op_if(";")
+    if parser.token.kind != "end":
+        parser.fail(f"unexpected {_shown(parser.token)} after the end of the query")
+    return query
+
+
+def _statements(text: str) -> Iterator[ScriptItem]:
+    parser = _Parser(text, tokenize(text))
+    while True:
+        while parser.take_op_if(";"):
+            pass
+        if parser.token.kind == "end":
+            return
+        first = parser.token
+        line = text.count("\n", 0, first.span.start) + 1
+        try:
+            statement = parser.statement()
+            if parser.token.kind != "end" and not parser.token.is_op(";"):
+                parser.fail(f"unexpected {_shown(parser.token)}; statements end with ';'")
+            yield ScriptItem(line, statement, name=getattr(statement, "name", None))
+        except QueryError as error:
+            yield ScriptItem(line, None, error, parser.statement_name)
+            parser.skip_statement()
+
+
+def _shown(token: Token) -> str:
+    if token.kind == "end":
+        return "end of text"
+    if token.kind == "bad":
+        return token.value
+    return repr(token.value)
+
+
+class _Parser:
+    def __init__(self, text: str, tokens: list[Token]) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.at = 0
+        self.depth = 0
+        self.statement_name: str | None = None
+
+    # -- tokens ------------------------------------------------------------------------------------------------
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.at]
+
+    def peek(self, ahead: int = 1) -> Token:
+        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+
+    def next(self) -> Token:
+        token = self.token
+        if token.kind != "end":
+            self.at += 1
+        return token
+
+    def take_op_if(self, *ops: str) -> Token | None:
+        return self.next() if self.token.is_op(*ops) else None
+
+    def take_word_if(self, *words: str) -> Token | None:
+        return self.next() if self.token.is_word(*words) else None
+
+    def op(self, op: str, what: str) -> Token:
+        if not self.token.is_op(op):
+            self.fail(f"expected {op!r} {what}, found {_shown(self.token)}")
+        return self.next()
+
+    def word(self, word: str, what: str) -> Token:
+        if not self.token.is_word(word):
+            self.fail(f"expected {word.upper()} {what}, found {_shown(self.token)}")
+        return self.next()
+
+    def plain_name(self, what: str) -> Token:
+        token = self.token
+        if token.kind != "name":
+            self.fail(f"expected {what}, found {_shown(token)}")
+        if token.value.endswith("'"):
+            self.fail(f"expected {what}; only variables may end in primes")
+        return self.next()
+
+    def fail(self, message: str, *, at: Token | Span | None = None, hint: str | None = None) -> NoReturn:
+        where = at if at is not None else self.token
+        span = where if isinstance(where, Span) else where.span
+        raise QuerySyntaxError("XSCL_SYNTAX", message, text=self.text, span=span, hint=hint)
+
+    def unsupported(self, condition: str, message: str, span: Span, hint: str | None = None) -> NoReturn:
+        raise UnsupportedFeatureError(condition, message, text=self.text, span=span, hint=hint)
+
+    def since(self, start: Span) -> Span:
+        return Span(start.start, self.tokens[max(self.at - 1, 0)].span.end)
+
+    def skip_statement(self) -> None:
+        while self.token.kind != "end" and not self.token.is_op(";"):
+            self.next()
+        self.statement_name = None
+        self.depth = 0
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            self.fail(f"brackets and parentheses nest deeper than {_MAX_DEPTH}")
+
+    # -- statements --------------------------------------------------------------------------------------------
+
+    def statement(self) -> ast.Statement:
+        start = self.token.span
+        self.statement_name = None
+        if self.token.is_word("create") and self.peek().is_word("standing", "query"):
+            self.next()
+            self.take_word_if("standing")
+            self.word("query", "after CREATE")
+            name = self.plain_name("the query's name").value
+            self.statement_name = name
+            self.word("as", "after the query's name")
+            begin = self.token.span.start
+            query = self.query()
+            text = self.text[begin : self.since(start).end]
+            return ast.CreateQuery(name, query, text, self.since(start))
+        if self.token.is_word("drop") and self.peek().is_word("query"):
+            self.next()
+            self.next()
+            name = self.plain_name("the query's name").value
+            return ast.DropQuery(name, self.since(start))
+        if self.token.is_word("declare") and self.peek().is_word("namespace"):
+            self.next()
+            self.next()
+            prefix = self.plain_name("a prefix").value
+            self.op("=", "after the prefix")
+            if self.token.kind != "string":
+                self.fail(f"expected the namespace's URI in quotes, found {_shown(self.token)}")
+            return ast.DeclareNamespace(prefix, self.next().value, self.since(start))
+        query = self.query()
+        return ast.CreateQuery(None, query, self.text[query.span.start : query.span.end], query.span)
+
+    def query(self) -> ast.Query:
+        start = self.token.span
+        select = None
+        if self.token.is_word("select") and not self.peek().is_op("/", "//", "[", "->"):
+            self.next()
+            select = self.select()
+            self.word("from", "after the SELECT list")
+        source = self.source()
+        publish, starting = None, "NOW"
+        if self.take_word_if("publish"):
+            publish = self.plain_name("the channel to publish to").value
+        if self.take_word_if("starting"):
+            starting = self.starting()
+        return ast.Query(source, select, publish, starting, self.since(start))
+
+    def starting(self) -> str:
+        token = self.token
+        if self.take_word_if("now", "all"):
+            return token.value.upper()
+        if token.kind != "string":
+            self.fail(f"expected NOW, ALL or a time in quotes after STARTING, found {_shown(token)}")
+        try:
+            to_micros(token.value)
+        except ValueError as error:
+            self.fail(str(error))
+        return self.next().value
+
+    def select(self) -> tuple[ast.SelectItem, ...] | None:
+        if self.take_op_if("*"):
+            return None
+        if self.token.is_op("<"):
+            self.unsupported(
+                "XSCL_UNSUPPORTED_SELECT",
+                "SELECT with a constructor is not available yet",
+                self.token.span,
+                "SELECT * (or no SELECT at all) outputs the result nodes of all blocks",
+            )
+        items = [self.select_item()]
+        while self.take_op_if(","):
+            items.append(self.select_item())
+        return tuple(items)
+
+    def select_item(self) -> ast.SelectItem:
+        path = self.var_path()
+        name = self.plain_name("a name after AS").value if self.take_word_if("as") else None
+        return ast.SelectItem(path, name, self.since(path.span))
+
+    # -- FROM --------------------------------------------------------------------------------------------------
+
+    def source(self) -> ast.Source:
+        left = self.term()
+        while True:
+            start = self.token
+            if start.is_word("followed") and self.peek().is_word("by"):
+                self.next()
+                op = "followed by"
+            elif start.is_word("join"):
+                op = "join"
+            elif start.kind == "name" and start.value.lower() in _RESERVED and self.peek().is_op("{"):
+                self.unsupported(
+                    "XSCL_UNSUPPORTED_OPERATOR",
+                    f"{start.value} is kept free for later",
+                    start.span,
+                    "use FOLLOWED BY {…} or JOIN {…}",
+                )
+            else:
+                return left
+            self.next()
+            atoms, windows = self.params()
+            right = self.term()
+            left = ast.Join(op, left, right, atoms, windows, left.span | right.span)  # type: ignore[arg-type]
+
+    def term(self) -> ast.Source:
+        if not self.token.is_op("("):
+            return self.block()
+        self.enter()
+        self.next()
+        inner = self.source()
+        self.op(")", "to close the parenthesis")
+        self.depth -= 1
+        return inner
+
+    def block(self) -> ast.Block:
+        start = self.token.span
+        channel = self.plain_name("a channel").value
+        binding = self.binding()
+        predicates = self.predicates()
+        steps = self.steps()
+        return ast.Block(channel, binding, predicates, steps, self.since(start))
+
+    def binding(self) -> ast.Binding | None:
+        if not self.take_op_if("->") and not self.take_word_if("as"):
+            return None
+        if self.token.kind != "name":
+            self.fail(f"expected a variable, found {_shown(self.token)}")
+        token = self.next()
+        return ast.Binding(token.value, token.span)
+
+    def steps(self) -> tuple[ast.Step, ...]:
+        found = []
+        # A '/' before a number divides (x/2); before anything else it starts a step.
+        while self.token.is_op("/", "//") and self.peek().kind != "number":
+            axis = "descendant" if self.next().value == "//" else "child"
+            found.append(self.step(axis))
+        return tuple(found)
+
+    def step(self, axis: str) -> ast.Step:
+        start = self.token.span
+        test = self.test()
+        binding = self.binding()
+        predicates = self.predicates()
+        return ast.Step(axis, test, binding, predicates, self.since(start))  # type: ignore[arg-type]
+
+    def test(self) -> ast.Test:
+        start = self.token
+        if self.take_op_if("@"):
+            prefix, local = self.name_test("an attribute's name after '@'")
+            return ast.Test("attribute", prefix, local, self.since(start.span))
+        if start.is_word("text") and start.value == "text" and self.peek().is_op("("):
+            self.next()
+            self.next()
+            self.op(")", "after 'text('")
+            return ast.Test("text", None, "", self.since(start.span))
+        if start.is_op("."):
+            self.fail("'.' is no step of a path", hint="'.' stands only at the start of a path inside brackets")
+        if start.is_op(".."):
+            self.unsupported_axis("parent (..)", start.span)
+        prefix, local = self.name_test("a name, '*', '@name' or 'text()'")
+        if self.token.is_op("("):
+            self.unsupported(
+                "XSCL_UNSUPPORTED_FUNCTION",
+                f"{local}() is not supported in a path",
+                start.span,
+                "supported there: names, '*', '@name', 'text()'",
+            )
+        return ast.Test("element", prefix, local, self.since(start.span))
+
+    def name_test(self, what: str) -> tuple[str | None, str]:
+        if self.take_op_if("*"):
+            if self.token.is_op(":") and self.peek().kind == "name":
+                self.next()
+                return "*", self.plain_name("a name after '*:'").value
+            return None, "*"
+        name = self.plain_name(what)
+        if self.token.is_op("::"):
+            self.unsupported_axis(name.value, name.span)
+        if not self.token.is_op(":"):
+            return None, name.value
+        self.next()
+        if self.take_op_if("*"):
+            return name.value, "*"
+        return name.value, self.plain_name(f"a name or '*' after '{name.value}:'").value
+
+    def unsupported_axis(self, axis: str, span: Span) -> NoReturn:
+        self.unsupported(
+            "XSCL_UNSUPPORTED_AXIS",
+            f"the axis {axis} is not supported",
+            span,
+            "supported: '/' (child), '//' (descendant), '@' (attribute), 'text()'",
+        )
+
+    # -- brackets ----------------------------------------------------------------------------------------------
+
+    def predicates(self) -> tuple[ast.Predicate, ...]:
+        found = []
+        while self.token.is_op("["):
+            self.enter()
+            self.next()
+            found.append(self.predicate())
+            self.op("]", "to close the bracket")
+            self.depth -= 1
+        return tuple(found)
+
+    def predicate(self) -> ast.Predicate:
+        parts = [self.conjunction()]
+        while self.take_word_if("or"):
+            parts.append(self.conjunction())
+        return parts[0] if len(parts) == 1 else ast.Or(tuple(parts), parts[0].span | parts[-1].span)
+
+    def conjunction(self) -> ast.Predicate:
+        parts = [self.unary()]
+        while self.take_word_if("and"):
+            parts.append(self.unary())
+        return parts[0] if len(parts) == 1 else ast.And(tuple(parts), parts[0].span | parts[-1].span)
+
+    def unary(self) -> ast.Predicate:
+        start = self.token
+        if start.value == "not" and start.kind == "name" and self.peek().is_op("("):
+            self.next()
+            return ast.Not(self.parenthesised(), self.since(start.span))
+        if start.is_op("("):
+            return self.parenthesised()
+        operand: ast.RelPath | ast.Call = self.call() if self.at_call() else self.relpath()
+        op, literal = None, None
+        if self.token.is_op(*_COMPARISONS):
+            op = self.next().value
+            literal = self.literal()
+        return ast.Truth(operand, op, literal, self.since(start.span))  # type: ignore[arg-type]
+
+    def parenthesised(self) -> ast.Predicate:
+        self.enter()
+        self.op("(", "")
+        inner = self.predicate()
+        self.op(")", "to close the parenthesis")
+        self.depth -= 1
+        return inner
+
+    def literal(self) -> ast.Literal_:
+        start = self.token
+        negative = self.take_op_if("-") is not None
+        token = self.token
+        if token.kind == "number":
+            self.next()
+            return ast.Literal_(("-" if negative else "") + token.value, True, self.since(start.span))
+        if token.kind == "string" and not negative:
+            self.next()
+            return ast.Literal_(token.value, False, token.span)
+        self.fail(
+            f"expected a string or a number, found {_shown(token)}",
+            hint="two paths of one document are not compared; bind them and join two blocks instead",
+        )
+
+    def at_call(self) -> bool:
+        token = self.token
+        if token.kind != "name" or not self.peek().is_op("("):
+            return False
+        return token.value != "text" or not self.peek(2).is_op(")")
+
+    def call(self) -> ast.Call:
+        start = self.next()
+        if start.value not in PREDICATE_FUNCTIONS:
+            self.unsupported(
+                "XSCL_UNSUPPORTED_FUNCTION",
+                f"the function {start.value}() is not supported inside brackets",
+                start.span,
+                "supported: " + ", ".join(sorted([*PREDICATE_FUNCTIONS, "not"])),
+            )
+        self.enter()
+        self.op("(", "")
+        args: list[ast.RelPath | ast.Literal_ | ast.Call] = []
+        if not self.token.is_op(")"):
+            args.append(self.argument())
+            while self.take_op_if(","):
+                args.append(self.argument())
+        self.op(")", f"to close {start.value}(")
+        self.depth -= 1
+        least, most = PREDICATE_FUNCTIONS[start.value]
+        if not least <= len(args) <= most:
+            wanted = str(least) if least == most else f"{least} to {most}"
+            self.fail(f"{start.value}() takes {wanted} arguments, not {len(args)}", at=self.since(start.span))
+        if start.value == "count" and not isinstance(args[0], ast.RelPath):
+            self.fail("count() takes a path", at=args[0].span)
+        return ast.Call(start.value, tuple(args), self.since(start.span))
+
+    def argument(self) -> ast.RelPath | ast.Literal_ | ast.Call:
+        if self.token.kind in ("string", "number") or self.token.is_op("-"):
+            return self.literal()
+        return self.call() if self.at_call() else self.relpath()
+
+    def relpath(self) -> ast.RelPath:
+        start = self.token
+        if start.is_op("/", "//"):
+            raise QueryError(
+                "XSCL_ABSOLUTE_PATH",
+                f"a path inside brackets that starts with '{start.value}' would be absolute",
+                text=self.text,
+                span=start.span,
+                hint=f"write '.{start.value}' for a path from here",
+            )
+        if self.take_op_if("."):
+            steps = self.steps()
+        else:
+            if start.kind == "number":
+                self.unsupported(
+                    "XSCL_UNSUPPORTED_FUNCTION",
+                    "a position inside brackets is not supported",
+                    start.span,
+                    "brackets hold paths, comparisons with a literal and the functions "
+                    + ", ".join(sorted([*PREDICATE_FUNCTIONS, "not"])),
+                )
+            steps = (self.step("child"), *self.steps())
+        return ast.RelPath(steps, self.since(start.span))
+
+    # -- join parameters ---------------------------------------------------------------------------------------
+
+    def params(self) -> tuple[tuple[ast.Atom, ...], tuple[ast.Window | ast.RelativeWindow, ...]]:
+        self.op("{", "with the join's predicates and window")
+        atoms: list[ast.Atom] = []
+        windows: list[ast.Window | ast.RelativeWindow] = []
+        if not self.token.is_op("}"):
+            while True:
+                window = self.window_if()
+                if window is not None:
+                    windows.append(window)
+                elif atoms or windows:
+                    self.fail(
+                        f"expected a window, found {_shown(self.token)}",
+                        hint="predicates come first and are joined by AND, windows follow after commas",
+                    )
+                else:
+                    atoms.append(self.atom())
+                    while self.take_word_if("and"):
+                        atoms.append(self.atom())
+                if not self.take_op_if(","):
+                    break
+        self.op("}", "to close the join's parameters")
+        return tuple(atoms), tuple(windows)
+
+    def window_if(self) -> ast.Window | ast.RelativeWindow | None:
+        token, after = self.token, self.peek()
+        alone = after.is_op(",", "}")
+        if token.is_word("unbounded") and alone:
+            self.next()
+            return ast.Window("within", None, None, token.span)
+        if token.is_word("once") and alone:
+            self.next()
+            return ast.Window("once", None, None, token.span)
+        if token.is_word("maxwindow") and after.kind in ("number", "string"):
+            self.next()
+            return ast.Window("max", None, self.duration(), self.since(token.span))
+        if self.at_relative_window():
+            return self.relative_window()
+        if not self.at_duration():
+            return None
+        low = self.duration()
+        if not self.take_op_if(".."):
+            return ast.Window("within", None, low, self.since(token.span))
+        high = None if self.take_word_if("unbounded") else self.duration()
+        return ast.Window("range", low, high, self.since(token.span))
+
+    def at_relative_window(self) -> bool:
+        return (
+            self.token.kind == "name"
+            and self.peek(1).is_op("-")
+            and self.peek(2).kind == "name"
+            and self.peek(3).is_word("in")
+        )
+
+    def at_duration(self) -> bool:
+        token, after = self.token, self.peek()
+        if token.kind == "number" and after.kind == "name":
+            after = self.peek(2)
+        return token.kind in ("number", "string") and after.is_op(",", "}", "..")
+
+    def duration(self) -> int:
+        token = self.next()
+        if token.kind == "string":
+            try:
+                return iso_duration(token.value)
+            except ValueError as error:
+                self.fail(str(error), at=token, hint="for example 'PT5M' or 5 min")
+        if token.kind != "number":
+            self.fail(f"expected a duration, found {_shown(token)}", at=token, hint="for example 7 days or 'PT5M'")
+        if self.token.kind != "name" or self.token.is_word("in"):
+            return scaled(token.value, "s")
+        unit = self.next()
+        if unit.value.lower() not in UNITS:
+            self.fail(f"{unit.value!r} is no unit of time", at=unit, hint="units: us ms s min h d w, or long forms")
+        return scaled(token.value, unit.value)
+
+    def relative_window(self) -> ast.RelativeWindow:
+        later, _, earlier, _ = self.next(), self.next(), self.next(), self.next()
+        opening = self.take_op_if("[", "(")
+        if opening is None:
+            self.fail(f"expected '[' or '(' after IN, found {_shown(self.token)}")
+        low = self.bound(infinite=-1)
+        self.op(",", "between the bounds")
+        high = self.bound(infinite=1)
+        closing = self.take_op_if("]", ")")
+        if closing is None:
+            self.fail(f"expected ']' or ')', found {_shown(self.token)}")
+        # Time is discrete (microseconds), so an open end is a closed end one tick further in.
+        if low is not None and opening.value == "(":
+            low += 1
+        if high is not None and closing.value == ")":
+            high -= 1
+        return ast.RelativeWindow(
+            later.value, earlier.value, low, high, self.since(later.span), later.span, earlier.span
+        )
+
+    def bound(self, *, infinite: int) -> int | None:
+        start = self.token
+        sign = -1 if self.take_op_if("-") else 1
+        if self.take_word_if("unbounded"):
+            if sign != infinite:
+                self.fail("this end cannot be unbounded in that direction", at=self.since(start.span))
+            return None
+        return sign * self.duration()
+
+    # -- atoms -------------------------------------------------------------------------------------------------
+
+    def atom(self) -> ast.Atom:
+        start = self.token
+        left = self.operand()
+        if not self.token.is_op(*_COMPARISONS):
+            self.fail(
+                f"expected a comparison, found {_shown(self.token)}", hint="one of " + " ".join(_COMPARISONS)
+            )
+        op = cast(ast.Op, self.next().value)
+        right = self.operand()
+        return ast.Atom(left, op, right, self.since(start.span))
+
+    def operand(self) -> ast.Operand:
+        token = self.token
+        if token.kind == "string":
+            self.next()
+            return ast.StringOperand(token.value, token.span)
+        if token.kind == "name" and self.peek().is_op("("):
+            self.next()
+            if token.value not in ATOM_FUNCTIONS:
+                self.unsupported(
+                    "XSCL_UNSUPPORTED_FUNCTION",
+                    f"the function {token.value}() is not supported in a join predicate",
+                    token.span,
+                    "supported: " + ", ".join(ATOM_FUNCTIONS),
+                )
+            self.enter()
+            self.next()
+            inner = self.operand()
+            self.op(")", f"to close {token.value}(")
+            self.depth -= 1
+            return ast.FunctionOperand(token.value, inner, self.since(token.span))
+        return self.linear()
+
+    def linear(self) -> ast.Linear:
+        start = self.token
+        total = self.product()
+        while self.token.is_op("+", "-") and not self.token.is_op("->"):
+            sign = 1 if self.next().value == "+" else -1
+            part = self.product()
+            if total.path is not None and part.path is not None:
+                self.fail(
+                    "an expression may use one variable path",
+                    at=self.since(start.span),
+                    hint="move the other one to the other side of the comparison",
+                )
+            total = replace(
+                total if total.path is not None else part,
+                factor=total.factor if total.path is not None else sign * part.factor,
+                constant=total.constant + sign * part.constant,
+            )
+        return replace(total, span=self.since(start.span))
+
+    def product(self) -> ast.Linear:
+        start = self.token
+        total = self.factor()
+        while self.token.is_op("*", "/"):
+            divide = self.next().value == "/"
+            part = self.factor()
+            if part.path is not None and (divide or total.path is not None):
+                self.fail("this is not linear in one variable", at=self.since(start.span))
+            if divide:
+                if part.constant == 0:
+                    self.fail("division by zero", at=self.since(start.span))
+                part = replace(part, constant=1 / part.constant)
+            path, scale = (part, total.constant) if part.path is not None else (total, part.constant)
+            total = replace(path, factor=path.factor * scale, constant=path.constant * scale)
+        return total
+
+    def factor(self) -> ast.Linear:
+        token = self.token
+        if self.take_op_if("-"):
+            inner = self.factor()
+            return replace(inner, factor=-inner.factor, constant=-inner.constant)
+        if self.take_op_if("("):
+            self.enter()
+            inner = self.linear()
+            self.op(")", "to close the parenthesis")
+            self.depth -= 1
+            return inner
+        if token.kind == "number":
+            self.next()
+            return ast.Linear(None, Fraction(1), Fraction(token.value), token.span)
+        path = self.var_path()
+        return ast.Linear(path, Fraction(1), Fraction(0), path.span)
+
+    def var_path(self) -> ast.VarPath:
+        start = self.token
+        if start.kind != "name":
+            self.fail(f"expected a variable, found {_shown(start)}")
+        self.next()
+        return ast.VarPath(start.value, self.steps(), self.since(start.span))
