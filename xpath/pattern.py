@@ -1,0 +1,195 @@
+"""The building stones of tree patterns: node tests, steps and conditions, each with one canonical text.
+
+A *definition* of a variable is the path from the document node to it: a channel and a tuple of steps, each step with the
+conditions on its node.  Conditions are kept sorted and without duplicates, ``[a and b]`` as ``[a][b]`` and
+``[p > 5]`` as ``[p[. > 5]]``, so that equal texts are equal definitions and share their witnesses, in one query and
+across queries (thesis 6.3: "variables with the same definition have the same name"; language.md, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from xscl.values import hash64
+
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "Axis",
+    "Call",
+    "Comparison",
+    "Condition",
+    "Constant",
+    "Definition",
+    "Exists",
+    "Here",
+    "Negation",
+    "NodeTest",
+    "Step",
+    "Truth",
+    "conditions",
+    "exists_chain",
+]
+
+Axis = Literal["child", "descendant"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTest:
+    """What kind of node and which name: ``uri`` and ``local`` None match any; ``uri`` '' is no namespace."""
+
+    kind: Literal["element", "attribute", "text"]
+    uri: str | None = ""
+    local: str | None = None
+
+    def __str__(self) -> str:
+        if self.kind == "text":
+            return "text()"
+        space = "{*}" if self.uri is None and self.local is not None else f"{{{self.uri}}}" if self.uri else ""
+        return ("@" if self.kind == "attribute" else "") + space + (self.local or "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a path and the conditions on the node it reaches."""
+
+    axis: Axis
+    test: NodeTest
+    conditions: tuple[Condition, ...] = ()
+
+    def __str__(self) -> str:
+        brackets = "".join(f"[{condition}]" for condition in self.conditions)
+        return f"{'/' if self.axis == 'child' else '//'}{self.test}{brackets}"
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The nodes a relative path reaches; no step is the node itself."""
+
+    steps: tuple[Step, ...] = ()
+
+    def __str__(self) -> str:
+        return "." + "".join(map(str, self.steps))
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A string or a number; numbers by their one text."""
+
+    value: str
+    is_number: bool
+
+    def __str__(self) -> str:
+        return self.value if self.is_number else "'" + self.value.replace("'", "''") + "'"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of XPath 1.0 (or ``lower``) on paths, constants and other calls."""
+
+    name: str
+    args: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.args))})"
+
+
+Expression = Here | Constant | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """At least one node is reached by this step from the node."""
+
+    step: Step
+
+    def __str__(self) -> str:
+        return f".{self.step}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """XPath 1.0's comparison of an expression with a constant."""
+
+    left: Expression
+    op: str
+    right: Constant
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.op} {self.right}"
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """XPath 1.0's ``boolean()`` of a call."""
+
+    call: Call
+
+    def __str__(self) -> str:
+        return str(self.call)
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """``not(…)``."""
+
+    part: Condition
+
+    def __str__(self) -> str:
+        return f"not({self.part})"
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """``and`` below an ``or`` or a ``not``."""
+
+    parts: tuple[Condition, ...]
+
+    def __str__(self) -> str:
+        return "(" + " and ".join(map(str, self.parts)) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """``or``."""
+
+    parts: tuple[Condition, ...]
+
+    def __str__(self) -> str:
+        return "(" + " or ".join(map(str, self.parts)) + ")"
+
+
+Condition = Exists | Comparison | Truth | Negation | AllOf | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a variable stands for: a channel and the path from the document node; no step is the document node."""
+
+    channel: str
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return self.channel + "".join(map(str, self.steps))
+
+    @property
+    def key(self) -> int:
+        """A 64-bit digest of the text: the variable's name in the witness relations, in every home."""
+        # The channel's length keeps "a" + ".b" apart from "a.b".
+        return hash64(f"{len(self.channel)}:{self}")
+
+
+def conditions(parts: Iterable[Condition]) -> tuple[Condition, ...]:
+    """The conditions of one node in canonical order, without duplicates."""
+    return tuple(condition for _, condition in sorted({str(part): part for part in parts}.items()))
+
+
+def exists_chain(steps: tuple[Step, ...], extra: tuple[Condition, ...] = ()) -> Exists:
+    """A path with ``extra`` conditions on its last node as nested brackets: ``a/b`` is ``a[./b]``."""
+    *before, last = steps
+    found = Exists(Step(last.axis, last.test, conditions([*last.conditions, *extra])))
+    for step in reversed(before):
+        found = Exists(Step(step.axis, step.test, conditions([*step.conditions, found])))
+    return found
