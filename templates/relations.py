@@ -1,0 +1,110 @@
+"""The relations that queries of templates speak of, declared once (architecture: R_docTS, R_bin, R_doc, R_T, R_out).
+
+These are SQLAlchemy tables so that one statement runs on Spark SQL and on SQLite.  Times are microseconds since the
+epoch, variables are 16 hex digits of the digest of their definition.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, String, Table
+
+from xscl.templates.bounds import UNBOUNDED
+from xscl.templates.template import Group, Template
+
+__all__ = ["EVENTS", "R_BIN", "R_DOC", "R_DOCTS", "RELATIONS", "rt_row", "rt_table", "var_name"]
+
+RELATIONS = MetaData()
+
+EVENTS = Table(
+    "events",
+    RELATIONS,
+    Column("docid", BigInteger, comment="the engine's number, in intake order"),
+    Column("channel", String),
+    Column("id", String, comment="unique in its channel"),
+    Column("version", Integer, comment="1 for the first version of an item"),
+    Column("item", BigInteger, comment="docid of the item's first version"),
+    Column("ts", BigInteger, comment="event time"),
+    Column("received", BigInteger, comment="strictly increasing over the home"),
+    Column("late", Boolean, comment="too late for joins"),
+    Column("member", String, comment="the streams of the channel the event belongs to"),
+    Column("batch", BigInteger),
+    Column("content", String, comment="the document"),
+)
+R_DOCTS = Table(
+    "r_docts",
+    RELATIONS,
+    Column("docid", BigInteger),
+    Column("ts", BigInteger),
+)
+R_BIN = Table(
+    "r_bin",
+    RELATIONS,
+    Column("docid", BigInteger),
+    Column("var1", String),
+    Column("var2", String),
+    Column("node1", Integer),
+    Column("node2", Integer),
+)
+R_DOC = Table(
+    "r_doc",
+    RELATIONS,
+    Column("docid", BigInteger),
+    Column("node", Integer),
+    Column("fn", String, comment="the function applied, '' for none"),
+    Column("strval", String),
+    Column("num", Double, comment="XPath number(), NULL where it is none"),
+)
+
+
+def var_name(key: int) -> str:
+    """A variable's name in the relations: its 64-bit digest in hex."""
+    return f"{key & 0xFFFF_FFFF_FFFF_FFFF:016x}"
+
+
+def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
+    """``rt_<template>``: one row per query (and case), with the columns of architecture section 3.
+
+    ``once_i_j`` is whether only the pair whose left member is first counts; a match's members all have a ``docid`` of at
+    least ``docid_from``, the query's place in the intake order.
+    """
+    columns: list[Column[object]] = [
+        Column("qid", String),
+        Column("case", Integer),
+        Column("docid_from", BigInteger),
+    ]
+    columns += [Column(f"var{i}", String) for i in range(1, template.width + 1)]
+    for edge in range(1, len(template.joins) + 1):
+        columns += [
+            Column(f"kind_{edge}", String),
+            Column(f"fn_l_{edge}", String),
+            Column(f"fn_r_{edge}", String),
+            Column(f"f_{edge}", Double),
+            Column(f"add_{edge}", Double),
+            Column(f"op_{edge}", String),
+        ]
+    for i, j in template.pairs:
+        columns += [
+            Column(f"lo_{i}_{j}", BigInteger, comment=f"no bound: -{UNBOUNDED}"),
+            Column(f"hi_{i}_{j}", BigInteger, comment=f"no bound: {UNBOUNDED}"),
+            Column(f"once_{i}_{j}", Boolean),
+        ]
+    return Table(f"rt_{template.id}", metadata or MetaData(), *columns)
+
+
+def rt_row(template: Template, group: Group) -> dict[str, object]:
+    """The columns of R_T that a group fills; ``qid`` and ``docid_from`` are the subscriber's."""
+    row: dict[str, object] = {"case": 1}
+    for place, var in enumerate(group.instance.variables, start=1):
+        row[f"var{place}"] = var_name(var)
+    for edge, join in enumerate(group.instance.joins, start=1):
+        row |= {
+            f"kind_{edge}": join.kind,
+            f"fn_l_{edge}": join.fn_l,
+            f"fn_r_{edge}": join.fn_r,
+            f"f_{edge}": join.f,
+            f"add_{edge}": join.add,
+            f"op_{edge}": join.op,
+        }
+    for (i, j), (bounds, once) in zip(template.pairs, group.windows, strict=True):
+        row |= {f"lo_{i}_{j}": bounds.lo, f"hi_{i}_{j}": bounds.hi, f"once_{i}_{j}": once}
+    return row

@@ -1,0 +1,130 @@
+"""The conjunctive query CQ_T of a template as one SQL statement (thesis 6.4), for people and for tests.
+
+The engine evaluates all templates by a better shared plan (``program``, ``join``, ``resolve``); tests hold that plan equal
+to these statements, which run unchanged on Spark SQL and on SQLite.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, false, or_, select, true
+from sqlalchemy.engine.default import DefaultDialect
+from sqlalchemy.sql.compiler import IdentifierPreparer
+from sqlalchemy.sql.expression import Alias
+
+from xscl.templates.relations import EVENTS, R_BIN, R_DOC, rt_table
+from xscl.templates.template import Template
+
+__all__ = ["SparkDialect", "cq_statement", "spark_text"]
+
+
+class _BacktickPreparer(IdentifierPreparer):
+    def __init__(self, dialect: DefaultDialect) -> None:
+        super().__init__(dialect, initial_quote="`", escape_quote="`")
+
+
+class SparkDialect(DefaultDialect):
+    """Enough of Spark SQL to print a SELECT."""
+
+    name = "spark"
+    preparer = _BacktickPreparer
+    supports_statement_cache = True
+
+
+def spark_text(statement: Select[tuple[object, ...]]) -> str:
+    """The statement as Spark SQL, with its constants written out."""
+    return str(statement.compile(dialect=SparkDialect(), compile_kwargs={"literal_binds": True}))
+
+
+def cq_statement(template: Template) -> Select[tuple[object, ...]]:
+    """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc`` and ``events``.
+
+    Rows: (qid, case, docid1…, node1…), one per query and combination of bindings of its meta-variables.
+    ``events`` stands for R_docTS, because versions of one item never join and ONCE orders equal times by channel and id.
+    """
+    rt = rt_table(template)
+    query = _Conjunction(rt)
+    # R_T first, then the first block, then along the value joins: every relation is entered with something bound, which
+    # matters to engines that join in the written order.
+    _bind_block(query, rt, template, 0)
+    for edge, (left, right, kind) in enumerate(template.joins, start=1):
+        for side, place in (("l", left), ("r", right)):
+            doc = R_DOC.alias(f"{side}{edge}")
+            on = [doc.c.fn == rt.c[f"fn_{side}_{edge}"]]
+            if side == "r":
+                value_l = query.values[edge]
+                on.append(value_l == doc.c.strval if kind == "EQ" else value_l != doc.c.strval)
+            query.join(doc, on, template.blocks[place], [(place, doc.c.node)])
+            query.values[edge] = doc.c.strval
+    for block in range(1, template.block_count):
+        _bind_block(query, rt, template, block)
+    docs = [EVENTS.alias(f"d{block + 1}") for block in range(template.block_count)]
+    for block, doc in enumerate(docs):
+        query.join(doc, [], block, [])
+    statement = select(
+        rt.c.qid,
+        rt.c.case,
+        *(doc.c.docid.label(f"docid{i}") for i, doc in enumerate(docs, start=1)),
+        *(query.nodes[place].label(f"node{place + 1}") for place in range(template.width)),
+    )
+    conditions = _document_conditions(template, rt, docs)
+    return statement.select_from(query.source).distinct().where(and_(*conditions))
+
+
+class _Conjunction:
+    """A chain of joins that remembers which column each document and each meta-variable was first bound to."""
+
+    def __init__(self, first: FromClause) -> None:
+        self.source = first
+        self.docids: dict[int, ColumnElement[int]] = {}
+        self.nodes: dict[int, ColumnElement[int]] = {}
+        self.values: dict[int, ColumnElement[str]] = {}
+
+    def join(
+        self,
+        relation: Alias,
+        on: list[ColumnElement[bool]],
+        block: int,
+        nodes: list[tuple[int, ColumnElement[int]]],
+    ) -> None:
+        """Join ``relation``, a row of block's document that speaks of these meta-variables' nodes."""
+        docid = self.docids.setdefault(block, relation.c.docid)
+        if docid is not relation.c.docid:
+            on = [*on, relation.c.docid == docid]
+        for place, column in nodes:
+            known = self.nodes.setdefault(place, column)
+            if known is not column:
+                on = [*on, column == known]
+        self.source = self.source.join(relation, and_(true(), *on))
+
+
+def _bind_block(query: _Conjunction, rt: Table, template: Template, block: int) -> None:
+    """The structural facts of one block; a block of one variable v has rows (v, v, n, n)."""
+    places = [place for place in range(template.width) if template.blocks[place] == block]
+    edges = [(template.parents[place], place) for place in places if template.parents[place] >= 0]
+    for upper, lower in edges or [(places[0], places[0])]:
+        fact = R_BIN.alias(f"b{lower + 1}")
+        on = [fact.c.var1 == rt.c[f"var{upper + 1}"], fact.c.var2 == rt.c[f"var{lower + 1}"]]
+        query.join(fact, on, block, [(upper, fact.c.node1), (lower, fact.c.node2)])
+
+
+def _document_conditions(template: Template, rt: FromClause, docs: list[Alias]) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = [doc.c.docid >= rt.c.docid_from for doc in docs]
+    if template.block_count > 1:
+        conditions += [doc.c.late == false() for doc in docs]
+    for i, j in template.pairs:
+        a, b = docs[i - 1], docs[j - 1]
+        difference = b.c.ts - a.c.ts
+        first = or_(
+            a.c.ts < b.c.ts,
+            and_(
+                a.c.ts == b.c.ts,
+                or_(a.c.channel < b.c.channel, and_(a.c.channel == b.c.channel, a.c.id < b.c.id)),
+            ),
+        )
+        conditions += [
+            a.c.item != b.c.item,
+            difference >= rt.c[f"lo_{i}_{j}"],
+            difference <= rt.c[f"hi_{i}_{j}"],
+            or_(rt.c[f"once_{i}_{j}"] == false(), first),
+        ]
+    return conditions

@@ -1,0 +1,117 @@
+"""Templates, and what queries of one template differ in.
+
+A *template* is the shape of a reduced join graph.  An *instance* fills its meta-variables and edges (a row of R_T without
+windows); a *group* is an instance with its windows: queries of equal normal form and window are one group, however many
+subscribe to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xscl.templates.bounds import Bounds
+from xscl.templates.canonical import Canonical
+from xscl.templates.graph import EdgeKind, ValueJoin
+from xscl.values import digest_text
+
+__all__ = ["Group", "Instance", "OutputNode", "Template", "template_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """``id`` is stable: it depends on the shape alone."""
+
+    id: str
+    certificate: str
+    blocks: tuple[int, ...]
+    """The block (from 0) of each meta-variable."""
+    parents: tuple[int, ...]
+    """The meta-variable (from 0) above each meta-variable, -1 for the root of a block."""
+    joins: tuple[tuple[int, int, EdgeKind], ...]
+    """(left, right, kind) over meta-variables."""
+
+    @property
+    def width(self) -> int:
+        """Number of meta-variables."""
+        return len(self.blocks)
+
+    @property
+    def block_count(self) -> int:
+        """Number of blocks, and so of documents in a match."""
+        return max(self.blocks) + 1
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of blocks (i < j, from 1) that have time bounds in R_T."""
+        count = self.block_count
+        return tuple((i, j) for i in range(1, count + 1) for j in range(i + 1, count + 1))
+
+    @property
+    def tree_edges(self) -> tuple[tuple[int, int], ...]:
+        """(upper, lower) over meta-variables."""
+        return tuple((parent, node) for node, parent in enumerate(self.parents) if parent >= 0)
+
+
+def template_of(canonical: Canonical) -> Template:
+    """The template of a canonical join graph."""
+    graph = canonical.graph
+    digest = digest_text("template", canonical.certificate, size=5)
+    return Template(
+        id=f"t{len(graph.vertices)}_{digest}",
+        certificate=canonical.certificate,
+        blocks=tuple(v.block for v in graph.vertices),
+        parents=tuple(v.parent for v in graph.vertices),
+        joins=tuple((j.left, j.right, j.kind) for j in graph.joins),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputNode:
+    """A variable of an output pattern: a meta-variable again, or an output variable that the minor lost."""
+
+    block: int
+    var: int
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """What a query asks of its template, without windows.
+
+    ``variables`` are the digests of the meta-variables' definitions, ``tree_edges`` (upper, lower) the template's edges
+    between them, ``joins`` its value joins with their columns.  ``nodes`` are the variables of the output patterns
+    of all blocks, meta-variables first and in their order; ``output_edges`` (upper, lower) connect them; ``results[b]`` is
+    the node that is block b's result node.
+    """
+
+    template: str
+    variables: tuple[int, ...]
+    tree_edges: tuple[tuple[int, int], ...]
+    joins: tuple[ValueJoin, ...]
+    nodes: tuple[OutputNode, ...]
+    output_edges: tuple[tuple[int, int], ...]
+    results: tuple[int, ...]
+
+    @property
+    def key(self) -> str:
+        """A digest: equal instances are one."""
+        return digest_text(
+            self.template,
+            repr(self.variables),
+            repr([(j.left, j.right, j.kind, j.fn_l, j.fn_r, j.f, j.add, j.op) for j in self.joins]),
+            repr([(n.block, n.var) for n in self.nodes[len(self.variables) :]]),
+            repr(self.output_edges),
+            repr(self.results),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An instance with its windows: one (bounds, once) for each pair of blocks."""
+
+    instance: Instance
+    windows: tuple[tuple[Bounds, bool], ...]
+
+    @property
+    def key(self) -> str:
+        """A digest: queries of equal normal form and window have equal keys."""
+        return digest_text(self.instance.key, repr([(b.lo, b.hi, once) for b, once in self.windows]))
