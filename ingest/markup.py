@@ -1,0 +1,131 @@
+"""The markup of strangers as plain text and as links.  Nothing is fetched, nothing is run, nothing raises.
+
+A *fragment* is either text that holds HTML, parsed by ``parse_html``, or an element of a feed with XHTML
+inside; both are read in the same way, by local names.  HTML nested deeper than libxml2 allows (256) is cut
+there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urljoin, urlsplit
+
+from lxml import etree
+
+from xscl.values import canonical_url
+
+__all__ = [
+    "absolute_url",
+    "clean",
+    "collapse",
+    "fragment_text",
+    "is_web",
+    "links",
+    "parse_html",
+    "split_name",
+]
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SILENT = frozenset({"script", "style", "template", "noembed", "noframes"})
+_BLOCK = re.compile(
+    "address|article|aside|blockquote|br|dd|details|dialog|div|dl|dt|fieldset|figcaption|figure|footer|form|h[1-6]"
+    "|header|hr|li|main|nav|ol|option|p|pre|section|summary|table|tbody|td|tfoot|th|thead|tr|ul"
+)
+
+
+def clean(text: str) -> str:
+    r"""``text`` without the characters that XML cannot hold.
+
+    >>> clean("a\x01b")
+    'ab'
+    """
+    return _NOT_XML.sub("", text)
+
+
+def collapse(text: str) -> str:
+    r"""One line of text: every run of white space, no-break spaces included, is one space; none at the ends.
+
+    >>> collapse(" a \n\u00a0b ")
+    'a b'
+    """
+    return " ".join(clean(text).split())
+
+
+def split_name(node: etree._Element) -> tuple[str, str]:
+    """The namespace and the local name of an element; both empty for comments and processing instructions."""
+    namespace, _, name = node.tag.rpartition("}") if isinstance(node.tag, str) else ("", "", "")
+    return namespace[1:], name
+
+
+def parse_html(text: str) -> etree._Element | None:
+    """The tree of an HTML fragment; None where nothing is left of it."""
+    parser = etree.HTMLParser(
+        encoding="utf-8", no_network=True, recover=True, remove_pis=True, huge_tree=False
+    )
+    try:
+        # The element in front keeps leading text and white space where they are.
+        return etree.fromstring(b"<div>" + clean(text).encode("utf-8"), parser)
+    except (etree.LxmlError, ValueError):
+        return None
+
+
+def fragment_text(fragment: etree._Element) -> str:
+    """The text of a fragment on one line; words of different blocks stay apart, scripts and styles go.
+
+    >>> fragment_text(parse_html("<p>a &amp; <b>b</b>c</p><p>d</p><script>e</script>"))
+    'a & bc d'
+    """
+    return collapse("".join(_pieces(fragment)))
+
+
+def _pieces(fragment: etree._Element) -> Iterator[str]:
+    walker = etree.iterwalk(fragment, events=("start", "end", "comment", "pi"))
+    for event, node in walker:
+        name = split_name(node)[1].lower()
+        if _BLOCK.fullmatch(name):
+            yield " "
+        if event == "start":
+            if name in _SILENT:
+                walker.skip_subtree()
+            else:
+                yield node.text or ""
+        elif node is not fragment:
+            yield node.tail or ""
+
+
+def links(fragment: etree._Element, base: str) -> Iterator[str]:
+    """The canonical address of every ``<a href>`` to a web page, in document order, repeated as found.
+
+    References within the page itself (``#note``) are no links.
+    """
+    for node in fragment.iter(etree.Element):
+        if split_name(node)[1].lower() != "a":
+            continue
+        href = (node.get("href") or "").strip()
+        if href and not href.startswith("#"):
+            target = absolute_url(base, href)
+            if is_web(target) and (address := canonical_url(target)):
+                yield address
+
+
+def absolute_url(base: str, reference: str) -> str:
+    """``reference`` seen from ``base``, stripped; as it is where the two make no address.
+
+    >>> absolute_url("http://example.org/a/b", "../c"), absolute_url("", "c"), absolute_url("http://[", "c")
+    ('http://example.org/c', 'c', 'c')
+    """
+    reference = collapse(reference)
+    try:
+        return urljoin(base, reference) if reference and not urlsplit(reference).scheme else reference
+    except ValueError:
+        return reference
+
+
+def is_web(address: str) -> bool:
+    """Whether this is an absolute address of the web."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    return parts.scheme.lower() in ("http", "https") and bool(parts.netloc)

@@ -1,0 +1,60 @@
+"""What readers yield: events, and the other things an event file may hold, in their order.
+
+``source`` is where a record came from: ``path`` or ``path:line``, lines counted from 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xscl.errors import XsclError
+from xscl.types import Event
+
+__all__ = ["Drop", "Flush", "Record", "Register", "Rejected", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A query to register at this place of the intake order; ``name`` is None where the service names it."""
+
+    text: str
+    name: str | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A query to drop at this place of the intake order."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """A batch ends here."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Something that could not be taken, and why; what stands around it was taken.
+
+    ``channel``, ``id`` and ``ts`` (microseconds since the epoch) are given as far as they could be read.
+    """
+
+    source: str
+    condition: str
+    message: str
+    channel: str | None = None
+    id: str | None = None
+    ts: int | None = None
+
+
+Record = Event | Register | Drop | Flush | Rejected
+
+
+def rejected(source: str, error: XsclError, channel: str | None = None) -> Rejected:
+    """The record for an input that was refused with ``error``."""
+    return Rejected(source, error.condition, error.message, channel)

@@ -1,0 +1,194 @@
+"""Rows: the schema of a row channel, and a row as a flat two-level document.
+
+A schema maps column names to types, in order.  A column that has only been NULL so far has the type None; its
+first value fixes it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from xml.sax.saxutils import escape
+
+from xscl.errors import DocumentError, MalformedDocumentError, SourceError
+from xscl.types import Scalar
+from xscl.values import column_text
+
+__all__ = ["COLUMN_TYPES", "fit_row", "infer_schema", "parse_schema", "row_document"]
+
+COLUMN_TYPES = ("string", "bigint", "double", "boolean")
+
+_SYNONYMS = {
+    **{name: name for name in COLUMN_TYPES},
+    **dict.fromkeys(("int", "integer", "long"), "bigint"),
+    **dict.fromkeys(("text", "varchar"), "string"),
+    "float": "double",
+    "bool": "boolean",
+}
+_LETTERS = (
+    "A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f"
+    "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_XML_NAME = re.compile(f"[{_LETTERS}][{_LETTERS}0-9.\u00b7\u0300-\u036f\u203f-\u2040-]*")
+_COLUMN_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_BIGINT = range(-(2**63), 2**63)
+
+
+def parse_schema(text: str) -> dict[str, str]:
+    """The schema written as ``room string, temp double``; type names in any case, with the usual synonyms.
+
+    Raises:
+        SourceError: ``XSCL_BAD_SCHEMA``.
+
+    >>> parse_schema("room text, temp float")
+    {'room': 'string', 'temp': 'double'}
+    """
+    schema: dict[str, str] = {}
+    for part in text.split(","):
+        words = part.split()
+        if len(words) != 2:
+            raise _bad_schema(f"expected a column and its type, found {part.strip()!r}")
+        name, kind = words[0], _SYNONYMS.get(words[1].lower())
+        if not _is_column(name):
+            raise _bad_schema(f"column {name!r} is not a name (letters, digits, _ . -, a letter or _ first)")
+        if kind is None:
+            raise _bad_schema(f"column {name!r} has the unknown type {words[1]!r}")
+        if name in schema:
+            raise _bad_schema(f"column {name!r} is given twice")
+        schema[name] = kind
+    return schema
+
+
+def infer_schema(row: Mapping[str, Scalar]) -> dict[str, str | None]:
+    """The schema that a channel's first row fixes.
+
+    Raises:
+        DocumentError: ``XSCL_ROW_SCHEMA``: no columns, a name that is no XML name, or a value of no type.
+
+    >>> infer_schema({"a": 1, "b": 1.5, "c": None})
+    {'a': 'bigint', 'b': 'double', 'c': None}
+    """
+    if not row:
+        raise _misfit("the first row of a channel fixes its columns, and this one has none")
+    for name in row:
+        if not _is_column(name):
+            raise _misfit(f"column {name!r} is not a name (letters, digits, _ . -, a letter or _ first)")
+    return {name: _type_of(name, value) for name, value in row.items()}
+
+
+def fit_row(
+    row: Mapping[str, Scalar], schema: Mapping[str, str | None]
+) -> tuple[dict[str, Scalar], dict[str, str | None]]:
+    """The row with all columns in the schema's order, and the schema with the types that this row fixed.
+
+    Missing columns are NULL (None).  Integers in a double column and decimals become floats.
+
+    Raises:
+        DocumentError: ``XSCL_ROW_SCHEMA``: an unknown column or a value that is not of its column's type.
+
+    >>> fit_row({"b": 2}, {"a": None, "b": "double"})
+    ({'a': None, 'b': 2.0}, {'a': None, 'b': 'double'})
+    """
+    for name in row:
+        if name not in schema:
+            raise _misfit(f"column {name!r} is unknown; expected {', '.join(schema)}")
+    fitted: dict[str, Scalar] = {}
+    refined: dict[str, str | None] = {}
+    for name, expected in schema.items():
+        value = row.get(name)
+        refined[name] = expected or _type_of(name, value)
+        fitted[name] = _fit(name, value, refined[name])
+    return fitted, refined
+
+
+def row_document(row: Mapping[str, Scalar], *, element: str) -> str:
+    """The row as XML: a root named ``element``, a child for each column that is not NULL, in the row's order.
+
+    Raises:
+        MalformedDocumentError: ``XSCL_MALFORMED_DOCUMENT``: a name or a text that XML cannot hold.
+
+    >>> row_document({"room": "a<b", "temp": 3.0, "note": None}, element="r")
+    '<r><room>a&lt;b</room><temp>3</temp></r>'
+    """
+    for name in (element, *row):
+        if not _XML_NAME.fullmatch(name):
+            raise MalformedDocumentError(
+                "XSCL_MALFORMED_DOCUMENT", f"{name!r} is not a name of an XML element"
+            )
+    columns = [f"<{name}>{_cell(name, value)}</{name}>" for name, value in row.items() if value is not None]
+    return f"<{element}>{''.join(columns)}</{element}>"
+
+
+def _cell(name: str, value: bool | int | float | Decimal | str) -> str:
+    text = column_text(value)
+    if bad := _NOT_XML.search(text):
+        raise MalformedDocumentError(
+            "XSCL_MALFORMED_DOCUMENT", f"column {name!r} holds U+{ord(bad[0]):04X}, which XML cannot hold"
+        )
+    # A parser would turn a bare carriage return into a line feed.
+    return escape(text, {"\r": "&#13;"})
+
+
+def _fit(name: str, value: Scalar, expected: str | None) -> Scalar:
+    found = _type_of(name, value)
+    if value is None or found is None:
+        return None
+    if found != expected and (found, expected) != ("bigint", "double"):
+        raise _misfit(f"column {name!r}: expected {expected}, found {found} {_show(value)}")
+    if expected == "double":
+        return _double(name, value)
+    if expected == "bigint" and value not in _BIGINT:
+        raise _misfit(f"column {name!r}: expected bigint (64 bits), found {_show(value)}")
+    return value
+
+
+def _double(name: str, value: bool | int | float | Decimal | str) -> float:
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):  # ValueError: a signalling NaN
+        number = math.inf
+    if not math.isfinite(number):
+        raise _misfit(f"column {name!r}: expected a finite double, found {_show(value)}")
+    return number
+
+
+def _type_of(name: str, value: object) -> str | None:
+    """The type of a value; None for NULL."""
+    if value is None:
+        return None
+    for kind, column_type in (
+        (bool, "boolean"),
+        (int, "bigint"),
+        ((float, Decimal), "double"),
+        (str, "string"),
+    ):
+        if isinstance(value, kind):
+            return column_type
+    raise _misfit(f"column {name!r}: expected one of {', '.join(COLUMN_TYPES)}, found {type(value).__name__}")
+
+
+def _is_column(name: object) -> bool:
+    return isinstance(name, str) and bool(_COLUMN_NAME.fullmatch(name) and _XML_NAME.fullmatch(name))
+
+
+def _show(value: object) -> str:
+    """A value in a message, cut; the digits of an integer may be more than can be written."""
+    try:
+        text = repr(value)
+    except ValueError:
+        text = "an integer of very many digits"
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def _bad_schema(message: str) -> SourceError:
+    return SourceError(
+        "XSCL_BAD_SCHEMA",
+        f"{message}; write 'room string, temp double', with types {', '.join(COLUMN_TYPES)}",
+    )
+
+
+def _misfit(message: str) -> DocumentError:
+    return DocumentError("XSCL_ROW_SCHEMA", message)
