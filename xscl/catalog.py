@@ -1,0 +1,623 @@
+"""The catalogue: channels, queries, templates and what the home has taken in, in a SQL database by SQLAlchemy Core.
+
+One transaction is one change that readers see whole.  Queries are rows: a query adds one row to ``queries``, and, if
+nobody asked the same before, one row to the table of its template and one for each new variable; nothing is compiled
+or planned for it anywhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, String, Table, Text
+from sqlalchemy.engine import Connection, Engine
+
+from xscl.compile import ChannelFacts, CompiledQuery
+from xscl.errors import CatalogError
+from xscl.templates.relations import rt_row, rt_table, var_name
+from xscl.templates.template import Template
+
+__all__ = ["Catalog", "ChannelInfo", "QueryInfo", "open_catalog"]
+
+METADATA = MetaData()
+SCHEMA_VERSION = 1
+NEVER = 1 << 62
+"""``docid_until`` of a live query: later than any event."""
+
+HOME = Table(
+    "home",
+    METADATA,
+    Column("one", Integer, primary_key=True),
+    Column("schema_version", Integer, nullable=False),
+    Column("next_place", BigInteger, nullable=False, comment="next place in the intake order"),
+    Column("received", BigInteger, nullable=False, comment="time of the last intake, microseconds"),
+    Column("processed", BigInteger, nullable=False, comment="last place of the last committed batch"),
+)
+CHANNELS = Table(
+    "channels",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("kind", String, nullable=False, comment="xml or rows"),
+    Column("feed", Boolean, nullable=False, comment="whether ids have versions"),
+    Column("element", String, comment="root element of a row's document"),
+    Column("schema", Text, comment="columns of a row channel as a JSON object of types"),
+    Column("lateness", BigInteger, comment="microseconds; NULL: nothing is late"),
+    Column("clock", String, nullable=False),
+)
+CLOCKS = Table(
+    "clocks",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("greatest", BigInteger, nullable=False, comment="greatest event time seen"),
+)
+TEMPLATES = Table(
+    "templates",
+    METADATA,
+    Column("template", String, primary_key=True),
+    Column("certificate", Text, nullable=False),
+    Column("blocks", Text, nullable=False),
+    Column("parents", Text, nullable=False),
+    Column("joins", Text, nullable=False),
+)
+INSTANCES = Table(
+    "instances",
+    METADATA,
+    Column("iid", Integer, primary_key=True),
+    Column("key", String, nullable=False, unique=True),
+    Column("template", String, nullable=False),
+)
+GROUPS = Table(
+    "groups",
+    METADATA,
+    Column("gid", Integer, primary_key=True),
+    Column("key", String, nullable=False, unique=True),
+    Column("iid", Integer, nullable=False),
+    Column("template", String, nullable=False),
+    Column("text", Text, nullable=False, comment="a text of a query of the group, from which it is compiled"),
+    Column("namespaces", Text, nullable=False),
+)
+QUERIES = Table(
+    "queries",
+    METADATA,
+    Column("query", Integer, primary_key=True),
+    Column("qid", String, nullable=False, index=True, comment="the query's name"),
+    Column("text", Text, nullable=False),
+    Column("namespaces", Text, nullable=False),
+    Column("gid", Integer, nullable=False, index=True),
+    Column("template", String, nullable=False),
+    Column("digest", String, nullable=False, comment="of name and text, for match ids"),
+    Column("names", Text, nullable=False, comment="the query's names of meta-variables and result nodes"),
+    Column("docid_from", BigInteger, nullable=False, comment="its place in the intake order"),
+    Column("docid_until", BigInteger, nullable=False, comment="where it was dropped"),
+    Column("received", BigInteger, nullable=False),
+)
+VARIABLES = Table(
+    "variables",
+    METADATA,
+    Column("key", BigInteger, primary_key=True, autoincrement=False),
+    Column("var", String, nullable=False, index=True),
+    Column("channel", String, nullable=False),
+    Column("definition", Text, nullable=False),
+    Column("example", String, comment="a name some query gives it"),
+)
+INTAKE_FILES = Table(
+    "intake_files",
+    METADATA,
+    Column("path", String, primary_key=True),
+    Column("first", BigInteger, nullable=False),
+    Column("last", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+)
+EVENT_IDS = Table(
+    "event_ids",
+    METADATA,
+    Column("channel", String, primary_key=True),
+    Column("id", String, primary_key=True),
+    Column("base", String, nullable=False, comment="the id without feed and version"),
+    Column("feed", String, nullable=False, comment="the feed of a feed item, else ''"),
+    Column("version", Integer, nullable=False),
+    Column("docid", BigInteger, nullable=False),
+    Column("item", BigInteger, nullable=False),
+    Column("digest", String, nullable=False),
+    sa.Index("event_ids_base", "channel", "base"),
+)
+FLUSHES = Table(
+    "flushes", METADATA, Column("place", BigInteger, primary_key=True, comment="a batch ends here")
+)
+_REFUSED = (
+    ("channel", String),
+    ("id", String),
+    ("ts", BigInteger),
+    ("received", BigInteger),
+    ("condition", String),
+    ("message", Text),
+)
+REJECTED = Table(
+    "rejected",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    *(Column(name, type_) for name, type_ in _REFUSED),
+    Column("source", String),
+)
+LATE = Table(
+    "late",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    *(Column(name, type_) for name, type_ in _REFUSED),
+)
+BATCHES = Table(
+    "batches",
+    METADATA,
+    Column("batch", BigInteger, primary_key=True, autoincrement=False),
+    Column("first", BigInteger, nullable=False),
+    Column("last", BigInteger, nullable=False),
+    Column("events", BigInteger, nullable=False),
+    Column("witnesses", BigInteger, nullable=False),
+    Column("pairs", BigInteger, nullable=False),
+    Column("rout", BigInteger, nullable=False),
+    Column("matches", BigInteger, nullable=False),
+    Column("jobs", Integer, comment="Spark jobs as Spark counts them; NULL where it does not"),
+    Column("prepare_s", Double, nullable=False),
+    Column("stage1_s", Double, nullable=False),
+    Column("join_s", Double, nullable=False),
+    Column("commit_s", Double, nullable=False),
+    Column("witness_path", String),
+    Column("result_path", String),
+    Column("committed", BigInteger, nullable=False, comment="microseconds since the epoch"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelInfo:
+    """A channel as the catalogue has it."""
+
+    name: str
+    kind: str
+    feed: bool
+    element: str
+    schema: Mapping[str, str | None] | None
+    """Columns of a row channel; a type is None while only NULLs were seen.  None: fixed by the first row."""
+    lateness: int | None
+    clock: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryInfo:
+    """A query as the catalogue has it."""
+
+    query: int
+    name: str
+    text: str
+    namespaces: Mapping[str, str]
+    gid: int
+    template: str
+    digest: str
+    names: Mapping[str, list[str | None]]
+    docid_from: int
+    docid_until: int
+    received: int
+
+    @property
+    def live(self) -> bool:
+        """Not dropped."""
+        return self.docid_until == NEVER
+
+
+def open_catalog(url: str, *, create: bool = False) -> Catalog:
+    """Open (or create) the catalogue at a SQLAlchemy URL.
+
+    Raises:
+        CatalogError: there is none, or it was made by another version.
+    """
+    engine = sa.create_engine(url)
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _sqlite_settings)
+    catalog = Catalog(engine)
+    try:
+        if create:
+            METADATA.create_all(engine)
+        with engine.begin() as connection:
+            version = connection.scalar(sa.select(HOME.c.schema_version))
+            if version is None and create:
+                connection.execute(
+                    HOME.insert().values(
+                        one=1, schema_version=SCHEMA_VERSION, next_place=1, received=0, processed=0
+                    )
+                )
+                version = SCHEMA_VERSION
+    except sa.exc.DBAPIError as error:
+        raise CatalogError(
+            "XSCL_NO_CATALOG", f"no catalogue at {url}: {error.orig}", hint="create it with 'xscl init'"
+        ) from error
+    if version != SCHEMA_VERSION:
+        raise CatalogError("XSCL_CATALOG_VERSION", f"the catalogue has version {version}, not {SCHEMA_VERSION}")
+    return catalog
+
+
+def _sqlite_settings(connection: object, record: object) -> None:
+    cursor = connection.cursor()  # type: ignore[attr-defined]
+    cursor.execute("pragma journal_mode = wal")
+    cursor.execute("pragma synchronous = normal")
+    cursor.execute("pragma busy_timeout = 10000")
+    cursor.close()
+
+
+class Catalog:
+    """Reads and writes of the catalogue; every method that takes a connection is part of its caller's transaction."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def close(self) -> None:
+        """Give the database back."""
+        self.engine.dispose()
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """One transaction; on SQLite it takes the write lock at once, so that it never fails half way."""
+        with self.engine.connect() as connection:
+            if self.engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("begin immediate")
+            try:
+                yield connection
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection for reading."""
+        with self.engine.connect() as connection:
+            yield connection
+
+    # -- intake order ------------------------------------------------------------------------------------------
+
+    def take_places(self, connection: Connection, count: int, now: int) -> tuple[int, int]:
+        """The next ``count`` places of the intake order: (first place, its time of receipt).
+
+        Later ones follow at distances of one, so that ``received`` grows strictly over everything a home takes in.
+        """
+        row = connection.execute(sa.select(HOME.c.next_place, HOME.c.received)).one()
+        received = max(now, row.received + 1)
+        connection.execute(
+            HOME.update().values(next_place=row.next_place + count, received=received + count - 1)
+        )
+        return row.next_place, received
+
+    def processed(self) -> tuple[int, int]:
+        """(last place of the last committed batch, last place taken in)."""
+        with self.read() as connection:
+            row = connection.execute(sa.select(HOME.c.processed, HOME.c.next_place)).one()
+        return row.processed, row.next_place - 1
+
+    # -- channels ----------------------------------------------------------------------------------------------
+
+    def channels(self, connection: Connection | None = None) -> dict[str, ChannelInfo]:
+        """All channels by name."""
+        if connection is None:
+            with self.read() as connection:
+                return self.channels(connection)
+        rows = connection.execute(sa.select(CHANNELS).order_by(CHANNELS.c.name))
+        return {row.name: _channel_info(row) for row in rows}
+
+    def put_channel(self, connection: Connection, channel: ChannelInfo) -> None:
+        """Add or replace a channel."""
+        values = {
+            "kind": channel.kind,
+            "feed": channel.feed,
+            "element": channel.element,
+            "schema": None if channel.schema is None else json.dumps(channel.schema),
+            "lateness": channel.lateness,
+            "clock": channel.clock,
+        }
+        changed = connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel.name).values(**values))
+        if changed.rowcount == 0:
+            connection.execute(CHANNELS.insert().values(name=channel.name, **values))
+
+    def facts(self, connection: Connection | None = None) -> dict[str, ChannelFacts]:
+        """What registration needs of every channel."""
+        return {name: _facts(channel) for name, channel in self.channels(connection).items()}
+
+    # -- queries -----------------------------------------------------------------------------------------------
+
+    def queries(
+        self,
+        connection: Connection | None = None,
+        *,
+        live_only: bool = True,
+        name: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[QueryInfo]:
+        """Queries by name, the ones that are not dropped unless told otherwise."""
+        if connection is None:
+            with self.read() as connection:
+                return self.queries(
+                    connection, live_only=live_only, name=name, limit=limit, offset=offset
+                )
+        statement = sa.select(QUERIES).order_by(QUERIES.c.qid, QUERIES.c.query).limit(limit).offset(offset)
+        if live_only:
+            statement = statement.where(QUERIES.c.docid_until == NEVER)
+        if name is not None:
+            statement = statement.where(QUERIES.c.qid == name)
+        return [_query_info(row) for row in connection.execute(statement)]
+
+    def query(self, name: str) -> QueryInfo:
+        """A live query.
+
+        Raises:
+            CatalogError: there is none of that name.
+        """
+        found = self.queries(name=name)
+        if not found:
+            raise CatalogError(
+                "XSCL_QUERY_NOT_FOUND", f"there is no query {name!r}", hint="list them with 'xscl query list'"
+            )
+        return found[0]
+
+    def add_query(
+        self,
+        connection: Connection,
+        *,
+        name: str,
+        text: str,
+        namespaces: Mapping[str, str],
+        compiled: CompiledQuery,
+        digest: str,
+        now: int,
+    ) -> int:
+        """Register a compiled query; returns its place in the intake order.
+
+        Raises:
+            CatalogError: the name is taken.
+        """
+        taken = sa.select(QUERIES.c.query).where(QUERIES.c.qid == name, QUERIES.c.docid_until == NEVER)
+        if connection.execute(taken).first():
+            raise CatalogError(
+                "XSCL_NAME_TAKEN",
+                f"there is a query {name!r} already",
+                hint=f"drop it first with 'xscl query drop {name}', or take another name",
+            )
+        gid = self.put_group(connection, compiled, text, namespaces)
+        place, received = self.take_places(connection, 1, now)
+        connection.execute(
+            QUERIES.insert().values(
+                qid=name,
+                text=text,
+                namespaces=json.dumps(dict(namespaces)),
+                gid=gid,
+                template=compiled.template.id,
+                digest=digest,
+                names=json.dumps(_names(compiled)),
+                docid_from=place,
+                docid_until=NEVER,
+                received=received,
+            )
+        )
+        return place
+
+    def put_group(
+        self, connection: Connection, compiled: CompiledQuery, text: str, namespaces: Mapping[str, str]
+    ) -> int:
+        """The number of the query's group, with its template, instance and variables if they are new."""
+        key = compiled.group.key
+        known = connection.scalar(sa.select(GROUPS.c.gid).where(GROUPS.c.key == key))
+        if known is not None:
+            return int(known)
+        template = compiled.template
+        self._put_template(connection, template)
+        instance = compiled.group.instance
+        iid = connection.scalar(sa.select(INSTANCES.c.iid).where(INSTANCES.c.key == instance.key))
+        if iid is None:
+            iid = _inserted(connection, INSTANCES, key=instance.key, template=template.id)
+        gid = _inserted(
+            connection,
+            GROUPS,
+            key=key,
+            iid=iid,
+            template=template.id,
+            text=text,
+            namespaces=json.dumps(dict(namespaces)),
+        )
+        connection.execute(
+            stored_rt(template).insert().values(gid=gid, **rt_row(template, compiled.group))
+        )
+        self._put_variables(connection, compiled)
+        return gid
+
+    def _put_template(self, connection: Connection, template: Template) -> None:
+        if connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template == template.id)).first():
+            return
+        stored_rt(template).create(connection, checkfirst=True)
+        connection.execute(
+            TEMPLATES.insert().values(
+                template=template.id,
+                certificate=template.certificate,
+                blocks=json.dumps(template.blocks),
+                parents=json.dumps(template.parents),
+                joins=json.dumps(template.joins),
+            )
+        )
+
+    def _put_variables(self, connection: Connection, compiled: CompiledQuery) -> None:
+        names = {definition.key: name for name, definition in compiled.definitions.items()}
+        wanted = {d.key: d for d in compiled.definitions.values()}
+        for spec in compiled.specs:
+            for definition in (spec.definition, *(d for edge in spec.edges for d in edge)):
+                wanted.setdefault(definition.key, definition)
+        known = dict(
+            connection.execute(
+                sa.select(VARIABLES.c.key, VARIABLES.c.definition).where(VARIABLES.c.key.in_(wanted))
+            ).all()  # type: ignore[arg-type]
+        )
+        for key, definition in wanted.items():
+            if key not in known:
+                connection.execute(
+                    VARIABLES.insert().values(
+                        key=key,
+                        var=var_name(key),
+                        channel=definition.channel,
+                        definition=str(definition),
+                        example=names.get(key),
+                    )
+                )
+            elif known[key] != str(definition):
+                raise CatalogError(
+                    "XSCL_DIGEST_COLLISION",
+                    f"two definitions have one digest: {known[key]} and {definition}",
+                    hint="write one of the paths differently",
+                )
+
+    def drop_query(self, connection: Connection, name: str, now: int) -> int:
+        """End a query; returns the place of the drop in the intake order.
+
+        Raises:
+            CatalogError: there is none of that name.
+        """
+        live = (QUERIES.c.qid == name) & (QUERIES.c.docid_until == NEVER)
+        if not connection.execute(sa.select(QUERIES.c.query).where(live)).first():
+            raise CatalogError(
+                "XSCL_QUERY_NOT_FOUND", f"there is no query {name!r}", hint="list them with 'xscl query list'"
+            )
+        place, _ = self.take_places(connection, 1, now)
+        connection.execute(QUERIES.update().where(live).values(docid_until=place))
+        return place
+
+    # -- templates ---------------------------------------------------------------------------------------------
+
+    def templates(self) -> list[tuple[Template, int, int]]:
+        """(template, live queries, groups of live queries) of every template, those with most queries first."""
+        counts = (
+            sa.select(
+                QUERIES.c.template,
+                sa.func.count().label("queries"),
+                sa.func.count(sa.distinct(QUERIES.c.gid)).label("groups"),
+            )
+            .where(QUERIES.c.docid_until == NEVER)
+            .group_by(QUERIES.c.template)
+            .subquery()
+        )
+        statement = sa.select(TEMPLATES, counts.c.queries, counts.c.groups).outerjoin(
+            counts, counts.c.template == TEMPLATES.c.template
+        )
+        with self.read() as connection:
+            rows = connection.execute(statement).all()
+        found = [(_template(row), row.queries or 0, row.groups or 0) for row in rows]
+        return sorted(found, key=lambda item: (-item[1], item[0].id))
+
+    def template(self, name: str) -> Template:
+        """A template by id.
+
+        Raises:
+            CatalogError: there is none.
+        """
+        with self.read() as connection:
+            row = connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template == name)).first()
+        if row is None:
+            raise CatalogError(
+                "XSCL_TEMPLATE_NOT_FOUND",
+                f"there is no template {name!r}",
+                hint="list them with 'xscl template list'",
+            )
+        return _template(row)
+
+    def rt_rows(self, template: Template) -> list[dict[str, object]]:
+        """The rows of ``rt_<template>``: one per live query."""
+        stored = stored_rt(template)
+        columns = [column for column in stored.c if column.name != "gid"]
+        statement = (
+            sa.select(QUERIES.c.qid, QUERIES.c.docid_from, *columns)
+            .join(stored, stored.c.gid == QUERIES.c.gid)
+            .where(QUERIES.c.docid_until == NEVER)
+            .order_by(QUERIES.c.qid)
+        )
+        with self.read() as connection:
+            return [dict(row._mapping) for row in connection.execute(statement)]
+
+    # -- rows of any relation ----------------------------------------------------------------------------------
+
+    def rows(self, table: Table, *, where: Sequence[sa.ColumnElement[bool]] = ()) -> list[dict[str, object]]:
+        """All rows of a catalogue table."""
+        with self.read() as connection:
+            return [dict(row._mapping) for row in connection.execute(sa.select(table).where(*where))]
+
+    def reject(self, connection: Connection, rows: Iterable[Mapping[str, object]], now: int) -> None:
+        """Note what could not be taken."""
+        values = [{**row, "received": now} for row in rows]
+        if values:
+            connection.execute(REJECTED.insert(), values)
+
+
+def stored_rt(template: Template) -> Table:
+    """The stored form of ``rt_<template>``: one row per group, which the relation fans out to queries."""
+    metadata = MetaData()
+    columns = [
+        Column(column.name, column.type)
+        for column in rt_table(template).columns
+        if column.name not in ("qid", "docid_from")
+    ]
+    return Table(f"rt_{template.id}", metadata, Column("gid", Integer, primary_key=True), *columns)
+
+
+def _inserted(connection: Connection, table: Table, **values: object) -> int:
+    result = connection.execute(table.insert().values(**values))
+    key = result.inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def _names(compiled: CompiledQuery) -> dict[str, list[str | None]]:
+    return {
+        "meta": list(compiled.meta_names),
+        "results": list(compiled.result_names),
+        "joined": list(compiled.joined_names),
+    }
+
+
+def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:
+    return ChannelInfo(
+        name=row.name,
+        kind=row.kind,
+        feed=row.feed,
+        element=row.element or row.name,
+        schema=None if row.schema is None else json.loads(row.schema),
+        lateness=row.lateness,
+        clock=row.clock,
+    )
+
+
+def _facts(channel: ChannelInfo) -> ChannelFacts:
+    columns = channel.schema or {}
+    numeric = frozenset(name for name, type_ in columns.items() if type_ in ("bigint", "double"))
+    return ChannelFacts(channel.kind, numeric)
+
+
+def _query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
+    return QueryInfo(
+        query=row.query,
+        name=row.qid,
+        text=row.text,
+        namespaces=json.loads(row.namespaces),
+        gid=row.gid,
+        template=row.template,
+        digest=row.digest,
+        names=json.loads(row.names),
+        docid_from=row.docid_from,
+        docid_until=row.docid_until,
+        received=row.received,
+    )
+
+
+def _template(row: sa.Row[tuple[object, ...]]) -> Template:
+    return Template(
+        id=row.template,
+        certificate=row.certificate,
+        blocks=tuple(json.loads(row.blocks)),
+        parents=tuple(json.loads(row.parents)),
+        joins=tuple((left, right, kind) for left, right, kind in json.loads(row.joins)),
+    )

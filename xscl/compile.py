@@ -1,0 +1,293 @@
+"""Normal form to what the engine registers: canonical variables, join graph, its minor, template, instance and group.
+
+The definition of a variable has the conditions on the nodes of its path: brackets without joined variables, and the
+patterns of leaves that the reduction removes; branches that keep a joined leaf are not part of it, the join checks them
+(language.md, section 3).  Result nodes that the minor lost become output variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xscl import ast
+from xscl.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
+from xscl.templates.canonical import canonicalize
+from xscl.templates.graph import JoinGraph, ValueJoin, Vertex
+from xscl.templates.program import anchor_places
+from xscl.templates.reduce import Minor, reduce_tree
+from xscl.templates.template import Group, Instance, OutputNode, Template, template_of
+from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.pattern import Condition, Definition, Exists, Step, conditions
+
+__all__ = ["ChannelFacts", "CompiledQuery", "compile_query"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelFacts:
+    """What registration knows of a channel."""
+
+    kind: str | None = None
+    """``xml``, ``rows``, or None while nothing is known of it."""
+    numeric: frozenset[str] = frozenset()
+    """Numeric columns of a row channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuery:
+    """A query ready to be registered."""
+
+    normal: NormalQuery
+    template: Template
+    group: Group
+    specs: tuple[WitnessSpec, ...]
+    """What stage 1 has to find."""
+    channels: tuple[str, ...]
+    """Channel of each block."""
+    definitions: Mapping[str, Definition]
+    """Definition of every variable that takes part in the join or is a result node, by the query's own name."""
+    meta_names: tuple[str | None, ...]
+    """The query's own name of each meta-variable."""
+    result_names: tuple[str | None, ...]
+    """The query's own name of each block's result node."""
+    joined_names: tuple[str, ...]
+    """The variables that take part in value joins."""
+
+
+def compile_query(
+    query: ast.Query,
+    text: str,
+    *,
+    namespaces: Mapping[str, str] | None = None,
+    channels: Mapping[str, ChannelFacts] | None = None,
+) -> CompiledQuery:
+    """Everything registration needs of a query; a pure function of its text and of the channels' schemas.
+
+    Raises:
+        QueryError: as ``normalize``.
+    """
+    return _Compiler(normalize(query, text, namespaces), channels or {}).compiled()
+
+
+@dataclass(slots=True)
+class _BlockPlan:
+    """One block, reduced."""
+
+    channel: str
+    joined: set[int]
+    minor: Minor
+    output: Minor
+    definitions: dict[int, Definition]
+    parents: list[int]
+    vertex: dict[int, int] = field(default_factory=dict)
+    """Node of the block to vertex of the join graph."""
+
+    def ancestors(self, node: int) -> set[int]:
+        """The node and all above it."""
+        found = {node}
+        while self.parents[node] >= 0:
+            node = self.parents[node]
+            found.add(node)
+        return found
+
+
+class _Compiler:
+    def __init__(self, normal: NormalQuery, channels: Mapping[str, ChannelFacts]) -> None:
+        self.normal = normal
+        self.channels = channels
+
+    def compiled(self) -> CompiledQuery:
+        normal = self.normal
+        plans = [self._plan(index, block) for index, block in enumerate(normal.blocks)]
+        graph = self._graph(plans)
+        canonical = canonicalize(graph)
+        template = template_of(canonical)
+        place = {old: new for new, old in enumerate(canonical.order)}
+        meta = {
+            place[vertex]: (block, node)
+            for block, plan in enumerate(plans)
+            for node, vertex in plan.vertex.items()
+        }
+        instance = self._instance(template, canonical.graph, plans, meta)
+        windows = ((normal.bounds, normal.once),) if len(plans) == 2 else ()
+        name_of = {where: name for name, where in normal.variables.items()}
+        results = [(index, block.result) for index, block in enumerate(normal.blocks)]
+        named = [where for where in [*meta.values(), *results] if where in name_of]
+        return CompiledQuery(
+            normal=normal,
+            template=template,
+            group=Group(instance, windows),
+            specs=self._specs(plans, instance, meta),
+            channels=tuple(plan.channel for plan in plans),
+            definitions={name_of[block, node]: plans[block].definitions[node] for block, node in named},
+            meta_names=tuple(name_of.get(meta[i]) for i in range(template.width)),
+            result_names=tuple(name_of.get(where) for where in results),
+            joined_names=tuple(dict.fromkeys(n for j in normal.joins for n in (j.left, j.right))),
+        )
+
+    # -- reduction ---------------------------------------------------------------------------------------------
+
+    def _plan(self, index: int, block: NormalBlock) -> _BlockPlan:
+        parents = [node.parent for node in block.nodes]
+        names = {name for join in self.normal.joins for name in (join.left, join.right)}
+        joined = {node for name, (at, node) in self.normal.variables.items() if at == index and name in names}
+        # A block with no joined variable keeps its result node.
+        kept = joined or {block.result}
+        minor = reduce_tree(parents, kept)
+        output = reduce_tree(parents, kept | {block.result})
+        steps = _final_steps(block, kept)
+        definitions = {
+            node: Definition(block.channel, _path(steps, parents, node))
+            for node in {*minor.nodes, *output.nodes}
+        }
+        return _BlockPlan(block.channel, joined, minor, output, definitions, parents)
+
+    def _graph(self, plans: list[_BlockPlan]) -> JoinGraph:
+        vertices: list[Vertex] = []
+        for block, plan in enumerate(plans):
+            offset = len(vertices)
+            for node, parent in zip(plan.minor.nodes, plan.minor.parents, strict=True):
+                plan.vertex[node] = len(vertices)
+                above = parent + offset if parent >= 0 else -1
+                vertices.append(Vertex(block, above, str(plan.definitions[node])))
+        return JoinGraph(tuple(vertices), tuple(self._value_join(join, plans) for join in self.normal.joins))
+
+    def _value_join(self, join: NormalJoin, plans: list[_BlockPlan]) -> ValueJoin:
+        (block_l, node_l), (block_r, node_r) = (self.normal.variables[n] for n in (join.left, join.right))
+        fn_l, fn_r = join.fn_l, join.fn_r
+        if self._numeric(plans[block_l], node_l, fn_l) or self._numeric(plans[block_r], node_r, fn_r):
+            fn_l, fn_r = _as_number(fn_l), _as_number(fn_r)
+        kind = "EQ" if join.op == "=" else "NE"
+        return ValueJoin(
+            plans[block_l].vertex[node_l],
+            plans[block_r].vertex[node_r],
+            kind,  # type: ignore[arg-type]
+            fn_l,
+            fn_r,
+            op=join.op,
+        )
+
+    def _numeric(self, plan: _BlockPlan, node: int, functions: str) -> bool:
+        """Whether a side is a numeric column, taken as it is."""
+        facts = self.channels.get(plan.channel, ChannelFacts())
+        steps = plan.definitions[node].steps
+        return bool(
+            not functions
+            and steps
+            and steps[-1].test.kind == "element"
+            and steps[-1].test.local in facts.numeric
+        )
+
+    # -- instance ----------------------------------------------------------------------------------------------
+
+    def _instance(
+        self,
+        template: Template,
+        graph: JoinGraph,
+        plans: list[_BlockPlan],
+        meta: dict[int, tuple[int, int]],
+    ) -> Instance:
+        where = [meta[i] for i in range(template.width)]
+        extra = [
+            (block, node)
+            for block, plan in enumerate(plans)
+            for node in sorted(
+                set(plan.output.nodes) - set(plan.minor.nodes), key=lambda n: (str(plan.definitions[n]), n)
+            )
+        ]
+        place = {at: index for index, at in enumerate([*where, *extra])}
+        output_edges = [
+            (place[block, upper], place[block, lower])
+            for block, plan in enumerate(plans)
+            if plan.output != plan.minor
+            for upper, lower in plan.output.edges
+        ]
+        return Instance(
+            template=template.id,
+            variables=tuple(plans[block].definitions[node].key for block, node in where),
+            tree_edges=template.tree_edges,
+            joins=graph.joins,
+            nodes=tuple(OutputNode(block, plans[block].definitions[node].key) for block, node in place),
+            output_edges=tuple(sorted(output_edges)),
+            results=tuple(place[index, block.result] for index, block in enumerate(self.normal.blocks)),
+        )
+
+    # -- stage 1 -----------------------------------------------------------------------------------------------
+
+    def _specs(
+        self, plans: list[_BlockPlan], instance: Instance, meta: dict[int, tuple[int, int]]
+    ) -> tuple[WitnessSpec, ...]:
+        functions: dict[tuple[int, int], set[str | None]] = {}
+        for join in instance.joins:
+            sides = ((meta[join.left], join.fn_l), (meta[join.right], join.fn_r))
+            # While a channel may still turn out to have numeric columns, numbers are kept as well as strings, so that
+            # documents seen before its first row can join with it.
+            open_ = any(self._kind(plans[block].channel) != "xml" for (block, _), _ in sides)
+            for at, name in sides:
+                wanted = functions.setdefault(at, set())
+                wanted.add(name)
+                if open_ and not name.startswith("number"):
+                    wanted.add(_as_number(name))
+        if len(plans) == 1:
+            functions.setdefault(meta[0], set()).add(None)
+        elif not any(join.kind == "EQ" for join in instance.joins):
+            for at in anchor_places(instance):
+                functions.setdefault(meta[at], set()).add(None)
+        return tuple(
+            WitnessSpec(
+                plans[block].definitions[node],
+                tuple(sorted(names, key=lambda name: name or "")),
+                _edges_around(plans[block], node),
+            )
+            for (block, node), names in sorted(functions.items())
+        )
+
+    def _kind(self, channel: str) -> str | None:
+        return self.channels.get(channel, ChannelFacts()).kind
+
+
+def _as_number(functions: str) -> str:
+    return f"number {functions}" if functions else "number"
+
+
+def _edges_around(plan: _BlockPlan, node: int) -> tuple[tuple[Definition, Definition], ...]:
+    """The R_bin edges that rows of a joined node carry: those on its way, and those that hang off towards results."""
+    on_the_way = plan.ancestors(node)
+    joined_ways = {n for kept in plan.minor.nodes for n in plan.ancestors(kept)}
+    found = {
+        (upper, lower)
+        for upper, lower in (*plan.minor.edges, *plan.output.edges)
+        if lower in on_the_way or lower not in joined_ways
+    }
+    if len(plan.minor.nodes) == 1:
+        found.add((plan.minor.nodes[0],) * 2)
+    return tuple((plan.definitions[u], plan.definitions[w]) for u, w in sorted(found))
+
+
+def _final_steps(block: NormalBlock, kept: set[int]) -> list[Step | None]:
+    """Every node's step with its conditions, removed branches included.
+
+    A branch without a kept node is a condition on the node above it; the same node's own step, by which an output
+    variable below is reached, has the conditions of its other branches.
+    """
+    live = set(kept)
+    own: list[list[Condition]] = [list(node.conditions) for node in block.nodes]
+    steps: list[Step | None] = [None] * len(block.nodes)
+    # Parents come before children, so children are finished first when going backwards.
+    for index in range(len(block.nodes) - 1, 0, -1):
+        node = block.nodes[index]
+        assert node.step is not None
+        steps[index] = Step(node.step.axis, node.step.test, conditions(own[index]))
+        if index in live:
+            live.add(node.parent)
+        else:
+            own[node.parent].append(Exists(steps[index]))  # type: ignore[arg-type]
+    return steps
+
+
+def _path(steps: list[Step | None], parents: list[int], node: int) -> tuple[Step, ...]:
+    found: list[Step] = []
+    while (step := steps[node]) is not None:
+        found.append(step)
+        node = parents[node]
+    return tuple(reversed(found))

@@ -1,0 +1,71 @@
+"""A home: the folder with the catalogue and the files that it names.
+
+    catalog.db      the catalogue (unless another database is given)
+    events/         what was taken in, in intake order: one Parquet file an intake
+    witness/        witness rows, one folder a batch
+    results/        rows of R_out and matches, one folder a batch
+    programs/       what workers load: automata and programs by version
+
+A file counts only if the catalogue names it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xscl.catalog import Catalog, open_catalog
+from xscl.errors import CatalogError
+
+__all__ = ["Home", "default_home", "init_home", "open_home"]
+
+_FOLDERS = ("events", "witness", "results", "programs")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """An open home."""
+
+    root: Path
+    catalog: Catalog
+
+    def folder(self, name: str) -> Path:
+        """One of the home's folders."""
+        return self.root / name
+
+    def paths(self, names: Sequence[str]) -> list[str]:
+        """Absolute paths of files that the catalogue names."""
+        return [str(self.root / name) for name in names]
+
+
+def default_home() -> Path:
+    """``XSCL_HOME`` or ``./xscl-home``."""
+    return Path(os.environ.get("XSCL_HOME", "xscl-home"))
+
+
+def _catalog_url(root: Path) -> str:
+    return f"sqlite:///{root / 'catalog.db'}"
+
+
+def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
+    """Create a home, or complete one; what is there stays."""
+    path = Path(root).resolve()
+    for folder in _FOLDERS:
+        (path / folder).mkdir(parents=True, exist_ok=True)
+    return Home(path, open_catalog(catalog_url or _catalog_url(path), create=True))
+
+
+def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
+    """Open a home that exists.
+
+    Raises:
+        CatalogError: there is none.
+    """
+    path = Path(root).resolve()
+    if not all((path / folder).is_dir() for folder in _FOLDERS):
+        raise CatalogError(
+            "XSCL_NO_HOME", f"there is no xscl home at {root}", hint="create it with 'xscl init', or give --home"
+        )
+    return Home(path, open_catalog(catalog_url or _catalog_url(path)))

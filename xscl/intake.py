@@ -1,0 +1,452 @@
+"""Taking in: events, registrations and drops get their place in the home's intake order (language.md, section 2).
+
+Events are checked here, once: a document that is not well-formed, a row that does not fit, an id that is taken for other
+content are rejected with a named condition and counted, and nothing else is lost.  What is taken is written to one
+Parquet file for each chunk, which the catalogue names in the same transaction as the ids.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE, ChannelInfo
+from xscl.errors import CatalogError, DocumentError, XsclError
+from xscl.home import Home
+from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
+from xscl.ingest.rows import fit_row, infer_schema, row_document
+from xscl.registry import Registry
+from xscl.safexml import parse_xml, serialize
+from xscl.types import Event, to_micros
+from xscl.values import digest_text
+
+__all__ = ["EVENT_SCHEMA", "Intake", "IntakeReport"]
+
+EVENT_SCHEMA = pa.schema(
+    [
+        ("docid", pa.int64()),
+        ("channel", pa.string()),
+        ("id", pa.string()),
+        ("version", pa.int32()),
+        ("item", pa.int64()),
+        ("ts", pa.int64()),
+        ("received", pa.int64()),
+        ("late", pa.bool_()),
+        ("member", pa.string()),
+        ("content", pa.string()),
+    ]
+)
+
+_CHANNEL = re.compile(r"[^\W\d]\w*(?:(?:\.|-+)\w+)*\Z")
+_CHUNK_EVENTS = 10_000
+_CHUNK_CHARACTERS = 32 * 1024 * 1024
+_ROW_GROUP = 2_000  # small enough that a batch is read by all cores
+
+
+@dataclass(slots=True)
+class IntakeReport:
+    """What became of an intake."""
+
+    taken: int = 0
+    versions: int = 0
+    """Of those taken, newer versions of known items."""
+    duplicates: int = 0
+    late: int = 0
+    rejected: int = 0
+    registered: int = 0
+    dropped: int = 0
+    problems: list[Rejected] = field(default_factory=list)
+    """The first hundred rejections."""
+
+    def note(self, problem: Rejected) -> None:
+        """Count a rejection."""
+        self.rejected += 1
+        if len(self.problems) < 100:
+            self.problems.append(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """An event whose content is sound."""
+
+    event: Event
+    id: str
+    ts: int | None
+    content: str | None
+    """The document; None for a row, which becomes one when its channel's columns are known."""
+    digest: str
+    """Of the content, by which an id seen again is told from an id reused."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An id that was taken in before."""
+
+    feed: str
+    version: int
+    item: int
+    digest: str
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """The state of one transaction."""
+
+    connection: Connection
+    channels: dict[str, ChannelInfo]
+    clocks: dict[str, int]
+    known: dict[tuple[str, str], list[_Known]]
+    rows: list[dict[str, object]] = field(default_factory=list)
+    ids: list[dict[str, object]] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    late: list[dict[str, object]] = field(default_factory=list)
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1000
+
+
+class Intake:
+    """Takes records into a home.  ``now`` gives microseconds since the epoch."""
+
+    def __init__(
+        self, home: Home, *, strict: bool = False, now: Callable[[], int] = _wall_clock
+    ) -> None:
+        self.home = home
+        self.catalog = home.catalog
+        self.registry = Registry(home.catalog)
+        self.strict = strict
+        self.now = now
+
+    def take(self, records: Iterable[Record]) -> IntakeReport:
+        """Take records in their order; everything that can be taken is."""
+        report = IntakeReport()
+        for chunk in _chunks(records):
+            if len(chunk) == 1 and not isinstance(chunk[0], (Event, Rejected)):
+                self._act(chunk[0], report)
+            else:
+                self._take_chunk(chunk, report)
+        return report
+
+    # -- registrations, drops, flushes -------------------------------------------------------------------------
+
+    def _act(self, record: Register | Drop | Flush, report: IntakeReport) -> None:
+        try:
+            match record:
+                case Register(text, name):
+                    self.registry.register(text, name=name, strict=self.strict)
+                    report.registered += 1
+                case Drop(name):
+                    self.registry.drop(name)
+                    report.dropped += 1
+                case Flush():
+                    with self.catalog.begin() as connection:
+                        place, _ = self.catalog.take_places(connection, 1, self.now())
+                        connection.execute(FLUSHES.insert().values(place=place))
+        except XsclError as error:
+            problem = Rejected(record.source, error.condition, str(error).partition("] ")[2])
+            report.note(problem)
+            with self.catalog.begin() as connection:
+                self.catalog.reject(connection, [_rejection(problem)], self.now())
+
+    # -- events ------------------------------------------------------------------------------------------------
+
+    def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
+        checked: list[_Checked | Rejected] = [
+            record if isinstance(record, Rejected) else _check(record)
+            for record in records
+            if isinstance(record, (Event, Rejected))
+        ]
+        sound = [item for item in checked if isinstance(item, _Checked)]
+        with self.catalog.begin() as connection:
+            first, received = self.catalog.take_places(connection, len(sound), self.now())
+            chunk = _Chunk(
+                connection,
+                self.catalog.channels(connection),
+                {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))},
+                _known_ids(connection, sound),
+            )
+            place = 0
+            for item in checked:
+                if isinstance(item, Rejected):
+                    chunk.rejected.append(item)
+                    continue
+                try:
+                    self._place(chunk, item, first + place, received + place, report)
+                except XsclError as error:
+                    chunk.rejected.append(_refused(item.event, error, item.id, item.ts))
+                place += 1
+            self._write(chunk, first, received)
+        for problem in chunk.rejected:
+            report.note(problem)
+
+    def _place(
+        self, chunk: _Chunk, item: _Checked, docid: int, received: int, report: IntakeReport
+    ) -> None:
+        event = item.event
+        channel = self._channel(chunk, event)
+        identity = _identify(chunk, item)
+        if identity is None:
+            report.duplicates += 1
+            return
+        id_, version, of_item = identity
+        content = item.content if item.content is not None else self._row_content(chunk, channel, event)
+        ts = received if item.ts is None else item.ts
+        if event.feed is not None:
+            # A date in the future is the time the item was first seen.
+            ts = min(ts, received)
+        late = self._is_late(chunk, channel, ts)
+        of_item = docid if of_item is None else of_item
+        chunk.rows.append(
+            {
+                "docid": docid,
+                "channel": channel.name,
+                "id": id_,
+                "version": version,
+                "item": of_item,
+                "ts": ts,
+                "received": received,
+                "late": late,
+                "member": channel.name,
+                "content": content,
+            }
+        )
+        row = {
+            "channel": channel.name,
+            "id": id_,
+            "base": item.id,
+            "feed": event.feed or "",
+            "version": version,
+            "docid": docid,
+            "item": of_item,
+            "digest": item.digest,
+        }
+        chunk.ids.append(row)
+        chunk.known.setdefault((channel.name, item.id), []).append(
+            _Known(event.feed or "", version, of_item, item.digest)
+        )
+        report.taken += 1
+        report.versions += version > 1
+        if late:
+            report.late += 1
+            chunk.late.append(
+                {
+                    "channel": channel.name,
+                    "id": id_,
+                    "ts": ts,
+                    "received": received,
+                    "condition": "XSCL_LATE",
+                    "message": f"more than the lateness of {channel.name} before {chunk.clocks[channel.clock]} us",
+                }
+            )
+
+    def _channel(self, chunk: _Chunk, event: Event) -> ChannelInfo:
+        kind = "xml" if event.row is None else "rows"
+        channel = chunk.channels.get(event.channel)
+        if channel is None:
+            if self.strict:
+                raise CatalogError(
+                    "XSCL_UNKNOWN_CHANNEL",
+                    f"there is no channel {event.channel!r}",
+                    hint=f"create it with 'xscl channel add {event.channel}', or leave out --strict",
+                )
+            channel = ChannelInfo(
+                event.channel, kind, event.feed is not None, event.channel, None, None, event.channel
+            )
+            self._put(chunk, channel)
+        if channel.kind != kind:
+            raise DocumentError(
+                "XSCL_CHANNEL_KIND",
+                f"the channel {channel.name} takes {'documents' if channel.kind == 'xml' else 'rows'}",
+            )
+        if event.feed is not None and not channel.feed:
+            channel = replace(channel, feed=True)
+            self._put(chunk, channel)
+        return channel
+
+    def _put(self, chunk: _Chunk, channel: ChannelInfo) -> None:
+        chunk.channels[channel.name] = channel
+        self.catalog.put_channel(chunk.connection, channel)
+
+    def _row_content(self, chunk: _Chunk, channel: ChannelInfo, event: Event) -> str:
+        assert event.row is not None
+        schema = dict(channel.schema) if channel.schema is not None else infer_schema(event.row)
+        row, fitted = fit_row(event.row, schema)
+        content = row_document(row, element=channel.element)
+        if fitted != channel.schema:
+            self._put(chunk, replace(channel, schema=fitted))
+            self.registry.refresh(chunk.connection, channel.name)
+        return content
+
+    @staticmethod
+    def _is_late(chunk: _Chunk, channel: ChannelInfo, ts: int) -> bool:
+        greatest = chunk.clocks.get(channel.clock)
+        if greatest is None or ts > greatest:
+            chunk.clocks[channel.clock] = ts
+        return greatest is not None and channel.lateness is not None and ts < greatest - channel.lateness
+
+    def _write(self, chunk: _Chunk, first: int, received: int) -> None:
+        connection = chunk.connection
+        if chunk.rows:
+            name = f"events/{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
+            pq.write_table(
+                pa.Table.from_pylist(chunk.rows, schema=EVENT_SCHEMA),
+                self.home.root / name,
+                row_group_size=_ROW_GROUP,
+                compression="zstd",
+            )
+            connection.execute(EVENT_IDS.insert(), chunk.ids)
+            connection.execute(
+                INTAKE_FILES.insert().values(
+                    path=name,
+                    first=chunk.rows[0]["docid"],
+                    last=chunk.rows[-1]["docid"],
+                    rows=len(chunk.rows),
+                )
+            )
+            for clock, greatest in chunk.clocks.items():
+                changed = connection.execute(
+                    CLOCKS.update().where(CLOCKS.c.name == clock).values(greatest=greatest)
+                )
+                if changed.rowcount == 0:
+                    connection.execute(CLOCKS.insert().values(name=clock, greatest=greatest))
+        if chunk.late:
+            connection.execute(LATE.insert(), chunk.late)
+        self.catalog.reject(connection, map(_rejection, chunk.rejected), received)
+
+
+def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Events in runs of a bounded size; everything else alone, in its place."""
+    run: list[Record] = []
+    size = 0
+    for record in records:
+        if isinstance(record, (Event, Rejected)):
+            run.append(record)
+            size += len(record.xml or "") if isinstance(record, Event) else 0
+            if len(run) >= _CHUNK_EVENTS or size >= _CHUNK_CHARACTERS:
+                yield run
+                run, size = [], 0
+            continue
+        if run:
+            yield run
+            run, size = [], 0
+        yield [record]
+    if run:
+        yield run
+
+
+def _check(event: Event) -> _Checked | Rejected:
+    """Everything that can be said of an event by itself."""
+    ts: int | None = None
+    try:
+        if not isinstance(event.channel, str) or not _CHANNEL.match(event.channel):
+            raise DocumentError(
+                "XSCL_BAD_CHANNEL_NAME",
+                f"{event.channel!r} is no name for a channel; letters, digits, '_', '-' and '.' make one",
+            )
+        if event.id is not None and (not event.id or "\0" in event.id):
+            raise DocumentError("XSCL_BAD_EVENT_ID", "an event's id is a text of at least one character without NUL")
+        if (event.xml is None) == (event.row is None):
+            raise DocumentError("XSCL_BAD_EVENT", "an event has either 'xml' or 'row'")
+        if event.ts is not None:
+            try:
+                ts = to_micros(event.ts)
+            except ValueError as error:
+                raise DocumentError("XSCL_BAD_EVENT_TIME", str(error)) from None
+        content = None if event.xml is None else serialize(parse_xml(event.xml))
+    except XsclError as error:
+        return _refused(event, error, event.id, ts)
+    digest = event.digest or _content_digest(event)
+    return _Checked(event, event.id or _own_id(event, ts, digest), ts, content, digest)
+
+
+def _content_digest(event: Event) -> str:
+    if event.xml is not None:
+        text = event.xml if isinstance(event.xml, str) else event.xml.decode("utf-8", "surrogateescape")
+        return digest_text("xml", text)
+    assert event.row is not None
+    present = sorted((name, value) for name, value in event.row.items() if value is not None)
+    return digest_text("row", *(f"{name}={value!r}" for name, value in present))
+
+
+def _own_id(event: Event, ts: int | None, digest: str) -> str:
+    """The id of an event that brought none: XML by its content and time if given, rows by their source and line."""
+    if event.row is not None:
+        return event.source or f"row-{uuid.uuid4().hex}"
+    return digest if ts is None or event.feed is not None else digest_text(digest, str(ts))
+
+
+def _known_ids(
+    connection: Connection, items: list[_Checked]
+) -> dict[tuple[str, str], list[_Known]]:
+    """Rows of known ids for what these events may be versions or repetitions of."""
+    wanted: dict[str, set[str]] = {}
+    for item in items:
+        wanted.setdefault(item.event.channel, set()).add(item.id)
+    found: dict[tuple[str, str], list[_Known]] = {}
+    for channel, bases in wanted.items():
+        ordered = sorted(bases)
+        for start in range(0, len(ordered), 500):
+            statement = sa.select(EVENT_IDS).where(
+                EVENT_IDS.c.channel == channel, EVENT_IDS.c.base.in_(ordered[start : start + 500])
+            )
+            for row in connection.execute(statement.order_by(EVENT_IDS.c.docid)):
+                known = _Known(row.feed, row.version, row.item, row.digest)
+                found.setdefault((channel, row.base), []).append(known)
+    return found
+
+
+def _identify(chunk: _Chunk, item: _Checked) -> tuple[str, int, int | None] | None:
+    """(id, version, docid of the item's first version or None for itself); None for what is known already.
+
+    Items of different feeds are different items, even where they share a guid: the first keeps the guid as its id, the
+    others get their feed behind it.
+
+    Raises:
+        DocumentError: the id is taken by other content.
+    """
+    event = item.event
+    feed = event.feed or ""
+    known = chunk.known.get((event.channel, item.id), [])
+    if not known:
+        return item.id, 1, None
+    mine = [row for row in known if row.feed == feed]
+    if any(row.digest == item.digest for row in mine):
+        return None
+    if event.feed is None:
+        raise DocumentError(
+            "XSCL_EVENT_ID_REUSED",
+            f"the id {item.id!r} is taken by other content in channel {event.channel}",
+            hint="only items of feeds have versions",
+        )
+    base = item.id
+    if known[0].feed != feed:
+        base = f"{item.id} ({feed})"
+    if not mine:
+        return base, 1, None
+    version = max(row.version for row in mine) + 1
+    return f"{base}#{version}", version, mine[0].item
+
+
+def _refused(event: Event, error: XsclError, id_: str | None, ts: int | None) -> Rejected:
+    channel = event.channel if isinstance(event.channel, str) else None
+    return Rejected(event.source or "", error.condition, error.message, channel, id_, ts)
+
+
+def _rejection(problem: Rejected) -> dict[str, object]:
+    return {
+        "channel": problem.channel,
+        "id": problem.id,
+        "ts": problem.ts,
+        "condition": problem.condition,
+        "message": problem.message,
+        "source": problem.source,
+    }

@@ -1,0 +1,224 @@
+"""Registration: texts to rows of the catalogue.  Nothing here starts Spark."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl import ast
+from xscl.catalog import GROUPS, NEVER, QUERIES, Catalog, QueryInfo
+from xscl.compile import CompiledQuery, compile_query
+from xscl.errors import CatalogError, QuerySyntaxError, XsclError
+from xscl.parser import ScriptItem, parse_query, parse_script
+from xscl.types import QueryOutcome
+
+__all__ = ["Registry", "compile_info"]
+
+
+class Registry:
+    """Registers and drops queries of one catalogue."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+
+    def register(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        strict: bool = False,
+        connection: Connection | None = None,
+    ) -> str:
+        """Register one query, which DECLAREs may precede; returns its name.
+
+        Raises:
+            QueryError: the text is no sound query.
+            CatalogError: the name is taken; with ``strict``, a channel does not exist.
+        """
+        if connection is None:
+            with self.catalog.begin() as connection:
+                return self.register(text, name=name, strict=strict, connection=connection)
+        namespaces: dict[str, str] = {}
+        query: ast.CreateQuery | None = None
+        for item in parse_script(text):
+            if item.error is not None:
+                raise item.error
+            match item.statement:
+                case ast.DeclareNamespace(prefix, uri):
+                    namespaces[prefix] = uri
+                case ast.CreateQuery() as found if query is None:
+                    query = found
+                case _:
+                    raise QuerySyntaxError(
+                        "XSCL_SYNTAX",
+                        "expected one query",
+                        text=text,
+                        span=item.statement.span if item.statement else None,
+                        hint="files of many statements are loaded with 'xscl query load FILE'",
+                    )
+        if query is None:
+            raise QuerySyntaxError("XSCL_SYNTAX", "there is no query in this text", text=text)
+        return self._add(connection, query, text, name or query.name, namespaces, strict)
+
+    def load(self, text: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
+        """Every statement of a script, with an outcome each; with ``atomic`` all or none."""
+        items = parse_script(text)
+        namespaces: dict[str, str] = {}
+        outcomes: list[QueryOutcome] = []
+        with self.catalog.begin() as connection:
+            for item in items:
+                outcomes.append(self._statement(connection, item, text, namespaces, strict))
+            if atomic and any(not outcome.ok for outcome in outcomes):
+                connection.rollback()
+                outcomes = [o if not o.ok else _undone(o) for o in outcomes]
+        return outcomes
+
+    def register_many(self, texts: Iterable[str | tuple[str, str]]) -> list[QueryOutcome]:
+        """Texts, or (name, text) pairs; one outcome each, and one bad query never fails the rest."""
+        outcomes = []
+        with self.catalog.begin() as connection:
+            for given in texts:
+                name, text = given if isinstance(given, tuple) else (None, given)
+                try:
+                    with connection.begin_nested():
+                        taken = self.register(text, name=name, connection=connection)
+                    outcomes.append(QueryOutcome(taken))
+                except XsclError as error:
+                    outcomes.append(QueryOutcome(name, error))
+        return outcomes
+
+    def drop(self, name: str, *, connection: Connection | None = None) -> None:
+        """End a query; its matches stay.
+
+        Raises:
+            CatalogError: there is none of that name.
+        """
+        if connection is None:
+            with self.catalog.begin() as connection:
+                self.drop(name, connection=connection)
+                return
+        self.catalog.drop_query(connection, name, _now())
+
+    def refresh(self, connection: Connection, channel: str) -> None:
+        """Compile queries over a row channel again, now that its columns are known.
+
+        No event of the channel came before its first row, so it is as if they had been registered with this knowledge.
+        """
+        facts = self.catalog.facts(connection)
+        for info in self.catalog.queries(connection):
+            compiled = compile_info(info, facts)
+            if channel in compiled.channels:
+                gid = self.catalog.put_group(connection, compiled, info.text, info.namespaces)
+                connection.execute(
+                    QUERIES.update()
+                    .where(QUERIES.c.query == info.query)
+                    .values(gid=gid, template=compiled.template.id)
+                )
+
+    def unknown_channels(self, text: str) -> list[str]:
+        """Channels that a registered text reads and that do not exist yet."""
+        known = self.catalog.channels()
+        items = parse_script(text)
+        queries = [i.statement.query for i in items if isinstance(i.statement, ast.CreateQuery)]
+        names = {block.channel for query in queries for block in ast.blocks(query.source)}
+        return sorted(names - set(known))
+
+    def _statement(
+        self,
+        connection: Connection,
+        item: ScriptItem,
+        script: str,
+        namespaces: dict[str, str],
+        strict: bool,
+    ) -> QueryOutcome:
+        if item.error is not None or item.statement is None:
+            return QueryOutcome(item.name, item.error, item.line)
+        try:
+            with connection.begin_nested():
+                match item.statement:
+                    case ast.DeclareNamespace(prefix, uri):
+                        namespaces[prefix] = uri
+                        return QueryOutcome(prefix, None, item.line, "declared")
+                    case ast.DropQuery(name):
+                        self.drop(name, connection=connection)
+                        return QueryOutcome(name, None, item.line, "dropped")
+                    case ast.CreateQuery() as create:
+                        name = self._add(connection, create, script, create.name, namespaces, strict)
+                        return QueryOutcome(name, None, item.line)
+        except XsclError as error:
+            return QueryOutcome(item.name, error, item.line)
+
+    def _add(
+        self,
+        connection: Connection,
+        create: ast.CreateQuery,
+        script: str,
+        name: str | None,
+        namespaces: Mapping[str, str],
+        strict: bool,
+    ) -> str:
+        facts = self.catalog.facts(connection)
+        if strict:
+            for block in ast.blocks(create.query.source):
+                if block.channel not in facts:
+                    raise CatalogError(
+                        "XSCL_UNKNOWN_CHANNEL",
+                        f"there is no channel {block.channel!r}",
+                        hint=f"create it with 'xscl channel add {block.channel}', or leave out --strict",
+                    )
+        # Spans count from the script's start, so that errors name lines of the file; kept is the query's own text.
+        compiled = compile_query(create.query, script, namespaces=namespaces, channels=facts)
+        name = name or self._free_name(connection)
+        self.catalog.add_query(
+            connection,
+            name=name,
+            text=create.text,
+            namespaces=namespaces,
+            compiled=compiled,
+            digest=hashlib.sha256(f"{name}\0{create.text}".encode()).hexdigest(),
+            now=_now(),
+        )
+        return name
+
+    def _free_name(self, connection: Connection) -> str:
+        number = (connection.scalar(sa.select(sa.func.max(QUERIES.c.query))) or 0) + 1
+        while connection.execute(
+            sa.select(QUERIES.c.query).where(QUERIES.c.qid == f"q{number}", QUERIES.c.docid_until == NEVER)
+        ).first():
+            number += 1
+        return f"q{number}"
+
+
+def compile_info(info: QueryInfo, facts: Mapping[str, object]) -> CompiledQuery:
+    """Compile a registered query again."""
+    return compile_query(
+        parse_query(info.text),
+        info.text,
+        namespaces=info.namespaces,
+        channels=facts,  # type: ignore[arg-type]
+    )
+
+
+def compile_group(connection: Connection, gid: int, facts: Mapping[str, object]) -> CompiledQuery:
+    """Compile the text that stands for a group."""
+    row = connection.execute(sa.select(GROUPS).where(GROUPS.c.gid == gid)).one()
+    return compile_query(
+        parse_query(row.text),
+        row.text,
+        namespaces=json.loads(row.namespaces),
+        channels=facts,  # type: ignore[arg-type]
+    )
+
+
+def _undone(outcome: QueryOutcome) -> QueryOutcome:
+    error = CatalogError("XSCL_NOT_REGISTERED", "not registered, because another statement failed")
+    return QueryOutcome(outcome.name, error, outcome.line)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
