@@ -1,0 +1,301 @@
+"""One batch: a range of the intake order, from documents to matches, committed whole.
+
+Stage 1 walks every new document once for all queries (``mapInArrow``); stage 2 joins the new witnesses with all witnesses
+in one statement for all queries and resolves what it finds.  The number of Spark jobs does not depend on the number of
+queries or templates, because queries are rows of what the jobs read.
+
+Files are written under names that nothing refers to until the last transaction names them, so a batch that fails leaves
+no trace and a batch that runs again replaces itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import sqlalchemy as sa
+from pyspark.sql import DataFrame, SparkSession
+
+from xscl.arrow import spark_schema
+from xscl.catalog import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
+from xscl.compile import CompiledQuery
+from xscl.home import Home
+from xscl.intake import EVENT_SCHEMA
+from xscl.registry import compile_group
+from xscl.templates.join import edges_table, matched_edges, resolved
+from xscl.templates.program import LiveGroup, build_program, save_program
+from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.worker import WITNESS_SCHEMA, save_specs, witness_batches
+
+__all__ = ["BatchReport", "DEFAULT_BATCH_DOCS", "next_range", "process_batch"]
+
+DEFAULT_BATCH_DOCS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What a batch did; times in seconds."""
+
+    batch: int
+    first: int
+    last: int
+    events: int
+    witnesses: int
+    pairs: int
+    """Candidate pairs: pairs of documents with a matched edge."""
+    rout: int
+    """Stored rows of R_out, each with its set of groups."""
+    matches: int
+    """Stored matches, each with its set of groups."""
+    jobs: int | None
+    """Spark jobs, as Spark counts them; None where it does not (Spark Connect)."""
+    prepare_s: float
+    stage1_s: float
+    join_s: float
+    commit_s: float
+    witness_path: str | None
+    result_path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What the live queries need, compiled and written where workers find it."""
+
+    specs_path: Path
+    program_path: Path
+    edges: pa.Table
+    groups: int
+
+
+def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
+    """The next batch's (first, last) place of the intake order: up to ``batch_docs`` events or a flush; None if done."""
+    with home.catalog.read() as connection:
+        row = connection.execute(sa.select(HOME.c.processed, HOME.c.next_place)).one()
+        first, last = row.processed + 1, row.next_place - 1
+        if first > last:
+            return None
+        nth = connection.scalar(
+            sa.select(EVENT_IDS.c.docid)
+            .where(EVENT_IDS.c.docid >= first)
+            .order_by(EVENT_IDS.c.docid)
+            .offset(batch_docs - 1)
+            .limit(1)
+        )
+        flush = connection.scalar(sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place >= first))
+    return first, min(place for place in (last, nth, flush) if place is not None)
+
+
+def process_batch(home: Home, spark: SparkSession | None, first: int, last: int) -> BatchReport:
+    """Process the events of a range and commit; ``spark`` may be None only where ``needs_spark`` says no."""
+    started = time.perf_counter()
+    with home.catalog.read() as connection:
+        number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
+        in_range = EVENT_IDS.c.docid.between(first, last)
+        events = connection.scalar(sa.select(sa.func.count()).where(in_range)) or 0
+    plan = _plan(home, first, last) if events else None
+    prepared = time.perf_counter()
+    if plan is None or spark is None:
+        report = BatchReport(
+            number, first, last, events, 0, 0, 0, 0, 0, prepared - started, 0.0, 0.0, 0.0, None, None
+        )
+        return _commit(home, report)
+    tag = f"{number:08d}-{uuid.uuid4().hex[:8]}"
+    witness_path, result_path = f"witness/{tag}", f"results/{tag}"
+    with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
+        _stage1(home, spark, plan, first, last, home.root / witness_path)
+        walked = time.perf_counter()
+        _stage2(home, spark, plan, first, home.root / witness_path, home.root / result_path)
+        joined = time.perf_counter()
+    pairs, rout, matches = _count_results(home.root / result_path)
+    report = BatchReport(
+        batch=number,
+        first=first,
+        last=last,
+        events=events,
+        witnesses=ds.dataset(home.root / witness_path, schema=WITNESS_SCHEMA).count_rows(),
+        pairs=pairs,
+        rout=rout,
+        matches=matches,
+        jobs=jobs.count,
+        prepare_s=prepared - started,
+        stage1_s=walked - prepared,
+        join_s=joined - walked,
+        commit_s=0.0,
+        witness_path=witness_path,
+        result_path=result_path,
+    )
+    return _commit(home, report)
+
+
+def needs_spark(home: Home, first: int, last: int) -> bool:
+    """Whether a range has both events and queries."""
+    with home.catalog.read() as connection:
+        events = connection.scalar(
+            sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.docid.between(first, last)).limit(1)
+        )
+        query = connection.scalar(sa.select(QUERIES.c.query).where(*_alive(first, last)).limit(1))
+    return events is not None and query is not None
+
+
+# -- planning --------------------------------------------------------------------------------------------------
+
+
+def _alive(first: int, last: int) -> tuple[sa.ColumnElement[bool], ...]:
+    """Queries that see some event of a range.
+
+    A registration is no batch boundary: who sees which event is told apart by the places of the intake order.
+    """
+    return QUERIES.c.docid_from < last, QUERIES.c.docid_until > first
+
+
+def _plan(home: Home, first: int, last: int) -> _Plan | None:
+    """Compile the groups with a subscriber in the range; one compilation a group, however many subscribe."""
+    catalog = home.catalog
+    with catalog.read() as connection:
+        facts = catalog.facts(connection)
+        statement = (
+            sa.select(
+                QUERIES.c.gid,
+                GROUPS.c.iid,
+                sa.func.min(QUERIES.c.docid_from).label("first"),
+                sa.func.max(QUERIES.c.docid_until).label("last"),
+            )
+            .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+            .where(*_alive(first, last))
+            .group_by(QUERIES.c.gid, GROUPS.c.iid)
+            .order_by(QUERIES.c.gid)
+        )
+        live: list[LiveGroup] = []
+        specs: dict[str, WitnessSpec] = {}
+        for row in connection.execute(statement).all():
+            compiled: CompiledQuery = compile_group(connection, row.gid, facts)
+            live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last))
+            for spec in compiled.specs:
+                specs.setdefault(repr(spec), spec)
+    if not live:
+        return None
+    program = build_program(live)
+    version = _digest([*sorted(specs), *map(repr, live)])
+    specs_path = home.folder("programs") / f"specs-{_digest(sorted(specs))}.pickle"
+    program_path = home.folder("programs") / f"program-{version}.pickle"
+    if not specs_path.exists():
+        save_specs(list(specs.values()), specs_path)
+    if not program_path.exists():
+        save_program(program, program_path)
+    return _Plan(specs_path, program_path, edges_table(program), len(live))
+
+
+def _digest(parts: Sequence[str]) -> str:
+    state = hashlib.blake2b(digest_size=10)
+    for part in parts:
+        state.update(part.encode() + b"\0")
+    return state.hexdigest()
+
+
+# -- stages ----------------------------------------------------------------------------------------------------
+
+
+def events_frame(home: Home, spark: SparkSession, first: int, last: int) -> DataFrame:
+    """The events of a range of the intake order, in the shape of ``EVENT_SCHEMA``."""
+    with home.catalog.read() as connection:
+        statement = sa.select(INTAKE_FILES.c.path).where(
+            INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last
+        )
+        names = [row.path for row in connection.execute(statement.order_by(INTAKE_FILES.c.first))]
+    frame = read_parquet(spark, EVENT_SCHEMA, home.paths(names))
+    return frame.where(f"docid between {first} and {last}")
+
+
+def read_parquet(spark: SparkSession, schema: pa.Schema, paths: list[str]) -> DataFrame:
+    """Parquet files of a known shape; no path at all is the empty relation."""
+    if not paths:
+        return spark.createDataFrame([], spark_schema(schema))
+    return spark.read.schema(spark_schema(schema)).parquet(*paths)
+
+
+def _stage1(home: Home, spark: SparkSession, plan: _Plan, first: int, last: int, target: Path) -> None:
+    specs = str(plan.specs_path)
+
+    def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return witness_batches(specs, batches)
+
+    events = events_frame(home, spark, first, last)
+    needed = events.select("docid", "channel", "id", "item", "ts", "late", "content")
+    needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA)).write.parquet(str(target))
+
+
+def _stage2(
+    home: Home, spark: SparkSession, plan: _Plan, first: int, fresh_path: Path, target: Path
+) -> None:
+    with home.catalog.read() as connection:
+        earlier = [
+            row.witness_path
+            for row in connection.execute(
+                sa.select(BATCHES.c.witness_path)
+                .where(BATCHES.c.witness_path.is_not(None))
+                .order_by(BATCHES.c.batch)
+            )
+        ]
+    fresh = read_parquet(spark, WITNESS_SCHEMA, [str(fresh_path)])
+    witness = read_parquet(spark, WITNESS_SCHEMA, [*home.paths(earlier), str(fresh_path)])
+    edges = spark.createDataFrame(plan.edges)
+    matched, shared = matched_edges(spark, fresh=fresh, witness=witness, edges=edges, first=first)
+    try:
+        resolved(matched, str(plan.program_path)).write.parquet(str(target))
+    finally:
+        shared.unpersist()
+
+
+def _count_results(path: Path) -> tuple[int, int, int]:
+    rows = ds.dataset(path).to_table(columns=["relation", "d1"])
+    relation = rows.column("relation")
+    counts = {item["values"]: item["counts"] for item in relation.value_counts().to_pylist()}
+    pairs = rows.filter(ds.field("relation") == "pairs").column("d1").to_pylist()
+    return sum(pairs), counts.get("rout", 0), counts.get("match", 0)
+
+
+# -- jobs ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Jobs:
+    count: int | None = None
+
+
+@contextmanager
+def _counted_jobs(spark: SparkSession, group: str) -> Iterator[_Jobs]:
+    """Counts the Spark jobs that run inside, from Spark's own status tracker."""
+    jobs = _Jobs()
+    context = getattr(spark, "sparkContext", None) if type(spark) is SparkSession else None
+    if context is None:
+        yield jobs
+        return
+    context.setJobGroup(group, "xscl batch")
+    try:
+        yield jobs
+    finally:
+        jobs.count = len(context.statusTracker().getJobIdsForGroup(group))
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+
+# -- commit ----------------------------------------------------------------------------------------------------
+
+
+def _commit(home: Home, report: BatchReport) -> BatchReport:
+    """Make the batch visible: one transaction names its files and moves the home's place on."""
+    started = time.perf_counter()
+    values = {name: getattr(report, name) for name in report.__slots__}
+    with home.catalog.begin() as connection:
+        if report.events:
+            connection.execute(
+                BATCHES.insert().values(**{**values, "committed": time.time_ns() // 1000})
+            )
+        connection.execute(HOME.update().values(processed=report.last))
+    return BatchReport(**{**values, "commit_s": time.perf_counter() - started})

@@ -1,0 +1,298 @@
+"""The library's face: ``connect`` gives an engine on a home (contract: library)."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, needs_spark, next_range, process_batch
+from xscl.catalog import ChannelInfo, QueryInfo
+from xscl.durations import parse_duration
+from xscl.errors import CatalogError, EngineError
+from xscl.home import Home, init_home
+from xscl.ingest.records import Record
+from xscl.ingest.rows import parse_schema
+from xscl.ingest.sources import read_paths
+from xscl.intake import Intake, IntakeReport
+from xscl.matches import list_matches
+from xscl.registry import Registry
+from xscl.session import start_session
+from xscl.types import Event, Match, QueryOutcome
+from xscl.views import sql_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["Engine", "RunHandle", "connect"]
+
+
+def connect(
+    catalog: str | None = None, *, home: str | Path = "xscl-home", spark: SparkSession | None = None
+) -> Engine:
+    """Open a home, creating it if need be.
+
+    Args:
+        catalog: SQLAlchemy URL of the catalogue; by default a SQLite file in the home.
+        home: folder of the home.
+        spark: an existing session; without one a local session is started when it is first needed.
+    """
+    return Engine(init_home(home, catalog), spark)
+
+
+class Engine:
+    """Registers queries, takes in events, runs batches and lists matches of one home."""
+
+    def __init__(self, home: Home, spark: SparkSession | None = None) -> None:
+        self.home = home
+        self.registry = Registry(home.catalog)
+        self._spark = spark
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the catalogue back; the Spark session stays, because others may use it."""
+        self.home.catalog.close()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session, started on first use."""
+        if self._spark is None:
+            self._spark = start_session()
+        return self._spark
+
+    # -- channels and queries ----------------------------------------------------------------------------------
+
+    def add_channel(
+        self,
+        name: str,
+        *,
+        kind: str = "xml",
+        element: str | None = None,
+        schema: str | None = None,
+        lateness: str | None = None,
+        clock: str | None = None,
+    ) -> None:
+        """Create a channel.
+
+        Args:
+            name: the channel's name.
+            kind: ``xml`` or ``rows``.
+            element: root element of a row's document; the channel's name by default.
+            schema: columns of a row channel, ``room string, temp double``; fixed by the first row by default.
+            lateness: how far behind the channel's clock an event may be; no limit by default.
+            clock: name of a clock that several channels share; each has its own by default.
+
+        Raises:
+            CatalogError: the name is taken.
+        """
+        if kind not in ("xml", "rows"):
+            raise CatalogError("XSCL_BAD_CHANNEL", f"a channel is of kind xml or rows, not {kind!r}")
+        if kind == "xml" and (schema or element):
+            raise CatalogError("XSCL_BAD_CHANNEL", "only channels of kind rows have a schema or an element")
+        channel = ChannelInfo(
+            name=name,
+            kind=kind,
+            feed=False,
+            element=element or name,
+            schema=parse_schema(schema) if schema else None,
+            lateness=parse_duration(lateness) if lateness else None,
+            clock=clock or name,
+        )
+        with self.home.catalog.begin() as connection:
+            if name in self.home.catalog.channels(connection):
+                raise CatalogError(
+                    "XSCL_NAME_TAKEN",
+                    f"there is a channel {name!r} already",
+                    hint="change it with 'xscl channel set'",
+                )
+            self.home.catalog.put_channel(connection, channel)
+            if channel.schema:
+                self.registry.refresh(connection, name)
+
+    def register(self, text: str, *, name: str | None = None, strict: bool = False) -> str:
+        """Register one query; returns its name.
+
+        Raises:
+            QueryError: the text is no sound query.
+            CatalogError: the name is taken, or with ``strict`` a channel does not exist.
+        """
+        return self.registry.register(text, name=name, strict=strict)
+
+    def register_many(self, texts: Iterable[str | tuple[str, str]]) -> list[QueryOutcome]:
+        """Register texts, or (name, text) pairs; one outcome each, in order."""
+        return self.registry.register_many(texts)
+
+    def load(self, script: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
+        """Take the statements of a script; one outcome each, in order; with ``atomic`` all or none."""
+        return self.registry.load(script, strict=strict, atomic=atomic)
+
+    def drop(self, name: str) -> None:
+        """End a query; its matches stay."""
+        self.registry.drop(name)
+
+    def queries(self) -> list[QueryInfo]:
+        """The live queries by name."""
+        return self.home.catalog.queries()
+
+    # -- events ------------------------------------------------------------------------------------------------
+
+    def ingest(
+        self,
+        source: str | Path | Iterable[Record] | Iterable[str | Path] | DataFrame,
+        *,
+        channel: str | None = None,
+        whole: bool = False,
+        strict: bool = False,
+    ) -> IntakeReport:
+        """Take in events: a path or several, an iterable of events, or a DataFrame.
+
+        A DataFrame has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts`` (seconds, ISO text or timestamp);
+        a streaming one is fed by ``ingest_stream``.
+        """
+        intake = Intake(self.home, strict=strict)
+        if isinstance(source, (str, Path)):
+            return intake.take(read_paths([source], channel=channel, whole=whole))
+        if hasattr(source, "toArrow"):
+            return intake.take(_frame_events(source, channel))
+        first, items = _peek(iter(source))
+        if isinstance(first, (str, Path)):
+            return intake.take(read_paths(list(items), channel=channel, whole=whole))  # type: ignore[arg-type]
+        return intake.take(items)  # type: ignore[arg-type]
+
+    def ingest_stream(self, frame: DataFrame, *, checkpoint: str, channel: str | None = None) -> StreamingQuery:
+        """Feed the intake from a streaming DataFrame of Spark, through ``foreachBatch``.
+
+        Spark may repeat a micro-batch after a failure; ids make the repetition add nothing, so give events ids.
+        """
+
+        def take(batch: DataFrame, number: int) -> None:
+            self.ingest(batch, channel=channel)
+
+        return frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start()
+
+    # -- running -----------------------------------------------------------------------------------------------
+
+    def run_once(self, *, batch_docs: int = DEFAULT_BATCH_DOCS) -> list[BatchReport]:
+        """Process everything taken in so far; one report a batch."""
+        if batch_docs < 1:
+            raise EngineError("XSCL_BAD_OPTION", f"a batch has at least one document, not {batch_docs}")
+        reports = []
+        with self._lock:
+            while (span := next_range(self.home, batch_docs)) is not None:
+                spark = self.spark if needs_spark(self.home, *span) else None
+                reports.append(process_batch(self.home, spark, *span))
+        return reports
+
+    def start(self, *, every: str = "30 seconds", batch_docs: int = DEFAULT_BATCH_DOCS) -> RunHandle:
+        """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery."""
+        return RunHandle(lambda: self.run_once(batch_docs=batch_docs), parse_duration(every) / 1e6)
+
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    def matches(
+        self, query: str | None = None, *, since: int | None = None, until: int | None = None
+    ) -> Iterator[Match]:
+        """Matches of one query, or of all, sorted by (ts, query, match); bounds in microseconds, both included."""
+        return list_matches(self.home, query=query, since=since, until=until)
+
+    def matches_df(self, query: str | None = None) -> DataFrame:
+        """The relation ``matches``, of one query or of all."""
+        frame = self.sql("SELECT * FROM matches")
+        return frame if query is None else frame.where(frame.qid == query)
+
+    def sql(self, statement: str) -> DataFrame:
+        """A read-only Spark SQL statement over the home's relations."""
+        return sql_session(self.home, self.spark, statement)
+
+
+class RunHandle:
+    """A loop that processes batches in a thread of its own."""
+
+    def __init__(self, run: Callable[[], list[BatchReport]], every_s: float) -> None:
+        self._run = run
+        self._every_s = every_s
+        self._stop = threading.Event()
+        self._progress: list[BatchReport] = []
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._loop, name="xscl-run", daemon=True)
+        self._thread.start()
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - pyspark's name
+        """Whether the loop goes on."""
+        return self._thread.is_alive()
+
+    @property
+    def lastProgress(self) -> BatchReport | None:  # noqa: N802 - pyspark's name
+        """The last batch."""
+        return self._progress[-1] if self._progress else None
+
+    @property
+    def recentProgress(self) -> list[BatchReport]:  # noqa: N802 - pyspark's name
+        """The last hundred batches."""
+        return list(self._progress)
+
+    def exception(self) -> BaseException | None:
+        """What ended the loop, if it failed."""
+        return self._error
+
+    def processAllAvailable(self) -> None:  # noqa: N802 - pyspark's name
+        """Process everything taken in so far, now."""
+        self._note(self._run())
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - pyspark's name
+        """Wait until the loop ends; raises what ended it. False if ``timeout`` seconds passed first."""
+        self._thread.join(timeout)
+        if self._error is not None:
+            raise self._error
+        return not self.isActive
+
+    def stop(self) -> None:
+        """End the loop after the batch that is running."""
+        self._stop.set()
+        self._thread.join()
+
+    def _note(self, reports: list[BatchReport]) -> None:
+        self._progress = [*self._progress, *reports][-100:]
+
+    def _loop(self) -> None:
+        try:
+            while not self._stop.is_set():
+                began = time.monotonic()
+                self._note(self._run())
+                self._stop.wait(max(0.0, self._every_s - (time.monotonic() - began)))
+        except BaseException as error:
+            self._error = error
+
+
+def _peek(items: Iterator[object]) -> tuple[object, Iterable[object]]:
+    first = next(items, None)
+    return first, () if first is None else itertools.chain([first], items)
+
+
+def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Event]:
+    missing = {"xml", *(() if channel else ("channel",))} - set(frame.columns)
+    if missing:
+        raise EngineError(
+            "XSCL_BAD_FRAME", f"the DataFrame has no column {', '.join(sorted(missing))}", hint="needed: channel, xml"
+        )
+    wanted = [name for name in ("channel", "id", "ts", "xml") if name in frame.columns]
+    for row in frame.select(*wanted).toLocalIterator():
+        values = row.asDict()
+        ts = values.get("ts")
+        if ts is not None and hasattr(ts, "astimezone"):
+            ts = ts.astimezone()  # Spark hands out local times without a zone
+        yield Event(values.get("channel") or channel or "", values.get("id"), ts, xml=values["xml"])

@@ -1,0 +1,232 @@
+"""Reading matches: stored once for all groups that share them, told apart by subscriber here.  No Spark is needed.
+
+A stored match names the groups it satisfies; a query of such a group sees it if all its members came after the query's
+registration and before its drop in the intake order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import sqlalchemy as sa
+from lxml import etree
+
+from xscl.catalog import BATCHES, INTAKE_FILES, QueryInfo
+from xscl.errors import CatalogError
+from xscl.home import Home
+from xscl.intake import EVENT_SCHEMA
+from xscl.output import output_document
+from xscl.safexml import parse_xml
+from xscl.templates.resolve import RESULT_SCHEMA
+from xscl.types import Match, MatchEvent, format_time
+from xscl.xpath.nodes import locator, node_at, string_value
+
+__all__ = ["find_match", "list_matches", "match_id", "match_json"]
+
+_ID_LENGTH = 32
+
+
+def match_id(query_digest: str, members: Sequence[tuple[str, str]], nodes: Sequence[int]) -> str:
+    """A match's id: a digest of the query's name and text, the members' channels and ids, and the result nodes.
+
+    Written so that Spark SQL computes the same (``views``): digests of fixed length side by side, then the nodes.
+    """
+    parts = [query_digest]
+    for channel, id_ in members:
+        parts += [_sha(channel), _sha(id_)]
+    parts.append(",".join(map(str, nodes)))
+    return _sha("".join(parts))[:_ID_LENGTH]
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A stored match as one query sees it, before its documents are read."""
+
+    id: str
+    query: QueryInfo
+    ts: int
+    docids: tuple[int, ...]
+    nodes: tuple[int, ...]
+    witness: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    channel: str
+    id: str
+    ts: int
+
+
+def list_matches(
+    home: Home, *, query: str | None = None, since: int | None = None, until: int | None = None
+) -> Iterator[Match]:
+    """Matches of committed batches, sorted by (ts, query, match).
+
+    Raises:
+        CatalogError: there was never a query of that name.
+    """
+    yield from _built(home, _found(home, query, since, until))
+
+
+def find_match(home: Home, match: str) -> Match:
+    """The match whose id is, or begins with, ``match``.
+
+    Raises:
+        CatalogError: there is none, or more than one.
+    """
+    found = [item for item in _found(home, None, None, None) if item.id.startswith(match)]
+    if len(found) != 1 or not match:
+        many = f"{len(found)} matches begin with" if found else "there is no match"
+        raise CatalogError(
+            "XSCL_MATCH_NOT_FOUND", f"{many} {match!r}", hint="list them with 'xscl match list'"
+        )
+    return next(_built(home, found))
+
+
+def match_json(match: Match) -> dict[str, object]:
+    """A match as the contract writes it."""
+    return {
+        "match": match.id,
+        "query": match.query,
+        "ts": format_time(match.ts),
+        "events": [{"channel": e.channel, "id": e.id, "ts": format_time(e.ts)} for e in match.events],
+        "nodes": dict(match.nodes),
+        "values": dict(match.values),
+        "document": match.document,
+    }
+
+
+# -- finding ---------------------------------------------------------------------------------------------------
+
+
+def _found(home: Home, query: str | None, since: int | None, until: int | None) -> list[_Found]:
+    queries = home.catalog.queries(live_only=False, name=query)
+    if query is not None and not queries:
+        raise CatalogError(
+            "XSCL_QUERY_NOT_FOUND", f"there is no query {query!r}", hint="list them with 'xscl query list'"
+        )
+    subscribers: dict[int, list[QueryInfo]] = {}
+    for info in queries:
+        subscribers.setdefault(info.gid, []).append(info)
+    stored = _stored(home, set(subscribers))
+    members = _members(home, {docid for row in stored for docid in _docids(row)})
+    found = []
+    for row in stored:
+        docids = _docids(row)
+        ts = max(members[docid].ts for docid in docids)
+        if (since is not None and ts < since) or (until is not None and ts > until):
+            continue
+        named = [(members[docid].channel, members[docid].id) for docid in docids]
+        for gid in row["groups"]:
+            for info in subscribers.get(gid, ()):
+                if min(docids) > info.docid_from and max(docids) < info.docid_until:
+                    nodes = tuple(row["nodes"])
+                    id_ = match_id(info.digest, named, nodes)
+                    found.append(_Found(id_, info, ts, docids, nodes, tuple(row["witness"])))
+    return sorted(found, key=lambda item: (item.ts, item.query.name, item.id))
+
+
+def _docids(row: Mapping[str, object]) -> tuple[int, ...]:
+    return tuple(row[name] for name in ("d1", "d2") if row[name] is not None)  # type: ignore[misc]
+
+
+def _stored(home: Home, groups: set[int]) -> list[dict[str, object]]:
+    with home.catalog.read() as connection:
+        statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.matches > 0).order_by(BATCHES.c.batch)
+        paths = home.paths([row.result_path for row in connection.execute(statement)])
+    found: list[dict[str, object]] = []
+    for path in paths:
+        table = ds.dataset(path, schema=RESULT_SCHEMA).to_table(filter=ds.field("relation") == "match")
+        found += [row for row in table.to_pylist() if groups.intersection(row["groups"])]
+    return found
+
+
+def _members(home: Home, docids: set[int]) -> dict[int, _Member]:
+    table = _events(home, docids, ["docid", "channel", "id", "ts"])
+    return {row["docid"]: _Member(row["channel"], row["id"], row["ts"]) for row in table.to_pylist()}
+
+
+def _events(home: Home, docids: set[int], columns: list[str]) -> pa.Table:
+    """Some events by number, from the files that hold them."""
+    if not docids:
+        return EVENT_SCHEMA.empty_table().select(columns)
+    with home.catalog.read() as connection:
+        files = connection.execute(
+            sa.select(INTAKE_FILES).where(
+                INTAKE_FILES.c.last >= min(docids), INTAKE_FILES.c.first <= max(docids)
+            )
+        ).all()
+    wanted = sorted(docids)
+    paths = [row.path for row in files if any(row.first <= docid <= row.last for docid in wanted)]
+    dataset = ds.dataset(home.paths(paths), schema=EVENT_SCHEMA)
+    return dataset.to_table(columns=columns, filter=ds.field("docid").isin(wanted))
+
+
+# -- building --------------------------------------------------------------------------------------------------
+
+
+def _built(home: Home, found: Sequence[_Found]) -> Iterator[Match]:
+    """Matches with their documents, a few hundred at a time so that memory stays bounded."""
+    blocks: dict[str, tuple[int, ...]] = {}
+    for start in range(0, len(found), 500):
+        part = found[start : start + 500]
+        docids = {docid for item in part for docid in item.docids}
+        events = {row["docid"]: row for row in _events(home, docids, EVENT_SCHEMA.names).to_pylist()}
+        roots: dict[int, etree._Element] = {}
+        for item in part:
+            for docid in item.docids:
+                if docid not in roots:
+                    roots[docid] = parse_xml(events[docid]["content"])
+            template = item.query.template
+            if template not in blocks:
+                blocks[template] = home.catalog.template(template).blocks
+            yield _match(item, blocks[template], events, roots)
+
+
+def _match(
+    item: _Found,
+    blocks: tuple[int, ...],
+    events: Mapping[int, Mapping[str, object]],
+    roots: Mapping[int, etree._Element],
+) -> Match:
+    places = [locator(roots[docid], node) for docid, node in zip(item.docids, item.nodes, strict=True)]
+    results = [node_at(roots[docid], place) for docid, place in zip(item.docids, places, strict=True)]
+    names = item.query.names
+    nodes = {name: place for name, place in zip(names["results"], places, strict=True) if name is not None}
+    return Match(
+        id=item.id,
+        query=item.query.name,
+        ts=item.ts,
+        events=tuple(_member(events[docid]) for docid in item.docids),
+        nodes=nodes,
+        values=_values(item, blocks, roots),
+        document=output_document(results),
+    )
+
+
+def _member(event: Mapping[str, object]) -> MatchEvent:
+    channel, id_, ts = event["channel"], event["id"], event["ts"]
+    assert isinstance(channel, str) and isinstance(id_, str) and isinstance(ts, int)
+    return MatchEvent(channel, id_, ts)
+
+
+def _values(
+    item: _Found, blocks: tuple[int, ...], roots: Mapping[int, etree._Element]
+) -> dict[str, str]:
+    """String values of the joined variables in the match's witness."""
+    joined = set(item.query.names["joined"])
+    values = {}
+    for place, (name, node) in enumerate(zip(item.query.names["meta"], item.witness, strict=True)):
+        if name in joined and name is not None:
+            root = roots[item.docids[blocks[place]]]
+            values[name] = string_value(node_at(root, locator(root, node)))
+    return values
+

@@ -1,0 +1,82 @@
+"""The Spark session: the caller's own, or one of ours with settings that fit small batches."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from xscl.errors import EngineError
+
+__all__ = ["java_version", "start_session"]
+
+JAVA_HINT = (
+    "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@21) "
+    "and put it on the PATH or set JAVA_HOME"
+)
+
+
+def java_version() -> tuple[int, str]:
+    """(major version, the line Java prints) of the Java that Spark would start.
+
+    Raises:
+        EngineError: there is none, or none that Spark runs on.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not shutil.which(java):
+        raise EngineError("XSCL_NO_JAVA", "Spark needs Java, and there is none here", hint=JAVA_HINT)
+    try:
+        run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError("XSCL_NO_JAVA", f"{java} does not start: {error}", hint=JAVA_HINT) from None
+    line = (run.stderr or run.stdout).strip().partition("\n")[0]
+    found = re.search(r'version "(\d+)', line)
+    if run.returncode != 0 or not found:
+        raise EngineError("XSCL_NO_JAVA", f"{java} does not tell its version: {line}", hint=JAVA_HINT)
+    major = int(found[1])
+    if major < 17:
+        raise EngineError("XSCL_JAVA_VERSION", f"Spark needs Java 17 or 21, this is {line}", hint=JAVA_HINT)
+    return major, line
+
+
+def start_session() -> SparkSession:
+    """The active session if there is one, else a local one on all cores."""
+    # Workers otherwise run the python3 of the PATH, which need not have our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    java_version()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+    scratch = Path(tempfile.gettempdir()) / f"xscl-spark-{os.getpid()}"
+    options = {
+        "spark.app.name": "xscl",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        # Batches are small: one shuffle partition a core, and plans that do not change under way.
+        "spark.sql.shuffle.partitions": str(max(2, cores)),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.files.maxPartitionBytes": "8m",
+        "spark.sql.files.openCostInBytes": "512k",
+        "spark.sql.runSQLOnFiles": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.log.level": "ERROR",
+        # The first compiler alone starts faster and compiles small plans sooner.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    builder = SparkSession.builder.master(f"local[{cores}]")  # type: ignore[attr-defined]
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    return session

@@ -1,0 +1,255 @@
+"""The relations of the architecture as Spark views, and read-only SQL over them.
+
+Stored rows carry sets of groups; ``rout_<template>`` and ``matches`` fan them out to queries.  Views are made for the
+relations a statement mentions, in a Spark session of their own, so that they hide nobody's tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import sqlalchemy as sa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+
+from xscl.arrow import spark_schema
+from xscl.batch import read_parquet
+from xscl.catalog import (
+    BATCHES,
+    CHANNELS,
+    EVENT_IDS,
+    INSTANCES,
+    INTAKE_FILES,
+    LATE,
+    QUERIES,
+    REJECTED,
+    TEMPLATES,
+    VARIABLES,
+)
+from xscl.errors import EngineError
+from xscl.home import Home
+from xscl.intake import EVENT_SCHEMA
+from xscl.templates.relations import rt_table
+from xscl.templates.resolve import RESULT_SCHEMA
+from xscl.templates.template import Template
+from xscl.xpath.worker import WITNESS_SCHEMA
+
+if TYPE_CHECKING:
+    from sqlalchemy import Table
+
+__all__ = ["RELATION_NAMES", "sql_session"]
+
+_VAR = "lpad(lower(hex({0})), 16, '0')"
+
+_EVENTS = """
+select e.docid, e.channel, e.id, e.version, e.item, e.ts, e.received, e.late, e.member, b.batch, e.content
+from xscl_events e left join xscl_batches b on e.docid between b.first and b.last
+"""
+_R_DOCTS = "select docid, ts from xscl_events where docid <= {processed}"
+_R_BIN = f"""
+select distinct w.docid, {_VAR.format("c.var1")} as var1, {_VAR.format("c.var2")} as var2, c.node1, c.node2
+from xscl_witness w lateral view inline(w.chain) c as var1, var2, node1, node2
+"""
+_R_DOC = "select distinct docid, node, fn, strval, num from xscl_witness where fn is not null"
+_STORED = """
+select r.*, g.gid
+from xscl_results r lateral view explode(r.groups) g as gid
+where r.relation = '{relation}'
+"""
+_SEEN = """
+join xscl_queries q on q.gid = r.gid
+ and least(r.d1, coalesce(r.d2, r.d1)) > q.docid_from
+ and greatest(r.d1, coalesce(r.d2, r.d1)) < q.docid_until
+join xscl_batches b on greatest(r.d1, coalesce(r.d2, r.d1)) between b.first and b.last
+"""
+# The same digest as ``matches.match_id``.
+_MATCHES = f"""
+select substring(sha2(concat(q.digest, sha2(e1.channel, 256), sha2(e1.id, 256),
+                             coalesce(concat(sha2(e2.channel, 256), sha2(e2.id, 256)), ''),
+                             array_join(r.nodes, ',')), 256), 1, 32) as match,
+       q.qid,
+       least(e1.ts, coalesce(e2.ts, e1.ts)) as ts_min, greatest(e1.ts, coalesce(e2.ts, e1.ts)) as ts_max,
+       least(e1.received, coalesce(e2.received, e1.received)) as received_min,
+       greatest(e1.received, coalesce(e2.received, e1.received)) as received_max,
+       if(r.d2 is null, array(r.d1), array(r.d1, r.d2)) as docids,
+       r.nodes, cast(null as string) as replaces, b.batch
+from ({_STORED.format(relation="match")}) r
+{_SEEN}
+join xscl_events e1 on e1.docid = r.d1
+left join xscl_events e2 on e2.docid = r.d2
+"""
+
+RELATION_NAMES = (
+    "batches",
+    "channels",
+    "events",
+    "feeds",
+    "late",
+    "matches",
+    "queries",
+    "r_bin",
+    "r_doc",
+    "r_docts",
+    "rejected",
+    "templates",
+    "variables",
+)
+"""Relations of every home; ``rt_<template>`` and ``rout_<template>`` come with templates."""
+
+_ARROW = {
+    sa.BigInteger: pa.int64(),
+    sa.Integer: pa.int32(),
+    sa.Boolean: pa.bool_(),
+    sa.Double: pa.float64(),
+    sa.String: pa.string(),
+    sa.Text: pa.string(),
+}
+
+
+def sql_session(home: Home, spark: SparkSession, statement: str) -> DataFrame:
+    """Run one read-only statement over the home's relations.
+
+    Raises:
+        EngineError: it is no query, or Spark cannot run it; Spark's message says where.
+    """
+    session = spark.newSession()
+    # Relations are what a home shows; files are not.
+    session.conf.set("spark.sql.runSQLOnFiles", "false")
+    views = _Views(home, session)
+    views.create(statement)
+    text = statement.strip().rstrip(";")
+    if not re.match(r"(show|describe|desc|explain)\b", text, re.IGNORECASE):
+        # Inside parentheses only a query parses, so nothing can be written or created.
+        text = f"select * from (\n{text}\n)"
+    try:
+        return session.sql(text)
+    except (AnalysisException, ParseException) as error:
+        first = str(error).split("\n\n")[0].partition(";\n")[0]
+        raise EngineError(
+            "XSCL_SQL",
+            first,
+            hint=f"relations: {', '.join(RELATION_NAMES)}, rt_<template>, rout_<template>; only queries are run",
+        ) from None
+
+
+class _Views:
+    def __init__(self, home: Home, session: SparkSession) -> None:
+        self.home = home
+        self.session = session
+        self.made: set[str] = set()
+        self.simple: dict[str, Callable[[], DataFrame]] = {
+            "xscl_events": self._all_events,
+            "xscl_witness": lambda: self._files("witness_path", WITNESS_SCHEMA),
+            "xscl_results": lambda: self._files("result_path", RESULT_SCHEMA),
+            "xscl_batches": lambda: self._table(BATCHES),
+            "xscl_queries": lambda: self._table(QUERIES),
+            "xscl_instances": lambda: self._table(INSTANCES),
+            "batches": lambda: self._table(BATCHES, without=("witness_path", "result_path")),
+            "channels": lambda: self._table(CHANNELS),
+            "feeds": self._feeds,
+            "late": lambda: self._table(LATE, without=("number",)),
+            "queries": lambda: self._table(QUERIES, without=("names", "digest")),
+            "rejected": lambda: self._table(REJECTED, without=("number",)),
+            "templates": lambda: self._table(TEMPLATES),
+            "variables": lambda: self._table(VARIABLES, without=("key",)),
+        }
+        self.derived: dict[str, str] = {
+            "events": _EVENTS,
+            "r_docts": _R_DOCTS.format(processed=home.catalog.processed()[0]),
+            "r_bin": _R_BIN,
+            "r_doc": _R_DOC,
+            "matches": _MATCHES,
+        }
+
+    def create(self, statement: str) -> None:
+        """Create the views that a statement mentions, and those that they need."""
+        names = {word.lower() for word in re.findall(r"\w+", statement)}
+        mentions_all = bool(re.match(r"\s*show\b", statement, re.IGNORECASE))
+        for template, _, _ in self.home.catalog.templates():
+            for name in (f"rt_{template.id}", f"rout_{template.id}"):
+                if name in names or mentions_all:
+                    self._template_view(name, template)
+        for name in RELATION_NAMES:
+            if name in names or mentions_all:
+                self._make(name)
+
+    def _make(self, name: str) -> None:
+        if name in self.made:
+            return
+        self.made.add(name)
+        if name in self.derived:
+            frame = self._derived(self.derived[name])
+        else:
+            frame = self.simple[name]()
+        frame.createOrReplaceTempView(name)
+
+    def _derived(self, text: str) -> DataFrame:
+        for needed in re.findall(r"\bxscl_\w+", text):
+            self._make(needed)
+        return self.session.sql(text)
+
+    def _template_view(self, name: str, template: Template) -> None:
+        if name.startswith("rt_"):
+            columns = [(column.name, column.type) for column in rt_table(template).columns]
+            frame = self._frame(columns, self.home.catalog.rt_rows(template))
+        else:
+            frame = self._derived(_rout_text(template))
+        frame.createOrReplaceTempView(name)
+
+    def _all_events(self) -> DataFrame:
+        with self.home.catalog.read() as connection:
+            statement = sa.select(INTAKE_FILES.c.path).order_by(INTAKE_FILES.c.first)
+            paths = [row.path for row in connection.execute(statement)]
+        return read_parquet(self.session, EVENT_SCHEMA, self.home.paths(paths))
+
+    def _files(self, column: str, schema: pa.Schema) -> DataFrame:
+        with self.home.catalog.read() as connection:
+            statement = sa.select(BATCHES.c[column]).where(BATCHES.c[column].is_not(None))
+            paths = [row[0] for row in connection.execute(statement.order_by(BATCHES.c.batch))]
+        return read_parquet(self.session, schema, self.home.paths(paths))
+
+    def _table(self, table: Table, *, without: Sequence[str] = ()) -> DataFrame:
+        columns = [(c.name, c.type) for c in table.columns if c.name not in without]
+        return self._frame(columns, self.home.catalog.rows(table))
+
+    def _feeds(self) -> DataFrame:
+        statement = (
+            sa.select(
+                EVENT_IDS.c.feed,
+                EVENT_IDS.c.channel,
+                sa.func.count(sa.distinct(EVENT_IDS.c.item)).label("items"),
+                sa.func.count().label("versions"),
+            )
+            .where(EVENT_IDS.c.feed != "")
+            .group_by(EVENT_IDS.c.feed, EVENT_IDS.c.channel)
+            .order_by(EVENT_IDS.c.feed, EVENT_IDS.c.channel)
+        )
+        with self.home.catalog.read() as connection:
+            rows = [dict(row._mapping) for row in connection.execute(statement)]
+        types: list[tuple[str, object]] = [
+            ("feed", sa.String()),
+            ("channel", sa.String()),
+            ("items", sa.BigInteger()),
+            ("versions", sa.BigInteger()),
+        ]
+        return self._frame(types, rows)
+
+    def _frame(self, columns: Sequence[tuple[str, object]], rows: list[dict[str, object]]) -> DataFrame:
+        schema = pa.schema([(name, _ARROW[type(type_)]) for name, type_ in columns])  # type: ignore[index]
+        if not rows:
+            return self.session.createDataFrame([], spark_schema(schema))
+        return self.session.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
+
+
+def _rout_text(template: Template) -> str:
+    docs = [f"r.d{i} as docid{i}" for i in range(1, template.block_count + 1)]
+    nodes = [f"r.nodes[{i}] as node{i + 1}" for i in range(template.width)]
+    return f"""
+select q.qid, 1 as case, {", ".join(docs + nodes)}, b.batch
+from ({_STORED.format(relation="rout")}) r
+join xscl_instances i on i.iid = r.instance and i.template = '{template.id}'
+{_SEEN}
+"""
