@@ -15,7 +15,6 @@ from io import BytesIO
 from xscl.ingest.dates import parse_date
 from xscl.ingest.item import Feed, Item, distinct, feed_identity, item_document, item_event
 from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
-
 from xscl.types import Event
 from xscl.values import digest_text
 

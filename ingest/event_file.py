@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Protocol, TypeVar
 
-from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
-
 from xscl.errors import SourceError
+from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
 from xscl.types import Event, Scalar, to_micros
 
 _T = TypeVar("_T")
@@ -102,9 +101,7 @@ def _line_text(line: bytes | str, *, first: bool) -> str:
 
 def _json_object(text: str) -> dict[str, object]:
     try:
-        value = json.loads(
-            text, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys
-        )
+        value = json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         raise _bad(f"not a JSON object on one line: {error.msg} at column {error.colno}") from None
     except SourceError:
@@ -237,9 +234,7 @@ def _whole(text: str, field: str) -> str:
     return text
 
 
-def _only(
-    found: dict[str, object], known: tuple[str, ...], where: str, *, also: tuple[str, ...] = ()
-) -> None:
+def _only(found: dict[str, object], known: tuple[str, ...], where: str, *, also: tuple[str, ...] = ()) -> None:
     unknown = [key for key in found if key not in known]
     if unknown:
         others = f" (or alone on its line: {', '.join(also)})" if also else ""

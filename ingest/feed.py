@@ -18,6 +18,8 @@ from datetime import datetime
 from types import MappingProxyType
 
 from lxml import etree
+
+from xscl.errors import SourceError
 from xscl.ingest.dates import parse_date
 from xscl.ingest.item import Feed, Item, distinct, feed_identity, item_event
 from xscl.ingest.markup import (
@@ -30,8 +32,6 @@ from xscl.ingest.markup import (
     parse_html,
     split_name,
 )
-
-from xscl.errors import SourceError
 from xscl.safexml import serialize
 from xscl.types import Event
 from xscl.values import digest_text
@@ -83,9 +83,7 @@ def split_feed(root: etree._Element, *, source: str, channel: str = "items") -> 
         SourceError: ``XSCL_NOT_A_FEED``: the root is no feed, or it is RSS or RDF without channel and items.
     """
     if not is_feed(root):
-        raise SourceError(
-            "XSCL_NOT_A_FEED", f"{source}: the root element is {root.tag!r}, not rss, rdf:RDF or feed"
-        )
+        raise SourceError("XSCL_NOT_A_FEED", f"{source}: the root element is {root.tag!r}, not rss, rdf:RDF or feed")
     head, entries = _sections(root)
     if head is None and not entries:
         raise SourceError(
@@ -114,9 +112,7 @@ def _sections(root: etree._Element) -> tuple[etree._Element | None, list[etree._
 def _digest(entry: etree._Element) -> str:
     try:
         # Exclusive: namespaces that only the feed's root declares are no part of the entry.
-        return digest_text(
-            etree.tostring(entry, method="c14n", exclusive=True, with_comments=False).decode("utf-8")
-        )
+        return digest_text(etree.tostring(entry, method="c14n", exclusive=True, with_comments=False).decode("utf-8"))
     except etree.C14NError:  # a namespace that is a relative address
         return digest_text(serialize(entry))
 
@@ -249,9 +245,7 @@ def _authors(fields: _Fields) -> tuple[str, ...]:
     named = distinct([_person(element) for element in _each(fields, "author", "dc:creator", "atom:author")])
     if named:
         return named
-    planets = [
-        author for origin in fields.get("atom:source", ()) for author in _each(_fields(origin), "atom:author")
-    ]
+    planets = [author for origin in fields.get("atom:source", ()) for author in _each(_fields(origin), "atom:author")]
     return distinct([_person(element) for element in (*fields.get("itunes:author", ()), *planets)])
 
 

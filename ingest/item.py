@@ -8,7 +8,6 @@ from datetime import datetime
 from xml.sax.saxutils import escape
 
 from xscl.ingest.markup import clean
-
 from xscl.types import Event, format_time, to_micros
 
 __all__ = ["Feed", "Item", "distinct", "feed_identity", "item_document", "item_event"]
@@ -76,9 +75,7 @@ def item_document(item: Item, feed: Feed) -> str:
         ("guid", (item.guid,)),
         ("link", item.links),
     )
-    children = [
-        f"<{name}>{escape(clean(value))}</{name}>" for name, values in fields for value in values if value
-    ]
+    children = [f"<{name}>{escape(clean(value))}</{name}>" for name, values in fields for value in values if value]
     return f"<item>{''.join(children)}</item>"
 
 

@@ -60,9 +60,7 @@ def split_name(node: etree._Element) -> tuple[str, str]:
 
 def parse_html(text: str) -> etree._Element | None:
     """The tree of an HTML fragment; None where nothing is left of it."""
-    parser = etree.HTMLParser(
-        encoding="utf-8", no_network=True, recover=True, remove_pis=True, huge_tree=False
-    )
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, recover=True, remove_pis=True, huge_tree=False)
     try:
         # The element in front keeps leading text and white space where they are.
         return etree.fromstring(b"<div>" + clean(text).encode("utf-8"), parser)

@@ -115,9 +115,7 @@ def row_document(row: Mapping[str, Scalar], *, element: str) -> str:
     """
     for name in (element, *row):
         if not _XML_NAME.fullmatch(name):
-            raise MalformedDocumentError(
-                "XSCL_MALFORMED_DOCUMENT", f"{name!r} is not a name of an XML element"
-            )
+            raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", f"{name!r} is not a name of an XML element")
     columns = [f"<{name}>{_cell(name, value)}</{name}>" for name, value in row.items() if value is not None]
     return f"<{element}>{''.join(columns)}</{element}>"
 

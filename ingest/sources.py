@@ -20,12 +20,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from xscl.errors import MalformedDocumentError, SourceError, XsclError
 from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_event_lines
 from xscl.ingest.feed import is_feed, split_feed
 from xscl.ingest.records import Record, rejected
-
-from xscl.errors import MalformedDocumentError, SourceError, XsclError
 from xscl.safexml import parse_xml
 from xscl.types import Event
 
@@ -126,9 +125,7 @@ def _read_stream(stream: ByteStream, source: str, channel: str | None, whole: bo
         yield rejected(source, _unreadable(source, error), channel)
 
 
-def _read_content(
-    head: bytes, content: ByteStream, source: str, channel: str | None, whole: bool
-) -> Iterator[Record]:
+def _read_content(head: bytes, content: ByteStream, source: str, channel: str | None, whole: bool) -> Iterator[Record]:
     first = _first_character(head)
     if first == "{":
         yield from read_event_lines(bounded_lines(content), source=source)

@@ -87,10 +87,7 @@ def _relabelled(graph: JoinGraph, order: Sequence[int]) -> JoinGraph:
         for old in order
     )
     joins = sorted(
-        (
-            ValueJoin(place[j.left], place[j.right], j.kind, j.fn_l, j.fn_r, j.f, j.add, j.op)
-            for j in graph.joins
-        ),
+        (ValueJoin(place[j.left], place[j.right], j.kind, j.fn_l, j.fn_r, j.f, j.add, j.op) for j in graph.joins),
         key=lambda j: (j.left, j.right, j.kind, j.fn_l, j.fn_r, j.f, j.add, j.op),
     )
     return JoinGraph(vertices, tuple(joins))
@@ -153,13 +150,16 @@ class _Labelling:
     def _certificate(self, order: tuple[int, ...]) -> Certificate:
         place = {vertex: index for index, vertex in enumerate(order)}
         return tuple(
-            (self.colours[vertex], tuple(sorted((label, place[other]) for label, other in self.neighbours[vertex])))
+            (
+                self.colours[vertex],
+                tuple(sorted((label, place[other]) for label, other in self.neighbours[vertex])),
+            )
             for vertex in order
         )
 
 
 def _ranks(keys: Sequence[tuple[object, ...]]) -> list[int]:
-    rank = {key: index for index, key in enumerate(sorted(set(keys)))}  # type: ignore[type-var]
+    rank = {key: index for index, key in enumerate(sorted(set(keys)))}
     return [rank[key] for key in keys]
 
 

@@ -1,7 +1,8 @@
 """The value joins of a batch, in Spark SQL: one statement for all queries, whatever their number.
 
-New witnesses are joined with all witnesses, once per distinct edge; unequal values are compared on the pairs of documents
-that equality or time has found.  The statement's text is fixed, and what queries ask for are rows of ``edges``.
+New witnesses are joined with all witnesses, once per distinct edge; unequal values are compared on the pairs of
+documents that equality or time has found.  The statement's text is fixed, and what queries ask for are rows of
+``edges``.
 
 Law: a row is a matched edge of a pair of documents of which one is new and neither is late; every such pair that some
 group's windows allow, and that has all edges of an instance, has all its rows here.
@@ -45,8 +46,8 @@ from {fresh} f join {edges} e on f.var = e.rvar and f.fn <=> e.rfn
 where e.kind = 'EQ' and not f.late
 """
 
-# Two new documents meet when the left one asks, so the right one does not ask for new partners again.  A witness without
-# a value has hash 0 and NULL for its value and function: edges of time alone are the same join.
+# Two new documents meet when the left one asks, so the right one does not ask for new partners again.  A witness
+# without a value has hash 0 and NULL for its value and function: edges of time alone are the same join.
 _EQUAL = """
 select /*+ BROADCAST(p) */
        p.edge, p.checked,
@@ -104,9 +105,9 @@ def matched_edges(
 ) -> tuple[DataFrame, DataFrame]:
     """Matched edges (edge, d1, d2, t1, t2, p1, p2, n1, n2, c1, c2) of all pairs with a new document.
 
-    ``fresh`` are the witnesses of the batch, whose documents are numbered from ``first``; ``witness`` all witnesses, the
-    new ones included.  The second result is an intermediate relation that is used twice: the caller caches it before
-    the first is computed and releases it afterwards.
+    ``fresh`` are the witnesses of the batch, whose documents are numbered from ``first``; ``witness`` all witnesses,
+    the new ones included.  The second result is an intermediate relation that is used twice: the caller caches it
+    before the first is computed and releases it afterwards.
     """
     probe = spark.sql(_PROBE, fresh=fresh, edges=edges)
     equal = spark.sql(_EQUAL, witness=witness, probe=probe, first=first).cache()

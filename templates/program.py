@@ -126,9 +126,7 @@ def build_program(groups: Iterable[LiveGroup]) -> Program:
         for _, key in _edges_of(instance):
             edge = numbers.setdefault(key, len(numbers))
             known = envelopes.get(edge)
-            envelopes[edge] = (
-                Bounds(min(known.lo, envelope.lo), max(known.hi, envelope.hi)) if known else envelope
-            )
+            envelopes[edge] = Bounds(min(known.lo, envelope.lo), max(known.hi, envelope.hi)) if known else envelope
             if key[0] != "NE":
                 anchors.append(edge)
         joins = [(joined, numbers[key]) for joined, key in _edges_of(instance)]
@@ -137,8 +135,7 @@ def build_program(groups: Iterable[LiveGroup]) -> Program:
         plans[number] = _plan(number, instance, joins, tuple(members))
         by_edge[anchors[0]].append(number)
     edges = tuple(
-        Edge(edge, *key, envelopes[edge].lo, envelopes[edge].hi, edge in checked)
-        for key, edge in numbers.items()
+        Edge(edge, *key, envelopes[edge].lo, envelopes[edge].hi, edge in checked) for key, edge in numbers.items()
     )
     return Program(edges, plans, {edge: tuple(found) for edge, found in by_edge.items()})
 

@@ -1,8 +1,8 @@
 """Reduction of a tree to its minor (thesis 6.3): what a join needs to see of a pattern.
 
 Leaves that are not kept go, repeatedly; nodes that are not below the least common ancestor of what is left go; inner
-nodes with one child are contracted unless they are kept themselves.  What stays are the kept nodes and their least common
-ancestors.
+nodes with one child are contracted unless they are kept themselves.  What stays are the kept nodes and their least
+common ancestors.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ class Minor:
     def edges(self) -> tuple[tuple[int, int], ...]:
         """(upper, lower) as nodes of the original tree."""
         return tuple(
-            (self.nodes[parent], node)
-            for node, parent in zip(self.nodes, self.parents, strict=True)
-            if parent >= 0
+            (self.nodes[parent], node) for node, parent in zip(self.nodes, self.parents, strict=True) if parent >= 0
         )
 
 

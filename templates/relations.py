@@ -64,8 +64,8 @@ def var_name(key: int) -> str:
 def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
     """``rt_<template>``: one row per query (and case), with the columns of architecture section 3.
 
-    ``once_i_j`` is whether only the pair whose left member is first counts; a match's members all have a ``docid`` of at
-    least ``docid_from``, the query's place in the intake order.
+    ``once_i_j`` is whether only the pair whose left member is first counts; a match's members all have a ``docid`` of
+    at least ``docid_from``, the query's place in the intake order.
     """
     columns: list[Column[object]] = [
         Column("qid", String),

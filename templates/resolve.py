@@ -1,9 +1,10 @@
 """Matched edges of document pairs to rows of R_out and to matches.
 
 Spark joined values; what is left is to see, for each pair of documents, which instances have all their edges matched on
-nodes that hang together as the reduced patterns say.  That depends only on the pair's *signature*, the set of its matched
-edges with their nodes and chains: each distinct signature is resolved once and remembered, and documents of one layout
-(feed items) have few.  Windows, the only thing that differs between the groups of an instance, are tested per pair.
+nodes that hang together as the reduced patterns say.  That depends only on the pair's *signature*, the set of its
+matched edges with their nodes and chains: each distinct signature is resolved once and remembered, and documents of one
+layout (feed items) have few.  Windows, the only thing that differs between the groups of an instance, are tested per
+pair.
 
 The law, held by tests: the rows are those of CQ_T (``sql``) for every query of every group.
 """
@@ -201,9 +202,7 @@ def result_batches(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
                 pair, signature = (row["d1"], row["d2"]), set()
                 times = _times(row)
                 pairs += 1
-            signature.add(
-                Matched(row["edge"], row["n1"], row["n2"], _chain(row["c1"]), _chain(row["c2"]))
-            )
+            signature.add(Matched(row["edge"], row["n1"], row["n2"], _chain(row["c1"]), _chain(row["c2"])))
         yield from out.full()
     if times is not None:
         out.add(times, resolver.resolve(times, frozenset(signature)))
@@ -235,10 +234,9 @@ class _ResultColumns:
     def add(self, times: PairTimes, rows: Iterable[Row]) -> None:
         for row in rows:
             if row.results is None:
-                values = ("rout", row.instance, times.d1, times.d2, row.nodes, None, row.groups)
+                self.rows.append(("rout", row.instance, times.d1, times.d2, row.nodes, None, row.groups))
             else:
-                values = ("match", row.instance, times.d1, times.d2, row.results, row.nodes, row.groups)
-            self.rows.append(values)
+                self.rows.append(("match", row.instance, times.d1, times.d2, row.results, row.nodes, row.groups))
 
     def add_count(self, pairs: int) -> None:
         self.rows.append(("pairs", None, pairs, None, None, None, None))

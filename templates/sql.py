@@ -1,15 +1,17 @@
 """The conjunctive query CQ_T of a template as one SQL statement (thesis 6.4), for people and for tests.
 
-The engine evaluates all templates by a better shared plan (``program``, ``join``, ``resolve``); tests hold that plan equal
-to these statements, which run unchanged on Spark SQL and on SQLite.
+The engine evaluates all templates by a better shared plan (``program``, ``join``, ``resolve``); tests hold that plan
+equal to these statements, which run unchanged on Spark SQL and on SQLite.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, false, or_, select, true
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql.compiler import IdentifierPreparer
-from sqlalchemy.sql.expression import Alias
+from sqlalchemy.sql.selectable import NamedFromClause
 
 from xscl.templates.relations import EVENTS, R_BIN, R_DOC, rt_table
 from xscl.templates.template import Template
@@ -26,7 +28,7 @@ class SparkDialect(DefaultDialect):
     """Enough of Spark SQL to print a SELECT."""
 
     name = "spark"
-    preparer = _BacktickPreparer
+    preparer: type[IdentifierPreparer] = _BacktickPreparer
     supports_statement_cache = True
 
 
@@ -39,7 +41,8 @@ def cq_statement(template: Template) -> Select[tuple[object, ...]]:
     """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc`` and ``events``.
 
     Rows: (qid, case, docid1…, node1…), one per query and combination of bindings of its meta-variables.
-    ``events`` stands for R_docTS, because versions of one item never join and ONCE orders equal times by channel and id.
+    ``events`` stands for R_docTS, because versions of one item never join and ONCE orders equal times by channel and
+    id.
     """
     rt = rt_table(template)
     query = _Conjunction(rt)
@@ -81,7 +84,7 @@ class _Conjunction:
 
     def join(
         self,
-        relation: Alias,
+        relation: NamedFromClause,
         on: list[ColumnElement[bool]],
         block: int,
         nodes: list[tuple[int, ColumnElement[int]]],
@@ -107,7 +110,7 @@ def _bind_block(query: _Conjunction, rt: Table, template: Template, block: int) 
         query.join(fact, on, block, [(upper, fact.c.node1), (lower, fact.c.node2)])
 
 
-def _document_conditions(template: Template, rt: FromClause, docs: list[Alias]) -> list[ColumnElement[bool]]:
+def _document_conditions(template: Template, rt: FromClause, docs: Sequence[FromClause]) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [doc.c.docid >= rt.c.docid_from for doc in docs]
     if template.block_count > 1:
         conditions += [doc.c.late == false() for doc in docs]

@@ -1,8 +1,8 @@
 """Templates, and what queries of one template differ in.
 
-A *template* is the shape of a reduced join graph.  An *instance* fills its meta-variables and edges (a row of R_T without
-windows); a *group* is an instance with its windows: queries of equal normal form and window are one group, however many
-subscribe to it.
+A *template* is the shape of a reduced join graph.  An *instance* fills its meta-variables and edges (a row of R_T
+without windows); a *group* is an instance with its windows: queries of equal normal form and window are one group,
+however many subscribe to it.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Instance:
 
     ``variables`` are the digests of the meta-variables' definitions, ``tree_edges`` (upper, lower) the template's edges
     between them, ``joins`` its value joins with their columns.  ``nodes`` are the variables of the output patterns
-    of all blocks, meta-variables first and in their order; ``output_edges`` (upper, lower) connect them; ``results[b]`` is
-    the node that is block b's result node.
+    of all blocks, meta-variables first and in their order; ``output_edges`` (upper, lower) connect them; ``results[b]``
+    is the node that is block b's result node.
     """
 
     template: str

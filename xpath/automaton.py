@@ -1,11 +1,12 @@
 """All definitions of all queries in one machine.
 
-*States* are hash-consed prefixes of definitions: (state before, step).  Two queries that ask for the same path under the
-same conditions share its state, so what a document costs grows with distinct definitions, not with queries.
+*States* are hash-consed prefixes of definitions: (state before, step).  Two queries that ask for the same path under
+the same conditions share its state, so what a document costs grows with distinct definitions, not with queries.
 
 Over the states lies a deterministic automaton on element names, built as documents come (YFilter's construction, made
-lazy): its node for an element knows which states the element reaches by structure alone, and which states above wait for
-descendants.  Conditions are checked afterwards, only for what structure reached (``witness``), once per (state, node).
+lazy): its node for an element knows which states the element reaches by structure alone, and which states above wait
+for descendants.  Conditions are checked afterwards, only for what structure reached (``witness``), once per (state,
+node).
 """
 
 from __future__ import annotations

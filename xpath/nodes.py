@@ -13,7 +13,16 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-__all__ = ["DOCUMENT", "AttributeNode", "Node", "NodeNumbers", "TextNode", "children", "locator", "string_value"]
+__all__ = [
+    "DOCUMENT",
+    "AttributeNode",
+    "Node",
+    "NodeNumbers",
+    "TextNode",
+    "children",
+    "locator",
+    "string_value",
+]
 
 DOCUMENT = -1
 

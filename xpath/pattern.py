@@ -1,7 +1,7 @@
 """The building stones of tree patterns: node tests, steps and conditions, each with one canonical text.
 
-A *definition* of a variable is the path from the document node to it: a channel and a tuple of steps, each step with the
-conditions on its node.  Conditions are kept sorted and without duplicates, ``[a and b]`` as ``[a][b]`` and
+A *definition* of a variable is the path from the document node to it: a channel and a tuple of steps, each step with
+the conditions on its node.  Conditions are kept sorted and without duplicates, ``[a and b]`` as ``[a][b]`` and
 ``[p > 5]`` as ``[p[. > 5]]``, so that equal texts are equal definitions and share their witnesses, in one query and
 across queries (thesis 6.3: "variables with the same definition have the same name"; language.md, section 3).
 """

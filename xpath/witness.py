@@ -1,12 +1,12 @@
 """One document and the automaton to witness rows (R_docW and R_binW of the thesis, 6.4, in one relation).
 
 A row is one node of one wanted variable with one of its values, and ``chain``: the rows of R_bin on the way from the
-document node to it, and those that hang off that way towards output nodes.  Every leaf of a reduced pattern is joined, so
-the chains of matched rows hold every structural fact a match can use, and stage 2 needs no look-up by document.
+document node to it, and those that hang off that way towards output nodes.  Every leaf of a reduced pattern is joined,
+so the chains of matched rows hold every structural fact a match can use, and stage 2 needs no look-up by document.
 ``r_doc`` and ``r_bin`` are views of this relation.
 
-The law, tested against lxml: the rows of a variable are the nodes that its definition selects as an XPath; a chain entry
-(u, w, a, b) says that a is selected by u's definition and b by the rest of w's definition from a.
+The law, tested against lxml: the rows of a variable are the nodes that its definition selects as an XPath; a chain
+entry (u, w, a, b) says that a is selected by u's definition and b by the rest of w's definition from a.
 """
 
 from __future__ import annotations
@@ -151,9 +151,7 @@ class _Rows:
                     if row is not None:
                         yield row
 
-    def _row(
-        self, key: int, node: int, function: str | None, chain: tuple[ChainEntry, ...]
-    ) -> Witness | None:
+    def _row(self, key: int, node: int, function: str | None, chain: tuple[ChainEntry, ...]) -> Witness | None:
         if function is None:
             return Witness(key, node, None, None, None, 0, chain)
         value = apply_functions(function, string_value(self.nodes[node]))

@@ -1,8 +1,8 @@
 """One batch: a range of the intake order, from documents to matches, committed whole.
 
-Stage 1 walks every new document once for all queries (``mapInArrow``); stage 2 joins the new witnesses with all witnesses
-in one statement for all queries and resolves what it finds.  The number of Spark jobs does not depend on the number of
-queries or templates, because queries are rows of what the jobs read.
+Stage 1 walks every new document once for all queries (``mapInArrow``); stage 2 joins the new witnesses with all
+witnesses in one statement for all queries and resolves what it finds.  The number of Spark jobs does not depend on the
+number of queries or templates, because queries are rows of what the jobs read.
 
 Files are written under names that nothing refers to until the last transaction names them, so a batch that fails leaves
 no trace and a batch that runs again replaces itself.
@@ -75,7 +75,10 @@ class _Plan:
 
 
 def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
-    """The next batch's (first, last) place of the intake order: up to ``batch_docs`` events or a flush; None if done."""
+    """The next batch's (first, last) place of the intake order; None if there is nothing to do.
+
+    A batch has ``batch_docs`` events at most and ends at a flush.
+    """
     with home.catalog.read() as connection:
         row = connection.execute(sa.select(HOME.c.processed, HOME.c.next_place)).one()
         first, last = row.processed + 1, row.next_place - 1
@@ -102,9 +105,7 @@ def process_batch(home: Home, spark: SparkSession | None, first: int, last: int)
     plan = _plan(home, first, last) if events else None
     prepared = time.perf_counter()
     if plan is None or spark is None:
-        report = BatchReport(
-            number, first, last, events, 0, 0, 0, 0, 0, prepared - started, 0.0, 0.0, 0.0, None, None
-        )
+        report = BatchReport(number, first, last, events, 0, 0, 0, 0, 0, prepared - started, 0.0, 0.0, 0.0, None, None)
         return _commit(home, report)
     tag = f"{number:08d}-{uuid.uuid4().hex[:8]}"
     witness_path, result_path = f"witness/{tag}", f"results/{tag}"
@@ -137,9 +138,7 @@ def process_batch(home: Home, spark: SparkSession | None, first: int, last: int)
 def needs_spark(home: Home, first: int, last: int) -> bool:
     """Whether a range has both events and queries."""
     with home.catalog.read() as connection:
-        events = connection.scalar(
-            sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.docid.between(first, last)).limit(1)
-        )
+        events = connection.scalar(sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.docid.between(first, last)).limit(1))
         query = connection.scalar(sa.select(QUERIES.c.query).where(*_alive(first, last)).limit(1))
     return events is not None and query is not None
 
@@ -205,9 +204,7 @@ def _digest(parts: Sequence[str]) -> str:
 def events_frame(home: Home, spark: SparkSession, first: int, last: int) -> DataFrame:
     """The events of a range of the intake order, in the shape of ``EVENT_SCHEMA``."""
     with home.catalog.read() as connection:
-        statement = sa.select(INTAKE_FILES.c.path).where(
-            INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last
-        )
+        statement = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
         names = [row.path for row in connection.execute(statement.order_by(INTAKE_FILES.c.first))]
     frame = read_parquet(spark, EVENT_SCHEMA, home.paths(names))
     return frame.where(f"docid between {first} and {last}")
@@ -231,16 +228,12 @@ def _stage1(home: Home, spark: SparkSession, plan: _Plan, first: int, last: int,
     needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA)).write.parquet(str(target))
 
 
-def _stage2(
-    home: Home, spark: SparkSession, plan: _Plan, first: int, fresh_path: Path, target: Path
-) -> None:
+def _stage2(home: Home, spark: SparkSession, plan: _Plan, first: int, fresh_path: Path, target: Path) -> None:
     with home.catalog.read() as connection:
         earlier = [
             row.witness_path
             for row in connection.execute(
-                sa.select(BATCHES.c.witness_path)
-                .where(BATCHES.c.witness_path.is_not(None))
-                .order_by(BATCHES.c.batch)
+                sa.select(BATCHES.c.witness_path).where(BATCHES.c.witness_path.is_not(None)).order_by(BATCHES.c.batch)
             )
         ]
     fresh = read_parquet(spark, WITNESS_SCHEMA, [str(fresh_path)])
@@ -282,7 +275,7 @@ def _counted_jobs(spark: SparkSession, group: str) -> Iterator[_Jobs]:
         yield jobs
     finally:
         jobs.count = len(context.statusTracker().getJobIdsForGroup(group))
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        context.setLocalProperty("spark.jobGroup.id", None)
 
 
 # -- commit ----------------------------------------------------------------------------------------------------
@@ -294,8 +287,6 @@ def _commit(home: Home, report: BatchReport) -> BatchReport:
     values = {name: getattr(report, name) for name in report.__slots__}
     with home.catalog.begin() as connection:
         if report.events:
-            connection.execute(
-                BATCHES.insert().values(**{**values, "committed": time.time_ns() // 1000})
-            )
+            connection.execute(BATCHES.insert().values(**{**values, "committed": time.time_ns() // 1000}))
         connection.execute(HOME.update().values(processed=report.last))
     return BatchReport(**{**values, "commit_s": time.perf_counter() - started})

@@ -125,9 +125,7 @@ EVENT_IDS = Table(
     Column("digest", String, nullable=False),
     sa.Index("event_ids_base", "channel", "base"),
 )
-FLUSHES = Table(
-    "flushes", METADATA, Column("place", BigInteger, primary_key=True, comment="a batch ends here")
-)
+FLUSHES = Table("flushes", METADATA, Column("place", BigInteger, primary_key=True, comment="a batch ends here"))
 _REFUSED = (
     ("channel", String),
     ("id", String),
@@ -224,9 +222,7 @@ def open_catalog(url: str, *, create: bool = False) -> Catalog:
             version = connection.scalar(sa.select(HOME.c.schema_version))
             if version is None and create:
                 connection.execute(
-                    HOME.insert().values(
-                        one=1, schema_version=SCHEMA_VERSION, next_place=1, received=0, processed=0
-                    )
+                    HOME.insert().values(one=1, schema_version=SCHEMA_VERSION, next_place=1, received=0, processed=0)
                 )
                 version = SCHEMA_VERSION
     except sa.exc.DBAPIError as error:
@@ -284,9 +280,7 @@ class Catalog:
         """
         row = connection.execute(sa.select(HOME.c.next_place, HOME.c.received)).one()
         received = max(now, row.received + 1)
-        connection.execute(
-            HOME.update().values(next_place=row.next_place + count, received=received + count - 1)
-        )
+        connection.execute(HOME.update().values(next_place=row.next_place + count, received=received + count - 1))
         return row.next_place, received
 
     def processed(self) -> tuple[int, int]:
@@ -337,9 +331,7 @@ class Catalog:
         """Queries by name, the ones that are not dropped unless told otherwise."""
         if connection is None:
             with self.read() as connection:
-                return self.queries(
-                    connection, live_only=live_only, name=name, limit=limit, offset=offset
-                )
+                return self.queries(connection, live_only=live_only, name=name, limit=limit, offset=offset)
         statement = sa.select(QUERIES).order_by(QUERIES.c.qid, QUERIES.c.query).limit(limit).offset(offset)
         if live_only:
             statement = statement.where(QUERIES.c.docid_until == NEVER)
@@ -424,9 +416,7 @@ class Catalog:
             text=text,
             namespaces=json.dumps(dict(namespaces)),
         )
-        connection.execute(
-            stored_rt(template).insert().values(gid=gid, **rt_row(template, compiled.group))
-        )
+        connection.execute(stored_rt(template).insert().values(gid=gid, **rt_row(template, compiled.group)))
         self._put_variables(connection, compiled)
         return gid
 
@@ -450,11 +440,8 @@ class Catalog:
         for spec in compiled.specs:
             for definition in (spec.definition, *(d for edge in spec.edges for d in edge)):
                 wanted.setdefault(definition.key, definition)
-        known = dict(
-            connection.execute(
-                sa.select(VARIABLES.c.key, VARIABLES.c.definition).where(VARIABLES.c.key.in_(wanted))
-            ).all()  # type: ignore[arg-type]
-        )
+        statement = sa.select(VARIABLES.c.key, VARIABLES.c.definition).where(VARIABLES.c.key.in_(wanted))
+        known = {row.key: row.definition for row in connection.execute(statement)}
         for key, definition in wanted.items():
             if key not in known:
                 connection.execute(

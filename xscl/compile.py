@@ -104,9 +104,7 @@ class _Compiler:
         template = template_of(canonical)
         place = {old: new for new, old in enumerate(canonical.order)}
         meta = {
-            place[vertex]: (block, node)
-            for block, plan in enumerate(plans)
-            for node, vertex in plan.vertex.items()
+            place[vertex]: (block, node) for block, plan in enumerate(plans) for node, vertex in plan.vertex.items()
         }
         instance = self._instance(template, canonical.graph, plans, meta)
         windows = ((normal.bounds, normal.once),) if len(plans) == 2 else ()
@@ -137,8 +135,7 @@ class _Compiler:
         output = reduce_tree(parents, kept | {block.result})
         steps = _final_steps(block, kept)
         definitions = {
-            node: Definition(block.channel, _path(steps, parents, node))
-            for node in {*minor.nodes, *output.nodes}
+            node: Definition(block.channel, _path(steps, parents, node)) for node in {*minor.nodes, *output.nodes}
         }
         return _BlockPlan(block.channel, joined, minor, output, definitions, parents)
 
@@ -172,10 +169,7 @@ class _Compiler:
         facts = self.channels.get(plan.channel, ChannelFacts())
         steps = plan.definitions[node].steps
         return bool(
-            not functions
-            and steps
-            and steps[-1].test.kind == "element"
-            and steps[-1].test.local in facts.numeric
+            not functions and steps and steps[-1].test.kind == "element" and steps[-1].test.local in facts.numeric
         )
 
     # -- instance ----------------------------------------------------------------------------------------------
@@ -231,8 +225,8 @@ class _Compiler:
         if len(plans) == 1:
             functions.setdefault(meta[0], set()).add(None)
         elif not any(join.kind == "EQ" for join in instance.joins):
-            for at in anchor_places(instance):
-                functions.setdefault(meta[at], set()).add(None)
+            for anchor in anchor_places(instance):
+                functions.setdefault(meta[anchor], set()).add(None)
         return tuple(
             WitnessSpec(
                 plans[block].definitions[node],

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, needs_spark, next_range, process_batch
-from xscl.catalog import ChannelInfo, QueryInfo
+from xscl.catalog import QueryInfo
+from xscl.channels import add_channel
 from xscl.durations import parse_duration
-from xscl.errors import CatalogError, EngineError
+from xscl.errors import EngineError
 from xscl.home import Home, init_home
 from xscl.ingest.records import Record
-from xscl.ingest.rows import parse_schema
 from xscl.ingest.sources import read_paths
 from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "RunHandle", "connect"]
 
 
-def connect(
-    catalog: str | None = None, *, home: str | Path = "xscl-home", spark: SparkSession | None = None
-) -> Engine:
+def connect(catalog: str | None = None, *, home: str | Path = "xscl-home", spark: SparkSession | None = None) -> Engine:
     """Open a home, creating it if need be.
 
     Args:
@@ -98,29 +96,7 @@ class Engine:
         Raises:
             CatalogError: the name is taken.
         """
-        if kind not in ("xml", "rows"):
-            raise CatalogError("XSCL_BAD_CHANNEL", f"a channel is of kind xml or rows, not {kind!r}")
-        if kind == "xml" and (schema or element):
-            raise CatalogError("XSCL_BAD_CHANNEL", "only channels of kind rows have a schema or an element")
-        channel = ChannelInfo(
-            name=name,
-            kind=kind,
-            feed=False,
-            element=element or name,
-            schema=parse_schema(schema) if schema else None,
-            lateness=parse_duration(lateness) if lateness else None,
-            clock=clock or name,
-        )
-        with self.home.catalog.begin() as connection:
-            if name in self.home.catalog.channels(connection):
-                raise CatalogError(
-                    "XSCL_NAME_TAKEN",
-                    f"there is a channel {name!r} already",
-                    hint="change it with 'xscl channel set'",
-                )
-            self.home.catalog.put_channel(connection, channel)
-            if channel.schema:
-                self.registry.refresh(connection, name)
+        add_channel(self.home.catalog, name, kind=kind, element=element, schema=schema, lateness=lateness, clock=clock)
 
     def register(self, text: str, *, name: str | None = None, strict: bool = False) -> str:
         """Register one query; returns its name.
@@ -166,7 +142,7 @@ class Engine:
         if isinstance(source, (str, Path)):
             return intake.take(read_paths([source], channel=channel, whole=whole))
         if hasattr(source, "toArrow"):
-            return intake.take(_frame_events(source, channel))
+            return intake.take(_frame_events(cast("DataFrame", source), channel))
         first, items = _peek(iter(source))
         if isinstance(first, (str, Path)):
             return intake.take(read_paths(list(items), channel=channel, whole=whole))  # type: ignore[arg-type]
@@ -287,7 +263,9 @@ def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Event]:
     missing = {"xml", *(() if channel else ("channel",))} - set(frame.columns)
     if missing:
         raise EngineError(
-            "XSCL_BAD_FRAME", f"the DataFrame has no column {', '.join(sorted(missing))}", hint="needed: channel, xml"
+            "XSCL_BAD_FRAME",
+            f"the DataFrame has no column {', '.join(sorted(missing))}",
+            hint="needed: channel, xml",
         )
     wanted = [name for name in ("channel", "id", "ts", "xml") if name in frame.columns]
     for row in frame.select(*wanted).toLocalIterator():

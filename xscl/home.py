@@ -66,6 +66,8 @@ def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
     path = Path(root).resolve()
     if not all((path / folder).is_dir() for folder in _FOLDERS):
         raise CatalogError(
-            "XSCL_NO_HOME", f"there is no xscl home at {root}", hint="create it with 'xscl init', or give --home"
+            "XSCL_NO_HOME",
+            f"there is no xscl home at {root}",
+            hint="create it with 'xscl init', or give --home",
         )
     return Home(path, open_catalog(catalog_url or _catalog_url(path)))

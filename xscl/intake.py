@@ -1,8 +1,8 @@
 """Taking in: events, registrations and drops get their place in the home's intake order (language.md, section 2).
 
-Events are checked here, once: a document that is not well-formed, a row that does not fit, an id that is taken for other
-content are rejected with a named condition and counted, and nothing else is lost.  What is taken is written to one
-Parquet file for each chunk, which the catalogue names in the same transaction as the ids.
+Events are checked here, once: a document that is not well-formed, a row that does not fit, an id that is taken for
+other content are rejected with a named condition and counted, and nothing else is lost.  What is taken is written to
+one Parquet file for each chunk, which the catalogue names in the same transaction as the ids.
 """
 
 from __future__ import annotations
@@ -117,9 +117,7 @@ def _wall_clock() -> int:
 class Intake:
     """Takes records into a home.  ``now`` gives microseconds since the epoch."""
 
-    def __init__(
-        self, home: Home, *, strict: bool = False, now: Callable[[], int] = _wall_clock
-    ) -> None:
+    def __init__(self, home: Home, *, strict: bool = False, now: Callable[[], int] = _wall_clock) -> None:
         self.home = home
         self.catalog = home.catalog
         self.registry = Registry(home.catalog)
@@ -188,9 +186,7 @@ class Intake:
         for problem in chunk.rejected:
             report.note(problem)
 
-    def _place(
-        self, chunk: _Chunk, item: _Checked, docid: int, received: int, report: IntakeReport
-    ) -> None:
+    def _place(self, chunk: _Chunk, item: _Checked, docid: int, received: int, report: IntakeReport) -> None:
         event = item.event
         channel = self._channel(chunk, event)
         identity = _identify(chunk, item)
@@ -258,9 +254,7 @@ class Intake:
                     f"there is no channel {event.channel!r}",
                     hint=f"create it with 'xscl channel add {event.channel}', or leave out --strict",
                 )
-            channel = ChannelInfo(
-                event.channel, kind, event.feed is not None, event.channel, None, None, event.channel
-            )
+            channel = ChannelInfo(event.channel, kind, event.feed is not None, event.channel, None, None, event.channel)
             self._put(chunk, channel)
         if channel.kind != kind:
             raise DocumentError(
@@ -313,9 +307,7 @@ class Intake:
                 )
             )
             for clock, greatest in chunk.clocks.items():
-                changed = connection.execute(
-                    CLOCKS.update().where(CLOCKS.c.name == clock).values(greatest=greatest)
-                )
+                changed = connection.execute(CLOCKS.update().where(CLOCKS.c.name == clock).values(greatest=greatest))
                 if changed.rowcount == 0:
                     connection.execute(CLOCKS.insert().values(name=clock, greatest=greatest))
         if chunk.late:
@@ -384,9 +376,7 @@ def _own_id(event: Event, ts: int | None, digest: str) -> str:
     return digest if ts is None or event.feed is not None else digest_text(digest, str(ts))
 
 
-def _known_ids(
-    connection: Connection, items: list[_Checked]
-) -> dict[tuple[str, str], list[_Known]]:
+def _known_ids(connection: Connection, items: list[_Checked]) -> dict[tuple[str, str], list[_Known]]:
     """Rows of known ids for what these events may be versions or repetitions of."""
     wanted: dict[str, set[str]] = {}
     for item in items:

@@ -59,6 +59,16 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
+class _Stored:
+    """A row of the results: a match with the groups that it satisfies."""
+
+    docids: tuple[int, ...]
+    nodes: tuple[int, ...]
+    witness: tuple[int, ...]
+    groups: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class _Member:
     channel: str
     id: str
@@ -85,9 +95,7 @@ def find_match(home: Home, match: str) -> Match:
     found = [item for item in _found(home, None, None, None) if item.id.startswith(match)]
     if len(found) != 1 or not match:
         many = f"{len(found)} matches begin with" if found else "there is no match"
-        raise CatalogError(
-            "XSCL_MATCH_NOT_FOUND", f"{many} {match!r}", hint="list them with 'xscl match list'"
-        )
+        raise CatalogError("XSCL_MATCH_NOT_FOUND", f"{many} {match!r}", hint="list them with 'xscl match list'")
     return next(_built(home, found))
 
 
@@ -117,35 +125,31 @@ def _found(home: Home, query: str | None, since: int | None, until: int | None) 
     for info in queries:
         subscribers.setdefault(info.gid, []).append(info)
     stored = _stored(home, set(subscribers))
-    members = _members(home, {docid for row in stored for docid in _docids(row)})
+    members = _members(home, {docid for row in stored for docid in row.docids})
     found = []
     for row in stored:
-        docids = _docids(row)
-        ts = max(members[docid].ts for docid in docids)
+        ts = max(members[docid].ts for docid in row.docids)
         if (since is not None and ts < since) or (until is not None and ts > until):
             continue
-        named = [(members[docid].channel, members[docid].id) for docid in docids]
-        for gid in row["groups"]:
-            for info in subscribers.get(gid, ()):
-                if min(docids) > info.docid_from and max(docids) < info.docid_until:
-                    nodes = tuple(row["nodes"])
-                    id_ = match_id(info.digest, named, nodes)
-                    found.append(_Found(id_, info, ts, docids, nodes, tuple(row["witness"])))
+        named = [(members[docid].channel, members[docid].id) for docid in row.docids]
+        for info in (info for gid in row.groups for info in subscribers.get(gid, ())):
+            if min(row.docids) > info.docid_from and max(row.docids) < info.docid_until:
+                id_ = match_id(info.digest, named, row.nodes)
+                found.append(_Found(id_, info, ts, row.docids, row.nodes, row.witness))
     return sorted(found, key=lambda item: (item.ts, item.query.name, item.id))
 
 
-def _docids(row: Mapping[str, object]) -> tuple[int, ...]:
-    return tuple(row[name] for name in ("d1", "d2") if row[name] is not None)  # type: ignore[misc]
-
-
-def _stored(home: Home, groups: set[int]) -> list[dict[str, object]]:
+def _stored(home: Home, groups: set[int]) -> list[_Stored]:
     with home.catalog.read() as connection:
         statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.matches > 0).order_by(BATCHES.c.batch)
         paths = home.paths([row.result_path for row in connection.execute(statement)])
-    found: list[dict[str, object]] = []
+    found: list[_Stored] = []
     for path in paths:
         table = ds.dataset(path, schema=RESULT_SCHEMA).to_table(filter=ds.field("relation") == "match")
-        found += [row for row in table.to_pylist() if groups.intersection(row["groups"])]
+        for row in table.to_pylist():
+            if groups.intersection(row["groups"]):
+                docids = tuple(row[name] for name in ("d1", "d2") if row[name] is not None)
+                found.append(_Stored(docids, tuple(row["nodes"]), tuple(row["witness"]), frozenset(row["groups"])))
     return found
 
 
@@ -160,9 +164,7 @@ def _events(home: Home, docids: set[int], columns: list[str]) -> pa.Table:
         return EVENT_SCHEMA.empty_table().select(columns)
     with home.catalog.read() as connection:
         files = connection.execute(
-            sa.select(INTAKE_FILES).where(
-                INTAKE_FILES.c.last >= min(docids), INTAKE_FILES.c.first <= max(docids)
-            )
+            sa.select(INTAKE_FILES).where(INTAKE_FILES.c.last >= min(docids), INTAKE_FILES.c.first <= max(docids))
         ).all()
     wanted = sorted(docids)
     paths = [row.path for row in files if any(row.first <= docid <= row.last for docid in wanted)]
@@ -218,9 +220,7 @@ def _member(event: Mapping[str, object]) -> MatchEvent:
     return MatchEvent(channel, id_, ts)
 
 
-def _values(
-    item: _Found, blocks: tuple[int, ...], roots: Mapping[int, etree._Element]
-) -> dict[str, str]:
+def _values(item: _Found, blocks: tuple[int, ...], roots: Mapping[int, etree._Element]) -> dict[str, str]:
     """String values of the joined variables in the match's witness."""
     joined = set(item.query.names["joined"])
     values = {}
@@ -229,4 +229,3 @@ def _values(
             root = roots[item.docids[blocks[place]]]
             values[name] = string_value(node_at(root, locator(root, node)))
     return values
-

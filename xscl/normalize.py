@@ -1,4 +1,5 @@
-"""Syntax trees to value-join normal form (thesis 6.2): names by URI, one tree of nodes per block, joins of variables only.
+"""Syntax trees to value-join normal form (thesis 6.2): names by URI, one tree of nodes per block, joins of variables
+only.
 
 What the normal form does to a query:
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from xscl import ast
 from xscl.durations import format_duration
@@ -154,7 +156,10 @@ class _Normalizer:
             )
         if query.publish is not None:
             self._unsupported(
-                "XSCL_UNSUPPORTED_PUBLISH", "PUBLISH is not supported yet", query.span, "list its matches instead"
+                "XSCL_UNSUPPORTED_PUBLISH",
+                "PUBLISH is not supported yet",
+                query.span,
+                "list its matches instead",
             )
         if query.starting != "NOW":
             self._unsupported(
@@ -247,13 +252,13 @@ class _Normalizer:
                 return Negation(self._condition(part))
             case ast.Truth(ast.Call() as call, op, literal):
                 return self._call_condition(call, op, literal)
-            case ast.Truth(ast.RelPath(steps, span), op, literal):
+            case ast.Truth(ast.RelPath(steps) as path, op, literal):
                 compared = () if op is None or literal is None else (_comparison(Here(), op, literal),)
                 if steps:
                     return exists_chain(self._steps(steps), compared)
-                if not compared:
-                    self._fail("XSCL_SYNTAX", "'.' alone is always true", span, "compare it, as in [. = 'x']")
-                return compared[0]
+                if op is None or literal is None:
+                    self._fail("XSCL_SYNTAX", "'.' alone is always true", path.span, "compare it, as in [. = 'x']")
+                return _comparison(Here(), op, literal)
         raise AssertionError(predicate)
 
     def _call_condition(self, call: ast.Call, op: str | None, literal: ast.Literal_ | None) -> Condition:
@@ -417,9 +422,7 @@ class _Normalizer:
             value = Constant(_decimal(constant), is_number=True)
             if op == "!=" and isinstance(expression, Here):
                 # In a join predicate what is no number satisfies no numeric comparison, not even '!=' (unlike XPath).
-                number = AnyOf(
-                    conditions([Comparison(expression, "<", value), Comparison(expression, ">", value)])
-                )
+                number = AnyOf(conditions([Comparison(expression, "<", value), Comparison(expression, ">", value)]))
                 self.trees[block][node].conditions.append(number)
                 return
         self.trees[block][node].conditions.append(Comparison(expression, op, value))
@@ -498,10 +501,10 @@ class _Normalizer:
 
     # -- refusals ----------------------------------------------------------------------------------------------
 
-    def _fail(self, condition: str, message: str, span: Span, hint: str | None) -> None:
+    def _fail(self, condition: str, message: str, span: Span, hint: str | None) -> NoReturn:
         raise QueryError(condition, message, text=self.text, span=span, hint=hint)
 
-    def _unsupported(self, condition: str, message: str, span: Span, hint: str) -> None:
+    def _unsupported(self, condition: str, message: str, span: Span, hint: str) -> NoReturn:
         raise UnsupportedFeatureError(condition, message, text=self.text, span=span, hint=hint)
 
 

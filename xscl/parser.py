@@ -70,13 +70,12 @@ def _statements(text: str) -> Iterator[ScriptItem]:
     while True:
         while parser.take_op_if(";"):
             pass
-        if parser.token.kind == "end":
+        if parser.at_end():
             return
-        first = parser.token
-        line = text.count("\n", 0, first.span.start) + 1
+        line = text.count("\n", 0, parser.token.span.start) + 1
         try:
             statement = parser.statement()
-            if parser.token.kind != "end" and not parser.token.is_op(";"):
+            if not parser.at_end() and not parser.token.is_op(";"):
                 parser.fail(f"unexpected {_shown(parser.token)}; statements end with ';'")
             yield ScriptItem(line, statement, name=getattr(statement, "name", None))
         except QueryError as error:
@@ -114,6 +113,9 @@ class _Parser:
         if token.kind != "end":
             self.at += 1
         return token
+
+    def at_end(self) -> bool:
+        return self.token.kind == "end"
 
     def take_op_if(self, *ops: str) -> Token | None:
         return self.next() if self.token.is_op(*ops) else None
@@ -410,7 +412,7 @@ class _Parser:
         if token.kind == "string" and not negative:
             self.next()
             return ast.Literal_(token.value, False, token.span)
-        self.fail(
+        return self.fail(
             f"expected a string or a number, found {_shown(token)}",
             hint="two paths of one document are not compared; bind them and join two blocks instead",
         )
@@ -588,9 +590,7 @@ class _Parser:
         start = self.token
         left = self.operand()
         if not self.token.is_op(*_COMPARISONS):
-            self.fail(
-                f"expected a comparison, found {_shown(self.token)}", hint="one of " + " ".join(_COMPARISONS)
-            )
+            self.fail(f"expected a comparison, found {_shown(self.token)}", hint="one of " + " ".join(_COMPARISONS))
         op = cast(ast.Op, self.next().value)
         right = self.operand()
         return ast.Atom(left, op, right, self.since(start.span))

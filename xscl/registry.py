@@ -69,10 +69,8 @@ class Registry:
         """Every statement of a script, with an outcome each; with ``atomic`` all or none."""
         items = parse_script(text)
         namespaces: dict[str, str] = {}
-        outcomes: list[QueryOutcome] = []
         with self.catalog.begin() as connection:
-            for item in items:
-                outcomes.append(self._statement(connection, item, text, namespaces, strict))
+            outcomes = [self._statement(connection, item, text, namespaces, strict) for item in items]
             if atomic and any(not outcome.ok for outcome in outcomes):
                 connection.rollback()
                 outcomes = [o if not o.ok else _undone(o) for o in outcomes]
@@ -115,9 +113,7 @@ class Registry:
             if channel in compiled.channels:
                 gid = self.catalog.put_group(connection, compiled, info.text, info.namespaces)
                 connection.execute(
-                    QUERIES.update()
-                    .where(QUERIES.c.query == info.query)
-                    .values(gid=gid, template=compiled.template.id)
+                    QUERIES.update().where(QUERIES.c.query == info.query).values(gid=gid, template=compiled.template.id)
                 )
 
     def unknown_channels(self, text: str) -> list[str]:

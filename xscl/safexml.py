@@ -34,7 +34,7 @@ _POSITION = re.compile(r",? line \d+, column \d+\s*$")
 class _NoOutside(etree.Resolver):
     """Answers every request for something outside the document with an empty text, so that nothing is opened."""
 
-    def resolve(self, system_url: str, public_id: str, context: Any) -> Any:
+    def resolve(self, system_url: str | None, public_id: str | None, context: Any) -> Any:
         return self.resolve_string("", context)
 
 
@@ -98,7 +98,8 @@ def _as_bytes(content: str | bytes) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise MalformedDocumentError(
-            "XSCL_MALFORMED_DOCUMENT", f"character {error.start} is half a surrogate pair, which XML cannot hold"
+            "XSCL_MALFORMED_DOCUMENT",
+            f"character {error.start} is half a surrogate pair, which XML cannot hold",
         ) from None
 
 
@@ -120,7 +121,8 @@ def _check(root: etree._Element, limits: Limits) -> None:
             depth += 1
             if depth > limits.max_depth:
                 raise DocumentLimitError(
-                    "XSCL_DOCUMENT_LIMIT", f"line {node.sourceline}: elements nest deeper than {limits.max_depth}"
+                    "XSCL_DOCUMENT_LIMIT",
+                    f"line {node.sourceline}: elements nest deeper than {limits.max_depth}",
                 )
             if nodes > limits.max_nodes:
                 raise DocumentLimitError(

@@ -75,7 +75,7 @@ def start_session() -> SparkSession:
         # The first compiler alone starts faster and compiles small plans sooner.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     }
-    builder = SparkSession.builder.master(f"local[{cores}]")  # type: ignore[attr-defined]
+    builder = SparkSession.builder.master(f"local[{cores}]")
     for key, value in options.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()

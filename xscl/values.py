@@ -79,9 +79,9 @@ def column_text(value: bool | int | float | Decimal | str) -> str:
 
 
 def normalize_space(text: str) -> str:
-    """XPath ``normalize-space()``.
+    r"""XPath ``normalize-space()``.
 
-    >>> normalize_space("  a \\n b ")
+    >>> normalize_space("  a \n b ")
     'a b'
     """
     return _XML_SPACE.sub(" ", text).strip(" ")

@@ -180,10 +180,7 @@ class _Views:
         if name in self.made:
             return
         self.made.add(name)
-        if name in self.derived:
-            frame = self._derived(self.derived[name])
-        else:
-            frame = self.simple[name]()
+        frame = self._derived(self.derived[name]) if name in self.derived else self.simple[name]()
         frame.createOrReplaceTempView(name)
 
     def _derived(self, text: str) -> DataFrame:
@@ -238,7 +235,7 @@ class _Views:
         return self._frame(types, rows)
 
     def _frame(self, columns: Sequence[tuple[str, object]], rows: list[dict[str, object]]) -> DataFrame:
-        schema = pa.schema([(name, _ARROW[type(type_)]) for name, type_ in columns])  # type: ignore[index]
+        schema = pa.schema([(name, _ARROW[type(type_)]) for name, type_ in columns])
         if not rows:
             return self.session.createDataFrame([], spark_schema(schema))
         return self.session.createDataFrame(pa.Table.from_pylist(rows, schema=schema))

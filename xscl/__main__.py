@@ -1,0 +1,5 @@
+"""``python -m xscl``."""
+
+from xscl.cli import main
+
+main()

@@ -1,0 +1,136 @@
+"""Creating, changing and listing channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog import EVENT_IDS, Catalog, ChannelInfo
+from xscl.durations import format_duration, parse_duration
+from xscl.errors import CatalogError
+from xscl.ingest.rows import parse_schema
+from xscl.registry import Registry
+
+__all__ = ["add_channel", "channel_rows", "set_channel"]
+
+
+def add_channel(
+    catalog: Catalog,
+    name: str,
+    *,
+    kind: str = "xml",
+    element: str | None = None,
+    schema: str | None = None,
+    lateness: str | None = None,
+    clock: str | None = None,
+) -> None:
+    """Create a channel; the arguments are those of ``Engine.add_channel``.
+
+    Raises:
+        CatalogError: the name is taken or an argument is no good.
+        SourceError: the schema is no good.
+    """
+    channel = ChannelInfo(name, "xml", False, name, None, None, name)
+    with catalog.begin() as connection:
+        if name in catalog.channels(connection):
+            raise CatalogError(
+                "XSCL_NAME_TAKEN",
+                f"there is a channel {name!r} already",
+                hint=f"change it with 'xscl channel set {name}'",
+            )
+        _put(catalog, connection, _changed(channel, kind, element, schema, lateness, clock))
+
+
+def set_channel(
+    catalog: Catalog,
+    name: str,
+    *,
+    kind: str | None = None,
+    element: str | None = None,
+    schema: str | None = None,
+    lateness: str | None = None,
+    clock: str | None = None,
+) -> None:
+    """Change a channel; None leaves a setting as it is.
+
+    Raises:
+        CatalogError: there is no such channel, or it holds events that the change would contradict.
+    """
+    with catalog.begin() as connection:
+        channel = catalog.channels(connection).get(name)
+        if channel is None:
+            raise CatalogError(
+                "XSCL_UNKNOWN_CHANNEL",
+                f"there is no channel {name!r}",
+                hint=f"create it with 'xscl channel add {name}'",
+            )
+        shape = (kind, element, schema)
+        if any(value is not None for value in shape) and _count(connection, name):
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                f"the channel {name} holds events, so its kind, element and columns stay",
+                hint="lateness and clock can be changed at any time",
+            )
+        _put(catalog, connection, _changed(channel, kind or channel.kind, element, schema, lateness, clock))
+
+
+def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
+    """One row a channel, for listings."""
+    with catalog.read() as connection:
+        statement = sa.select(EVENT_IDS.c.channel, sa.func.count()).group_by(EVENT_IDS.c.channel)
+        counts: dict[str, int] = {row[0]: row[1] for row in connection.execute(statement)}
+        for name, channel in catalog.channels(connection).items():
+            columns = channel.schema or {}
+            yield {
+                "channel": name,
+                "kind": channel.kind,
+                "events": counts.get(name, 0),
+                "element": channel.element if channel.kind == "rows" else None,
+                "schema": ", ".join(f"{c} {t or 'unknown'}" for c, t in columns.items()) or None,
+                "lateness": "no limit" if channel.lateness is None else format_duration(channel.lateness),
+                "clock": channel.clock,
+            }
+
+
+def _count(connection: Connection, name: str) -> int:
+    return connection.scalar(sa.select(sa.func.count()).where(EVENT_IDS.c.channel == name)) or 0
+
+
+def _changed(
+    channel: ChannelInfo,
+    kind: str,
+    element: str | None,
+    schema: str | None,
+    lateness: str | None,
+    clock: str | None,
+) -> ChannelInfo:
+    if kind not in ("xml", "rows"):
+        raise CatalogError("XSCL_BAD_CHANNEL", f"a channel is of kind xml or rows, not {kind!r}")
+    if kind == "xml" and (schema or element):
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL", "only channels of kind rows have a schema or an element", hint="add --kind rows"
+        )
+    columns = parse_schema(schema) if schema else channel.schema
+    late = channel.lateness
+    if lateness is not None:
+        try:
+            late = None if lateness == "none" else parse_duration(lateness)
+        except ValueError as error:
+            raise CatalogError("XSCL_BAD_CHANNEL", f"lateness: {error}") from None
+    return replace(
+        channel,
+        kind=kind,
+        element=element or channel.element,
+        schema=columns,
+        lateness=late,
+        clock=clock or channel.clock,
+    )
+
+
+def _put(catalog: Catalog, connection: Connection, channel: ChannelInfo) -> None:
+    catalog.put_channel(connection, channel)
+    # Queries over the channel compare its numeric columns as numbers from now on.
+    Registry(catalog).refresh(connection, channel.name)

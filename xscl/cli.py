@@ -1,0 +1,611 @@
+"""The command line: ``xscl noun verb`` (contract: command line).
+
+Data goes to stdout, messages to stderr; exit 0 ok, 1 failure, 2 usage, 3 partly done.  Only ``run``, ``eval``, ``sql``,
+``demo`` and ``doctor`` start Spark, and only they import it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from xscl import __version__
+from xscl.errors import CatalogError, XsclError
+from xscl.listing import Format, print_rows
+
+if TYPE_CHECKING:
+    from xscl.batch import BatchReport
+    from xscl.home import Home
+    from xscl.ingest.records import Record
+    from xscl.intake import IntakeReport
+    from xscl.types import QueryOutcome
+
+__all__ = ["app", "main"]
+
+PARTLY = 3
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Standing queries that join XML documents, feeds and rows by value inside time windows, on Spark.",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+channel_app = typer.Typer(no_args_is_help=True, help="Channels: named streams of documents or rows.")
+query_app = typer.Typer(no_args_is_help=True, help="Standing queries.")
+match_app = typer.Typer(no_args_is_help=True, help="Matches of standing queries.")
+template_app = typer.Typer(no_args_is_help=True, help="Query templates: queries grouped by the shape of their joins.")
+app.add_typer(channel_app, name="channel")
+app.add_typer(query_app, name="query")
+app.add_typer(match_app, name="match")
+app.add_typer(template_app, name="template")
+
+HomeOption = Annotated[
+    Path | None, typer.Option("--home", help="Folder of the home.  [env: XSCL_HOME]  [default: ./xscl-home]")
+]
+CatalogOption = Annotated[
+    str | None, typer.Option("--catalog", help="SQLAlchemy URL of the catalogue.  [default: SQLite in the home]")
+]
+FormatOption = Annotated[Format | None, typer.Option("--format", help="How to print.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array.")]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse channels that do not exist.")]
+BatchDocsOption = Annotated[int, typer.Option("--batch-docs", min=1, help="Documents in a batch at most.")]
+
+
+class _Settings:
+    quiet = False
+    verbose = False
+
+
+def _say(text: str) -> None:
+    """A message for the person in front."""
+    if not _Settings.quiet:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
+
+
+def _complain(text: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        from xscl.session import java_version
+
+        try:
+            java = java_version()[1]
+        except XsclError as error:
+            java = error.message
+        print(f"xscl {__version__}\nSpark {version('pyspark')}\nJava: {java}")  # noqa: T201
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print versions.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No messages, only data and errors.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Errors with their Python traceback.")] = False,
+) -> None:
+    _Settings.quiet = quiet
+    _Settings.verbose = verbose
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except XsclError as error:
+        if _Settings.verbose:
+            raise
+        _complain(f"error: {error}")
+        sys.exit(1)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _open(home: Path | None, catalog: str | None) -> Home:
+    from xscl.home import default_home, open_home
+
+    return open_home(home or default_home(), catalog)
+
+
+def _format(format_: Format | None, as_json: bool, *, piped: Format = Format.table) -> Format:
+    if as_json:
+        return Format.json
+    return format_ or (Format.table if sys.stdout.isatty() else piped)
+
+
+# -- home ------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def init(home: HomeOption = None, catalog: CatalogOption = None) -> None:
+    """Create a home: catalogue, tables, folders."""
+    from xscl.home import default_home, init_home
+
+    made = init_home(home or default_home(), catalog)
+    _say(f"home at {made.root}")
+
+
+@app.command()
+def doctor(
+    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
+) -> None:
+    """Check Java, Python packages, Spark, home and catalogue; say what to do."""
+    from xscl.doctor import examine
+    from xscl.home import default_home
+
+    checks = list(examine(home or default_home(), catalog))
+    rows = [{"check": c.what, "state": "ok" if c.ok else "FAILS", "found": c.found, "advice": c.advice} for c in checks]
+    print_rows(rows, ["check", "state", "found", "advice"], _format(format, json))
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+# -- channels --------------------------------------------------------------------------------------------------
+
+
+@channel_app.command("add")
+def channel_add(
+    name: str,
+    kind: Annotated[str, typer.Option(help="xml or rows")] = "xml",
+    element: Annotated[str | None, typer.Option(help="Root element of a row's document.")] = None,
+    schema: Annotated[str | None, typer.Option(help='Columns: "room string, temp double".')] = None,
+    lateness: Annotated[str | None, typer.Option(help="How late an event may be, e.g. '1 h'.")] = None,
+    clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Create a channel."""
+    from xscl.channels import add_channel
+
+    opened = _open(home, catalog)
+    add_channel(opened.catalog, name, kind=kind, element=element, schema=schema, lateness=lateness, clock=clock)
+    _say(f"channel {name}")
+
+
+@channel_app.command("set")
+def channel_set(
+    name: str,
+    kind: Annotated[str | None, typer.Option(help="xml or rows; only while the channel is empty")] = None,
+    element: Annotated[str | None, typer.Option(help="Root element of a row's document.")] = None,
+    schema: Annotated[str | None, typer.Option(help='Columns: "room string, temp double".')] = None,
+    lateness: Annotated[str | None, typer.Option(help="How late an event may be; 'none' for no limit.")] = None,
+    clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Change a channel."""
+    from xscl.channels import set_channel
+
+    opened = _open(home, catalog)
+    set_channel(opened.catalog, name, kind=kind, element=element, schema=schema, lateness=lateness, clock=clock)
+    _say(f"channel {name}")
+
+
+@channel_app.command("list")
+def channel_list(
+    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
+) -> None:
+    """List channels."""
+    from xscl.channels import channel_rows
+
+    columns = ["channel", "kind", "events", "element", "schema", "lateness", "clock"]
+    print_rows(channel_rows(_open(home, catalog).catalog), columns, _format(format, json))
+
+
+# -- queries ---------------------------------------------------------------------------------------------------
+
+
+@query_app.command("add")
+def query_add(
+    name: str, text: str, strict: StrictOption = False, home: HomeOption = None, catalog: CatalogOption = None
+) -> None:
+    """Register a query."""
+    from xscl.registry import Registry
+
+    registry = Registry(_open(home, catalog).catalog)
+    registry.register(text, name=name, strict=strict)
+    for channel in registry.unknown_channels(text):
+        _say(f"note: there is no channel {channel!r} yet; its first event will create it")
+    _say(f"query {name}")
+
+
+@query_app.command("load")
+def query_load(
+    file: Annotated[str, typer.Argument(help="A file of statements; '-' reads stdin.")],
+    strict: StrictOption = False,
+    atomic: Annotated[bool, typer.Option("--atomic", help="All statements or none.")] = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Register the queries of a file; every bad statement is reported, the good ones are kept."""
+    from xscl.registry import Registry
+
+    text = _read_text(file)
+    registry = Registry(_open(home, catalog).catalog)
+    outcomes = registry.load(text, strict=strict, atomic=atomic)
+    _report_outcomes(outcomes, file)
+    _exit_partly(len([o for o in outcomes if o.ok]), len([o for o in outcomes if not o.ok]))
+
+
+@query_app.command("list")
+def query_list(
+    limit: Annotated[int | None, typer.Option(help="At most so many.")] = None,
+    offset: Annotated[int, typer.Option(help="Leave out the first so many.")] = 0,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List queries."""
+    found = _open(home, catalog).catalog.queries(limit=limit, offset=offset)
+    rows = [
+        {"query": q.name, "template": q.template, "group": q.gid, "place": q.docid_from, "text": _one_line(q.text)}
+        for q in found
+    ]
+    print_rows(rows, ["query", "template", "group", "place", "text"], _format(format, json))
+
+
+@query_app.command("show")
+def query_show(
+    name: str,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a query: its text, window, template and canonical variables."""
+    from xscl.explain import query_facts, query_text
+
+    opened = _open(home, catalog)
+    if json or format is not None:
+        print_rows([query_facts(opened.catalog, name)], [*query_facts(opened.catalog, name)], _format(format, json))
+        return
+    print(query_text(opened.catalog, name))  # noqa: T201
+
+
+@query_app.command("drop")
+def query_drop(name: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
+    """End a query; its matches stay."""
+    from xscl.registry import Registry
+
+    Registry(_open(home, catalog).catalog).drop(name)
+    _say(f"dropped {name}")
+
+
+# -- events ----------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def ingest(
+    paths: Annotated[list[str], typer.Argument(help="Event files, XML documents, feeds, directories, '-'.")],
+    channel: Annotated[str | None, typer.Option(help="Channel of documents and feed items.")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False,
+    strict: StrictOption = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Take in documents, feeds and event files; 'xscl run' processes them."""
+    from xscl.ingest.sources import read_paths
+    from xscl.intake import Intake
+
+    opened = _open(home, catalog)
+    records = read_paths(paths, channel=channel, whole=whole, stdin=sys.stdin.buffer)
+    report = Intake(opened, strict=strict).take(_with_progress(records))
+    _report_intake(report)
+    done = report.taken + report.duplicates + report.registered + report.dropped
+    _exit_partly(done, report.rejected)
+
+
+@app.command()
+def run(
+    once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop.")] = False,
+    every: Annotated[str, typer.Option(help="How often to look for new events.")] = "30s",
+    batch_docs: BatchDocsOption = 10_000,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Process what was taken in: once, or until stopped."""
+    from xscl.durations import parse_duration
+    from xscl.engine import Engine
+    from xscl.explain import skipped_notes
+
+    try:
+        pause = parse_duration(every) / 1e6
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--every") from None
+    engine = Engine(_open(home, catalog))
+    while True:
+        began = time.monotonic()
+        first = engine.home.catalog.processed()[0] + 1
+        for report in engine.run_once(batch_docs=batch_docs):
+            _report_batch(report)
+        for note in skipped_notes(engine.home.catalog, first):
+            _say(note)
+        if once:
+            return
+        time.sleep(max(0.0, pause - (time.monotonic() - began)))
+
+
+# -- answers ---------------------------------------------------------------------------------------------------
+
+
+@match_app.command("list")
+def match_list(
+    query: Annotated[str | None, typer.Argument(help="Only matches of this query.")] = None,
+    since: Annotated[str | None, typer.Option(help="Match time at or after (ISO 8601 or seconds).")] = None,
+    until: Annotated[str | None, typer.Option(help="Match time at or before.")] = None,
+    limit: Annotated[int | None, typer.Option(help="At most so many.")] = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List matches, sorted by time, query and match."""
+    from xscl.matches import list_matches
+
+    found = list_matches(
+        _open(home, catalog), query=query, since=_time(since, "--since"), until=_time(until, "--until")
+    )
+    _print_matches(itertools.islice(found, limit), _format(format, json, piped=Format.ndjson))
+
+
+@match_app.command("show")
+def match_show(match: str, home: HomeOption = None, catalog: CatalogOption = None, json: JsonOption = False) -> None:
+    """Show one match with its output document; the first characters of its id suffice."""
+    from xscl.matches import find_match, match_json
+    from xscl.types import format_time
+
+    found = find_match(_open(home, catalog), match)
+    if json:
+        print_rows([match_json(found)], [], Format.ndjson)
+        return
+    lines = [f"match  {found.id}", f"query  {found.query}", f"time   {format_time(found.ts)}"]
+    lines += [f"event  {e.channel}  {e.id}  {format_time(e.ts)}" for e in found.events]
+    lines += [f"node   {name} = {node}" for name, node in found.nodes.items()]
+    lines += [f"value  {name} = {value}" for name, value in found.values.items()]
+    print("\n".join([*lines, "", found.document]))  # noqa: T201
+
+
+@template_app.command("list")
+def template_list(
+    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
+) -> None:
+    """List templates, those with most queries first."""
+    rows = [
+        {
+            "template": template.id,
+            "blocks": template.block_count,
+            "variables": template.width,
+            "joins": len(template.joins),
+            "queries": queries,
+            "groups": groups,
+            "shape": template.certificate,
+        }
+        for template, queries, groups in _open(home, catalog).catalog.templates()
+    ]
+    columns = ["template", "blocks", "variables", "joins", "queries", "groups", "shape"]
+    print_rows(rows, columns, _format(format, json))
+
+
+@template_app.command("sql")
+def template_sql(template: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
+    """Print a template's conjunctive query as Spark SQL; it runs in 'xscl sql' as it is."""
+    from xscl.templates.sql import cq_statement, spark_text
+
+    print(spark_text(cq_statement(_open(home, catalog).catalog.template(template))))  # noqa: T201
+
+
+@app.command()
+def sql(
+    statement: str,
+    limit: Annotated[int, typer.Option(help="At most so many rows; 0 for all.")] = 1000,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run a read-only Spark SQL statement over the home's relations."""
+    from xscl.engine import Engine
+
+    frame = Engine(_open(home, catalog)).sql(statement)
+    rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
+    if limit and len(rows) > limit:
+        rows = rows[:limit]
+        _say(f"note: only the first {limit} rows; --limit 0 gives all")
+    print_rows(rows, frame.columns, _format(format, json))
+
+
+@app.command()
+def stats(
+    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
+) -> None:
+    """Print what each batch did, and what the home holds."""
+    from xscl.explain import batch_columns, batch_rows, state_notes
+
+    opened = _open(home, catalog)
+    print_rows(batch_rows(opened.catalog), batch_columns(), _format(format, json))
+    for note in state_notes(opened):
+        _say(note)
+
+
+@app.command("eval")
+def eval_(
+    arguments: Annotated[list[str], typer.Argument(metavar="QUERIES PATH…", help="A file of queries, then inputs.")],
+    query: Annotated[
+        list[str] | None, typer.Option("-q", "--query", help="A query's text; then all arguments are inputs.")
+    ] = None,
+    channel: Annotated[str | None, typer.Option(help="Channel of documents and feed items.")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False,
+    batch_docs: BatchDocsOption = 10_000,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Evaluate queries over inputs in a temporary home, and list the matches."""
+    from xscl.engine import Engine
+    from xscl.home import init_home
+    from xscl.ingest.sources import read_paths
+    from xscl.intake import Intake
+    from xscl.registry import Registry
+
+    texts = list(query or [])
+    if not texts and len(arguments) < 2:
+        raise typer.BadParameter("give a file of queries and at least one input, or -q TEXT and inputs")
+    inputs = arguments if texts else arguments[1:]
+    with tempfile.TemporaryDirectory(prefix="xscl-eval-") as folder:
+        opened = init_home(folder)
+        registry = Registry(opened.catalog)
+        outcomes = registry.register_many(texts) if texts else registry.load(_read_text(arguments[0]))
+        _report_outcomes([o for o in outcomes if not o.ok], "-q" if texts else arguments[0])
+        records = read_paths(inputs, channel=channel, whole=whole, stdin=sys.stdin.buffer)
+        report = Intake(opened).take(records)
+        if report.rejected:
+            _report_intake(report)
+        engine = Engine(opened)
+        engine.run_once(batch_docs=batch_docs)
+        _print_matches(engine.matches(), _format(format, json, piped=Format.ndjson))
+        bad = len([o for o in outcomes if not o.ok]) + report.rejected
+        _exit_partly(len([o for o in outcomes if o.ok]) + report.taken, bad)
+
+
+@app.command()
+def demo(
+    home: Annotated[Path | None, typer.Option("--home", help="Keep the demonstration's home here.")] = None,
+) -> None:
+    """Run the main job on bundled real feeds and print matches a person can read."""
+    from xscl.demo.show import run_demo
+
+    run_demo(home)
+
+
+# -- printing --------------------------------------------------------------------------------------------------
+
+
+def _read_text(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CatalogError("XSCL_SOURCE_UNREADABLE", f"{file}: {reason}") from None
+
+
+def _time(text: str | None, option: str) -> int | None:
+    from decimal import Decimal, InvalidOperation
+
+    from xscl.types import to_micros
+
+    if text is None:
+        return None
+    try:
+        try:
+            return to_micros(Decimal(text))
+        except InvalidOperation:
+            return to_micros(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _exit_partly(done: int, failed: int) -> None:
+    if failed:
+        raise typer.Exit(PARTLY if done else 1)
+
+
+def _report_outcomes(outcomes: Iterable[QueryOutcome], file: str) -> None:
+    for outcome in outcomes:
+        if outcome.error is None:
+            _say(f"{outcome.action} {outcome.name}")
+        else:
+            _complain(f"{file}:{outcome.line}: {outcome.name or 'unnamed query'}: {outcome.error}")
+
+
+def _report_intake(report: IntakeReport) -> None:
+    for problem in report.problems:
+        where = f"{problem.source}: " if problem.source else ""
+        _complain(f"rejected {where}[{problem.condition}] {problem.message}")
+    if report.rejected > len(report.problems):
+        _complain(f"… and {report.rejected - len(report.problems)} more, see relation 'rejected'")
+    parts = [f"{report.taken} events taken"]
+    for count, what in (
+        (report.versions, "of them new versions"),
+        (report.duplicates, "known already"),
+        (report.late, "late"),
+        (report.rejected, "rejected"),
+        (report.registered, "queries registered"),
+        (report.dropped, "queries dropped"),
+    ):
+        if count:
+            parts.append(f"{count} {what}")
+    _say(", ".join(parts))
+
+
+def _report_batch(report: BatchReport) -> None:
+    if report.events:
+        jobs = "" if report.jobs is None else f", {report.jobs} Spark jobs"
+        _say(
+            f"batch {report.batch}: {report.events} events, {report.witnesses} witnesses, {report.pairs} candidate "
+            f"pairs, {report.matches} stored matches{jobs}; stage 1 {report.stage1_s:.2f} s, "
+            f"joins {report.join_s:.2f} s"
+        )
+
+
+def _print_matches(found: Iterator[object], format_: Format) -> None:
+    from xscl.matches import match_json
+    from xscl.types import Match
+
+    rows = (match_json(match) for match in found if isinstance(match, Match))
+    if format_ is Format.table:
+        short = (_short(row) for row in rows)
+        print_rows(short, ["match", "query", "ts", "events", "values"], format_)
+        return
+    print_rows(rows, ["match", "query", "ts", "events", "nodes", "values", "document"], format_)
+
+
+def _short(row: dict[str, object]) -> dict[str, object]:
+    events, values = row["events"], row["values"]
+    assert isinstance(events, list) and isinstance(values, dict)
+    return {
+        "match": str(row["match"])[:12],
+        "query": row["query"],
+        "ts": row["ts"],
+        "events": "  ".join(f"{e['channel']}:{e['id']}" for e in events),
+        "values": "  ".join(f"{name}={_cut(str(value))}" for name, value in values.items()),
+    }
+
+
+def _cut(text: str, size: int = 60) -> str:
+    text = _one_line(text)
+    return text if len(text) <= size else text[: size - 1] + "…"
+
+
+def _with_progress(records: Iterable[Record]) -> Iterator[Record]:
+    """Show a person how far the intake is; programs see nothing."""
+    if _Settings.quiet or not sys.stderr.isatty():
+        yield from records
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} records"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("intake")
+        for record in records:
+            progress.advance(task)
+            yield record

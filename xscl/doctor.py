@@ -1,0 +1,94 @@
+"""``xscl doctor``: is everything here that xscl needs, and what to do where it is not."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from xscl.errors import XsclError
+from xscl.home import open_home
+from xscl.session import java_version, start_session
+
+__all__ = ["Check", "examine"]
+
+_PACKAGES = ("pyspark", "pyarrow", "pandas", "lxml", "elementpath", "feedparser", "sqlalchemy", "typer", "rich")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at."""
+
+    what: str
+    ok: bool
+    found: str
+    advice: str = ""
+
+
+def examine(home: Path, catalog_url: str | None) -> Iterator[Check]:
+    """All checks, the slow ones last."""
+    yield _python()
+    yield from map(_package, _PACKAGES)
+    java = _java()
+    yield java
+    yield _home(home, catalog_url)
+    if java.ok:
+        yield _spark()
+
+
+def _python() -> Check:
+    ok = sys.version_info >= (3, 11)
+    return Check("Python", ok, platform.python_version(), "" if ok else "xscl needs Python 3.11 or later")
+
+
+def _package(name: str) -> Check:
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return Check(name, False, "missing", "install xscl again: pip install .")
+    if name == "pandas" and int(found.partition(".")[0]) >= 3:
+        return Check(name, False, found, "Spark 4.3 needs pandas below 3: pip install 'pandas<3'")
+    return Check(name, True, found)
+
+
+def _java() -> Check:
+    try:
+        major, line = java_version()
+    except XsclError as error:
+        return Check("Java", False, error.message, error.hint or "")
+    advice = "" if major in (17, 21) else "Spark 4.3 is made for Java 17 and 21"
+    return Check("Java", True, line, advice)
+
+
+def _home(home: Path, catalog_url: str | None) -> Check:
+    try:
+        opened = open_home(home, catalog_url)
+    except XsclError as error:
+        return Check("home", True, f"none at {home}", error.hint or "")
+    processed, last = opened.catalog.processed()
+    queries = len(opened.catalog.queries())
+    opened.catalog.close()
+    waiting = f", {last - processed} places of the intake order wait for 'xscl run'" if last > processed else ""
+    return Check("home", True, f"{home}: {queries} queries, last place {last}{waiting}")
+
+
+def _spark() -> Check:
+    began = time.perf_counter()
+    try:
+        session = start_session()
+        started = time.perf_counter()
+        session.range(1).collect()
+        first = time.perf_counter()
+        session.range(1).collect()
+        second = time.perf_counter()
+    except Exception as error:  # whatever Spark fails with is the finding
+        return Check("Spark", False, str(error).partition("\n")[0], "look at Spark's own messages above")
+    found = (
+        f"{session.version} starts in {started - began:.1f} s; an empty job takes {first - started:.2f} s the first "
+        f"time, then {second - first:.2f} s"
+    )
+    return Check("Spark", True, found)

@@ -1,0 +1,94 @@
+"""Printing rows: a table for people, JSON and CSV for programs.  Data goes to stdout."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["Format", "print_rows"]
+
+
+class Format(StrEnum):
+    """How a listing is printed."""
+
+    table = "table"
+    ndjson = "ndjson"
+    json = "json"
+    csv = "csv"
+
+
+Row = Mapping[str, object]
+
+
+def print_rows(rows: Iterable[Row], columns: Sequence[str], format_: Format) -> int:
+    """Print rows, one after another where the format allows it; returns how many."""
+    match format_:
+        case Format.ndjson:
+            return _each(rows, lambda row: sys.stdout.write(_json(row) + "\n"))
+        case Format.json:
+            found = list(rows)
+            sys.stdout.write("[" + ",\n ".join(map(_json, found)) + "]\n")
+            return len(found)
+        case Format.csv:
+            writer = csv.writer(sys.stdout)
+            writer.writerow(columns)
+            return _each(rows, lambda row: writer.writerow([_cell(row.get(name)) for name in columns]))
+        case Format.table:
+            return _table(list(rows), columns)
+
+
+def _each(rows: Iterable[Row], write: object) -> int:
+    count = 0
+    for row in rows:
+        write(row)  # type: ignore[operator]
+        count += 1
+    return count
+
+
+def _json(row: Row) -> str:
+    return json.dumps(dict(row), ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, (bytes, bytearray)):
+        return value.hex()
+    return str(value)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (dict, list, tuple)):
+        return json.dumps(value, ensure_ascii=False, default=_plain)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < 1e6 else repr(value)
+    return str(value)
+
+
+def _table(rows: list[Row], columns: Sequence[str]) -> int:
+    console = Console(soft_wrap=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows) and bool(rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in columns))
+    if not console.is_terminal:
+        # A pipe has no width: rows stay on one line each, so that they can be searched and cut.
+        console = Console(width=10_000, soft_wrap=False)
+    console.print(table, markup=False)
+    return len(rows)
