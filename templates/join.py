@@ -1,8 +1,8 @@
-"""The value joins of a batch, in Spark SQL: one statement for all queries, whatever their number.
+"""The value joins of a batch, in Spark SQL: one plan for all queries, whatever their number.
 
 New witnesses are joined with all witnesses, once per distinct edge; unequal values are compared on the pairs of
-documents that equality or time has found.  The statement's text is fixed, and what queries ask for are rows of
-``edges``.
+documents that equality or time has found.  The statements' texts are fixed; what queries ask for are rows (``probe``).
+Every join but the last sends its small side to all executors, so a batch has the same number of jobs whatever is asked.
 
 Law: a row is a matched edge of a pair of documents of which one is new and neither is late; every such pair that some
 group's windows allow, and that has all edges of an instance, has all its rows here.
@@ -10,41 +10,16 @@ group's windows allow, and that has all edges of an instance, has all its rows h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from xscl.arrow import spark_schema
-from xscl.templates.program import Program
+from xscl.templates.probe import CHECK_SCHEMA, PROBE_SCHEMA, check_batches, probe_batches
 from xscl.templates.resolve import RESULT_SCHEMA, result_batches
 
-__all__ = ["edges_table", "matched_edges", "resolved"]
-
-EDGES_SCHEMA = pa.schema(
-    [
-        ("edge", pa.int32()),
-        ("kind", pa.string()),
-        ("lvar", pa.int64()),
-        ("lfn", pa.string()),
-        ("rvar", pa.int64()),
-        ("rfn", pa.string()),
-        ("lo", pa.int64()),
-        ("hi", pa.int64()),
-        ("checked", pa.bool_()),
-    ]
-)
-
-# Each new witness asks, once for each edge it takes part in, for its partner on the other side.
-_PROBE = """
-select e.edge, e.checked, e.lo, e.hi, true as new_left, e.rvar as var, e.rfn as fn,
-       f.docid, f.ts, f.item, f.place, f.node, f.strval, f.h, f.chain
-from {fresh} f join {edges} e on f.var = e.lvar and f.fn <=> e.lfn
-where e.kind = 'EQ' and not f.late
-union all
-select e.edge, e.checked, e.lo, e.hi, false, e.lvar, e.lfn,
-       f.docid, f.ts, f.item, f.place, f.node, f.strval, f.h, f.chain
-from {fresh} f join {edges} e on f.var = e.rvar and f.fn <=> e.rfn
-where e.kind = 'EQ' and not f.late
-"""
+__all__ = ["matched_edges", "resolved"]
 
 # Two new documents meet when the left one asks, so the right one does not ask for new partners again.  A witness
 # without a value has hash 0 and NULL for its value and function: edges of time alone are the same join.
@@ -57,69 +32,61 @@ select /*+ BROADCAST(p) */
        if(p.new_left, p.node, w.node) as n1, if(p.new_left, w.node, p.node) as n2,
        if(p.new_left, p.chain, w.chain) as c1, if(p.new_left, w.chain, p.chain) as c2
 from {witness} w join {probe} p
-  on w.h = p.h and w.var = p.var and w.fn <=> p.fn and w.strval <=> p.strval
-where not w.late and w.item <> p.item
+  on w.h = p.h and w.var = p.pvar and w.fn <=> p.pfn and w.strval <=> p.strval
+where not p.single and not w.late and w.item <> p.item
   and (w.docid < {first} or p.new_left)
   and if(p.new_left, w.ts - p.ts, p.ts - w.ts) between p.lo and p.hi
 """
 
 _SINGLE = """
-select e.edge, false as checked, f.docid as d1, cast(null as bigint) as d2, f.ts as t1, cast(null as bigint) as t2,
-       f.place as p1, cast(null as string) as p2, f.node as n1, f.node as n2, f.chain as c1, f.chain as c2
-from {fresh} f join {edges} e on f.var = e.lvar and f.fn <=> e.lfn
-where e.kind = 'ONE'
+select edge, docid as d1, cast(null as bigint) as d2, ts as t1, cast(null as bigint) as t2,
+       place as p1, cast(null as string) as p2, node as n1, node as n2, chain as c1, chain as c2
+from {probe} where single
 """
 
+_CHECKED = "select distinct edge, d1, d2, t1, t2, p1, p2 from {equal} where checked"
+
+_UNEQUAL_LEFT = """
+select /*+ BROADCAST(q) */ q.*, w.node as n1, w.chain as c1, w.strval as value
+from {witness} w join {checks} q on w.docid = q.d1 and w.var = q.lvar and w.fn = q.lfn
+"""
 _UNEQUAL = """
-select e.edge, false as checked, q.d1, q.d2, q.t1, q.t2, q.p1, q.p2, l.node as n1, r.node as n2, l.chain as c1,
-       r.chain as c2
-from (select distinct d1, d2, t1, t2, p1, p2 from {equal} where checked) q
-  join {witness} l on l.docid = q.d1
-  join {edges} e on e.kind = 'NE' and e.lvar = l.var and e.lfn = l.fn
-  join {witness} r on r.docid = q.d2 and r.var = e.rvar and r.fn = e.rfn
-where l.strval <> r.strval
+select /*+ BROADCAST(q) */
+       q.edge, q.d1, q.d2, q.t1, q.t2, q.p1, q.p2, q.n1, w.node as n2, q.c1, w.chain as c2
+from {witness} w join {left} q on w.docid = q.d2 and w.var = q.rvar and w.fn = q.rfn
+where w.strval <> q.value
 """
-
-
-def edges_table(program: Program) -> pa.Table:
-    """The program's edges as rows."""
-    rows = [
-        {
-            "edge": edge.number,
-            "kind": edge.kind,
-            "lvar": edge.lvar,
-            "lfn": edge.lfn,
-            "rvar": edge.rvar,
-            "rfn": edge.rfn,
-            "lo": edge.lo,
-            "hi": edge.hi,
-            "checked": edge.checked,
-        }
-        for edge in program.edges
-    ]
-    return pa.Table.from_pylist(rows, schema=EDGES_SCHEMA)
 
 
 def matched_edges(
-    spark: SparkSession, *, fresh: DataFrame, witness: DataFrame, edges: DataFrame, first: int
-) -> tuple[DataFrame, DataFrame]:
+    spark: SparkSession, *, fresh: DataFrame, witness: DataFrame, program_path: str, first: int
+) -> DataFrame:
     """Matched edges (edge, d1, d2, t1, t2, p1, p2, n1, n2, c1, c2) of all pairs with a new document.
 
     ``fresh`` are the witnesses of the batch, whose documents are numbered from ``first``; ``witness`` all witnesses,
-    the new ones included.  The second result is an intermediate relation that is used twice: the caller caches it
-    before the first is computed and releases it afterwards.
+    the new ones included.
     """
-    probe = spark.sql(_PROBE, fresh=fresh, edges=edges)
-    equal = spark.sql(_EQUAL, witness=witness, probe=probe, first=first).cache()
-    single = spark.sql(_SINGLE, fresh=fresh, edges=edges)
-    unequal = spark.sql(_UNEQUAL, equal=equal, witness=witness, edges=edges)
-    return equal.unionByName(single).unionByName(unequal).drop("checked"), equal
+
+    def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return probe_batches(program_path, batches)
+
+    def check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return check_batches(program_path, batches)
+
+    asked = fresh.mapInArrow(probe, spark_schema(PROBE_SCHEMA))
+    equal = spark.sql(_EQUAL, witness=witness, probe=asked, first=first)
+    single = spark.sql(_SINGLE, probe=asked)
+    pairs = spark.sql(_CHECKED, equal=equal)
+    checks = pairs.mapInArrow(check, spark_schema(CHECK_SCHEMA))
+    left = spark.sql(_UNEQUAL_LEFT, witness=witness, checks=checks)
+    unequal = spark.sql(_UNEQUAL, witness=witness, left=left)
+    return equal.drop("checked").unionByName(single).unionByName(unequal)
 
 
 def resolved(matched: DataFrame, program_path: str) -> DataFrame:
     """Rows of ``RESULT_SCHEMA``: the matched edges of each pair brought together and resolved on the executors."""
 
-    def resolve(batches):  # type: ignore[no-untyped-def]
+    def resolve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return result_batches(program_path, batches)
 
     together = matched.repartition("d1", "d2").sortWithinPartitions("d1", "d2")

@@ -107,6 +107,8 @@ class Program:
     instances: dict[int, InstancePlan]
     by_edge: dict[int, tuple[int, ...]]
     """Edge number to the instances that are looked for when it is matched: every instance is listed once."""
+    checks: dict[int, tuple[int, ...]]
+    """Edge number to the NE edges that are to be checked on the pairs it matches."""
 
 
 def build_program(groups: Iterable[LiveGroup]) -> Program:
@@ -116,7 +118,7 @@ def build_program(groups: Iterable[LiveGroup]) -> Program:
         by_instance[live.iid].append(live)
     numbers: dict[EdgeKey, int] = {}
     envelopes: dict[int, Bounds] = {}
-    checked: set[int] = set()
+    checks: dict[int, set[int]] = defaultdict(set)
     plans: dict[int, InstancePlan] = {}
     by_edge: dict[int, list[int]] = defaultdict(list)
     for number, members in sorted(by_instance.items()):
@@ -130,14 +132,18 @@ def build_program(groups: Iterable[LiveGroup]) -> Program:
             if key[0] != "NE":
                 anchors.append(edge)
         joins = [(joined, numbers[key]) for joined, key in _edges_of(instance)]
-        if len(anchors) < len(joins):
-            checked.update(anchors)
+        checks[anchors[0]].update(edge for _, edge in joins if edge not in anchors)
         plans[number] = _plan(number, instance, joins, tuple(members))
         by_edge[anchors[0]].append(number)
     edges = tuple(
-        Edge(edge, *key, envelopes[edge].lo, envelopes[edge].hi, edge in checked) for key, edge in numbers.items()
+        Edge(edge, *key, envelopes[edge].lo, envelopes[edge].hi, bool(checks[edge])) for key, edge in numbers.items()
     )
-    return Program(edges, plans, {edge: tuple(found) for edge, found in by_edge.items()})
+    return Program(
+        edges,
+        plans,
+        {edge: tuple(found) for edge, found in by_edge.items()},
+        {edge: tuple(sorted(found)) for edge, found in checks.items()},
+    )
 
 
 def _envelope(groups: list[LiveGroup]) -> Bounds:

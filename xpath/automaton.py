@@ -41,13 +41,10 @@ class State:
 
     parent: int
     step: Step | None
+    conditions: tuple[Condition, ...]
+    """On the node itself."""
     key: int
     """The digest of the definition that ends here."""
-
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        """Conditions on the node itself."""
-        return self.step.conditions if self.step else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class Automaton:
     def __init__(self, specs: Iterable[WitnessSpec]) -> None:
         self.states: list[State] = []
         self.leaves: defaultdict[int, LeafSpec] = defaultdict(LeafSpec)
-        self.roots: dict[str, int] = {}
+        self.roots: defaultdict[str, dict[tuple[Condition, ...], int]] = defaultdict(dict)
         self._by_step: dict[tuple[int, Step], int] = {}
         self._below: defaultdict[int, list[int]] = defaultdict(list)
         self._moves: dict[tuple[tuple[Arrival, ...], frozenset[int]], Move] = {}
@@ -109,15 +106,16 @@ class Automaton:
 
     def state(self, definition: Definition) -> int:
         """The state of a definition, added with its prefixes if it is new."""
-        at = self.roots.get(definition.channel)
+        roots = self.roots[definition.channel]
+        at = roots.get(definition.conditions)
         if at is None:
-            at = self._add(State(-1, None, Definition(definition.channel, ()).key))
-            self.roots[definition.channel] = at
+            key = Definition(definition.channel, (), definition.conditions).key
+            at = roots[definition.conditions] = self._add(State(-1, None, definition.conditions, key))
         for index, step in enumerate(definition.steps):
             known = self._by_step.get((at, step))
             if known is None:
-                key = Definition(definition.channel, definition.steps[: index + 1]).key
-                known = self._add(State(at, step, key))
+                key = Definition(definition.channel, definition.steps[: index + 1], definition.conditions).key
+                known = self._add(State(at, step, step.conditions, key))
                 self._by_step[at, step] = known
                 self._below[at].append(known)
                 self._learn_name(step.test)
@@ -140,12 +138,10 @@ class Automaton:
 
     def start(self, channel: str) -> Move | None:
         """The automaton's node for the document node of a channel; None if no query reads the channel."""
-        root = self.roots.get(channel)
-        if root is None:
-            return None
-        if channel not in self._starts:
-            self._starts[channel] = self._move((Arrival(root, -1, True),), frozenset())
-        return self._starts[channel]
+        if channel not in self._starts and channel in self.roots:
+            roots = sorted(self.roots[channel].values())
+            self._starts[channel] = self._move(tuple(Arrival(root, -1, True) for root in roots), frozenset())
+        return self._starts.get(channel)
 
     def enter(self, move: Move, tag: str) -> Move:
         """From an element (or the document node) to a child element named ``tag``."""

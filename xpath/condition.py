@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from lxml import etree
 
 from xscl.values import canonical_url, host, normalize_space, to_number
-from xscl.xpath.nodes import AttributeNode, Node, TextNode, children, string_value, text_nodes
+from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, children, string_value, text_nodes
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
@@ -77,8 +77,16 @@ def select(step: Step, node: Node) -> Iterator[Node]:
             yield found
 
 
-def _candidates(step: Step, element: etree._Element) -> Iterator[Node]:
+def _candidates(step: Step, node: etree._Element | DocumentNode) -> Iterator[Node]:
     test = step.test
+    if isinstance(node, DocumentNode):
+        if step.axis == "descendant" and test.kind != "element":
+            yield from _candidates(step, node.root)
+        elif test.kind == "element":
+            elements = [node.root] if step.axis == "child" else node.root.iter(etree.Element)
+            yield from (element for element in elements if matches_name(test, str(element.tag)))
+        return
+    element = node
     if test.kind == "element":
         source = children(element) if step.axis == "child" else element.iterdescendants(etree.Element)
         for child in source:
@@ -165,7 +173,8 @@ def _first_string(steps: tuple[Step, ...], node: Node) -> str:
 
 
 def _document_order(nodes: list[Node]) -> Callable[[Node], tuple[int, int, int]]:
-    owner = nodes[0] if isinstance(nodes[0], etree._Element) else nodes[0].owner
+    first = nodes[0]
+    owner = first.owner if isinstance(first, (AttributeNode, TextNode)) else _element(first)
     order = {element: index for index, element in enumerate(owner.getroottree().iter(etree.Element))}
 
     def place(node: Node) -> tuple[int, int, int]:
@@ -175,9 +184,13 @@ def _document_order(nodes: list[Node]) -> Callable[[Node], tuple[int, int, int]]
             # Behind every element that precedes the text inside its owner.
             before = [c for c in node.owner.iter(etree.Element) if c is not node.owner and _precedes(c, node)]
             return (order[before[-1]] if before else order[node.owner]), 2, node.place
-        return order[node], 0, 0
+        return order[_element(node)], 0, 0
 
     return place
+
+
+def _element(node: etree._Element | DocumentNode) -> etree._Element:
+    return node.root if isinstance(node, DocumentNode) else node
 
 
 def _precedes(element: etree._Element, text: TextNode) -> bool:

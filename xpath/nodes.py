@@ -16,6 +16,7 @@ from lxml import etree
 __all__ = [
     "DOCUMENT",
     "AttributeNode",
+    "DocumentNode",
     "Node",
     "NodeNumbers",
     "TextNode",
@@ -47,7 +48,14 @@ class TextNode:
     text: str
 
 
-Node = etree._Element | AttributeNode | TextNode
+@dataclass(frozen=True, slots=True)
+class DocumentNode:
+    """The document node, above the root element."""
+
+    root: etree._Element
+
+
+Node = etree._Element | AttributeNode | TextNode | DocumentNode
 
 
 def children(element: etree._Element) -> Iterator[etree._Element]:
@@ -75,6 +83,8 @@ def string_value(node: Node) -> str:
         return node.text
     if isinstance(node, AttributeNode):
         return str(node.owner.attrib[node.name])
+    if isinstance(node, DocumentNode):
+        return string_value(node.root)
     if len(node) == 0:
         return node.text or ""
     return str(_STRING(node))

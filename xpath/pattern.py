@@ -166,13 +166,19 @@ Condition = Exists | Comparison | Truth | Negation | AllOf | AnyOf
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a variable stands for: a channel and the path from the document node; no step is the document node."""
+    """What a variable stands for: a channel and the path from the document node; no step is the document node.
+
+    ``conditions`` are those on the document node itself, left by branches that start there; they are written as the
+    absolute paths that they are: ``S[//b]/a``.
+    """
 
     channel: str
     steps: tuple[Step, ...]
+    conditions: tuple[Condition, ...] = ()
 
     def __str__(self) -> str:
-        return self.channel + "".join(map(str, self.steps))
+        brackets = "".join(f"[{str(condition).removeprefix('.')}]" for condition in self.conditions)
+        return self.channel + brackets + "".join(map(str, self.steps))
 
     @property
     def key(self) -> int:

@@ -20,7 +20,7 @@ from lxml import etree
 from xscl.values import apply_functions, hash64, to_number
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.condition import holds, matches_name
-from xscl.xpath.nodes import DOCUMENT, AttributeNode, Node, NodeNumbers, string_value, text_nodes
+from xscl.xpath.nodes import DOCUMENT, AttributeNode, DocumentNode, Node, NodeNumbers, string_value, text_nodes
 
 __all__ = ["ChainEntry", "Witness", "match_document"]
 
@@ -49,23 +49,24 @@ def match_document(automaton: Automaton, channel: str, root: etree._Element) -> 
     start = automaton.start(channel)
     if start is None:
         return []
-    walk = _Walk(automaton, root)
+    walk = _Walk(automaton, start, root)
     walk.visit(root, start, DOCUMENT)
-    return list(_Rows(automaton, walk).rows())
+    return list(_Rows(automaton, start, walk).rows())
 
 
 class _Walk:
     """The one pass over a document: which nodes reach which states by structure."""
 
-    def __init__(self, automaton: Automaton, root: etree._Element) -> None:
+    def __init__(self, automaton: Automaton, start: Move, root: etree._Element) -> None:
         self.automaton = automaton
+        self.document = DocumentNode(root)
         self.numbers = NodeNumbers(root)
         self.hits: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self.nodes: dict[int, Node] = {}
         # State -> numbers of the open nodes that reached it and wait for descendants, outermost first.
         self.open: defaultdict[int, list[int]] = defaultdict(list)
         self.count = 0
-        for state in automaton.roots.values():
+        for state in start.reached:
             self.open[state].append(DOCUMENT)
 
     def visit(self, element: etree._Element, above: Move, parent: int) -> None:
@@ -113,13 +114,14 @@ class _Walk:
 class _Rows:
     """From structural hits to rows: conditions, then values and chains of the wanted states."""
 
-    def __init__(self, automaton: Automaton, walk: _Walk) -> None:
+    def __init__(self, automaton: Automaton, start: Move, walk: _Walk) -> None:
         self.automaton = automaton
         self.nodes = walk.nodes
         self.up: dict[int, dict[int, list[int]]] = {}
         """state -> node -> the nodes of the state before from which it is reached, conditions included"""
-        for root in automaton.roots.values():
-            self.up[root] = {DOCUMENT: []}
+        for root in start.reached:
+            if all(holds(condition, walk.document) for condition in automaton.states[root].conditions):
+                self.up[root] = {DOCUMENT: []}
         # States are numbered after their parents, so one pass in order settles all conditions.
         for state in sorted(walk.hits):
             self.up[state] = self._valid(state, walk.hits[state])

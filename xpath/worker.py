@@ -59,7 +59,7 @@ def witness_batches(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     for batch in batches:
         columns: dict[str, list[object]] = {name: [] for name in WITNESS_SCHEMA.names}
         for event in batch.to_pylist():
-            if event["channel"] not in automaton.roots:
+            if automaton.start(event["channel"]) is None:
                 continue
             shared = (
                 event["docid"],

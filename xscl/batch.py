@@ -29,7 +29,7 @@ from xscl.compile import CompiledQuery
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
 from xscl.registry import compile_group
-from xscl.templates.join import edges_table, matched_edges, resolved
+from xscl.templates.join import matched_edges, resolved
 from xscl.templates.program import LiveGroup, build_program, save_program
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.worker import WITNESS_SCHEMA, save_specs, witness_batches
@@ -70,8 +70,6 @@ class _Plan:
 
     specs_path: Path
     program_path: Path
-    edges: pa.Table
-    groups: int
 
 
 def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
@@ -188,7 +186,7 @@ def _plan(home: Home, first: int, last: int) -> _Plan | None:
         save_specs(list(specs.values()), specs_path)
     if not program_path.exists():
         save_program(program, program_path)
-    return _Plan(specs_path, program_path, edges_table(program), len(live))
+    return _Plan(specs_path, program_path)
 
 
 def _digest(parts: Sequence[str]) -> str:
@@ -238,12 +236,9 @@ def _stage2(home: Home, spark: SparkSession, plan: _Plan, first: int, fresh_path
         ]
     fresh = read_parquet(spark, WITNESS_SCHEMA, [str(fresh_path)])
     witness = read_parquet(spark, WITNESS_SCHEMA, [*home.paths(earlier), str(fresh_path)])
-    edges = spark.createDataFrame(plan.edges)
-    matched, shared = matched_edges(spark, fresh=fresh, witness=witness, edges=edges, first=first)
-    try:
-        resolved(matched, str(plan.program_path)).write.parquet(str(target))
-    finally:
-        shared.unpersist()
+    program = str(plan.program_path)
+    matched = matched_edges(spark, fresh=fresh, witness=witness, program_path=program, first=first)
+    resolved(matched, program).write.parquet(str(target))
 
 
 def _count_results(path: Path) -> tuple[int, int, int]:

@@ -133,9 +133,10 @@ class _Compiler:
         kept = joined or {block.result}
         minor = reduce_tree(parents, kept)
         output = reduce_tree(parents, kept | {block.result})
-        steps = _final_steps(block, kept)
+        steps, at_document = _final_steps(block, kept)
         definitions = {
-            node: Definition(block.channel, _path(steps, parents, node)) for node in {*minor.nodes, *output.nodes}
+            node: Definition(block.channel, _path(steps, parents, node), at_document)
+            for node in {*minor.nodes, *output.nodes}
         }
         return _BlockPlan(block.channel, joined, minor, output, definitions, parents)
 
@@ -258,8 +259,8 @@ def _edges_around(plan: _BlockPlan, node: int) -> tuple[tuple[Definition, Defini
     return tuple((plan.definitions[u], plan.definitions[w]) for u, w in sorted(found))
 
 
-def _final_steps(block: NormalBlock, kept: set[int]) -> list[Step | None]:
-    """Every node's step with its conditions, removed branches included.
+def _final_steps(block: NormalBlock, kept: set[int]) -> tuple[list[Step | None], tuple[Condition, ...]]:
+    """Every node's step with its conditions, removed branches included; and the conditions on the document node.
 
     A branch without a kept node is a condition on the node above it; the same node's own step, by which an output
     variable below is reached, has the conditions of its other branches.
@@ -276,7 +277,7 @@ def _final_steps(block: NormalBlock, kept: set[int]) -> list[Step | None]:
             live.add(node.parent)
         else:
             own[node.parent].append(Exists(steps[index]))  # type: ignore[arg-type]
-    return steps
+    return steps, conditions(own[0])
 
 
 def _path(steps: list[Step | None], parents: list[int], node: int) -> tuple[Step, ...]:

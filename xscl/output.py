@@ -8,7 +8,7 @@ from copy import deepcopy
 from lxml import etree
 
 from xscl.safexml import serialize
-from xscl.xpath.nodes import AttributeNode, Node, TextNode, string_value
+from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
 
 __all__ = ["output_document"]
 
@@ -36,4 +36,5 @@ def _element(node: Node) -> etree._Element:
         else:
             wrapped.text = node.text
         return wrapped
+    assert not isinstance(node, DocumentNode)  # a result node is an element, an attribute or a text
     return node

@@ -22,6 +22,18 @@ JAVA_HINT = (
 )
 
 
+# Spark's messages below errors are not for the users of xscl.
+_LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
+"""
+
+
 def java_version() -> tuple[int, str]:
     """(major version, the line Java prints) of the Java that Spark would start.
 
@@ -56,6 +68,10 @@ def start_session() -> SparkSession:
     java_version()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
     scratch = Path(tempfile.gettempdir()) / f"xscl-spark-{os.getpid()}"
+    scratch.mkdir(parents=True, exist_ok=True)
+    logging = scratch / "log4j2.properties"
+    logging.write_text(_LOG4J, encoding="utf-8")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     options = {
         "spark.app.name": "xscl",
         "spark.ui.enabled": "false",
@@ -71,9 +87,8 @@ def start_session() -> SparkSession:
         "spark.sql.runSQLOnFiles": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.log.level": "ERROR",
         # The first compiler alone starts faster and compiles small plans sooner.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile={logging.as_uri()}",
     }
     builder = SparkSession.builder.master(f"local[{cores}]")
     for key, value in options.items():

@@ -83,9 +83,8 @@ def _ingest(engine: Engine, corpus: Path, console: Console) -> None:
     for path in sorted(corpus.iterdir()):
         channel = "quakes" if path.name.startswith("earthquakes") else None
         report = engine.ingest(path, channel=channel)
-        console.print(
-            f"{path.name}: {report.taken} events, {report.duplicates} known already, {report.rejected} rejected"
-        )
+        refused = f", {report.rejected} rejected" if report.rejected else ""
+        console.print(f"{path.name}: {report.taken} events{refused}")
 
 
 def _show(engine: Engine, console: Console) -> None:

@@ -1,0 +1,51 @@
+# Everything a newcomer needs: make demo, make test.  Each prepares what is missing.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint format docs clean java
+
+demo: java $(STAMP)
+	@$(BIN)/xscl demo
+
+test: java $(STAMP)
+	@$(BIN)/python -m pytest -q
+
+lint: $(STAMP)
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@rm -rf build/tree && mkdir -p build/tree/xscl
+	@ln -s $(CURDIR)/xscl/*.py $(CURDIR)/xscl/py.typed $(CURDIR)/xscl/demo build/tree/xscl/
+	@ln -s $(CURDIR)/xpath $(CURDIR)/templates $(CURDIR)/ingest build/tree/xscl/
+	@cd build/tree && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p xscl
+
+format: $(STAMP)
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: $(STAMP)
+	@$(BIN)/python -m pytest -q tests/test_docs.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis xscl-home
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "xscl needs Python 3.11 or later; this is $$($(PYTHON) --version).  Try: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing xscl and what it needs into $(VENV) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+java:
+	@if [ -n "$$JAVA_HOME" ]; then java="$$JAVA_HOME/bin/java"; else java=java; fi; \
+	 major=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
+	 if [ -z "$$major" ] || [ "$$major" -lt 17 ]; then \
+	  echo "xscl runs on Spark, which needs Java 17 or 21; found: $${major:-none}."; \
+	  echo "Install it, for example with:"; \
+	  echo "  Debian, Ubuntu:  apt install openjdk-17-jre-headless"; \
+	  echo "  Fedora:          dnf install java-21-openjdk-headless"; \
+	  echo "  macOS:           brew install openjdk@21"; \
+	  echo "and put it on the PATH, or set JAVA_HOME."; exit 1; fi

@@ -1,0 +1,46 @@
+"""One Spark session for the whole run, and homes that clean up after themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from xscl.engine import Engine
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from xscl.session import start_session
+
+    session = start_session()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def engine(tmp_path: Path, spark: SparkSession) -> Iterator[Engine]:
+    import xscl
+
+    with xscl.connect(home=tmp_path / "home", spark=spark) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real corpora that lie beside the repository on some machines."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the real corpora (../shared/data) are not on this machine")
+    return folder

@@ -1,0 +1,179 @@
+"""The parser against the grammar of the language, in both directions, on texts by the rules and on damaged ones."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from lark import Lark
+from lark.exceptions import LarkError
+from strategies import Choices, query_texts, query_tokens, spaced
+
+from xscl import ast
+from xscl.errors import QueryError, QuerySyntaxError
+from xscl.parser import parse_query, parse_script
+from xscl.tokens import tokenize
+
+GRAMMAR = Lark(
+    Path(__file__).with_name("xscl.lark").read_text(encoding="utf-8"), start=["one_query", "script"], parser="earley"
+)
+NO_GRAMMAR = re.compile(r"division by zero|nest deeper than|ISO 8601 time|time zone")
+"""What the parser refuses although each part stands where it may."""
+EXTRA = (
+    *("[", "]", "(", ")", "{", "}", "/", "//", ".", "..", "@", "*", ":", "->", "-", "+", "=", "!=", "<", ",", ";"),
+    *("and", "OR", "as", "join", "In", "not", "text", "select", "from", "unbounded", "once", "by", "count", "url"),
+    *("x'", "S", "1", "'x'", "5 s", "|", "§"),
+)
+DEEP = "S" + "[a" * 101 + "]" * 101
+
+
+def in_grammar(text: str, start: str = "one_query") -> bool:
+    try:
+        GRAMMAR.parse(text, start=start)
+    except LarkError:
+        return False
+    return True
+
+
+def verdict(text: str) -> bool | None:
+    """Whether the parser takes a text; None where it understood the text and refuses what it asks for."""
+    try:
+        query = parse_query(text)
+    except QuerySyntaxError as error:
+        return None if NO_GRAMMAR.search(error.message) else False
+    except QueryError:
+        return None
+    return None if _known_to_be_wider(repr(query)) else True
+
+
+def _known_to_be_wider(tree: str) -> bool:
+    # Each of these is a test of its own below, expected to fail until the parser follows the grammar.
+    attribute = re.search(r"kind='attribute', prefix=('\*'|'[^']*', local='\*')", tree)
+    bound = re.search(r"VarPath\(name=[^()]*steps=\(.*binding=Binding", tree)
+    return bool(attribute or bound)
+
+
+def _known_to_be_narrower(text: str) -> bool:
+    tokens = tokenize(text)
+    divided = any(a.is_op("/") and b.is_op("-", "(") for a, b in itertools.pairwise(tokens))
+    return tokens[0].is_word("select") or divided
+
+
+@settings(max_examples=250, deadline=None)
+@given(query_texts())
+def test_texts_by_the_grammar_are_taken_by_both(text: str) -> None:
+    parse_query(text)
+    assert in_grammar(text)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(query_texts(), max_size=3), st.sampled_from((";", " ; ", "\n;;\n")))
+def test_scripts_are_taken_by_both(texts: list[str], separator: str) -> None:
+    statements = ["DECLARE namespace n = 'urn:n'", "drop QUERY q"]
+    statements += [f"Create standing QUERY q{n} as {text}\n" for n, text in enumerate(texts)]
+    script = separator.join(statements)
+    items = parse_script(script)
+    assert [item.error for item in items] == [None] * len(statements)
+    assert in_grammar(script, "script")
+
+
+def damaged(choose: Choices, tokens: Sequence[str]) -> list[str]:
+    """Tokens with one to three of them removed, repeated, exchanged or added."""
+    found = list(tokens)
+    for _ in range(choose.one(1, 1, 1, 2, 3)):
+        place, other = choose.count(0, len(found) - 1), choose.count(0, len(found) - 1)
+        kind = choose.count(0, 4)
+        if kind == 0 and len(found) > 1:
+            del found[place]
+        elif kind == 1:
+            found.insert(place, found[place])
+        elif kind == 2:
+            found[place], found[other] = found[other], found[place]
+        elif kind == 3:
+            found[place] = choose.one(*EXTRA)
+        else:
+            found.insert(place, choose.one(*EXTRA))
+    return found
+
+
+@settings(max_examples=1000, deadline=None)
+@given(query_tokens(), st.data())
+def test_damaged_texts_are_taken_by_both_or_by_none(tokens: list[str], data: st.DataObject) -> None:
+    choose = Choices(data.draw)
+    text = spaced(choose, damaged(choose, tokens))
+    found, expected = verdict(text), in_grammar(text)
+    if found is None or (expected and not found and _known_to_be_narrower(text)):
+        return
+    assert found == expected
+
+
+LETTERS = st.text(st.one_of(st.sampled_from("Sx'\"/[]{}()<>=!@*.:;,-+ \n019é|"), st.characters()), max_size=40)
+
+
+@settings(max_examples=400, deadline=None)
+@example("\x00")
+@example("S[.='\ud800']")
+@example(DEEP)
+@example("(" * 5000)
+@example("S" + "[not(" * 5000)
+@example("S JOIN {x = " + "lower(" * 5000)
+@example("(: " * 5000)
+@given(st.one_of(LETTERS, st.lists(st.sampled_from(EXTRA), max_size=15).map(" ".join)))
+def test_any_text_gives_a_query_or_a_query_error(text: str) -> None:
+    try:
+        parse_query(text)
+    except QueryError as error:
+        assert error.line >= 1
+        assert error.column >= 1
+        assert str(error)
+    for item in parse_script(text):
+        assert (item.statement is None) != (item.error is None)
+
+
+@pytest.mark.xfail(strict=True, reason="the parser takes AS after a path for a binding")
+def test_as_names_an_item_of_select() -> None:
+    (item,) = parse_query("SELECT x4/title AS headline FROM S->x4").select or ()
+    assert item.name == "headline"
+    assert item.path.steps[0].binding is None
+
+
+@pytest.mark.xfail(strict=True, reason="the parser is wider than the grammar here")
+@pytest.mark.parametrize("text", ["S//@*:k", "S//@n:*", "S->x JOIN {x/a->z = y} S->y", "S JOIN {'P1DT'} T"])
+def test_texts_outside_the_grammar(text: str) -> None:
+    assert not in_grammar(text)
+    with pytest.raises(QuerySyntaxError):
+        parse_query(text)
+
+
+@pytest.mark.xfail(strict=True, reason="the parser is narrower than the grammar here")
+@pytest.mark.parametrize(
+    "text", ["select", "select AS x", "Select JOIN {1 s} T", "S->x JOIN {x/(2) = y} S->y", "S->x JOIN {x/-2 = y} S->y"]
+)
+def test_texts_of_the_grammar(text: str) -> None:
+    assert in_grammar(text)
+    parse_query(text)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="another exception than QueryError comes out", raises=(ValueError, RecursionError)
+)
+@pytest.mark.parametrize(
+    "text",
+    ["S JOIN {x = " + "- " * 2000 + "1} T", "S JOIN {x = " + "1" * 5000 + "} T", "S JOIN {" + "1" * 5000 + " s} T"],
+)
+def test_extreme_texts(text: str) -> None:
+    with suppress(QueryError):
+        parse_query(text)
+
+
+def test_the_tree_keeps_what_was_written() -> None:
+    source = parse_query("S//book->x1[./author AS x2] FOLLOWED BY {x2 = x5, 7 days} T//blog[./author->x5]").source
+    assert isinstance(source, ast.Join)
+    assert [block.channel for block in ast.blocks(source)] == ["S", "T"]
+    assert source.windows == (ast.Window("within", None, 7 * 86_400 * 1_000_000),)

@@ -1,0 +1,187 @@
+"""A twin of the engine without Spark: the same kernels, with the joins of ``xscl.templates.join`` as nested loops.
+
+It exists so that thousands of random cases take seconds; a few large ones go through Spark (tests/spark).
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from oracle.evaluate import Answer, Doc
+from oracle.nodes import NAMESPACES
+
+from xscl.compile import ChannelFacts, CompiledQuery, compile_query
+from xscl.parser import parse_query
+from xscl.safexml import parse_xml, serialize
+from xscl.templates.probe import check_batches, probe_batches
+from xscl.templates.program import LiveGroup, build_program, save_program
+from xscl.templates.resolve import result_batches
+from xscl.xpath.worker import save_specs, witness_batches
+
+_CHECKED = ("edge", "d1", "d2", "t1", "t2", "p1", "p2")
+_MATCHED = (*_CHECKED, "n1", "n2", "c1", "c2")
+
+
+@dataclass
+class LocalEngine:
+    """Queries are registered before all documents; ``run`` processes one batch after another."""
+
+    folder: Path
+    queries: Mapping[str, CompiledQuery]
+    docs: list[Doc] = field(default_factory=list)
+    items: list[int] = field(default_factory=list)
+    witness: list[dict[str, object]] = field(default_factory=list)
+    results: list[dict[str, object]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        keys = sorted({c.group.instance.key for c in self.queries.values()})
+        groups = sorted({c.group.key for c in self.queries.values()})
+        self.gid = {name: groups.index(c.group.key) for name, c in self.queries.items()}
+        self.iid = {name: keys.index(c.group.instance.key) for name, c in self.queries.items()}
+        live = {
+            self.gid[name]: LiveGroup(self.gid[name], self.iid[name], c.group, 0, 1 << 40)
+            for name, c in self.queries.items()
+        }
+        tag = abs(hash(tuple(groups)))
+        self.program = str(self.folder / f"program-{tag}")
+        self.specs = str(self.folder / f"specs-{tag}")
+        save_program(build_program(live.values()), Path(self.program))
+        specs = {repr(spec): spec for c in self.queries.values() for spec in c.specs}
+        save_specs(list(specs.values()), Path(self.specs))
+        pickle.loads(Path(self.program).read_bytes())
+
+    def run(self, batch: Sequence[Doc]) -> None:
+        first = len(self.docs)
+        rows = []
+        for doc in batch:
+            docid = len(self.docs)
+            known = [
+                i for i, d in zip(self.items, self.docs, strict=True) if (d.channel, d.item) == (doc.channel, doc.item)
+            ]
+            item = known[0] if doc.item is not None and known else docid
+            self.docs.append(doc)
+            self.items.append(item)
+            rows.append(
+                {
+                    "docid": docid,
+                    "channel": doc.channel,
+                    "id": doc.id,
+                    "item": item,
+                    "ts": doc.ts,
+                    "late": doc.late,
+                    "content": serialize(parse_xml(doc.xml)),
+                }
+            )
+        if not rows:
+            return
+        fresh = pa.Table.from_batches(witness_batches(self.specs, pa.Table.from_pylist(rows).to_batches()))
+        self.witness += fresh.to_pylist()
+        probe = [row for b in probe_batches(self.program, fresh.to_batches()) for row in b.to_pylist()]
+        matched = [_single(p) for p in probe if p["single"]]
+        equal = [_equal(p, w) for p in probe for w in self.witness if _meets(p, w, first)]
+        matched += [{name: row[name] for name in _MATCHED} for row in equal]
+        matched += self._unequal([{name: row[name] for name in _CHECKED} for row in equal if row["checked"]])
+        matched.sort(key=lambda row: (row["d1"], -1 if row["d2"] is None else row["d2"]))
+        # Small Arrow batches, so that pairs run over from one into the next as they may on executors.
+        table = pa.Table.from_pylist(matched, schema=_matched_schema())
+        for out in result_batches(self.program, table.to_batches(max_chunksize=3)):
+            self.results += out.to_pylist()
+
+    def _unequal(self, pairs: list[dict[str, object]]) -> list[dict[str, object]]:
+        if not pairs:
+            return []
+        found = []
+        for batch in check_batches(self.program, pa.Table.from_pylist(pairs).to_batches()):
+            for check in batch.to_pylist():
+                left = [w for w in self.witness if _is(w, check["d1"], check["lvar"], check["lfn"])]
+                right = [w for w in self.witness if _is(w, check["d2"], check["rvar"], check["rfn"])]
+                for a in left:
+                    for b in right:
+                        if a["strval"] != b["strval"]:
+                            nodes = {"n1": a["node"], "n2": b["node"], "c1": a["chain"], "c2": b["chain"]}
+                            found.append({**{name: check[name] for name in _CHECKED}, **nodes})
+        return found
+
+    def answers(self, name: str) -> set[Answer]:
+        """What a query answered, in the oracle's form; a match listed twice fails."""
+        rows = [r for r in self.results if r["relation"] == "match" and r["instance"] == self.iid[name]]
+        listed = []
+        for row in rows:
+            if self.gid[name] in row["groups"]:
+                docs = [self.docs[d] for d in (row["d1"], row["d2"]) if d is not None]
+                listed.append((tuple((doc.channel, doc.id) for doc in docs), tuple(row["nodes"])))
+        assert len(listed) == len(set(listed)), "a match was emitted twice"
+        return set(listed)
+
+    def rout(self, name: str) -> set[tuple[object, ...]]:
+        """(doc ids…, nodes of the meta-variables…)."""
+        rows = [r for r in self.results if r["relation"] == "rout" and r["instance"] == self.iid[name]]
+        return {
+            (*(self.docs[d].id for d in (r["d1"], r["d2"]) if d is not None), *r["nodes"])
+            for r in rows
+            if self.gid[name] in r["groups"]
+        }
+
+
+def compiled(text: str, channels: Mapping[str, ChannelFacts] | None = None) -> CompiledQuery:
+    return compile_query(parse_query(text), text, namespaces={**NAMESPACES, "n": "urn:n"}, channels=channels)
+
+
+def _single(p: dict[str, object]) -> dict[str, object]:
+    return {
+        "edge": p["edge"],
+        "d1": p["docid"],
+        "d2": None,
+        "t1": p["ts"],
+        "t2": None,
+        "p1": p["place"],
+        "p2": None,
+        "n1": p["node"],
+        "n2": p["node"],
+        "c1": p["chain"],
+        "c2": p["chain"],
+    }
+
+
+def _meets(p: dict[str, object], w: dict[str, object], first: int) -> bool:
+    key = ("h", "strval")
+    if p["single"] or w["late"] or w["item"] == p["item"] or any(w[k] != p[k] for k in key):
+        return False
+    if (w["var"], w["fn"]) != (p["pvar"], p["pfn"]) or not (w["docid"] < first or p["new_left"]):
+        return False
+    difference = w["ts"] - p["ts"] if p["new_left"] else p["ts"] - w["ts"]
+    return p["lo"] <= difference <= p["hi"]
+
+
+def _equal(p: dict[str, object], w: dict[str, object]) -> dict[str, object]:
+    a, b = (p, w) if p["new_left"] else (w, p)
+    return {
+        "edge": p["edge"],
+        "checked": p["checked"],
+        "d1": a["docid"],
+        "d2": b["docid"],
+        "t1": a["ts"],
+        "t2": b["ts"],
+        "p1": a["place"],
+        "p2": b["place"],
+        "n1": a["node"],
+        "n2": b["node"],
+        "c1": a["chain"],
+        "c2": b["chain"],
+    }
+
+
+def _is(w: dict[str, object], docid: object, var: object, fn: object) -> bool:
+    return (w["docid"], w["var"], w["fn"]) == (docid, var, fn)
+
+
+def _matched_schema() -> pa.Schema:
+    from xscl.templates.probe import PROBE_SCHEMA
+
+    chain = PROBE_SCHEMA.field("chain").type
+    types = {"edge": pa.int32(), "p1": pa.string(), "p2": pa.string(), "n1": pa.int32(), "n2": pa.int32()}
+    return pa.schema([(name, chain if name in ("c1", "c2") else types.get(name, pa.int64())) for name in _MATCHED])
