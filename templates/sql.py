@@ -28,6 +28,7 @@ class SparkDialect(DefaultDialect):
     """Enough of Spark SQL to print a SELECT."""
 
     name = "spark"
+    supports_native_boolean = True
     preparer: type[IdentifierPreparer] = _BacktickPreparer
     supports_statement_cache = True
 

@@ -7,6 +7,7 @@ Data goes to stdout, messages to stderr; exit 0 ok, 1 failure, 2 usage, 3 partly
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import sys
 import tempfile
@@ -104,6 +105,8 @@ def _main(
 
 def main() -> None:
     """Run the command line."""
+    # Spark's Python side logs the errors that we print in our own words.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         app()
     except XsclError as error:

@@ -65,7 +65,7 @@ def _known_to_be_narrower(text: str) -> bool:
     return tokens[0].is_word("select") or divided
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(query_texts())
 def test_texts_by_the_grammar_are_taken_by_both(text: str) -> None:
     parse_query(text)
@@ -102,7 +102,7 @@ def damaged(choose: Choices, tokens: Sequence[str]) -> list[str]:
     return found
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=2000, deadline=None)
 @given(query_tokens(), st.data())
 def test_damaged_texts_are_taken_by_both_or_by_none(tokens: list[str], data: st.DataObject) -> None:
     choose = Choices(data.draw)
@@ -163,10 +163,7 @@ def test_texts_of_the_grammar(text: str) -> None:
 @pytest.mark.xfail(
     strict=True, reason="another exception than QueryError comes out", raises=(ValueError, RecursionError)
 )
-@pytest.mark.parametrize(
-    "text",
-    ["S JOIN {x = " + "- " * 2000 + "1} T", "S JOIN {x = " + "1" * 5000 + "} T", "S JOIN {" + "1" * 5000 + " s} T"],
-)
+@pytest.mark.parametrize("text", ["S JOIN {x = " + "- " * 2000 + "1} T", "S JOIN {x = " + "1" * 5000 + "} T"])
 def test_extreme_texts(text: str) -> None:
     with suppress(QueryError):
         parse_query(text)

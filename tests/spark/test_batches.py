@@ -1,0 +1,273 @@
+"""The engine on Spark: cuts into batches, numbers of jobs, random workloads against the oracle."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from oracle.evaluate import Answer, Doc, answers
+from oracle.nodes import NAMESPACES
+from strategies import event_streams, one_block_queries, two_block_queries
+
+import xscl
+from xscl.parser import parse_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from xscl.engine import Engine
+
+DECLARED = "DECLARE NAMESPACE n = 'urn:n'; "
+
+
+def events(docs: Sequence[Doc]) -> list[xscl.Event]:
+    return [xscl.Event(doc.channel, doc.id, doc.ts / 1e6, xml=doc.xml) for doc in docs]
+
+
+def found(engine: Engine, name: str) -> set[Answer]:
+    """Documents and result nodes of a query's matches, from the relation that SQL shows."""
+    rows = engine.sql(
+        f"SELECT m.match, m.nodes, collect_list(struct(p.pos, e.channel, e.id)) AS members FROM matches m "
+        f"LATERAL VIEW posexplode(m.docids) p AS pos, docid JOIN events e ON e.docid = p.docid "
+        f"WHERE m.qid = '{name}' GROUP BY m.match, m.nodes"
+    ).collect()
+    return {(tuple((m.channel, m.id) for m in sorted(row.members)), tuple(row.nodes)) for row in rows}
+
+
+def random_workload(seed: int, queries: int, documents: int) -> tuple[list[str], list[Doc]]:
+    """Many random queries and documents at once, so that one Spark run checks them all."""
+    texts: list[str] = []
+    docs: list[Doc] = []
+
+    @settings(
+        max_examples=60, deadline=None, phases=[Phase.generate], database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(st.lists(two_block_queries() | one_block_queries(), min_size=6, max_size=6), event_streams(least=6))
+    def draw(some_texts: list[str], some_docs: list[Doc]) -> None:
+        texts.extend(some_texts)
+        docs.extend(some_docs)
+
+    draw()
+    generator = random.Random(seed)
+    texts = generator.sample(sorted(set(texts)), queries)
+    picked = generator.sample(docs, documents)
+    return texts, [Doc(d.channel, f"e{i}", d.ts, d.xml) for i, d in enumerate(picked)]
+
+
+def test_random_queries_equal_the_oracle_for_all_cuts_into_batches(tmp_path: Path, spark: SparkSession) -> None:
+    texts, docs = random_workload(7, queries=40, documents=12)
+    expected = {
+        f"Q{i}": answers(parse_query(t), docs, namespaces={**NAMESPACES, "n": "urn:n"}) for i, t in enumerate(texts)
+    }
+    assert sum(map(len, expected.values())) > 100, "the workload must find something"
+    for batch_docs in (5, len(docs)):
+        with xscl.connect(home=tmp_path / f"by-{batch_docs}", spark=spark) as engine:
+            outcomes = engine.register_many((f"Q{i}", DECLARED + t) for i, t in enumerate(texts))
+            assert all(outcome.ok for outcome in outcomes)
+            engine.ingest(events(docs))
+            reports = engine.run_once(batch_docs=batch_docs)
+            assert len(reports) == -(-len(docs) // batch_docs)
+            listed: dict[str, set[Answer]] = {name: set() for name in expected}
+            ids = set()
+            for match in engine.matches():
+                members = tuple((e.channel, e.id) for e in match.events)
+                ids.add(match.id)
+                listed[match.query].add((members, ()))
+            rows = engine.sql("SELECT match, qid FROM matches").collect()
+            assert len(rows) == len({row.match for row in rows}) == len(ids)
+            assert {row.match for row in rows} == ids, "SQL and Python compute one match id"
+            nodes = {name: found(engine, name) for name in list(expected)[:6]}
+            assert nodes == {name: expected[name] for name in nodes}
+            assert {n: {a for a, _ in v} for n, v in listed.items()} == {
+                n: {a for a, _ in v} for n, v in expected.items()
+            }
+            assert len(ids) == sum(map(len, expected.values()))
+
+
+def test_documents_of_one_batch_join_with_each_other(tmp_path: Path, spark: SparkSession) -> None:
+    docs = [Doc("S", f"d{i}", i * 1_000_000, f"<a><k>{i % 2}</k></a>") for i in range(5)]
+    text = "S/a[./k->x] FOLLOWED BY {x=y, 10 s} S/a[./k->y]"
+    expected = answers(parse_query(text), docs)
+    assert len(expected) == 4
+    seen = []
+    for batch_docs in (1, 2, 100):
+        with xscl.connect(home=tmp_path / str(batch_docs), spark=spark) as engine:
+            engine.register(text, name="Q")
+            engine.ingest(events(docs))
+            engine.run_once(batch_docs=batch_docs)
+            seen.append([(m.id, m.events, m.document) for m in engine.matches("Q")])
+            assert {tuple((e.channel, e.id) for e in m[1]) for m in seen[-1]} == {members for members, _ in expected}
+    assert seen[0] == seen[1] == seen[2], "matches and their ids do not depend on the cut"
+
+
+def test_the_number_of_jobs_does_not_depend_on_the_queries(tmp_path: Path, spark: SparkSession) -> None:
+    texts, docs = random_workload(11, queries=60, documents=6)
+    jobs = {}
+    for count in (1, 60):
+        with xscl.connect(home=tmp_path / str(count), spark=spark) as engine:
+            assert all(outcome.ok for outcome in engine.register_many(DECLARED + t for t in texts[:count]))
+            engine.ingest(events(docs))
+            (report,) = engine.run_once()
+            jobs[count] = report.jobs
+            assert engine.sql("SELECT jobs FROM batches").collect()[0].jobs == report.jobs
+    assert jobs[1] is not None and jobs[1] > 0
+    assert jobs[1] == jobs[60]
+
+
+def test_two_nodes_of_one_element_are_two_nodes(engine: Engine) -> None:
+    engine.register(
+        "S//link[./@href->h1][./text()->t1] JOIN {h1 = h2 AND t1 = t2, 1 h, ONCE} S//link[./@href->h2][./text()->t2]",
+        name="both",
+    )
+    engine.register("S//link/@href->h JOIN {h = g, 1 h, ONCE} S//link/@href->g", name="attribute")
+    engine.ingest(
+        [
+            xscl.Event("S", "a", 1, xml='<link href="x">y</link>'),
+            xscl.Event("S", "b", 2, xml='<link href="y">x</link>'),
+            xscl.Event("S", "c", 3, xml='<link href="x">y</link>'),
+        ]
+    )
+    engine.run_once()
+    assert [[e.id for e in m.events] for m in engine.matches("both")] == [["a", "c"]]
+    (match,) = engine.matches("attribute")
+    assert [e.id for e in match.events] == ["a", "c"]
+    assert match.nodes == {"h": "0/@href", "g": "0/@href"}
+    assert match.document == '<result><result href="x"/><result href="x"/></result>'
+
+
+def test_variables_of_one_definition_are_bound_independently(engine: Engine) -> None:
+    engine.register(
+        "S//book[./author->a][./author->b] JOIN {a = c AND b = d, 1 h, ONCE} S//blog[./first->c][./second->d]",
+        name="two",
+    )
+    engine.ingest(
+        [
+            xscl.Event("S", "book", 1, xml="<book><author>A</author><author>B</author></book>"),
+            xscl.Event("S", "blog", 2, xml="<blog><first>A</first><second>B</second></blog>"),
+        ]
+    )
+    engine.run_once()
+    (match,) = engine.matches("two")
+    assert match.values == {"a": "A", "b": "B", "c": "A", "d": "B"}
+
+
+def test_nested_result_nodes_give_one_match_each(engine: Engine) -> None:
+    engine.register("S//a", name="one")
+    engine.register("S//a->x[.//k->k1] FOLLOWED BY {k1 = k2, 1 h} T/k->k2", name="joined")
+    engine.ingest(
+        [
+            xscl.Event("S", "s", 1, xml="<a><a><k>1</k></a></a>"),
+            xscl.Event("T", "t", 2, xml="<k>1</k>"),
+        ]
+    )
+    engine.run_once()
+    assert [m.document for m in engine.matches("one")] in (
+        ["<a><a><k>1</k></a></a>", "<a><k>1</k></a>"],
+        ["<a><k>1</k></a>", "<a><a><k>1</k></a></a>"],
+    )
+    assert sorted(m.nodes["x"] for m in engine.matches("joined")) == [0, 1]
+
+
+def test_a_query_sees_what_comes_between_its_registration_and_its_drop(tmp_path: Path, spark: SparkSession) -> None:
+    lines = [
+        '{"channel": "S", "id": "1", "ts": 1, "xml": "<a>k</a>"}',
+        '{"register": {"name": "Q", "text": "S/a->x FOLLOWED BY {x = y} S/a->y"}}',
+        '{"channel": "S", "id": "2", "ts": 2, "xml": "<a>k</a>"}',
+        '{"channel": "S", "id": "3", "ts": 3, "xml": "<a>k</a>"}',
+        '{"drop": "Q"}',
+        '{"channel": "S", "id": "4", "ts": 4, "xml": "<a>k</a>"}',
+    ]
+    (tmp_path / "events.ndjson").write_text("\n".join(lines))
+    for batch_docs in (1, 100):
+        with xscl.connect(home=tmp_path / str(batch_docs), spark=spark) as engine:
+            report = engine.ingest(tmp_path / "events.ndjson")
+            assert (report.taken, report.registered, report.dropped) == (4, 1, 1)
+            engine.run_once(batch_docs=batch_docs)
+            assert [[e.id for e in m.events] for m in engine.matches("Q")] == [["2", "3"]]
+            assert engine.sql("SELECT count(*) AS n FROM matches").collect()[0].n == 1
+
+
+def test_rows_join_with_documents_as_numbers(engine: Engine) -> None:
+    engine.register("ticks[./price->p] JOIN {p = q, 1 h} S/quote->q", name="numbers")
+    engine.register("ticks[./price > 100][./sym->s] JOIN {s = t, 1 h} S/quote/@sym->t", name="strings")
+    engine.register("ticks[./price->p] JOIN {p != q, 1 h} S/quote->q", name="unequal")
+    engine.ingest(
+        [
+            xscl.Event("S", "q1", 1, xml='<quote sym="IBM">101.50</quote>'),
+            xscl.Event("S", "q2", 1, xml='<quote sym="X">none</quote>'),
+            xscl.Event("ticks", "t1", 2, row={"sym": "IBM", "price": 101.5}),
+            xscl.Event("ticks", "t2", 3, row={"sym": "IBM", "price": 99.0}),
+        ]
+    )
+    engine.run_once()
+    listed = {
+        name: [[e.id for e in m.events] for m in engine.matches(name)] for name in ("numbers", "strings", "unequal")
+    }
+    assert listed == {"numbers": [["t1", "q1"]], "strings": [["t1", "q1"]], "unequal": [["t2", "q1"]]}
+
+
+def test_the_answer_does_not_depend_on_other_queries_or_later_events(engine: Engine) -> None:
+    engine.register("S/a[./k->x] JOIN {x = y, 1 h, ONCE} S/a[./k->y]", name="first")
+    engine.ingest([xscl.Event("S", "1", 1, xml="<a><k>v</k></a>")])
+    engine.run_once()
+    engine.register("S/a[./k->x][./m] JOIN {x = y, 1 h, ONCE} S/a[./k->y]", name="second")
+    engine.ingest([xscl.Event("S", "2", 2, xml="<a><k>v</k><m/></a>"), xscl.Event("S", "3", 3, xml="<a><k>v</k></a>")])
+    engine.run_once()
+    assert sorted(tuple(e.id for e in m.events) for m in engine.matches("first")) == [
+        ("1", "2"),
+        ("1", "3"),
+        ("2", "3"),
+    ]
+    assert [[e.id for e in m.events] for m in engine.matches("second")] == [["2", "3"]]
+
+
+def test_sql_refuses_what_is_no_query(engine: Engine) -> None:
+    engine.ingest([xscl.Event("S", "1", 1, xml="<a/>")])
+    for statement in (
+        "DROP VIEW events",
+        "CREATE TABLE t (a int)",
+        "SELECT 1; SELECT 2",
+        "SELECT nothing FROM events",
+        "SELECT * FROM text.`/etc/hostname`",
+        "INSERT INTO events SELECT * FROM events",
+    ):
+        with pytest.raises(xscl.EngineError) as refused:
+            engine.sql(statement).collect()
+        assert refused.value.condition == "XSCL_SQL", statement
+    assert engine.sql("SELECT count(*) FROM events").collect()[0][0] == 1
+    assert {row.viewName for row in engine.sql("SHOW VIEWS").collect()} >= {"events", "r_bin", "matches", "queries"}
+
+
+def test_a_handle_runs_until_stopped(engine: Engine) -> None:
+    engine.register("S/a", name="Q")
+    handle = engine.start(every="100 ms")
+    engine.ingest([xscl.Event("S", "1", 1, xml="<a/>")])
+    handle.processAllAvailable()
+    assert handle.isActive and handle.exception() is None
+    handle.stop()
+    assert handle.awaitTermination(1) and not handle.isActive
+    assert [m.events[0].id for m in engine.matches("Q")] == ["1"]
+
+
+def test_frames_feed_the_intake(engine: Engine, tmp_path: Path) -> None:
+    spark = engine.spark
+    engine.register("S/a", name="Q")
+    frame = spark.createDataFrame(
+        [("S", "1", 1.0, "<a/>"), ("S", "2", 2.0, "<b")], "channel string, id string, ts double, xml string"
+    )
+    report = engine.ingest(frame)
+    assert (report.taken, report.rejected) == (1, 1)
+    (tmp_path / "in").mkdir()
+    frame.limit(1).selectExpr("channel", "'3' AS id", "ts", "xml").write.mode("overwrite").json(str(tmp_path / "in"))
+    stream = spark.readStream.schema(frame.schema).json(str(tmp_path / "in"))
+    query = engine.ingest_stream(stream, checkpoint=str(tmp_path / "checkpoint"))
+    query.processAllAvailable()
+    query.stop()
+    engine.run_once()
+    assert [m.events[0].id for m in engine.matches("Q")] == ["1", "3"]
+    assert engine.matches_df("Q").count() == 2
