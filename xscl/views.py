@@ -127,7 +127,10 @@ def sql_session(home: Home, spark: SparkSession, statement: str) -> DataFrame:
     try:
         return session.sql(text)
     except (AnalysisException, ParseException) as error:
-        first = str(error).split("\n\n")[0].partition(";\n")[0]
+        first = str(error).strip().split("\n\n")[0].partition(";\n")[0]
+        if text != statement.strip().rstrip(";"):
+            # Our parenthesis stands on a line of its own.
+            first = re.sub(r"\bline (\d+)", lambda found: f"line {int(found[1]) - 1}", first)
         raise EngineError(
             "XSCL_SQL",
             first,

@@ -161,7 +161,7 @@ def test_brackets_against_libxml(data: st.DataObject) -> None:
     expected = etree.XPath(f"//*[{_xpath(block(f'S//*[{text}]').steps[0].predicates[0])}]", namespaces=namespaces)
     found = nodes_of(f"S//*->v[{text}]", etree.tostring(root, encoding="unicode"))
     numbers = {element: number for number, element in enumerate(root.iter(etree.Element))}
-    assert [env["v"] for env in found] == [numbers[element] for element in expected(root)]  # type: ignore
+    assert [env["v"] for env in found] == [numbers[element] for element in expected(root)]
 
 
 def _xpath(part: object) -> str:

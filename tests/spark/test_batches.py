@@ -29,14 +29,15 @@ def events(docs: Sequence[Doc]) -> list[xscl.Event]:
     return [xscl.Event(doc.channel, doc.id, doc.ts / 1e6, xml=doc.xml) for doc in docs]
 
 
-def found(engine: Engine, name: str) -> set[Answer]:
-    """Documents and result nodes of a query's matches, from the relation that SQL shows."""
-    rows = engine.sql(
-        f"SELECT m.match, m.nodes, collect_list(struct(p.pos, e.channel, e.id)) AS members FROM matches m "
-        f"LATERAL VIEW posexplode(m.docids) p AS pos, docid JOIN events e ON e.docid = p.docid "
-        f"WHERE m.qid = '{name}' GROUP BY m.match, m.nodes"
-    ).collect()
-    return {(tuple((m.channel, m.id) for m in sorted(row.members)), tuple(row.nodes)) for row in rows}
+def found(engine: Engine) -> dict[str, dict[str, Answer]]:
+    """Query to match id to documents and result nodes, from the relations that SQL shows."""
+    event = {row.docid: (row.channel, row.id) for row in engine.sql("SELECT docid, channel, id FROM events").collect()}
+    answered: dict[str, dict[str, Answer]] = {}
+    for row in engine.sql("SELECT match, qid, docids, nodes FROM matches").collect():
+        of_query = answered.setdefault(row.qid, {})
+        assert row.match not in of_query, "a match was emitted twice"
+        of_query[row.match] = (tuple(event[docid] for docid in row.docids), tuple(row.nodes))
+    return answered
 
 
 def random_workload(seed: int, queries: int, documents: int) -> tuple[list[str], list[Doc]]:
@@ -72,21 +73,11 @@ def test_random_queries_equal_the_oracle_for_all_cuts_into_batches(tmp_path: Pat
             engine.ingest(events(docs))
             reports = engine.run_once(batch_docs=batch_docs)
             assert len(reports) == -(-len(docs) // batch_docs)
-            listed: dict[str, set[Answer]] = {name: set() for name in expected}
-            ids = set()
-            for match in engine.matches():
-                members = tuple((e.channel, e.id) for e in match.events)
-                ids.add(match.id)
-                listed[match.query].add((members, ()))
-            rows = engine.sql("SELECT match, qid FROM matches").collect()
-            assert len(rows) == len({row.match for row in rows}) == len(ids)
-            assert {row.match for row in rows} == ids, "SQL and Python compute one match id"
-            nodes = {name: found(engine, name) for name in list(expected)[:6]}
-            assert nodes == {name: expected[name] for name in nodes}
-            assert {n: {a for a, _ in v} for n, v in listed.items()} == {
-                n: {a for a, _ in v} for n, v in expected.items()
-            }
-            assert len(ids) == sum(map(len, expected.values()))
+            in_sql = found(engine)
+            for name, answer in expected.items():
+                assert set(in_sql.get(name, {}).values()) == answer, name
+            listed = {(m.query, m.id, tuple((e.channel, e.id) for e in m.events)) for m in engine.matches()}
+            assert listed == {(q, m, members) for q, of_q in in_sql.items() for m, (members, _) in of_q.items()}
 
 
 def test_documents_of_one_batch_join_with_each_other(tmp_path: Path, spark: SparkSession) -> None:

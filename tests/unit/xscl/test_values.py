@@ -183,10 +183,10 @@ def test_functions_are_applied_from_the_inside(names: str, text: str, expected: 
 
 
 def test_hashes_are_the_same_everywhere() -> None:
-    assert hash64("") == -1998902069230906972 or -(2**63) <= hash64("") < 2**63
-    assert hash64("a") != hash64("b")
+    assert hash64("") == -1970711489451281740
+    assert hash64("a") == 4681665781835383343
+    assert digest_text("ab", "c") == "d301c71d527a1a9ae0e1e1e5bee135f5"
     assert -(2**63) <= hash64("\ud800") < 2**63
-    assert len(digest_text("a")) == 32
     assert len(digest_text("a", size=8)) == 16
 
 

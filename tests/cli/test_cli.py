@@ -1,0 +1,245 @@
+"""Every command as a person types it; those that need no Spark here, the others in one walk at the end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from xscl.cli import main
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EVENTS = """\
+{"channel": "S", "id": "d1", "ts": 1, "xml": "<book><author>A</author></book>"}
+{"channel": "S", "id": "bad", "ts": 2, "xml": "<book>"}
+nonsense
+{"channel": "S", "id": "d2", "ts": 3, "xml": "<blog><author>A</author></blog>"}
+{"channel": "ticks", "id": "t1", "ts": "2026-06-01T09:30:00Z", "row": {"sym": "IBM", "price": 101.5}}
+{"channel": "ticks", "id": "t2", "ts": "2026-06-01T09:30:00Z", "row": {"sym": "IBM", "price": "high"}}
+"""
+FOLLOWS = "S//book->x1[./author->x2] FOLLOWED BY {x2=x5, 7 days} S//blog->x4[./author->x5]"
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XSCL_HOME", str(tmp_path / "home"))
+
+    def run_(*arguments: str) -> Ran:
+        monkeypatch.setattr("sys.argv", ["xscl", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as stopped:
+            code = stopped.code if isinstance(stopped.code, int) else 0
+        printed = capsys.readouterr()
+        return Ran(code, printed.out, printed.err)
+
+    return run_
+
+
+@pytest.fixture
+def home(run: Run, tmp_path: Path) -> Run:
+    assert run("init").code == 0
+    (tmp_path / "events.ndjson").write_text(EVENTS)
+    return run
+
+
+def test_without_a_home_the_message_says_what_to_do(run: Run) -> None:
+    for command in (["query", "list"], ["stats"], ["ingest", "x.xml"], ["match", "list"], ["run", "--once"]):
+        ran = run(*command)
+        assert ran.code == 1 and "XSCL_NO_HOME" in ran.err and "xscl init" in ran.err, command
+
+
+def test_init_may_be_repeated(home: Run) -> None:
+    home("query", "add", "Q", FOLLOWS)
+    assert home("init").code == 0
+    assert "Q" in home("query", "list").out
+
+
+def test_channels(home: Run) -> None:
+    added = ["channel", "add", "room", "--kind", "rows", "--schema", "room string, temp double", "--lateness", "1 h"]
+    assert home(*added).code == 0
+    assert home(*added).code == 1
+    (row,) = json.loads(home("channel", "list", "--json").out)
+    assert (row["schema"], row["lateness"], row["kind"]) == ("room string, temp double", "1 h", "rows")
+    assert home("channel", "set", "room", "--lateness", "none", "--clock", "wall").code == 0
+    (row,) = json.loads(home("channel", "list", "--json").out)
+    assert (row["lateness"], row["clock"], row["schema"]) == ("no limit", "wall", "room string, temp double")
+    for wrong in (
+        ["set", "nope"],
+        ["add", "a", "--kind", "tree"],
+        ["add", "a", "--schema", "x string"],
+        ["add", "a", "--kind", "rows", "--schema", "x blob"],
+        ["add", "a", "--lateness", "soon"],
+    ):
+        ran = home("channel", *wrong)
+        assert ran.code == 1 and "XSCL_" in ran.err, wrong
+
+
+def test_a_bad_query_gets_line_column_and_caret(home: Run) -> None:
+    ran = home("query", "add", "Q", "S//book->x FOLLOWED BY {x=z, 7 days} S//blog->y")
+    assert ran.code == 1
+    assert "[XSCL_UNBOUND_VARIABLE] line 1, column 27" in ran.err
+    assert "\n" + " " * 28 + "^\n" in ran.err
+    assert "bound here: x, y" in ran.err
+    assert json.loads(home("query", "list", "--json").out) == []
+
+
+def test_a_file_of_queries_reports_every_bad_one_and_keeps_the_good(home: Run, tmp_path: Path) -> None:
+    text = (
+        f"CREATE QUERY one AS {FOLLOWS};\nCREATE QUERY two AS S//book[;\nCREATE QUERY three AS S//a;\nDROP QUERY four;"
+    )
+    (tmp_path / "q.xscl").write_text(text)
+    ran = home("query", "load", "q.xscl")
+    assert ran.code == 3
+    assert "q.xscl:2: two: [XSCL_SYNTAX] line 2, column 29" in ran.err
+    assert "q.xscl:4: four: [XSCL_QUERY_NOT_FOUND]" in ran.err
+    assert [q["query"] for q in json.loads(home("query", "list", "--json").out)] == ["one", "three"]
+
+
+def test_an_atomic_load_takes_all_or_none(home: Run, tmp_path: Path) -> None:
+    (tmp_path / "q.xscl").write_text("CREATE QUERY one AS S//a; CREATE QUERY two AS S//book[;")
+    assert home("query", "load", "q.xscl", "--atomic").code == 1
+    assert json.loads(home("query", "list", "--json").out) == []
+    (tmp_path / "q.xscl").write_text("CREATE QUERY one AS S//a; CREATE QUERY two AS S//b;")
+    assert home("query", "load", "q.xscl", "--atomic").code == 0
+    assert len(json.loads(home("query", "list", "--json").out)) == 2
+
+
+def test_queries_are_shown_and_dropped(home: Run) -> None:
+    home("query", "add", "Q", FOLLOWS)
+    assert home("query", "add", "Q", FOLLOWS).code == 1
+    shown = home("query", "show", "Q").out
+    for part in (FOLLOWS, "S//book/author", "1 w", "t2_"):
+        assert part in shown
+    assert home("query", "drop", "Q").code == 0
+    assert "XSCL_QUERY_NOT_FOUND" in home("query", "drop", "Q").err
+    assert home("query", "add", "Q", FOLLOWS).code == 0, "a dropped name is free again"
+
+
+def test_unknown_channels(home: Run) -> None:
+    ran = home("query", "add", "Q", "Nope//a", "--strict")
+    assert ran.code == 1 and "XSCL_UNKNOWN_CHANNEL" in ran.err and "'Nope'" in ran.err
+    ran = home("query", "add", "Q", "Nope//a")
+    assert ran.code == 0 and "no channel 'Nope' yet" in ran.err
+    ran = home("ingest", "events.ndjson", "--strict")
+    assert ran.code == 1 and "XSCL_UNKNOWN_CHANNEL" in ran.err
+
+
+def test_ingest_takes_the_good_and_names_the_bad(home: Run) -> None:
+    ran = home("ingest", "events.ndjson", "nowhere.xml")
+    assert ran.code == 3
+    assert "3 events taken, 4 rejected" in ran.err
+    for line in (
+        "events.ndjson:2: [XSCL_MALFORMED_DOCUMENT] line 1, column 7",
+        "events.ndjson:3: [XSCL_BAD_EVENT_LINE]",
+        "events.ndjson:6: [XSCL_ROW_SCHEMA] column 'price'",
+        "nowhere.xml: [XSCL_SOURCE_UNREADABLE]",
+    ):
+        assert line in ran.err
+    again = home("ingest", "events.ndjson")
+    assert "0 events taken, 3 known already" in again.err
+
+
+def test_templates_are_listed_with_their_sql(home: Run) -> None:
+    home("query", "add", "Q", FOLLOWS)
+    (row,) = json.loads(home("template", "list", "--json").out)
+    assert (row["queries"], row["joins"], row["blocks"]) == (1, 1, 2)
+    text = home("template", "sql", row["template"]).out
+    assert text.startswith("SELECT DISTINCT") and f"rt_{row['template']}" in text
+    assert "XSCL_TEMPLATE_NOT_FOUND" in home("template", "sql", "t0").err
+
+
+def test_usage_errors_exit_with_two(home: Run) -> None:
+    assert home("bogus").code == 2
+    assert home("match", "list", "--since", "yesterday").code == 2
+    assert home("run", "--every", "soon").code == 2
+    assert home("eval", "only-queries.xscl").code == 2
+
+
+def test_listings_have_formats(home: Run) -> None:
+    home("query", "add", "Q", FOLLOWS)
+    assert home("query", "list", "--format", "csv").out.splitlines()[0] == "query,template,group,place,text"
+    assert json.loads(home("query", "list", "--format", "ndjson").out)["query"] == "Q"
+    assert home("query", "list", "--format", "table").out.startswith("query")
+    assert home("-q", "query", "add", "P", FOLLOWS).err == ""
+
+
+def test_commands_without_spark_do_not_import_it(tmp_path: Path) -> None:
+    code = (
+        "import sys; from xscl.cli import main; sys.argv = ['xscl', *sys.argv[1:]]\n"
+        "try:\n    main()\nexcept SystemExit as e:\n    assert not e.code, e.code\n"
+        "assert 'pyspark' not in sys.modules, 'pyspark was imported'"
+    )
+    home = ["--home", str(tmp_path / "home")]
+    (tmp_path / "events.ndjson").write_text('{"channel": "S", "xml": "<a/>"}')
+    for command in (
+        ["init"],
+        ["query", "add", "Q", "S//a"],
+        ["ingest", str(tmp_path / "events.ndjson")],
+        ["stats"],
+        ["match", "list"],
+        ["channel", "list"],
+        ["query", "show", "Q"],
+        ["template", "list"],
+    ):
+        subprocess.run([sys.executable, "-c", code, *command, *home], check=True, cwd=tmp_path, capture_output=True)
+
+
+def test_the_main_walk_on_spark(home: Run, spark: SparkSession) -> None:
+    home("query", "add", "Q", FOLLOWS)
+    home("ingest", "events.ndjson")
+    assert "places of the intake order are not processed yet" in home("stats").err
+    ran = home("run", "--once")
+    assert ran.code == 0 and "Spark jobs" in ran.err
+    home("query", "add", "late_comer", FOLLOWS)
+    (batch,) = json.loads(home("stats", "--json").out)
+    assert (batch["events"], batch["matches"]) == (3, 1) and batch["jobs"] > 0
+    (match,) = map(json.loads, home("match", "list", "Q").out.splitlines())
+    assert match["document"] == "<result><book><author>A</author></book><blog><author>A</author></blog></result>"
+    shown = home("match", "show", match["match"][:8])
+    assert match["document"] in shown.out and "S  d1" in shown.out
+    assert "XSCL_MATCH_NOT_FOUND" in home("match", "show", "zz").err
+    assert home("match", "list", "late_comer").out == ""
+    (row,) = json.loads(home("sql", "SELECT qid, count(*) AS n FROM matches GROUP BY qid", "--json").out)
+    assert row == {"qid": "Q", "n": 1}
+    counted = json.loads(home("sql", "SELECT count(*) AS n FROM rejected", "--json").out)
+    assert counted == [{"n": 3}]
+    assert "XSCL_SQL" in home("sql", "SELECT * FROM nothing").err
+    assert home("run", "--once").err == ""
+    assert all(row["state"] == "ok" for row in json.loads(home("doctor", "--json").out))
+
+
+def test_queries_that_came_after_events_are_told(home: Run, spark: SparkSession) -> None:
+    home("ingest", "events.ndjson")
+    home("query", "add", "Q", FOLLOWS)
+    ran = home("run", "--once")
+    assert "2 events are older than query Q and were skipped for it; STARTING ALL would include them" in ran.err
+    assert home("match", "list").out == ""
+
+
+def test_eval_with_texts_and_bad_input(run: Run, tmp_path: Path, spark: SparkSession) -> None:
+    (tmp_path / "events.ndjson").write_text(EVENTS)
+    ran = run("eval", "-q", FOLLOWS, "-q", "S//[", "events.ndjson", "--batch-docs", "1")
+    assert ran.code == 3
+    assert json.loads(ran.out)["values"] == {"x2": "A", "x5": "A"}
+    assert "XSCL_SYNTAX" in ran.err and "XSCL_MALFORMED_DOCUMENT" in ran.err
