@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,14 +93,15 @@ def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
     return first, min(place for place in (last, nth, flush) if place is not None)
 
 
-def process_batch(home: Home, spark: SparkSession | None, first: int, last: int) -> BatchReport:
+def process_batch(planner: Planner, spark: SparkSession | None, first: int, last: int) -> BatchReport:
     """Process the events of a range and commit; ``spark`` may be None only where ``needs_spark`` says no."""
+    home = planner.home
     started = time.perf_counter()
     with home.catalog.read() as connection:
         number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
         in_range = EVENT_IDS.c.docid.between(first, last)
         events = connection.scalar(sa.select(sa.func.count()).where(in_range)) or 0
-    plan = _plan(home, first, last) if events else None
+    plan = planner.plan(first, last) if events else None
     prepared = time.perf_counter()
     if plan is None or spark is None:
         report = BatchReport(number, first, last, events, 0, 0, 0, 0, 0, prepared - started, 0.0, 0.0, 0.0, None, None)
@@ -152,44 +153,63 @@ def _alive(first: int, last: int) -> tuple[sa.ColumnElement[bool], ...]:
     return QUERIES.c.docid_from < last, QUERIES.c.docid_until > first
 
 
-def _plan(home: Home, first: int, last: int) -> _Plan | None:
-    """Compile the groups with a subscriber in the range; one compilation a group, however many subscribe."""
-    catalog = home.catalog
-    with catalog.read() as connection:
-        facts = catalog.facts(connection)
-        statement = (
-            sa.select(
-                QUERIES.c.gid,
-                GROUPS.c.iid,
-                sa.func.min(QUERIES.c.docid_from).label("first"),
-                sa.func.max(QUERIES.c.docid_until).label("last"),
+class Planner:
+    """Compiles what the live queries ask, once per group and process, and writes it where workers find it."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self._compiled: dict[tuple[int, str], CompiledQuery] = {}
+        self._last: tuple[object, _Plan] | None = None
+
+    def plan(self, first: int, last: int) -> _Plan | None:
+        """What the queries need that see some event of a range; None if there is none."""
+        catalog = self.home.catalog
+        with catalog.read() as connection:
+            facts = catalog.facts(connection)
+            known = repr(sorted(facts.items()))
+            statement = (
+                sa.select(
+                    QUERIES.c.gid,
+                    GROUPS.c.iid,
+                    sa.func.min(QUERIES.c.docid_from).label("first"),
+                    sa.func.max(QUERIES.c.docid_until).label("last"),
+                )
+                .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+                .where(*_alive(first, last))
+                .group_by(QUERIES.c.gid, GROUPS.c.iid)
+                .order_by(QUERIES.c.gid)
             )
-            .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
-            .where(*_alive(first, last))
-            .group_by(QUERIES.c.gid, GROUPS.c.iid)
-            .order_by(QUERIES.c.gid)
+            rows = connection.execute(statement).all()
+            if not rows:
+                return None
+            asked = (known, tuple(map(tuple, rows)))
+            if self._last is not None and self._last[0] == asked:
+                return self._last[1]
+            live: list[LiveGroup] = []
+            specs: dict[str, WitnessSpec] = {}
+            for row in rows:
+                if (row.gid, known) not in self._compiled:
+                    self._compiled[row.gid, known] = compile_group(connection, row.gid, facts)
+                compiled = self._compiled[row.gid, known]
+                live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last))
+                specs |= {repr(spec): spec for spec in compiled.specs}
+        plan = self._written(live, specs)
+        self._last = asked, plan
+        return plan
+
+    def _written(self, live: list[LiveGroup], specs: dict[str, WitnessSpec]) -> _Plan:
+        folder = self.home.folder("programs")
+        plan = _Plan(
+            folder / f"specs-{_digest(sorted(specs))}.pickle", folder / f"program-{_digest(map(repr, live))}.pickle"
         )
-        live: list[LiveGroup] = []
-        specs: dict[str, WitnessSpec] = {}
-        for row in connection.execute(statement).all():
-            compiled: CompiledQuery = compile_group(connection, row.gid, facts)
-            live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last))
-            for spec in compiled.specs:
-                specs.setdefault(repr(spec), spec)
-    if not live:
-        return None
-    program = build_program(live)
-    version = _digest([*sorted(specs), *map(repr, live)])
-    specs_path = home.folder("programs") / f"specs-{_digest(sorted(specs))}.pickle"
-    program_path = home.folder("programs") / f"program-{version}.pickle"
-    if not specs_path.exists():
-        save_specs(list(specs.values()), specs_path)
-    if not program_path.exists():
-        save_program(program, program_path)
-    return _Plan(specs_path, program_path)
+        if not plan.specs_path.exists():
+            save_specs(list(specs.values()), plan.specs_path)
+        if not plan.program_path.exists():
+            save_program(build_program(live), plan.program_path)
+        return plan
 
 
-def _digest(parts: Sequence[str]) -> str:
+def _digest(parts: Iterable[str]) -> str:
     state = hashlib.blake2b(digest_size=10)
     for part in parts:
         state.update(part.encode() + b"\0")

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, String, Table, Text
@@ -540,6 +541,7 @@ class Catalog:
             connection.execute(REJECTED.insert(), values)
 
 
+@lru_cache(maxsize=1024)
 def stored_rt(template: Template) -> Table:
     """The stored form of ``rt_<template>``: one row per group, which the relation fans out to queries."""
     metadata = MetaData()

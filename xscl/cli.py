@@ -503,7 +503,7 @@ def demo(
 
 def _read_text(file: str) -> str:
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise CatalogError("XSCL_SOURCE_UNREADABLE", f"{file}: {reason}") from None

@@ -465,6 +465,8 @@ class _Normalizer:
                     bounds &= Bounds(1, limit) if following else Bounds(-limit, limit)
         if following and not ranged:
             bounds &= Bounds(1, UNBOUNDED)
+        # Bounds are stored in 64 bits; what lies beyond differs from no difference of two event times.
+        bounds = Bounds(*(max(-UNBOUNDED, min(UNBOUNDED, bound)) for bound in (bounds.lo, bounds.hi)))
         if bounds.empty:
             raise UnsatisfiableWindowError(
                 "XSCL_UNSATISFIABLE_WINDOW",

@@ -32,6 +32,7 @@ ATOM_FUNCTIONS = ("lower", "normalize-space", "host", "url")
 _RESERVED = ("next", "fold", "filter", "union")
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _MAX_DEPTH = 100
+_MAX_DIGITS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ class _Parser:
     def query(self) -> ast.Query:
         start = self.token.span
         select = None
-        if self.token.is_word("select") and not self.peek().is_op("/", "//", "[", "->"):
+        if self.token.is_word("select") and self.at_select():
             self.next()
             select = self.select()
             self.word("from", "after the SELECT list")
@@ -209,6 +210,14 @@ class _Parser:
         if self.take_word_if("starting"):
             starting = self.starting()
         return ast.Query(source, select, publish, starting, self.since(start))
+
+    def at_select(self) -> bool:
+        after, later = self.peek(), self.peek(2)
+        if after.kind != "name":
+            return not (after.kind == "end" or after.is_op("/", "//", "[", "->", ";", ")"))
+        if after.is_word("as", "join", "followed", "publish", "starting"):
+            return later.is_op(",", "/", "//") or later.is_word("from", "as")
+        return True
 
     def starting(self) -> str:
         token = self.token
@@ -293,25 +302,33 @@ class _Parser:
         token = self.next()
         return ast.Binding(token.value, token.span)
 
-    def steps(self) -> tuple[ast.Step, ...]:
+    def steps(self, *, binding: bool = True) -> tuple[ast.Step, ...]:
         found = []
-        # A '/' before a number divides (x/2); before anything else it starts a step.
-        while self.token.is_op("/", "//") and self.peek().kind != "number":
+        # A '/' before a number, '-' or '(' divides (x/2); before anything else it starts a step.
+        while self.token.is_op("//") or (
+            self.token.is_op("/") and self.peek().kind != "number" and not self.peek().is_op("-", "(")
+        ):
             axis = "descendant" if self.next().value == "//" else "child"
-            found.append(self.step(axis))
+            found.append(self.step(axis, binding=binding))
         return tuple(found)
 
-    def step(self, axis: str) -> ast.Step:
+    def step(self, axis: str, *, binding: bool = True) -> ast.Step:
         start = self.token.span
         test = self.test()
-        binding = self.binding()
+        bound = self.binding() if binding else None
         predicates = self.predicates()
-        return ast.Step(axis, test, binding, predicates, self.since(start))  # type: ignore[arg-type]
+        return ast.Step(axis, test, bound, predicates, self.since(start))  # type: ignore[arg-type]
 
     def test(self) -> ast.Test:
         start = self.token
         if self.take_op_if("@"):
             prefix, local = self.name_test("an attribute's name after '@'")
+            if prefix is not None and "*" in (prefix, local):
+                self.fail(
+                    "'*' beside a prefix is for elements",
+                    at=self.since(start.span),
+                    hint="write @name, @prefix:name or @*",
+                )
             return ast.Test("attribute", prefix, local, self.since(start.span))
         if start.is_word("text") and start.value == "text" and self.peek().is_op("("):
             self.next()
@@ -548,12 +565,17 @@ class _Parser:
                 self.fail(str(error), at=token, hint="for example 'PT5M' or 5 min")
         if token.kind != "number":
             self.fail(f"expected a duration, found {_shown(token)}", at=token, hint="for example 7 days or 'PT5M'")
-        if self.token.kind != "name" or self.token.is_word("in"):
-            return scaled(token.value, "s")
-        unit = self.next()
-        if unit.value.lower() not in UNITS:
-            self.fail(f"{unit.value!r} is no unit of time", at=unit, hint="units: us ms s min h d w, or long forms")
-        return scaled(token.value, unit.value)
+        unit = "s"
+        if self.token.kind == "name" and not self.token.is_word("in"):
+            named = self.next()
+            unit = named.value.lower()
+            if unit not in UNITS:
+                self.fail(
+                    f"{named.value!r} is no unit of time", at=named, hint="units: us ms s min h d w, or long forms"
+                )
+        if len(token.value) > _MAX_DIGITS:
+            self.fail(f"a number of more than {_MAX_DIGITS} digits", at=token)
+        return scaled(token.value, unit)
 
     def relative_window(self) -> ast.RelativeWindow:
         later, _, earlier, _ = self.next(), self.next(), self.next(), self.next()
@@ -649,13 +671,16 @@ class _Parser:
                     self.fail("division by zero", at=self.since(start.span))
                 part = replace(part, constant=1 / part.constant)
             path, scale = (part, total.constant) if part.path is not None else (total, part.constant)
-            total = replace(path, factor=path.factor * scale, constant=path.constant * scale)
+            factor = path.factor * scale if path.path is not None else path.factor
+            total = replace(path, factor=factor, constant=path.constant * scale)
         return total
 
     def factor(self) -> ast.Linear:
         token = self.token
         if self.take_op_if("-"):
+            self.enter()
             inner = self.factor()
+            self.depth -= 1
             return replace(inner, factor=-inner.factor, constant=-inner.constant)
         if self.take_op_if("("):
             self.enter()
@@ -665,6 +690,8 @@ class _Parser:
             return inner
         if token.kind == "number":
             self.next()
+            if len(token.value) > _MAX_DIGITS:
+                self.fail(f"a number of more than {_MAX_DIGITS} digits", at=token)
             return ast.Linear(None, Fraction(1), Fraction(token.value), token.span)
         path = self.var_path()
         return ast.Linear(path, Fraction(1), Fraction(0), path.span)
@@ -674,4 +701,4 @@ class _Parser:
         if start.kind != "name":
             self.fail(f"expected a variable, found {_shown(start)}")
         self.next()
-        return ast.VarPath(start.value, self.steps(), self.since(start.span))
+        return ast.VarPath(start.value, self.steps(binding=False), self.since(start.span))

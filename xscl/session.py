@@ -89,8 +89,15 @@ def start_session() -> SparkSession:
         "spark.sql.runSQLOnFiles": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        # The first compiler alone starts faster and compiles small plans sooner.
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile={logging.as_uri()}",
+        # The first compiler alone starts faster and compiles small plans sooner; its share of the code cache would
+        # run full after some fifty batches.
+        "spark.driver.extraJavaOptions": " ".join(
+            [
+                "-XX:TieredStopAtLevel=1",
+                "-XX:ReservedCodeCacheSize=256m",
+                f"-Dlog4j2.configurationFile={logging.as_uri()}",
+            ]
+        ),
     }
     builder = SparkSession.builder.master(f"local[{cores}]")
     for key, value in options.items():

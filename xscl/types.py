@@ -15,6 +15,8 @@ Scalar = bool | int | float | Decimal | str | None
 """A column of a row."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_LAST = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,8 @@ def to_micros(value: int | float | Decimal | str | datetime) -> int:
         raise ValueError("a boolean is not a time")
     if isinstance(value, (int, float, Decimal)):
         seconds = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-        if not seconds.is_finite() or abs(seconds) > 400_000_000_000:
-            raise ValueError(f"{value} is not a time in seconds")
+        if not seconds.is_finite() or not _FIRST <= seconds * 1_000_000 <= _LAST:
+            raise ValueError(f"{value} seconds since the epoch is not in the years 1 to 9999")
         return int((seconds * 1_000_000).to_integral_value())
     if isinstance(value, str):
         try:
@@ -117,7 +119,10 @@ def to_micros(value: int | float | Decimal | str | datetime) -> int:
             raise ValueError(f"{value!r} is not an ISO 8601 time") from None
     if value.tzinfo is None:
         raise ValueError(f"{value.isoformat()} has no time zone; write it with Z or an offset")
-    return (value - _EPOCH) // timedelta(microseconds=1)
+    micros = (value - _EPOCH) // timedelta(microseconds=1)
+    if not _FIRST <= micros <= _LAST:
+        raise ValueError(f"{value.isoformat()} is not in the years 1 to 9999 of UTC")
+    return micros
 
 
 def format_time(micros: int) -> str:
@@ -126,10 +131,7 @@ def format_time(micros: int) -> str:
     >>> format_time(1_000_000), format_time(1_500_000)
     ('1970-01-01T00:00:01Z', '1970-01-01T00:00:01.5Z')
     """
-    try:
-        moment = _EPOCH + timedelta(microseconds=micros)
-    except OverflowError:
-        return f"{micros} us"
-    text = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    moment = _EPOCH + timedelta(microseconds=micros)
+    text = moment.replace(microsecond=0, tzinfo=None).isoformat()
     fraction = f"{moment.microsecond:06d}".rstrip("0")
     return f"{text}.{fraction}Z" if fraction else f"{text}Z"

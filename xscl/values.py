@@ -127,8 +127,8 @@ def canonical_url(text: str) -> str | None:
     if parts.username:
         netloc = f"{parts.username}@{netloc}"
     kept = [(k, v) for k, v in parse_qsl(parts.query, keep_blank_values=True) if not _TRACKING.fullmatch(k)]
-    path = quote(parts.path, safe="/%:@!$&'()*+,;=-._~").rstrip("/")
-    return urlunsplit(("https", netloc, path, urlencode(sorted(kept)), ""))
+    path = quote(parts.path, safe="/%:@!$&'()*+,;=-._~", errors="replace").rstrip("/")
+    return urlunsplit(("https", netloc, path, urlencode(sorted(kept), errors="replace"), ""))
 
 
 FUNCTIONS: Mapping[str, Callable[[str], str | None]] = MappingProxyType(

@@ -1,4 +1,5 @@
-"""The example of the thesis (Tables 6.2 and 6.4): seeds/mmqjp.md, section 5, by name, and the template counts of section 3."""
+"""The example of the thesis (Tables 6.2 and 6.4): seeds/mmqjp.md, section 5, by name, and the template counts of
+section 3."""
 
 from __future__ import annotations
 
@@ -213,7 +214,7 @@ def trees(leaves: int) -> list[Shape]:
     return [
         tuple(children)
         for sizes in partitions(leaves, leaves - 1)
-        for children in set(tuple(sorted(c)) for c in itertools.product(*(trees(size) for size in sizes)))
+        for children in {tuple(sorted(c)) for c in itertools.product(*(trees(size) for size in sizes))}
     ]
 
 

@@ -73,7 +73,8 @@ def _register(engine: Engine, here: Path, console: Console) -> None:
             raise outcome.error
     templates = [template for template, queries, _ in engine.home.catalog.templates() if queries]
     console.print(f"[bold]{len(outcomes)} standing queries[/bold] of {len(templates)} templates:")
-    for info in engine.queries():
+    for outcome in outcomes:
+        info = engine.home.catalog.query(outcome.name or "")
         console.print(f"\n[bold]{info.name}[/bold]  ({info.template})")
         console.print(f"  {info.text}", markup=False)
 

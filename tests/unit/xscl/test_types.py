@@ -48,11 +48,11 @@ def test_times(value: int | float | Decimal | str | datetime, micros: int) -> No
         ("yesterday", "not an ISO 8601 time"),
         ("2026-13-01T00:00:00Z", "not an ISO 8601 time"),
         ("10000-01-01T00:00:00Z", "not an ISO 8601 time"),
-        (float("nan"), "not a time in seconds"),
-        (float("-inf"), "not a time in seconds"),
-        (1e18, "not a time in seconds"),
-        (10**400, "not a time in seconds"),
-        (Decimal("NaN"), "not a time in seconds"),
+        (float("nan"), "not in the years 1 to 9999"),
+        (float("-inf"), "not in the years 1 to 9999"),
+        (1e18, "not in the years 1 to 9999"),
+        (10**400, "not in the years 1 to 9999"),
+        (Decimal("NaN"), "not in the years 1 to 9999"),
         (True, "boolean"),
     ],
 )
@@ -61,7 +61,6 @@ def test_what_is_no_time(value: int | float | Decimal | str | datetime, message:
         to_micros(value)
 
 
-@pytest.mark.xfail(strict=True, reason="times outside the years 1 to 9999 are taken")
 @pytest.mark.parametrize("value", [399_999_999_999, "0001-01-01T00:00:00+14:00"])
 def test_times_outside_the_calendar_are_refused(value: int | str) -> None:
     with pytest.raises(ValueError, match="year"):
@@ -75,7 +74,7 @@ def test_times_outside_the_calendar_are_refused(value: int | str) -> None:
         (1, "1970-01-01T00:00:00.000001Z"),
         (1_500_000, "1970-01-01T00:00:01.5Z"),
         (-1, "1969-12-31T23:59:59.999999Z"),
-        (10**18, "1000000000000000000 us"),
+        (253402300799999999, "9999-12-31T23:59:59.999999Z"),
     ],
 )
 def test_text_of_a_time(micros: int, text: str) -> None:
