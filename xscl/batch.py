@@ -11,6 +11,7 @@ no trace and a batch that runs again replaces itself.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -21,11 +22,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 import sqlalchemy as sa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from xscl.arrow import spark_schema
 from xscl.catalog import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
 from xscl.compile import CompiledQuery
+from xscl.errors import EngineError
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
 from xscl.registry import compile_group
@@ -108,7 +112,7 @@ def process_batch(planner: Planner, spark: SparkSession | None, first: int, last
         return _commit(home, report)
     tag = f"{number:08d}-{uuid.uuid4().hex[:8]}"
     witness_path, result_path = f"witness/{tag}", f"results/{tag}"
-    with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
+    with _named_failure(home, number, first, last, tag), _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
         _stage1(home, spark, plan, first, last, home.root / witness_path)
         walked = time.perf_counter()
         _stage2(home, spark, plan, first, home.root / witness_path, home.root / result_path)
@@ -270,6 +274,26 @@ def _count_results(path: Path) -> tuple[int, int, int]:
 
 
 # -- jobs ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _named_failure(home: Home, number: int, first: int, last: int, tag: str) -> Iterator[None]:
+    """Give a failure of Spark its batch, and remove what was written of it."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        for folder in ("witness", "results"):
+            shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        # A worker's traceback ends with what went wrong in Python.
+        reason = next(
+            (line for line in reversed(lines) if line.startswith(("xscl.", "Exception", "OSError"))), lines[0]
+        )
+        raise EngineError(
+            "XSCL_BATCH",
+            f"batch {number} (places {first} to {last}) failed in Spark: {reason}",
+            hint="nothing of it is visible, and it runs again next time; -v shows the whole trace",
+        ) from error
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import pytest
 
 from xscl.safexml import parse_xml
 from xscl.xpath.automaton import Automaton, Move, WitnessSpec
-from xscl.xpath.pattern import Constant, Comparison, Definition, Exists, Here, NodeTest, Step
+from xscl.xpath.pattern import Comparison, Constant, Definition, Exists, Here, NodeTest, Step
 from xscl.xpath.witness import match_document
 
 A, B, C = (NodeTest("element", "", name) for name in "abc")
@@ -99,7 +99,8 @@ def test_namespaces_of_strangers_do_not_fill_the_tables() -> None:
 
 @pytest.mark.xfail(strict=True, reason="a name that a wildcard test tells apart gets an entry of its own, for ever")
 @pytest.mark.parametrize(
-    ("test", "name"), [(NodeTest("element", None, "a"), "{{urn:{}}}a"), (NodeTest("element", "urn:n", None), "{{urn:n}}{}")]
+    ("test", "name"),
+    [(NodeTest("element", None, "a"), "{{urn:{}}}a"), (NodeTest("element", "urn:n", None), "{{urn:n}}{}")],
 )
 def test_names_that_wildcards_match_do_not_fill_the_tables(test: NodeTest, name: str) -> None:
     machine = automaton(path(("descendant", test)))

@@ -1,0 +1,65 @@
+"""What the documentation says is so: conditions, queries, the library's example with its output."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from xscl.parser import parse_query, parse_script
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_condition_is_documented_and_every_documented_one_exists() -> None:
+    sources = [path for folder in ("xscl", "xpath", "templates", "ingest") for path in (ROOT / folder).glob("**/*.py")]
+    used = {name for path in sources for name in re.findall(r'"(XSCL_[A-Z_]+)"', path.read_text(encoding="utf-8"))}
+    used -= {"XSCL_HOME"}
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"`(XSCL_[A-Z_]+)`", page))
+    for first, rest in re.findall(r"`(XSCL_UNSUPPORTED)_[A-Z]+`((?:, `…_[A-Z]+`)+)", page):
+        documented |= {first + name for name in re.findall(r"…(_[A-Z]+)", rest)}
+    assert used - documented == set()
+    assert documented - used == set()
+
+
+def test_queries_of_the_readme_are_queries() -> None:
+    blocks = re.findall(r"```\n(.*?)```", README, re.DOTALL)
+    queries = [block for block in blocks if "FOLLOWED BY" in block]
+    assert len(queries) == 2
+    for text in queries:
+        assert all(item.error is None for item in parse_script(text))
+    for text in re.findall(r"`((?:items|ticks)[./\[][^`…]*)`", README):
+        if text != "items.raw":
+            parse_query(text)
+
+
+def test_the_picture_names_the_folders() -> None:
+    picture = README.split("## How it works")[1].split("```")[1]
+    for folder in ("ingest/", "xpath/", "templates/", "xscl/"):
+        assert folder in picture and (ROOT / folder).is_dir()
+
+
+def test_the_library_example_prints_what_the_readme_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], spark: SparkSession
+) -> None:
+    section = README.split("## As a library")[1]
+    code, output = re.findall(r"```(?:python)?\n(.*?)```", section, re.DOTALL)[:2]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out == output
+
+
+def test_matches_shown_in_the_readme_come_from_the_bundled_feeds() -> None:
+    import gzip
+
+    corpus = ROOT / "xscl" / "demo" / "corpus"
+    feeds = "".join(gzip.decompress(path.read_bytes()).decode() for path in corpus.glob("earthquakes*"))
+    for title in re.findall(r"quakes      (M .*)", README):
+        assert f"<title>{title}</title>" in feeds
