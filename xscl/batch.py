@@ -286,9 +286,8 @@ def _named_failure(home: Home, number: int, first: int, last: int, tag: str) -> 
             shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         # A worker's traceback ends with what went wrong in Python.
-        reason = next(
-            (line for line in reversed(lines) if line.startswith(("xscl.", "Exception", "OSError"))), lines[0]
-        )
+        named = [line for line in lines if line.startswith(("xscl.", "OSError", "MemoryError"))]
+        reason = named[-1] if named else lines[0]
         raise EngineError(
             "XSCL_BATCH",
             f"batch {number} (places {first} to {last}) failed in Spark: {reason}",
