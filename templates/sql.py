@@ -34,8 +34,9 @@ class SparkDialect(DefaultDialect):
 
 
 def spark_text(statement: Select[tuple[object, ...]]) -> str:
-    """The statement as Spark SQL, with its constants written out."""
-    return str(statement.compile(dialect=SparkDialect(), compile_kwargs={"literal_binds": True}))
+    """The statement as Spark SQL, with its constants written out, one relation a line."""
+    text = str(statement.compile(dialect=SparkDialect(), compile_kwargs={"literal_binds": True}))
+    return text.replace(" JOIN ", "\n  JOIN ")
 
 
 def cq_statement(template: Template) -> Select[tuple[object, ...]]:

@@ -210,6 +210,10 @@ class Planner:
             save_specs(list(specs.values()), plan.specs_path)
         if not plan.program_path.exists():
             save_program(build_program(live), plan.program_path)
+        # Workers have no use for what earlier sets of queries left behind.
+        for path in folder.iterdir():
+            if path not in (plan.specs_path, plan.program_path):
+                path.unlink(missing_ok=True)
         return plan
 
 
@@ -324,6 +328,12 @@ def _commit(home: Home, report: BatchReport) -> BatchReport:
     started = time.perf_counter()
     values = {name: getattr(report, name) for name in report.__slots__}
     with home.catalog.begin() as connection:
+        if connection.scalar(sa.select(HOME.c.processed)) != report.first - 1:
+            raise EngineError(
+                "XSCL_HOME_IN_USE",
+                f"another process has processed places {report.first} to {report.last} meanwhile",
+                hint="one process works on a home at a time; nothing was done twice",
+            )
         if report.events:
             connection.execute(BATCHES.insert().values(**{**values, "committed": time.time_ns() // 1000}))
         connection.execute(HOME.update().values(processed=report.last))

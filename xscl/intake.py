@@ -25,7 +25,7 @@ from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
 from xscl.ingest.rows import fit_row, infer_schema, row_document
 from xscl.registry import Registry
 from xscl.safexml import parse_xml, serialize
-from xscl.types import Event, to_micros
+from xscl.types import Event, format_time, to_micros
 from xscl.values import digest_text
 
 __all__ = ["EVENT_SCHEMA", "Intake", "IntakeReport"]
@@ -240,7 +240,7 @@ class Intake:
                     "ts": ts,
                     "received": received,
                     "condition": "XSCL_LATE",
-                    "message": f"more than the lateness of {channel.name} before {chunk.clocks[channel.clock]} us",
+                    "message": f"more than the lateness of {channel.name} behind {format_time(chunk.clocks[channel.clock])}",
                 }
             )
 
