@@ -31,7 +31,7 @@ def items(path: Path, channel: str) -> Iterator[xscl.Event]:
                 continue
             item = etree.Element("item")
             for name in FIELDS:
-                if record[name] is not None:
+                if record[name]:
                     etree.SubElement(item, name).text = CONTROLS.sub("", record[name])
             yield xscl.Event(
                 channel, f"{number}", datetime.fromisoformat(record["published"]), xml=etree.tostring(item)
