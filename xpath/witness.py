@@ -119,6 +119,7 @@ class _Rows:
         self.nodes = walk.nodes
         self.up: dict[int, dict[int, list[int]]] = {}
         """state -> node -> the nodes of the state before from which it is reached, conditions included"""
+        self.down: dict[int, dict[int, list[int]]] = {}
         for root in start.reached:
             if all(holds(condition, walk.document) for condition in automaton.states[root].conditions):
                 self.up[root] = {DOCUMENT: []}
@@ -175,15 +176,13 @@ class _Rows:
         for upper, lower in sorted(edges):
             if upper not in reached:
                 continue
-            on_the_way = lower in reached
-            lowest = reached[lower] if on_the_way else self.up.get(lower, {}).keys()
-            hanging: set[int] = set()
-            for low in lowest:
-                for high in self._climb(lower, upper, low) & reached[upper]:
-                    found.add((states[upper].key, states[lower].key, high, low))
-                    hanging.add(low)
-            if not on_the_way:
-                reached[lower] = hanging
+            if lower in reached:
+                pairs = [(high, low) for low in reached[lower] for high in self._climb(lower, upper, low)]
+            else:
+                pairs = [(high, low) for high in reached[upper] for low in self._descend(upper, lower, high)]
+                reached[lower] = {low for _, low in pairs}
+            keys = states[upper].key, states[lower].key
+            found.update((*keys, high, low) for high, low in pairs if high in reached[upper])
         return tuple(sorted(found))
 
     def _climb(self, lower: int, upper: int, node: int) -> set[int]:
@@ -192,3 +191,22 @@ class _Rows:
             nodes = {origin for low in nodes for origin in self.up[lower][low]}
             lower = self.automaton.states[lower].parent
         return nodes
+
+    def _descend(self, upper: int, lower: int, node: int) -> set[int]:
+        path = []
+        while lower != upper:
+            path.append(lower)
+            lower = self.automaton.states[lower].parent
+        nodes = {node}
+        for state in reversed(path):
+            nodes = {low for high in nodes for low in self._below(state).get(high, ())}
+        return nodes
+
+    def _below(self, state: int) -> dict[int, list[int]]:
+        """``up`` the other way round: node of the state before to nodes of the state."""
+        if state not in self.down:
+            below = self.down[state] = {}
+            for node, origins in self.up.get(state, {}).items():
+                for origin in origins:
+                    below.setdefault(origin, []).append(node)
+        return self.down[state]
