@@ -145,7 +145,7 @@ class Automaton:
 
     def enter(self, move: Move, tag: str) -> Move:
         """From an element (or the document node) to a child element named ``tag``."""
-        key = tag if tag in self._names or self._partly_named(tag) else ""
+        key = self._key(tag)
         found = move.next.get(key)
         if found is None:
             arrivals = [
@@ -156,12 +156,14 @@ class Automaton:
             move.next[key] = found
         return found
 
-    def _partly_named(self, tag: str) -> bool:
-        # Only names that some test tells apart get entries of their own, so that strangers' names do not fill memory.
+    def _key(self, tag: str) -> str:
+        """What the tests can tell of a name: strangers' names get no entries of their own, so memory stays bounded."""
+        if tag in self._names:
+            return tag
         if not self._any_uri and not self._any_local:
-            return False
+            return ""
         uri, _, local = tag[1:].rpartition("}") if tag[0] == "{" else ("", "", tag)
-        return local in self._any_uri or uri in self._any_local
+        return f"{uri if uri in self._any_local else ''}|{local if local in self._any_uri else ''}"
 
     def _arrivals(self, parents: frozenset[int], tag: str, axis: str) -> Iterable[Arrival]:
         for parent in sorted(parents):

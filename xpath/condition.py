@@ -8,15 +8,27 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
 
 from lxml import etree
 
-from xscl.values import canonical_url, host, normalize_space, to_number
-from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, children, string_value, text_nodes
+from xscl.values import apply_functions, column_text, normalize_space, number_text, to_number
+from xscl.xpath.nodes import (
+    AttributeNode,
+    DocumentNode,
+    Node,
+    TextNode,
+    children,
+    document_order,
+    string_value,
+    text_nodes,
+)
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
     Call,
+    Compared,
     Comparison,
     Condition,
     Constant,
@@ -29,12 +41,12 @@ from xscl.xpath.pattern import (
     Truth,
 )
 
-__all__ = ["holds", "matches_name", "select"]
+__all__ = ["Memo", "holds", "matches_name", "select"]
 
-Value = str | float | bool | None
-"""What an expression gives; None where a function has no value, which satisfies no comparison."""
+Value = str | float | bool
+"""What an expression gives."""
 
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -44,22 +56,40 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 
 
-def holds(condition: Condition, node: Node) -> bool:
-    """Whether the node satisfies the condition."""
+class Memo:
+    """What is known of one document: conditions that were evaluated, and document order once it was asked for.
+
+    Without it, nested brackets over nested elements would be evaluated over and over again.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[int, Node], bool] = {}
+        self.order: dict[Node, int] = {}
+
+
+def holds(condition: Condition, node: Node, memo: Memo | None = None) -> bool:
+    """Whether the node satisfies the condition; ``memo`` is shared by calls for one document and one automaton."""
+    memo = memo or Memo()
     match condition:
         case Exists(step):
-            return any(True for _ in select(step, node))
+            # Conditions live as long as the automaton, so their identity names them.
+            key = id(condition), node
+            if key not in memo.known:
+                memo.known[key] = any(True for _ in select(step, node, memo))
+            return memo.known[key]
         case Comparison(left, op, right):
-            return _compare(left, op, right, node)
+            return _compare(left, op, right, node, memo)
+        case Compared():
+            return _compare_atom(condition, string_value(node))
         case Truth(call):
-            value = _value(call, node)
+            value = _value(call, node, memo)
             return bool(value) and not (isinstance(value, float) and math.isnan(value))
         case Negation(part):
-            return not holds(part, node)
+            return not holds(part, node, memo)
         case AllOf(parts):
-            return all(holds(part, node) for part in parts)
+            return all(holds(part, node, memo) for part in parts)
         case AnyOf(parts):
-            return any(holds(part, node) for part in parts)
+            return any(holds(part, node, memo) for part in parts)
 
 
 def matches_name(test: NodeTest, name: str) -> bool:
@@ -68,12 +98,13 @@ def matches_name(test: NodeTest, name: str) -> bool:
     return (test.uri is None or test.uri == uri) and (test.local is None or test.local == local)
 
 
-def select(step: Step, node: Node) -> Iterator[Node]:
+def select(step: Step, node: Node, memo: Memo | None = None) -> Iterator[Node]:
     """The nodes one step reaches, conditions included; each once, in no promised order."""
     if isinstance(node, (AttributeNode, TextNode)):
         return
+    memo = memo or Memo()
     for found in _candidates(step, node):
-        if all(holds(condition, found) for condition in step.conditions):
+        if all(holds(condition, found, memo) for condition in step.conditions):
             yield found
 
 
@@ -104,28 +135,33 @@ def _candidates(step: Step, node: etree._Element | DocumentNode) -> Iterator[Nod
                     yield AttributeNode(owner, str(name))
 
 
-def _reach(steps: tuple[Step, ...], node: Node) -> Iterator[Node]:
-    if not steps:
-        yield node
-        return
-    seen: set[object] = set()
-    for found in select(steps[0], node):
-        for last in _reach(steps[1:], found):
-            # '//' may reach a node by several ways; a node set holds it once.
-            if last not in seen:
-                seen.add(last)
-                yield last
+def _reach(steps: tuple[Step, ...], node: Node, memo: Memo) -> list[Node]:
+    """The node set of a path: one step after another, because '//' reaches a node in several ways."""
+    found: list[Node] = [node]
+    for step in steps:
+        found = list(dict.fromkeys(low for high in found for low in select(step, high, memo)))
+    return found
 
 
-def _compare(left: Expression, op: str, right: Constant, node: Node) -> bool:
+def _compare(left: Expression, op: str, right: Constant, node: Node, memo: Memo) -> bool:
     if isinstance(left, Here):
-        return any(_compare_value(string_value(found), op, right) for found in _reach(left.steps, node))
-    return _compare_value(_value(left, node), op, right)
+        return any(_compare_value(string_value(found), op, right) for found in _reach(left.steps, node, memo))
+    return _compare_value(_value(left, node, memo), op, right)
+
+
+def _compare_atom(condition: Compared, text: str) -> bool:
+    value = apply_functions(condition.functions, text)
+    if value is None:
+        return False
+    compare, constant = _OPERATORS[condition.op], condition.right
+    if not condition.numeric and condition.op in ("=", "!="):
+        return compare(value, constant.value)
+    number = number_text(value)
+    other = constant.value if constant.is_number else number_text(constant.value)
+    return number is not None and other is not None and compare(Fraction(number), Fraction(other))
 
 
 def _compare_value(value: Value, op: str, right: Constant) -> bool:
-    if value is None:
-        return False
     if isinstance(value, str) and not right.is_number and op in ("=", "!="):
         return (value == right.value) is (op == "=")
     return _OPERATORS[op](_number(value), _number(right.value))
@@ -135,19 +171,19 @@ def _number(value: Value) -> float:
     if isinstance(value, str):
         number = to_number(value)
         return math.nan if number is None else number
-    return math.nan if value is None else float(value)
+    return float(value)
 
 
-def _value(expression: Expression, node: Node) -> Value:
+def _value(expression: Expression, node: Node, memo: Memo) -> Value:
     match expression:
         case Constant(value, is_number):
             return float(value) if is_number else value
         case Here(steps):
-            return _first_string(steps, node)
+            return _first_string(_reach(steps, node, memo), node, memo)
         case Call("count", (Here(steps),)):
-            return float(sum(1 for _ in _reach(steps, node)))
+            return float(len(_reach(steps, node, memo)))
         case Call(name, args):
-            texts = [_string(_value(arg, node)) for arg in args] or [string_value(node)]
+            texts = [_string(_value(arg, node, memo)) for arg in args] or [string_value(node)]
             return _FUNCTIONS[name](*texts)
 
 
@@ -157,65 +193,23 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "normalize-space": normalize_space,
     "string-length": lambda text: float(len(text)),
     "lower": str.lower,
-    "host": host,
-    "url": canonical_url,
 }
 
 
-def _first_string(steps: tuple[Step, ...], node: Node) -> str:
+def _first_string(nodes: list[Node], context: Node, memo: Memo) -> str:
     """XPath's ``string()`` of a node set: the string value of its first node in document order."""
-    found = list(_reach(steps, node))
-    if not found:
-        return ""
-    if len(found) == 1:
-        return string_value(found[0])
-    return string_value(min(found, key=_document_order(found)))
-
-
-def _document_order(nodes: list[Node]) -> Callable[[Node], tuple[int, int, int]]:
-    first = nodes[0]
-    owner = first.owner if isinstance(first, (AttributeNode, TextNode)) else _element(first)
-    order = {element: index for index, element in enumerate(owner.getroottree().iter(etree.Element))}
-
-    def place(node: Node) -> tuple[int, int, int]:
-        if isinstance(node, AttributeNode):
-            return order[node.owner], 1, list(node.owner.attrib).index(node.name)
-        if isinstance(node, TextNode):
-            # Behind every element that precedes the text inside its owner.
-            before = [c for c in node.owner.iter(etree.Element) if c is not node.owner and _precedes(c, node)]
-            return (order[before[-1]] if before else order[node.owner]), 2, node.place
-        return order[_element(node)], 0, 0
-
-    return place
-
-
-def _element(node: etree._Element | DocumentNode) -> etree._Element:
-    return node.root if isinstance(node, DocumentNode) else node
-
-
-def _precedes(element: etree._Element, text: TextNode) -> bool:
-    child: etree._Element | None = element
-    while child is not None and child.getparent() is not text.owner:
-        child = child.getparent()
-    if child is None:
-        return False
-    seen = 1 if text.owner.text else 0
-    for sibling in text.owner:
-        if sibling.tail:
-            seen += 1
-        if sibling is child:
-            # The child lies before the text if the text's place is counted with or after the child's own tail.
-            return text.place > seen - (1 if sibling.tail else 0)
-    return False
+    if len(nodes) > 1:
+        if not memo.order:
+            memo.order = {node: place for place, node in enumerate(document_order(context))}
+        return string_value(min(nodes, key=memo.order.__getitem__))
+    return string_value(nodes[0]) if nodes else ""
 
 
 def _string(value: Value) -> str:
-    if value is None:
-        return ""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if math.isnan(value):
         return "NaN"
-    return str(int(value)) if value == int(value) else repr(value)
+    return column_text(value)

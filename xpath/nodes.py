@@ -20,6 +20,7 @@ __all__ = [
     "Node",
     "NodeNumbers",
     "TextNode",
+    "document_order",
     "children",
     "locator",
     "string_value",
@@ -109,39 +110,36 @@ class NodeNumbers:
     def others(self) -> dict[tuple[int, str], int]:
         """(element number, label) of every attribute and text node to its number."""
         if self._others is None:
-            places = []
-            following: list[tuple[etree._Element, int]] = []
             number = {element: index for index, element in enumerate(self.elements())}
-            self._others = {}
-            # Document order over attributes and text: walk with an explicit stack, because an element's later text
-            # nodes come after everything inside the children before them.
-            for event, element in etree.iterwalk(self.root, events=("start", "end", "comment", "pi")):
-                if event == "start":
-                    index = number[element]
-                    places += [(index, f"@{name}") for name in element.attrib]
-                    following.append((element, 0))
-                    self._add_text(places, following, number, element.text)
-                elif event == "end":
-                    following.pop()
-                    self._add_text(places, following, number, element.tail)
-                else:
-                    self._add_text(places, following, number, element.tail)
-            for offset, place in enumerate(places, start=len(number)):
-                self._others[place] = offset
+            found = [
+                (number[node.owner], _label(node))
+                for node in document_order(self.root)
+                if isinstance(node, (AttributeNode, TextNode))
+            ]
+            self._others = {place: len(number) + offset for offset, place in enumerate(found)}
         return self._others
 
-    @staticmethod
-    def _add_text(
-        places: list[tuple[int, str]],
-        stack: list[tuple[etree._Element, int]],
-        number: dict[etree._Element, int],
-        text: str | None,
-    ) -> None:
-        # Text outside the root (the tail of the root or of a comment beside it) is no node.
-        if text and stack:
-            element, count = stack[-1]
-            stack[-1] = (element, count + 1)
-            places.append((number[element], f"text()[{count + 1}]"))
+
+def document_order(node: Node) -> Iterator[Node]:
+    """Every element, attribute and text node of the node's document, in document order.
+
+    An element's attributes come before what is inside it, its later text nodes after the children before them.
+    """
+    element = node.root if isinstance(node, DocumentNode) else node
+    owner = element.owner if isinstance(element, (AttributeNode, TextNode)) else element
+    texts: list[Iterator[TextNode]] = []
+    for event, found in etree.iterwalk(owner.getroottree(), events=("start", "end", "comment", "pi")):
+        text = found.text if event == "start" else found.tail
+        if event == "start":
+            yield found
+            for name in found.attrib:
+                yield AttributeNode(found, str(name))
+            texts.append(text_nodes(found))
+        elif event == "end":
+            texts.pop()
+        # Text beside the root element is no node.
+        if text and texts:
+            yield next(texts[-1])
 
 
 def _label(node: AttributeNode | TextNode) -> str:
@@ -151,7 +149,7 @@ def _label(node: AttributeNode | TextNode) -> str:
 def locator(root: etree._Element, number: int) -> int | str:
     """How a match names a node: an element by its number, another node as ``3/@href`` or ``3/text()[2]``."""
     count = sum(1 for _ in root.iter(etree.Element))
-    if number < count:
+    if 0 <= number < count:
         return number
     for (owner, label), other in NodeNumbers(root).others.items():
         if other == number:
@@ -160,14 +158,26 @@ def locator(root: etree._Element, number: int) -> int | str:
 
 
 def node_at(root: etree._Element, place: int | str) -> Node:
-    """The node that a locator names."""
+    """The node that a locator names.
+
+    Raises:
+        LookupError: the document has no such node.
+    """
     elements = list(root.iter(etree.Element))
+    absent = LookupError(f"the document has no node {place!r}")
     if isinstance(place, int):
+        if not 0 <= place < len(elements):
+            raise absent
         return elements[place]
     found = _LOCATOR.match(place)
-    if not found:
-        raise LookupError(f"{place!r} names no node")
+    if not found or int(found[1]) >= len(elements):
+        raise absent
     owner = elements[int(found[1])]
     if found[2]:
+        if found[2] not in owner.attrib:
+            raise absent
         return AttributeNode(owner, found[2])
-    return next(node for node in text_nodes(owner) if node.place == int(found[3]))
+    for node in text_nodes(owner):
+        if node.place == int(found[3]):
+            return node
+    raise absent

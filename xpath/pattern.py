@@ -19,6 +19,7 @@ __all__ = [
     "AnyOf",
     "Axis",
     "Call",
+    "Compared",
     "Comparison",
     "Condition",
     "Constant",
@@ -47,7 +48,7 @@ class NodeTest:
     def __str__(self) -> str:
         if self.kind == "text":
             return "text()"
-        space = "{*}" if self.uri is None and self.local is not None else f"{{{self.uri}}}" if self.uri else ""
+        space = "*:" if self.uri is None and self.local is not None else f"{{{self.uri}}}" if self.uri else ""
         return ("@" if self.kind == "attribute" else "") + space + (self.local or "*")
 
 
@@ -122,6 +123,27 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """A join predicate's comparison of the node's own value with a constant.
+
+    Unlike ``Comparison`` (XPath 1.0) it is exact, and a value that is no number satisfies no numeric comparison, not
+    even ``!=`` (language.md, section 4).  ``functions`` as in ``xscl.values.apply_functions``; the constant is a string
+    or the text of a fraction.
+    """
+
+    functions: str
+    op: str
+    right: Constant
+    numeric: bool
+    """A side is a number or a numeric column."""
+
+    def __str__(self) -> str:
+        names = self.functions.split(" ") if self.functions else []
+        applied = "".join(f"{name}(" for name in names) + "." + ")" * len(names)
+        return f"{'number ' if self.numeric else ''}{applied} {self.op}: {self.right}"
+
+
+@dataclass(frozen=True, slots=True)
 class Truth:
     """XPath 1.0's ``boolean()`` of a call."""
 
@@ -161,7 +183,7 @@ class AnyOf:
         return "(" + " or ".join(map(str, self.parts)) + ")"
 
 
-Condition = Exists | Comparison | Truth | Negation | AllOf | AnyOf
+Condition = Exists | Comparison | Compared | Truth | Negation | AllOf | AnyOf
 
 
 @dataclass(frozen=True, slots=True)

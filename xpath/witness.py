@@ -17,12 +17,16 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from xscl.errors import DocumentLimitError
 from xscl.values import apply_functions, hash64, to_number
 from xscl.xpath.automaton import Automaton, Move
-from xscl.xpath.condition import holds, matches_name
+from xscl.xpath.condition import Memo, holds, matches_name
 from xscl.xpath.nodes import DOCUMENT, AttributeNode, DocumentNode, Node, NodeNumbers, string_value, text_nodes
 
 __all__ = ["ChainEntry", "Witness", "match_document"]
+
+MAX_CHAIN_ENTRIES = 1_000_000
+"""For one document: many results beside many joined nodes multiply."""
 
 ChainEntry = tuple[int, int, int, int]
 """(var1, var2, node1, node2): a row of R_bin."""
@@ -120,8 +124,10 @@ class _Rows:
         self.up: dict[int, dict[int, list[int]]] = {}
         """state -> node -> the nodes of the state before from which it is reached, conditions included"""
         self.down: dict[int, dict[int, list[int]]] = {}
+        self.memo = Memo()
+        self.entries = 0
         for root in start.reached:
-            if all(holds(condition, walk.document) for condition in automaton.states[root].conditions):
+            if all(holds(condition, walk.document, self.memo) for condition in automaton.states[root].conditions):
                 self.up[root] = {DOCUMENT: []}
         # States are numbered after their parents, so one pass in order settles all conditions.
         for state in sorted(walk.hits):
@@ -135,7 +141,7 @@ class _Rows:
         for node, origin in hits:
             if origin not in above or node in failed:
                 continue
-            if node not in found and not all(holds(c, self.nodes[node]) for c in conditions):
+            if node not in found and not all(holds(c, self.nodes[node], self.memo) for c in conditions):
                 failed.add(node)
                 continue
             found.setdefault(node, []).append(origin)
@@ -183,6 +189,12 @@ class _Rows:
                 reached[lower] = {low for _, low in pairs}
             keys = states[upper].key, states[lower].key
             found.update((*keys, high, low) for high, low in pairs if high in reached[upper])
+        self.entries += len(found)
+        if self.entries > MAX_CHAIN_ENTRIES:
+            raise DocumentLimitError(
+                "XSCL_DOCUMENT_LIMIT",
+                f"the queries' patterns have more than {MAX_CHAIN_ENTRIES:,} pairs of bindings in this document",
+            )
         return tuple(sorted(found))
 
     def _climb(self, lower: int, upper: int, node: int) -> set[int]:

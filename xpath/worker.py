@@ -12,11 +12,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from xscl.safexml import parse_xml
+from xscl.errors import XsclError
+from xscl.safexml import STORED_LIMITS, parse_xml
 from xscl.xpath.automaton import Automaton, WitnessSpec
-from xscl.xpath.witness import match_document
+from xscl.xpath.witness import Witness, match_document
 
-__all__ = ["WITNESS_SCHEMA", "load_automaton", "save_specs", "witness_batches"]
+__all__ = ["REFUSED", "WITNESS_SCHEMA", "load_automaton", "save_specs", "witness_batches"]
+
+REFUSED = 0
+"""The variable of rows that say why a document was refused; no definition has this digest but by a miracle."""
 
 _CHAIN = pa.list_(
     pa.struct(
@@ -54,7 +58,10 @@ def load_automaton(path: str) -> Automaton:
 
 
 def witness_batches(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows (docid, channel, id, item, ts, late, content) to rows of ``WITNESS_SCHEMA``."""
+    """Rows (docid, channel, id, item, ts, late, content) to rows of ``WITNESS_SCHEMA``.
+
+    A document that cannot be matched gives one row of variable ``REFUSED`` with the reason as its value.
+    """
     automaton = load_automaton(path)
     for batch in batches:
         columns: dict[str, list[object]] = {name: [] for name in WITNESS_SCHEMA.names}
@@ -68,7 +75,7 @@ def witness_batches(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
                 f"{event['channel']}\0{event['id']}",
                 event["late"],
             )
-            for row in match_document(automaton, event["channel"], parse_xml(event["content"])):
+            for row in _witnesses(automaton, event["channel"], event["content"]):
                 chain = [
                     {"var1": var1, "var2": var2, "node1": node1, "node2": node2}
                     for var1, var2, node1, node2 in row.chain
@@ -77,3 +84,11 @@ def witness_batches(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
                 for column, value in zip(columns.values(), values, strict=True):
                     column.append(value)
         yield pa.RecordBatch.from_pydict(columns, schema=WITNESS_SCHEMA)
+
+
+def _witnesses(automaton: Automaton, channel: str, content: str) -> list[Witness]:
+    try:
+        return match_document(automaton, channel, parse_xml(content, limits=STORED_LIMITS))
+    except Exception as error:  # whatever it is, it is this document's, and costs this document only
+        reason = error.message if isinstance(error, XsclError) else f"{type(error).__name__}: {error}"
+        return [Witness(REFUSED, 0, None, reason, None, 0, ())]

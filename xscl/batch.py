@@ -14,7 +14,7 @@ import hashlib
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +25,11 @@ import sqlalchemy as sa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from sqlalchemy.engine import Connection
 
 from xscl.arrow import spark_schema
 from xscl.catalog import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
-from xscl.compile import CompiledQuery
+from xscl.compile import ChannelFacts, CompiledQuery
 from xscl.errors import EngineError
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
@@ -36,7 +37,7 @@ from xscl.registry import compile_group
 from xscl.templates.join import matched_edges, resolved
 from xscl.templates.program import LiveGroup, build_program, save_program
 from xscl.xpath.automaton import WitnessSpec
-from xscl.xpath.worker import WITNESS_SCHEMA, save_specs, witness_batches
+from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA, save_specs, witness_batches
 
 __all__ = ["BatchReport", "DEFAULT_BATCH_DOCS", "next_range", "process_batch"]
 
@@ -135,7 +136,7 @@ def process_batch(planner: Planner, spark: SparkSession | None, first: int, last
         witness_path=witness_path,
         result_path=result_path,
     )
-    return _commit(home, report)
+    return _commit(home, report, _refused(home.root / witness_path))
 
 
 def needs_spark(home: Home, first: int, last: int) -> bool:
@@ -158,19 +159,30 @@ def _alive(first: int, last: int) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 class Planner:
-    """Compiles what the live queries ask, once per group and process, and writes it where workers find it."""
+    """Compiles what the live queries ask, once per group and process, and writes it where workers find it.
+
+    What workers load is written by this process for this process, into a folder of its own that goes with it: nothing
+    that was left by another process, or version, is ever loaded.
+    """
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self._compiled: dict[tuple[int, str], CompiledQuery] = {}
+        self._folder: Path | None = None
+        self._compiled: dict[int, tuple[str, CompiledQuery]] = {}
         self._last: tuple[object, _Plan] | None = None
+
+    def close(self) -> None:
+        """Remove what was written for workers."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+            self._last = None
 
     def plan(self, first: int, last: int) -> _Plan | None:
         """What the queries need that see some event of a range; None if there is none."""
         catalog = self.home.catalog
         with catalog.read() as connection:
             facts = catalog.facts(connection)
-            known = repr(sorted(facts.items()))
             statement = (
                 sa.select(
                     QUERIES.c.gid,
@@ -186,34 +198,43 @@ class Planner:
             rows = connection.execute(statement).all()
             if not rows:
                 return None
-            asked = (known, tuple(map(tuple, rows)))
+            asked = (repr(facts), tuple(map(tuple, rows)))
             if self._last is not None and self._last[0] == asked:
                 return self._last[1]
             live: list[LiveGroup] = []
             specs: dict[str, WitnessSpec] = {}
             for row in rows:
-                if (row.gid, known) not in self._compiled:
-                    self._compiled[row.gid, known] = compile_group(connection, row.gid, facts)
-                compiled = self._compiled[row.gid, known]
+                compiled = self._compile(connection, row.gid, facts)
                 live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last))
                 specs |= {repr(spec): spec for spec in compiled.specs}
         plan = self._written(live, specs)
         self._last = asked, plan
         return plan
 
+    def _compile(self, connection: Connection, gid: int, facts: dict[str, ChannelFacts]) -> CompiledQuery:
+        known = self._compiled.get(gid)
+        # A group is compiled again only if its own channels have changed.
+        if known is None or known[0] != repr([facts.get(channel) for channel in known[1].channels]):
+            compiled = compile_group(connection, gid, facts)
+            known = repr([facts.get(channel) for channel in compiled.channels]), compiled
+            self._compiled[gid] = known
+        return known[1]
+
     def _written(self, live: list[LiveGroup], specs: dict[str, WitnessSpec]) -> _Plan:
-        folder = self.home.folder("programs")
+        if self._folder is None:
+            self._folder = self.home.folder("programs") / uuid.uuid4().hex
+            self._folder.mkdir()
         plan = _Plan(
-            folder / f"specs-{_digest(sorted(specs))}.pickle", folder / f"program-{_digest(map(repr, live))}.pickle"
+            self._folder / f"specs-{_digest(sorted(specs))}.pickle",
+            self._folder / f"program-{_digest(map(repr, live))}.pickle",
         )
+        for path in self._folder.iterdir():
+            if path not in (plan.specs_path, plan.program_path):
+                path.unlink()
         if not plan.specs_path.exists():
             save_specs(list(specs.values()), plan.specs_path)
         if not plan.program_path.exists():
             save_program(build_program(live), plan.program_path)
-        # Workers have no use for what earlier sets of queries left behind.
-        for path in folder.iterdir():
-            if path not in (plan.specs_path, plan.program_path):
-                path.unlink(missing_ok=True)
         return plan
 
 
@@ -285,9 +306,11 @@ def _named_failure(home: Home, number: int, first: int, last: int, tag: str) -> 
     """Give a failure of Spark its batch, and remove what was written of it."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except BaseException as error:
         for folder in ("witness", "results"):
             shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
+        if not isinstance(error, (PySparkException, Py4JError)):
+            raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         # A worker's traceback ends with what went wrong in Python.
         named = [line for line in lines if line.startswith(("xscl.", "OSError", "MemoryError"))]
@@ -323,12 +346,25 @@ def _counted_jobs(spark: SparkSession, group: str) -> Iterator[_Jobs]:
 # -- commit ----------------------------------------------------------------------------------------------------
 
 
-def _commit(home: Home, report: BatchReport) -> BatchReport:
+def _refused(path: Path) -> list[dict[str, object]]:
+    """Documents that stage 1 could not match, as rows of ``rejected``."""
+    rows = ds.dataset(path, schema=WITNESS_SCHEMA).to_table(
+        columns=["place", "ts", "strval"], filter=ds.field("var") == REFUSED
+    )
+    found = []
+    for row in rows.to_pylist():
+        channel, _, id_ = row["place"].partition("\0")
+        reason = {"condition": "XSCL_DOCUMENT_LIMIT", "message": row["strval"], "source": "stage 1"}
+        found.append({"channel": channel, "id": id_, "ts": row["ts"], **reason})
+    return found
+
+
+def _commit(home: Home, report: BatchReport, refused: Iterable[Mapping[str, object]] = ()) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
     started = time.perf_counter()
     values = {name: getattr(report, name) for name in report.__slots__}
     with home.catalog.begin() as connection:
-        if connection.scalar(sa.select(HOME.c.processed)) != report.first - 1:
+        if connection.scalar(sa.select(HOME.c.processed).with_for_update()) != report.first - 1:
             raise EngineError(
                 "XSCL_HOME_IN_USE",
                 f"another process has processed places {report.first} to {report.last} meanwhile",
@@ -336,5 +372,6 @@ def _commit(home: Home, report: BatchReport) -> BatchReport:
             )
         if report.events:
             connection.execute(BATCHES.insert().values(**{**values, "committed": time.time_ns() // 1000}))
+        home.catalog.reject(connection, refused, time.time_ns() // 1000)
         connection.execute(HOME.update().values(processed=report.last))
     return BatchReport(**{**values, "commit_s": time.perf_counter() - started})

@@ -239,7 +239,7 @@ def _sqlite_settings(connection: object, record: object) -> None:
     cursor = connection.cursor()  # type: ignore[attr-defined]
     cursor.execute("pragma journal_mode = wal")
     cursor.execute("pragma synchronous = normal")
-    cursor.execute("pragma busy_timeout = 10000")
+    cursor.execute("pragma busy_timeout = 60000")
     cursor.close()
 
 
@@ -258,13 +258,24 @@ class Catalog:
         """One transaction; on SQLite it takes the write lock at once, so that it never fails half way."""
         with self.engine.connect() as connection:
             if self.engine.dialect.name == "sqlite":
-                connection.exec_driver_sql("begin immediate")
+                self._lock(connection)
             try:
                 yield connection
             except BaseException:
                 connection.rollback()
                 raise
             connection.commit()
+
+    @staticmethod
+    def _lock(connection: Connection) -> None:
+        try:
+            connection.exec_driver_sql("begin immediate")
+        except sa.exc.OperationalError as error:
+            raise CatalogError(
+                "XSCL_CATALOG_BUSY",
+                f"the catalogue could not be locked for writing: {error.orig}",
+                hint="another process is writing to this home; try again when it is done",
+            ) from error
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -279,7 +290,7 @@ class Catalog:
 
         Later ones follow at distances of one, so that ``received`` grows strictly over everything a home takes in.
         """
-        row = connection.execute(sa.select(HOME.c.next_place, HOME.c.received)).one()
+        row = connection.execute(sa.select(HOME.c.next_place, HOME.c.received).with_for_update()).one()
         received = max(now, row.received + 1)
         connection.execute(HOME.update().values(next_place=row.next_place + count, received=received + count - 1))
         return row.next_place, received
@@ -386,7 +397,7 @@ class Catalog:
                 gid=gid,
                 template=compiled.template.id,
                 digest=digest,
-                names=json.dumps(_names(compiled)),
+                names=names_json(compiled),
                 docid_from=place,
                 docid_until=NEVER,
                 received=received,
@@ -560,12 +571,15 @@ def _inserted(connection: Connection, table: Table, **values: object) -> int:
     return int(key[0])
 
 
-def _names(compiled: CompiledQuery) -> dict[str, list[str | None]]:
-    return {
-        "meta": list(compiled.meta_names),
-        "results": list(compiled.result_names),
-        "joined": list(compiled.joined_names),
-    }
+def names_json(compiled: CompiledQuery) -> str:
+    """A query's own names of its meta-variables and result nodes, as they are kept."""
+    return json.dumps(
+        {
+            "meta": list(compiled.meta_names),
+            "results": list(compiled.result_names),
+            "joined": list(compiled.joined_names),
+        }
+    )
 
 
 def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:

@@ -8,11 +8,12 @@ from dataclasses import replace
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import EVENT_IDS, Catalog, ChannelInfo
+from xscl.catalog import CLOCKS, EVENT_IDS, Catalog, ChannelInfo
 from xscl.durations import format_duration, parse_duration
 from xscl.errors import CatalogError
 from xscl.ingest.rows import parse_schema
-from xscl.registry import Registry
+from xscl.registry import Registry, compile_info
+from xscl.types import is_name
 
 __all__ = ["add_channel", "channel_rows", "set_channel"]
 
@@ -33,6 +34,10 @@ def add_channel(
         CatalogError: the name is taken or an argument is no good.
         SourceError: the schema is no good.
     """
+    if not is_name(name):
+        raise CatalogError(
+            "XSCL_BAD_NAME", f"{name!r} is no name", hint="letters, digits, '_', and inside it '-' and '.'"
+        )
     channel = ChannelInfo(name, "xml", False, name, None, None, name)
     with catalog.begin() as connection:
         if name in catalog.channels(connection):
@@ -74,7 +79,16 @@ def set_channel(
                 f"the channel {name} holds events, so its kind, element and columns stay",
                 hint="lateness and clock can be changed at any time",
             )
-        _put(catalog, connection, _changed(channel, kind or channel.kind, element, schema, lateness, clock))
+        if kind is not None and kind != channel.kind and _readers(catalog, connection, name):
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                f"queries read the channel {name}, so its kind stays: documents that joined with it were kept for it",
+                hint="drop the queries first",
+            )
+        changed = _changed(channel, kind or channel.kind, element, schema, lateness, clock)
+        if changed.clock != channel.clock:
+            _carry_clock(connection, channel.clock, changed.clock)
+        _put(catalog, connection, changed)
 
 
 def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
@@ -95,6 +109,23 @@ def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
             }
 
 
+def _readers(catalog: Catalog, connection: Connection, name: str) -> bool:
+    facts = catalog.facts(connection)
+    return any(name in compile_info(info, facts).channels for info in catalog.queries(connection) if name in info.text)
+
+
+def _carry_clock(connection: Connection, old: str, new: str) -> None:
+    """A clock has seen what its channels have seen."""
+    rows = connection.execute(sa.select(CLOCKS).where(CLOCKS.c.name.in_([old, new])))
+    greatest = {row.name: row.greatest for row in rows}
+    if old not in greatest:
+        return
+    if new not in greatest:
+        connection.execute(CLOCKS.insert().values(name=new, greatest=greatest[old]))
+    elif greatest[old] > greatest[new]:
+        connection.execute(CLOCKS.update().where(CLOCKS.c.name == new).values(greatest=greatest[old]))
+
+
 def _count(connection: Connection, name: str) -> int:
     return connection.scalar(sa.select(sa.func.count()).where(EVENT_IDS.c.channel == name)) or 0
 
@@ -113,7 +144,11 @@ def _changed(
         raise CatalogError(
             "XSCL_BAD_CHANNEL", "only channels of kind rows have a schema or an element", hint="add --kind rows"
         )
+    if element is not None and not is_name(element):
+        raise CatalogError("XSCL_BAD_CHANNEL", f"{element!r} is no name of an element")
     columns = parse_schema(schema) if schema else channel.schema
+    if kind == "xml":
+        columns = None
     late = channel.lateness
     if lateness is not None:
         try:
@@ -131,6 +166,8 @@ def _changed(
 
 
 def _put(catalog: Catalog, connection: Connection, channel: ChannelInfo) -> None:
+    before = catalog.facts(connection).get(channel.name)
     catalog.put_channel(connection, channel)
-    # Queries over the channel compare its numeric columns as numbers from now on.
-    Registry(catalog).refresh(connection, channel.name)
+    if catalog.facts(connection).get(channel.name) != before:
+        # Queries over the channel compare its numeric columns as numbers from now on.
+        Registry(catalog).refresh(connection, channel.name)

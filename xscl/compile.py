@@ -8,7 +8,7 @@ patterns of leaves that the reduction removes; branches that keep a joined leaf 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xscl import ast
 from xscl.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
@@ -18,7 +18,7 @@ from xscl.templates.program import anchor_places
 from xscl.templates.reduce import Minor, reduce_tree
 from xscl.templates.template import Group, Instance, OutputNode, Template, template_of
 from xscl.xpath.automaton import WitnessSpec
-from xscl.xpath.pattern import Condition, Definition, Exists, Step, conditions
+from xscl.xpath.pattern import Compared, Condition, Definition, Exists, Step, conditions
 
 __all__ = ["ChannelFacts", "CompiledQuery", "compile_query"]
 
@@ -133,7 +133,7 @@ class _Compiler:
         kept = joined or {block.result}
         minor = reduce_tree(parents, kept)
         output = reduce_tree(parents, kept | {block.result})
-        steps, at_document = _final_steps(block, kept)
+        steps, at_document = _final_steps(block, kept, self._numeric_columns(index))
         definitions = {
             node: Definition(block.channel, _path(steps, parents, node), at_document)
             for node in {*minor.nodes, *output.nodes}
@@ -153,7 +153,9 @@ class _Compiler:
     def _value_join(self, join: NormalJoin, plans: list[_BlockPlan]) -> ValueJoin:
         (block_l, node_l), (block_r, node_r) = (self.normal.variables[n] for n in (join.left, join.right))
         fn_l, fn_r = join.fn_l, join.fn_r
-        if self._numeric(plans[block_l], node_l, fn_l) or self._numeric(plans[block_r], node_r, fn_r):
+        numeric_l = not fn_l and node_l in self._numeric_columns(block_l)
+        numeric_r = not fn_r and node_r in self._numeric_columns(block_r)
+        if numeric_l or numeric_r:
             fn_l, fn_r = _as_number(fn_l), _as_number(fn_r)
         kind = "EQ" if join.op == "=" else "NE"
         return ValueJoin(
@@ -165,13 +167,18 @@ class _Compiler:
             op=join.op,
         )
 
-    def _numeric(self, plan: _BlockPlan, node: int, functions: str) -> bool:
-        """Whether a side is a numeric column, taken as it is."""
-        facts = self.channels.get(plan.channel, ChannelFacts())
-        steps = plan.definitions[node].steps
-        return bool(
-            not functions and steps and steps[-1].test.kind == "element" and steps[-1].test.local in facts.numeric
-        )
+    def _numeric_columns(self, block: int) -> set[int]:
+        """The nodes of a block that are numeric columns; a row's root element is none, whatever its name."""
+        normal = self.normal.blocks[block]
+        columns = self.channels.get(normal.channel, ChannelFacts()).numeric
+        return {
+            index
+            for index, node in enumerate(normal.nodes)
+            if node.step is not None
+            and node.step.test.kind == "element"
+            and node.step.test.local in columns
+            and not (node.parent == 0 and node.step.axis == "child")
+        }
 
     # -- instance ----------------------------------------------------------------------------------------------
 
@@ -259,14 +266,19 @@ def _edges_around(plan: _BlockPlan, node: int) -> tuple[tuple[Definition, Defini
     return tuple((plan.definitions[u], plan.definitions[w]) for u, w in sorted(found))
 
 
-def _final_steps(block: NormalBlock, kept: set[int]) -> tuple[list[Step | None], tuple[Condition, ...]]:
+def _final_steps(
+    block: NormalBlock, kept: set[int], numeric: set[int]
+) -> tuple[list[Step | None], tuple[Condition, ...]]:
     """Every node's step with its conditions, removed branches included; and the conditions on the document node.
 
     A branch without a kept node is a condition on the node above it; the same node's own step, by which an output
     variable below is reached, has the conditions of its other branches.
     """
     live = set(kept)
-    own: list[list[Condition]] = [list(node.conditions) for node in block.nodes]
+    own: list[list[Condition]] = [
+        [_as_column(condition) if index in numeric else condition for condition in node.conditions]
+        for index, node in enumerate(block.nodes)
+    ]
     steps: list[Step | None] = [None] * len(block.nodes)
     # Parents come before children, so children are finished first when going backwards.
     for index in range(len(block.nodes) - 1, 0, -1):
@@ -278,6 +290,13 @@ def _final_steps(block: NormalBlock, kept: set[int]) -> tuple[list[Step | None],
         else:
             own[node.parent].append(Exists(steps[index]))  # type: ignore[arg-type]
     return steps, conditions(own[0])
+
+
+def _as_column(condition: Condition) -> Condition:
+    """A comparison of a numeric column is numeric, whatever it is compared with."""
+    if isinstance(condition, Compared) and not condition.functions:
+        return replace(condition, numeric=True)
+    return condition
 
 
 def _path(steps: list[Step | None], parents: list[int], node: int) -> tuple[Step, ...]:

@@ -63,6 +63,7 @@ class Engine:
 
     def close(self) -> None:
         """Give the catalogue back; the Spark session stays, because others may use it."""
+        self._planner.close()
         self.home.catalog.close()
 
     @property

@@ -7,11 +7,12 @@ one Parquet file for each chunk, which the catalogue names in the same transacti
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,14 +20,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE, ChannelInfo
-from xscl.errors import CatalogError, DocumentError, XsclError
+from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclError
 from xscl.home import Home
 from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
 from xscl.ingest.rows import fit_row, infer_schema, row_document
 from xscl.registry import Registry
-from xscl.safexml import parse_xml, serialize
-from xscl.types import Event, format_time, to_micros
-from xscl.values import digest_text
+from xscl.safexml import DEFAULT_LIMITS, parse_xml, serialize
+from xscl.types import Event, Scalar, format_time, is_name, to_micros
+from xscl.values import column_text, digest_text
 
 __all__ = ["EVENT_SCHEMA", "Intake", "IntakeReport"]
 
@@ -45,7 +46,6 @@ EVENT_SCHEMA = pa.schema(
     ]
 )
 
-_CHANNEL = re.compile(r"[^\W\d]\w*(?:(?:\.|-+)\w+)*\Z")
 _CHUNK_EVENTS = 10_000
 _CHUNK_CHARACTERS = 32 * 1024 * 1024
 _ROW_GROUP = 2_000  # small enough that a batch is read by all cores
@@ -104,10 +104,14 @@ class _Chunk:
     channels: dict[str, ChannelInfo]
     clocks: dict[str, int]
     known: dict[tuple[str, str], list[_Known]]
+    """Versions of what an event may be a version or repetition of, by channel and id without feed and version."""
+    taken: set[tuple[str, str]]
+    """Ids of channels that are known to be taken."""
     rows: list[dict[str, object]] = field(default_factory=list)
     ids: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     late: list[dict[str, object]] = field(default_factory=list)
+    file: Path | None = None
 
 
 def _wall_clock() -> int:
@@ -170,7 +174,7 @@ class Intake:
                 connection,
                 self.catalog.channels(connection),
                 {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))},
-                _known_ids(connection, sound),
+                *_known_ids(connection, sound),
             )
             place = 0
             for item in checked:
@@ -194,7 +198,8 @@ class Intake:
             report.duplicates += 1
             return
         id_, version, of_item = identity
-        content = item.content if item.content is not None else self._row_content(chunk, channel, event)
+        content, channel = self._content(channel, item)
+        self._put(chunk, channel)
         ts = received if item.ts is None else item.ts
         if event.feed is not None:
             # A date in the future is the time the item was first seen.
@@ -226,6 +231,7 @@ class Intake:
             "digest": item.digest,
         }
         chunk.ids.append(row)
+        chunk.taken.add((channel.name, id_))
         chunk.known.setdefault((channel.name, item.id), []).append(
             _Known(event.feed or "", version, of_item, item.digest)
         )
@@ -240,7 +246,7 @@ class Intake:
                     "ts": ts,
                     "received": received,
                     "condition": "XSCL_LATE",
-                    "message": f"more than the lateness of {channel.name} behind {format_time(chunk.clocks[channel.clock])}",
+                    "message": f"more than the channel's lateness behind {format_time(chunk.clocks[channel.clock])}",
                 }
             )
 
@@ -254,31 +260,33 @@ class Intake:
                     f"there is no channel {event.channel!r}",
                     hint=f"create it with 'xscl channel add {event.channel}', or leave out --strict",
                 )
-            channel = ChannelInfo(event.channel, kind, event.feed is not None, event.channel, None, None, event.channel)
-            self._put(chunk, channel)
+            channel = ChannelInfo(event.channel, kind, False, event.channel, None, None, event.channel)
         if channel.kind != kind:
             raise DocumentError(
                 "XSCL_CHANNEL_KIND",
                 f"the channel {channel.name} takes {'documents' if channel.kind == 'xml' else 'rows'}",
             )
-        if event.feed is not None and not channel.feed:
-            channel = replace(channel, feed=True)
-            self._put(chunk, channel)
-        return channel
+        return replace(channel, feed=channel.feed or event.feed is not None)
 
     def _put(self, chunk: _Chunk, channel: ChannelInfo) -> None:
+        """Note a channel that an event has made or changed; its queries learn of new columns."""
+        before = chunk.channels.get(channel.name)
+        if channel == before:
+            return
         chunk.channels[channel.name] = channel
         self.catalog.put_channel(chunk.connection, channel)
-
-    def _row_content(self, chunk: _Chunk, channel: ChannelInfo, event: Event) -> str:
-        assert event.row is not None
-        schema = dict(channel.schema) if channel.schema is not None else infer_schema(event.row)
-        row, fitted = fit_row(event.row, schema)
-        content = row_document(row, element=channel.element)
-        if fitted != channel.schema:
-            self._put(chunk, replace(channel, schema=fitted))
+        if before is None or channel.schema != before.schema:
             self.registry.refresh(chunk.connection, channel.name)
-        return content
+
+    @staticmethod
+    def _content(channel: ChannelInfo, item: _Checked) -> tuple[str, ChannelInfo]:
+        """The event's document, and the channel with what the event says of its columns."""
+        if item.content is not None:
+            return item.content, channel
+        assert item.event.row is not None
+        schema = dict(channel.schema) if channel.schema is not None else infer_schema(item.event.row)
+        row, fitted = fit_row(item.event.row, schema)
+        return row_document(row, element=channel.element), replace(channel, schema=fitted)
 
     @staticmethod
     def _is_late(chunk: _Chunk, channel: ChannelInfo, ts: int) -> bool:
@@ -291,9 +299,10 @@ class Intake:
         connection = chunk.connection
         if chunk.rows:
             name = f"events/{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
+            chunk.file = self.home.root / name
             pq.write_table(
                 pa.Table.from_pylist(chunk.rows, schema=EVENT_SCHEMA),
-                self.home.root / name,
+                chunk.file,
                 row_group_size=_ROW_GROUP,
                 compression="zstd",
             )
@@ -339,12 +348,12 @@ def _check(event: Event) -> _Checked | Rejected:
     """Everything that can be said of an event by itself."""
     ts: int | None = None
     try:
-        if not isinstance(event.channel, str) or not _CHANNEL.match(event.channel):
+        if not isinstance(event.channel, str) or not is_name(event.channel):
             raise DocumentError(
                 "XSCL_BAD_CHANNEL_NAME",
                 f"{event.channel!r} is no name for a channel; letters, digits, '_', '-' and '.' make one",
             )
-        if event.id is not None and (not event.id or "\0" in event.id):
+        if event.id is not None and (not event.id or "\0" in event.id or not _is_unicode(event.id)):
             raise DocumentError("XSCL_BAD_EVENT_ID", "an event's id is a text of at least one character without NUL")
         if (event.xml is None) == (event.row is None):
             raise DocumentError("XSCL_BAD_EVENT", "an event has either 'xml' or 'row'")
@@ -353,45 +362,72 @@ def _check(event: Event) -> _Checked | Rejected:
                 ts = to_micros(event.ts)
             except ValueError as error:
                 raise DocumentError("XSCL_BAD_EVENT_TIME", str(error)) from None
-        content = None if event.xml is None else serialize(parse_xml(event.xml))
+        content = None if event.xml is None else _document(event.xml)
     except XsclError as error:
         return _refused(event, error, event.id, ts)
-    digest = event.digest or _content_digest(event)
+    digest = event.digest or _content_digest(event, content)
     return _Checked(event, event.id or _own_id(event, ts, digest), ts, content, digest)
 
 
-def _content_digest(event: Event) -> str:
-    if event.xml is not None:
-        text = event.xml if isinstance(event.xml, str) else event.xml.decode("utf-8", "surrogateescape")
-        return digest_text("xml", text)
+def _document(xml: str | bytes) -> str:
+    """The document as it is kept: without declaration and DTD, with its own entities expanded."""
+    content = serialize(parse_xml(xml))
+    size = len(content.encode("utf-8", "surrogatepass"))
+    if size > DEFAULT_LIMITS.max_bytes:
+        raise DocumentLimitError(
+            "XSCL_DOCUMENT_LIMIT",
+            f"the document has {size:,} bytes when written out, the limit is {DEFAULT_LIMITS.max_bytes:,}",
+        )
+    return content
+
+
+def _content_digest(event: Event, content: str | None) -> str:
+    if content is not None:
+        return digest_text("xml", content)
     assert event.row is not None
     present = sorted((name, value) for name, value in event.row.items() if value is not None)
-    return digest_text("row", *(f"{name}={value!r}" for name, value in present))
+    # 1 and 1.0 are one number, but no text.
+    kinds = {True: "text", False: "value"}
+    return digest_text("row", *(f"{n} {kinds[isinstance(v, str)]} {_scalar_text(v)}" for n, v in present))
+
+
+def _scalar_text(value: Scalar) -> str:
+    try:
+        return column_text(value) if isinstance(value, (bool, int, float, Decimal, str)) else repr(value)
+    except (ValueError, ArithmeticError):
+        return repr(value)  # such as NaN, which its channel will refuse
 
 
 def _own_id(event: Event, ts: int | None, digest: str) -> str:
     """The id of an event that brought none: XML by its content and time if given, rows by their source and line."""
     if event.row is not None:
-        return event.source or f"row-{uuid.uuid4().hex}"
+        # Standard input has lines, but no name that would tell one input from the next.
+        named = event.source is not None and not event.source.startswith("-:")
+        return event.source if named and event.source else f"row-{uuid.uuid4().hex}"
     return digest if ts is None or event.feed is not None else digest_text(digest, str(ts))
 
 
-def _known_ids(connection: Connection, items: list[_Checked]) -> dict[tuple[str, str], list[_Known]]:
-    """Rows of known ids for what these events may be versions or repetitions of."""
+def _known_ids(
+    connection: Connection, items: list[_Checked]
+) -> tuple[dict[tuple[str, str], list[_Known]], set[tuple[str, str]]]:
+    """What is known of the ids of these events: versions by id without feed and version, and ids that are taken."""
     wanted: dict[str, set[str]] = {}
     for item in items:
         wanted.setdefault(item.event.channel, set()).add(item.id)
-    found: dict[tuple[str, str], list[_Known]] = {}
+    versions: dict[tuple[str, str], list[_Known]] = {}
+    taken: set[tuple[str, str]] = set()
     for channel, bases in wanted.items():
         ordered = sorted(bases)
-        for start in range(0, len(ordered), 500):
-            statement = sa.select(EVENT_IDS).where(
-                EVENT_IDS.c.channel == channel, EVENT_IDS.c.base.in_(ordered[start : start + 500])
-            )
-            for row in connection.execute(statement.order_by(EVENT_IDS.c.docid)):
+        for start in range(0, len(ordered), 400):
+            part = ordered[start : start + 400]
+            mine = EVENT_IDS.c.channel == channel
+            either = EVENT_IDS.c.base.in_(part) | EVENT_IDS.c.id.in_(part)
+            statement = sa.select(EVENT_IDS).where(mine, either).order_by(EVENT_IDS.c.docid)
+            for row in connection.execute(statement):
+                taken.add((channel, row.id))
                 known = _Known(row.feed, row.version, row.item, row.digest)
-                found.setdefault((channel, row.base), []).append(known)
-    return found
+                versions.setdefault((channel, row.base), []).append(known)
+    return versions, taken
 
 
 def _identify(chunk: _Chunk, item: _Checked) -> tuple[str, int, int | None] | None:
@@ -407,7 +443,7 @@ def _identify(chunk: _Chunk, item: _Checked) -> tuple[str, int, int | None] | No
     feed = event.feed or ""
     known = chunk.known.get((event.channel, item.id), [])
     if not known:
-        return item.id, 1, None
+        return _free_id(chunk, event.channel, item.id), 1, None
     mine = [row for row in known if row.feed == feed]
     if any(row.digest == item.digest for row in mine):
         return None
@@ -421,9 +457,31 @@ def _identify(chunk: _Chunk, item: _Checked) -> tuple[str, int, int | None] | No
     if known[0].feed != feed:
         base = f"{item.id} ({feed})"
     if not mine:
-        return base, 1, None
+        return _free_id(chunk, event.channel, base), 1, None
     version = max(row.version for row in mine) + 1
-    return f"{base}#{version}", version, mine[0].item
+    return _free_id(chunk, event.channel, f"{base}#{version}"), version, mine[0].item
+
+
+def _free_id(chunk: _Chunk, channel: str, id_: str) -> str:
+    """The id, or, where a publisher's own id looks like one of ours (``guid#2``), the id with a mark behind it."""
+    while (channel, id_) in chunk.taken or chunk.connection.execute(
+        sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel, EVENT_IDS.c.id == id_)
+    ).first():
+        id_ += "~"
+    return id_
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be stored: half a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _refused(event: Event, error: XsclError, id_: str | None, ts: int | None) -> Rejected:
@@ -432,11 +490,6 @@ def _refused(event: Event, error: XsclError, id_: str | None, ts: int | None) ->
 
 
 def _rejection(problem: Rejected) -> dict[str, object]:
-    return {
-        "channel": problem.channel,
-        "id": problem.id,
-        "ts": problem.ts,
-        "condition": problem.condition,
-        "message": problem.message,
-        "source": problem.source,
-    }
+    texts = {name: getattr(problem, name) for name in ("channel", "id", "condition", "message", "source")}
+    shown = {name: None if text is None else _shown(text) for name, text in texts.items()}
+    return {**shown, "ts": problem.ts}

@@ -7,6 +7,7 @@ registration and before its drop in the intake order.
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from xscl.errors import CatalogError
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
 from xscl.output import output_document
-from xscl.safexml import parse_xml
+from xscl.safexml import STORED_LIMITS, parse_xml
 from xscl.templates.resolve import RESULT_SCHEMA
 from xscl.types import Match, MatchEvent, format_time
 from xscl.xpath.nodes import locator, node_at, string_value
@@ -167,7 +168,8 @@ def _events(home: Home, docids: set[int], columns: list[str]) -> pa.Table:
             sa.select(INTAKE_FILES).where(INTAKE_FILES.c.last >= min(docids), INTAKE_FILES.c.first <= max(docids))
         ).all()
     wanted = sorted(docids)
-    paths = [row.path for row in files if any(row.first <= docid <= row.last for docid in wanted)]
+    # A file is needed if the first wanted number from its beginning on lies before its end.
+    paths = [r.path for r in files if (i := bisect_left(wanted, r.first)) < len(wanted) and wanted[i] <= r.last]
     dataset = ds.dataset(home.paths(paths), schema=EVENT_SCHEMA)
     return dataset.to_table(columns=columns, filter=ds.field("docid").isin(wanted))
 
@@ -186,7 +188,7 @@ def _built(home: Home, found: Sequence[_Found]) -> Iterator[Match]:
         for item in part:
             for docid in item.docids:
                 if docid not in roots:
-                    roots[docid] = parse_xml(events[docid]["content"])
+                    roots[docid] = parse_xml(events[docid]["content"], limits=STORED_LIMITS)
             template = item.query.template
             if template not in blocks:
                 blocks[template] = home.catalog.template(template).blocks

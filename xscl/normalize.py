@@ -32,6 +32,7 @@ from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
     Call,
+    Compared,
     Comparison,
     Condition,
     Constant,
@@ -412,20 +413,12 @@ class _Normalizer:
     def _one_variable(self, side: tuple[ast.VarPath, str], op: str, constant: ast.Operand) -> None:
         path, functions = side
         block, node = self.variables[self._variable(path)]
-        expression: Expression = Here()
-        for name in reversed(functions.split(" ") if functions else []):
-            expression = Call(name, (expression,))
         if isinstance(constant, ast.StringOperand):
             value = Constant(constant.value, is_number=False)
         else:
             assert isinstance(constant, ast.Linear)
-            value = Constant(_decimal(constant), is_number=True)
-            if op == "!=" and isinstance(expression, Here):
-                # In a join predicate what is no number satisfies no numeric comparison, not even '!=' (unlike XPath).
-                number = AnyOf(conditions([Comparison(expression, "<", value), Comparison(expression, ">", value)]))
-                self.trees[block][node].conditions.append(number)
-                return
-        self.trees[block][node].conditions.append(Comparison(expression, op, value))
+            value = Constant(str(constant.constant), is_number=True)
+        self.trees[block][node].conditions.append(Compared(functions, op, value, numeric=value.is_number))
 
     # -- windows -----------------------------------------------------------------------------------------------
 
@@ -518,13 +511,6 @@ def _constant(literal: ast.Literal_) -> Constant:
 
 def _comparison(left: Expression, op: str, literal: ast.Literal_) -> Comparison:
     return Comparison(left, op, _constant(literal))
-
-
-def _decimal(constant: ast.Linear) -> str:
-    value = constant.constant
-    if value.denominator == 1:
-        return str(value.numerator)
-    return repr(float(value))
 
 
 def _path_text(path: ast.VarPath) -> str:

@@ -192,6 +192,8 @@ class _Parser:
             self.op("=", "after the prefix")
             if self.token.kind != "string":
                 self.fail(f"expected the namespace's URI in quotes, found {_shown(self.token)}")
+            if self.token.value == "*" or set(self.token.value) & set("{}"):
+                self.fail("a namespace's URI is not '*' and has no braces")
             return ast.DeclareNamespace(prefix, self.next().value, self.since(start))
         query = self.query()
         return ast.CreateQuery(None, query, self.text[query.span.start : query.span.end], query.span)

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl import ast
-from xscl.catalog import GROUPS, NEVER, QUERIES, Catalog, QueryInfo
-from xscl.compile import CompiledQuery, compile_query
-from xscl.errors import CatalogError, QuerySyntaxError, XsclError
+from xscl.catalog import GROUPS, NEVER, QUERIES, Catalog, QueryInfo, names_json
+from xscl.compile import ChannelFacts, CompiledQuery, compile_query
+from xscl.errors import CatalogError, QuerySyntaxError, Span, XsclError
 from xscl.parser import ScriptItem, parse_query, parse_script
-from xscl.types import QueryOutcome
+from xscl.types import QueryOutcome, is_name
 
 __all__ = ["Registry", "compile_info"]
 
@@ -45,6 +45,7 @@ class Registry:
                 return self.register(text, name=name, strict=strict, connection=connection)
         namespaces: dict[str, str] = {}
         query: ast.CreateQuery | None = None
+        _require_unicode(text)
         for item in parse_script(text):
             if item.error is not None:
                 raise item.error
@@ -67,6 +68,7 @@ class Registry:
 
     def load(self, text: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
         """Every statement of a script, with an outcome each; with ``atomic`` all or none."""
+        _require_unicode(text)
         items = parse_script(text)
         namespaces: dict[str, str] = {}
         with self.catalog.begin() as connection:
@@ -109,11 +111,15 @@ class Registry:
         """
         facts = self.catalog.facts(connection)
         for info in self.catalog.queries(connection):
+            if channel not in info.text:
+                continue
             compiled = compile_info(info, facts)
             if channel in compiled.channels:
                 gid = self.catalog.put_group(connection, compiled, info.text, info.namespaces)
                 connection.execute(
-                    QUERIES.update().where(QUERIES.c.query == info.query).values(gid=gid, template=compiled.template.id)
+                    QUERIES.update()
+                    .where(QUERIES.c.query == info.query)
+                    .values(gid=gid, template=compiled.template.id, names=names_json(compiled))
                 )
 
     def unknown_channels(self, text: str) -> list[str]:
@@ -158,6 +164,10 @@ class Registry:
         namespaces: Mapping[str, str],
         strict: bool,
     ) -> str:
+        if name is not None and not is_name(name):
+            raise CatalogError(
+                "XSCL_BAD_NAME", f"{name!r} is no name", hint="letters, digits, '_', and inside it '-' and '.'"
+            )
         facts = self.catalog.facts(connection)
         if strict:
             for block in ast.blocks(create.query.source):
@@ -190,25 +200,34 @@ class Registry:
         return f"q{number}"
 
 
-def compile_info(info: QueryInfo, facts: Mapping[str, object]) -> CompiledQuery:
+def compile_info(info: QueryInfo, facts: Mapping[str, ChannelFacts]) -> CompiledQuery:
     """Compile a registered query again."""
     return compile_query(
         parse_query(info.text),
         info.text,
         namespaces=info.namespaces,
-        channels=facts,  # type: ignore[arg-type]
+        channels=facts,
     )
 
 
-def compile_group(connection: Connection, gid: int, facts: Mapping[str, object]) -> CompiledQuery:
+def compile_group(connection: Connection, gid: int, facts: Mapping[str, ChannelFacts]) -> CompiledQuery:
     """Compile the text that stands for a group."""
     row = connection.execute(sa.select(GROUPS).where(GROUPS.c.gid == gid)).one()
     return compile_query(
         parse_query(row.text),
         row.text,
         namespaces=json.loads(row.namespaces),
-        channels=facts,  # type: ignore[arg-type]
+        channels=facts,
     )
+
+
+def _require_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        span = Span(error.start, error.end)
+        message = "half a surrogate pair is no character"
+        raise QuerySyntaxError("XSCL_SYNTAX", message, text=text, span=span) from None
 
 
 def _undone(outcome: QueryOutcome) -> QueryOutcome:

@@ -13,7 +13,7 @@ from lxml import etree
 
 from xscl.errors import DocumentLimitError, MalformedDocumentError
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "parse_xml", "serialize"]
+__all__ = ["DEFAULT_LIMITS", "STORED_LIMITS", "Limits", "parse_xml", "serialize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+STORED_LIMITS = Limits(max_bytes=1 << 30, max_depth=256, max_nodes=1 << 40)
+"""For what was checked when it was taken in."""
 
 _POSITION = re.compile(r",? line \d+, column \d+\s*$")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -69,8 +70,9 @@ def start_session() -> SparkSession:
         return active
     java_version()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
-    scratch = Path(tempfile.gettempdir()) / f"xscl-spark-{os.getpid()}"
-    scratch.mkdir(parents=True, exist_ok=True)
+    # A folder that nobody else can write to: the JVM reads its logging settings from here.
+    scratch = Path(tempfile.mkdtemp(prefix="xscl-spark-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOG4J, encoding="utf-8")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -86,6 +88,8 @@ def start_session() -> SparkSession:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.files.maxPartitionBytes": "8m",
         "spark.sql.files.openCostInBytes": "512k",
+        # Files are listed here, never by a job of their own.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
         "spark.sql.runSQLOnFiles": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",

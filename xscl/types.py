@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -9,11 +10,12 @@ from decimal import Decimal
 
 from xscl.errors import XsclError
 
-__all__ = ["Event", "Match", "MatchEvent", "QueryOutcome", "Scalar", "format_time", "to_micros"]
+__all__ = ["Event", "Match", "MatchEvent", "QueryOutcome", "Scalar", "format_time", "is_name", "to_micros"]
 
 Scalar = bool | int | float | Decimal | str | None
 """A column of a row."""
 
+_NAME = re.compile(r"[^\W\d]\w*(?:(?:\.|-+)\w+)*\Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _LAST = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
@@ -94,6 +96,15 @@ class QueryOutcome:
     def ok(self) -> bool:
         """Whether the statement was taken."""
         return self.error is None
+
+
+def is_name(text: str) -> bool:
+    """Whether a text names a query, a channel or a variable without primes (language.md, section 1).
+
+    >>> is_name("items.raw"), is_name("x-"), is_name("1a")
+    (True, False, False)
+    """
+    return _NAME.match(text) is not None
 
 
 def to_micros(value: int | float | Decimal | str | datetime) -> int:

@@ -53,7 +53,7 @@ _R_BIN = f"""
 select distinct w.docid, {_VAR.format("c.var1")} as var1, {_VAR.format("c.var2")} as var2, c.node1, c.node2
 from xscl_witness w lateral view inline(w.chain) c as var1, var2, node1, node2
 """
-_R_DOC = "select distinct docid, node, fn, strval, num from xscl_witness where fn is not null"
+_R_DOC = "select distinct docid, node, fn, strval, num from xscl_witness where fn is not null and var <> 0"
 _STORED = """
 select r.*, g.gid
 from xscl_results r lateral view explode(r.groups) g as gid
@@ -121,6 +121,8 @@ def sql_session(home: Home, spark: SparkSession, statement: str) -> DataFrame:
     views = _Views(home, session)
     views.create(statement)
     text = statement.strip().rstrip(";")
+    if re.search(r"\b(try_)?(reflect|java_method)\s*\(", text, re.IGNORECASE):
+        raise EngineError("XSCL_SQL", "functions that call into the Java machine are not run")
     if not re.match(r"(show|describe|desc|explain)\b", text, re.IGNORECASE):
         # Inside parentheses only a query parses, so nothing can be written or created.
         text = f"select * from (\n{text}\n)"

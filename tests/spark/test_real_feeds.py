@@ -42,7 +42,8 @@ def same(channel: str, fields: tuple[str, ...], window: str) -> str:
     """Pairs of items of different feeds that agree on some fields."""
     sides = ["".join(f"[./{f}->{f}{n}]" for f in (*fields, "channel_url")) for n in "12"]
     atoms = " AND ".join(f"{f}1 = {f}2" for f in fields)
-    return f"{channel}->a{sides[0]} JOIN {{{atoms} AND channel_url1 != channel_url2, {window}, ONCE}} {channel}->b{sides[1]}"
+    atoms += " AND channel_url1 != channel_url2"
+    return f"{channel}->a{sides[0]} JOIN {{{atoms}, {window}, ONCE}} {channel}->b{sides[1]}"
 
 
 EXPECTED = {

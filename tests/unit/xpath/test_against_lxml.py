@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
     Call,
+    Compared,
     Comparison,
     Condition,
     Constant,
@@ -52,7 +54,7 @@ ROOT = Definition("S", ())
 # -- to XPath --------------------------------------------------------------------------------------------------
 
 
-def test_text(test: NodeTest) -> str:
+def name_text(test: NodeTest) -> str:
     if test.kind == "text":
         return "text()"
     at = "@" if test.kind == "attribute" else ""
@@ -61,12 +63,9 @@ def test_text(test: NodeTest) -> str:
     return at + (f"{PREFIX_OF[test.uri]}:" if test.uri else "") + (test.local or "*")
 
 
-test_text.__test__ = False  # type: ignore[attr-defined]
-
-
 def step_text(step: Step) -> str:
     axis = "/" if step.axis == "child" else "//"
-    return axis + test_text(step.test) + "".join(f"[{condition_text(part)}]" for part in step.conditions)
+    return axis + name_text(step.test) + "".join(f"[{condition_text(part)}]" for part in step.conditions)
 
 
 def steps_text(steps: Sequence[Step]) -> str:
@@ -328,14 +327,18 @@ def test_steps(text: str, data: st.DataObject) -> None:
         assert sorted(found) == sorted(document.select(step_text(step), document.number[element])), step_text(step)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(small_documents(), condition_lists())
 def test_conditions_by_elementpath(text: str, wanted: list[Condition]) -> None:
-    root = parse_xml(text)
+    # Not asked where it differs from lxml and from the specification: its string values lack texts behind comments, its
+    # functions take empty nodes for none, it compares no text with a number, and reaches an attribute from itself.
+    other = re.compile(r"[<>]|= -?[0-9]|count|length|contains|with|space|lower|@[^][/]*\[|text\(\)\[")
+    root = parse_xml(text.replace("<!--c-->", ""))
     for condition in wanted:
-        xpath = f"boolean({condition_text(condition)})"
-        found = elementpath.select(root, xpath, namespaces=PREFIXES, parser=XPath1Parser)
-        assert holds(condition, root) == found, xpath
+        if not other.search(str(condition)):
+            xpath = f"boolean({condition_text(condition)})"
+            found = elementpath.select(root, xpath, namespaces=PREFIXES, parser=XPath1Parser)
+            assert holds(condition, root) == found, xpath
 
 
 FIRST_TEXTS = [
@@ -358,7 +361,6 @@ def test_the_first_of_several_texts(text: str, value: str) -> None:
     assert holds(condition, root) == bool(root.xpath(condition_text(condition)))
 
 
-@pytest.mark.xfail(strict=True, reason="a text inside a child counts as after the text that follows the child")
 @pytest.mark.parametrize(
     "text", ["<a><b>y</b>z</a>", "<a><b>y</b>z<b>x</b></a>", "<a><b><c/><c/>y</b>z</a>", FIRST_TEXTS[2]]
 )
@@ -367,7 +369,6 @@ def test_the_first_of_nested_texts(text: str) -> None:
     assert holds(condition, parse_xml(text))
 
 
-@pytest.mark.xfail(strict=True, reason="a small number is written 1e-05 where XPath writes 0.00001")
 def test_the_string_of_a_small_number() -> None:
     condition = Truth(Call("contains", (Here(), Constant("0.00001", is_number=True))))
     assert holds(condition, parse_xml("<a>0.00001</a>"))
@@ -388,12 +389,30 @@ def test_names(test: NodeTest, names: list[str]) -> None:
     assert [name for name in everything if matches_name(test, name)] == names
 
 
-def test_lower_and_addresses_are_ours() -> None:
-    root = parse_xml("<a>ÄX</a>")
-    assert holds(Comparison(Call("lower", (Here(),)), "=", Constant("äx", False)), root)
-    assert not holds(Truth(Call("host", (Here(),))), root)
-    assert not holds(Comparison(Call("host", (Here(),)), "!=", Constant("e", False)), root)
-    assert holds(Comparison(Call("host", (Here(),)), "=", Constant("e.org", False)), parse_xml("<a>http://E.org/</a>"))
+def test_lower_is_ours() -> None:
+    assert holds(Comparison(Call("lower", (Here(),)), "=", Constant("äx", False)), parse_xml("<a>ÄX</a>"))
+
+
+@pytest.mark.parametrize(
+    ("functions", "op", "constant", "numeric", "texts"),
+    [
+        ("", "=", Constant("5", True), True, ["5", "5.0", " 5 "]),
+        ("", "!=", Constant("5", True), True, ["6", "9007199254740993"]),
+        ("", ">", Constant("9007199254740992", True), True, ["9007199254740993"]),
+        ("", "<", Constant("11/2", True), True, ["5", "5.0", " 5 "]),
+        ("", "=", Constant("5", False), False, ["5"]),
+        ("", "!=", Constant("5", False), False, ["5.0", " 5 ", "6", "x", "", "http://E.org/", "9007199254740993"]),
+        ("", "=", Constant("5.0", False), True, ["5", "5.0", " 5 "]),
+        ("", "!=", Constant("x", False), True, []),
+        ("host", "=", Constant("e.org", False), False, ["http://E.org/"]),
+        ("host", "!=", Constant("f.org", False), False, ["http://E.org/"]),
+        ("lower normalize-space", "=", Constant("5", False), False, ["5", " 5 "]),
+    ],
+)
+def test_atoms_on_one_node(functions: str, op: str, constant: Constant, numeric: bool, texts: list[str]) -> None:
+    values = ["5", "5.0", " 5 ", "6", "x", "", "http://E.org/", "9007199254740993"]
+    condition = Compared(functions, op, constant, numeric)
+    assert [text for text in values if holds(condition, parse_xml(f"<a>{text}</a>"))] == texts
 
 
 # -- witnesses -------------------------------------------------------------------------------------------------
@@ -537,7 +556,7 @@ FEEDS = [
     "S//dc:*",
     "S//*[contains(normalize-space(.), 'the')][string-length(.) < 80]",
     "S/*/*/*/@*",
-    "S//@*:base",
+    "S//@xml:base",
     "S//channel//*[starts-with(lower(.), 'a')]/text()",
 ]
 QUAKES = [

@@ -159,7 +159,6 @@ def test_locators_that_name_no_node(place: int | str) -> None:
         node_at(parse_xml("<a><b/>t</a>"), place)
 
 
-@pytest.mark.xfail(strict=True, reason="StopIteration, or an attribute that is not there, instead of LookupError")
 @pytest.mark.parametrize("place", ["0/text()[2]", "0/@k", -1])
 def test_locators_of_absent_nodes(place: int | str) -> None:
     with pytest.raises(LookupError):

@@ -1,0 +1,171 @@
+"""The four folders are one package, and each part imports only what it may."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import xscl
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+FOLDERS = PROJECT["tool"]["setuptools"]["package-dir"]
+LEAVES = {"xscl.errors", "xscl.types", "xscl.values", "xscl.safexml", "xscl.arrow"}
+PARTS = ("xpath", "templates", "ingest")
+ALLOWED = {
+    "pyspark": {"xscl.templates.join", "xscl.session", "xscl.batch", "xscl.views", "xscl.engine"},
+    "lxml": {"xscl.safexml", "xscl.output", "xscl.matches", "xscl.demo.show"},
+}
+WHOLE = {"pyspark": (), "lxml": ("xscl.xpath.", "xscl.ingest.")}
+
+
+def sources() -> dict[str, Path]:
+    """Every module of the package by its name."""
+    found = {}
+    for package, folder in FOLDERS.items():
+        for path in (ROOT / folder).glob("*.py"):
+            found[package if path.stem == "__init__" else f"{package}.{path.stem}"] = path
+    return found
+
+
+SOURCES = sources()
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules that a file imports anywhere in it; names taken from a package count as its modules."""
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, f"{path.name}: relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in SOURCES else node.module for name in names)
+        waiting += ast.iter_child_nodes(node)
+
+
+def top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    setuptools = PROJECT["tool"]["setuptools"]
+    assert sorted(setuptools["packages"]) == sorted(FOLDERS)
+    folders = {p.parent.relative_to(ROOT).as_posix() for part in ("xscl", *PARTS) for p in (ROOT / part).rglob("*.py")}
+    assert folders == set(FOLDERS.values())
+    assert {Path(folder).parts[0] for folder in folders} == {"xscl", *PARTS}
+    assert all((ROOT / folder / "__init__.py").is_file() for folder in FOLDERS.values())
+
+
+@pytest.mark.parametrize("module", sorted(SOURCES))
+def test_modules_can_be_imported(module: str) -> None:
+    if module == "xscl.__main__":
+        pytest.skip("it runs the command line")
+    found = importlib.import_module(module)
+    assert found.__name__ == module
+    assert found.__doc__
+    assert Path(str(found.__file__)).resolve() == SOURCES[module].resolve()
+
+
+def test_folders_are_not_imported_by_their_bare_names() -> None:
+    for module, path in SOURCES.items():
+        assert not {top(name) for name in imports(path)} & set(PARTS), module
+    for path in (ROOT / "tests").rglob("*.py"):
+        assert not {top(name) for name in imports(path)} & set(PARTS), path.name
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_import_leaves_and_themselves(part: str) -> None:
+    own = f"xscl.{part}"
+    wrong = {
+        (module, name)
+        for module, path in SOURCES.items()
+        if module == own or module.startswith(f"{own}.")
+        for name in imports(path)
+        if top(name) == "xscl" and name not in LEAVES and name != own and not name.startswith(f"{own}.")
+    }
+    assert wrong == set()
+
+
+def test_leaves_import_leaves() -> None:
+    for leaf in LEAVES:
+        assert {name for name in imports(SOURCES[leaf]) if top(name) == "xscl"} <= LEAVES, leaf
+
+
+@pytest.mark.parametrize("library", sorted(ALLOWED))
+def test_who_imports_a_library(library: str) -> None:
+    wrong = {
+        module
+        for module, path in SOURCES.items()
+        if library in map(top, imports(path))
+        and module not in ALLOWED[library]
+        and not module.startswith(WHOLE[library])
+    }
+    assert wrong == set()
+
+
+def test_only_what_is_declared_is_imported() -> None:
+    declared = {name.partition(">")[0].partition("=")[0] for name in PROJECT["project"]["dependencies"]}
+    known = declared | sys.stdlib_module_names | {"xscl", "py4j"}  # py4j is a part of pyspark
+    for module, path in SOURCES.items():
+        assert set(map(top, imports(path))) <= known, module
+
+
+def test_public_names() -> None:
+    assert xscl.__all__ == sorted(xscl.__all__)
+    assert len(set(xscl.__all__)) == len(xscl.__all__)
+    for name in xscl.__all__:
+        assert getattr(xscl, name).__name__ == name
+    assert set(xscl.__all__) <= set(dir(xscl))
+    assert xscl.__version__ == PROJECT["project"]["version"]
+    with pytest.raises(AttributeError, match="no_such_name"):
+        xscl.no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"xscl.__main__", "xscl"}))
+def test_names_that_a_module_offers(module: str) -> None:
+    found = importlib.import_module(module)
+    offered = getattr(found, "__all__", [])
+    assert len(set(offered)) == len(offered)
+    for name in offered:
+        assert hasattr(found, name), name
+
+
+def test_examples_in_documentation_strings() -> None:
+    attempted = 0
+    for module in sorted(set(SOURCES) - {"xscl.__main__"}):
+        result = doctest.testmod(importlib.import_module(module))
+        assert result.failed == 0, module
+        attempted += result.attempted
+    assert attempted >= 10
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+
+def test_importing_the_package_is_cheap() -> None:
+    loaded = run("import sys, xscl; print(*sorted({name.partition('.')[0] for name in sys.modules}))").split()
+    assert "xscl" in loaded
+    assert not {"pyspark", "sqlalchemy", "lxml", "pandas", "pyarrow"} & set(loaded)
+
+
+@pytest.mark.parametrize("module", ["xscl.xpath.worker", "xscl.templates.resolve", "xscl.templates.probe"])
+def test_workers_do_without_spark_and_the_catalogue(module: str) -> None:
+    loaded = run(f"import sys, {module}; print(*sys.modules)").split()
+    assert not {"pyspark", "sqlalchemy"} & set(loaded)
+
+
+def test_files_that_come_with_the_package() -> None:
+    assert (ROOT / "xscl" / "py.typed").is_file()
+    for pattern in PROJECT["tool"]["setuptools"]["package-data"]["xscl.demo"][:3]:
+        assert list((ROOT / "xscl" / "demo").glob(pattern)), pattern

@@ -1,0 +1,129 @@
+"""What all live queries ask, as data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from local_engine import compiled
+
+from xscl.compile import CompiledQuery
+from xscl.templates.bounds import UNBOUNDED, Bounds
+from xscl.templates.program import Edge, LiveGroup, Program, build_program, load_program, save_program
+
+SECOND = 1_000_000
+BOOKS = (
+    "S//book->x1[./author->x2][./title->x3] FOLLOWED BY {x2=x5 AND x3=x6, 7 s} S//blog->x4[./author->x5][./title->x6]"
+)
+SAME = "S//book->a[./title->t][./author->b] FOLLOWED BY {t=u AND b=c, 9 s} S//blog->d[./title->u][./author->c]"
+CATEGORIES = BOOKS.replace("title", "category")
+
+
+def program(*texts: str) -> tuple[Program, list[CompiledQuery]]:
+    queries = [compiled(text) for text in texts]
+    instances = list(dict.fromkeys(query.group.instance.key for query in queries))
+    groups = [
+        LiveGroup(gid, instances.index(query.group.instance.key), query.group, 0, 99)
+        for gid, query in enumerate(queries)
+    ]
+    return build_program(groups), queries
+
+
+def only_edge(*texts: str) -> Edge:
+    (edge,) = program(*texts)[0].edges
+    return edge
+
+
+def test_groups_of_one_instance_share_its_edges() -> None:
+    built, _ = program(BOOKS, SAME)
+    assert len(built.edges) == 2
+    assert {(edge.lo, edge.hi) for edge in built.edges} == {(1, 9 * SECOND)}
+    ((number, plan),) = built.instances.items()
+    assert [live.gid for live in plan.groups] == [0, 1]
+    assert sorted(n for found in built.by_edge.values() for n in found) == [number]
+
+
+def test_instances_share_equal_edges() -> None:
+    built, queries = program(BOOKS, CATEGORIES)
+    assert queries[0].template == queries[1].template
+    assert len(built.edges) == 3
+    assert len(built.instances) == 2
+    shared = built.instances[0].needs & built.instances[1].needs
+    assert len(shared) == 1
+    assert all(len(plan.needs) == 2 for plan in built.instances.values())
+    assert sorted(n for found in built.by_edge.values() for n in found) == [0, 1]
+    assert all(edge in built.instances[n].needs for edge, found in built.by_edge.items() for n in found)
+
+
+def test_windows_of_an_edge_enclose_all_that_use_it() -> None:
+    text = "S//a->x {} S//b->y"
+    edge = only_edge(text.format("JOIN {x = y, 2 s}"), text.format("FOLLOWED BY {x = y, 5 s..9 s}"))
+    assert (edge.lo, edge.hi) == (-2 * SECOND, 9 * SECOND)
+    edge = only_edge(text.format("JOIN {x = y, 2 s}"), text.format("FOLLOWED BY {x = y}"))
+    assert (edge.lo, edge.hi) == (-2 * SECOND, UNBOUNDED)
+
+
+def test_functions_make_edges_of_their_own() -> None:
+    built, _ = program("S//a->x JOIN {x = y} S//b->y", "S//a->x JOIN {lower(x) = lower(y)} S//b->y")
+    assert {(edge.lfn, edge.rfn) for edge in built.edges} == {("", ""), ("lower", "lower")}
+
+
+def test_one_block() -> None:
+    built, (query,) = program("S//a[./b]")
+    (edge,) = built.edges
+    assert (edge.kind, edge.lvar, edge.lfn) == ("ONE", query.group.instance.variables[0], None)
+    assert (edge.lo, edge.hi) == (Bounds().lo, Bounds().hi)
+    assert not edge.checked
+
+
+def test_unequal_values_are_checked_on_the_pairs_of_the_equal_ones() -> None:
+    built, _ = program("S//a[./b->x][./c->y] JOIN {y != v AND x = u, 1 h} S//d[./b->u][./c->v]")
+    equal, unequal = built.edges
+    assert (equal.kind, equal.checked, unequal.kind, unequal.checked) == ("EQ", True, "NE", False)
+    assert built.checks[equal.number] == (unequal.number,)
+    assert built.instances[0].needs == {equal.number, unequal.number}
+    assert list(built.by_edge) == [equal.number]
+
+
+def test_time_alone_finds_pairs_for_unequal_values() -> None:
+    built, _ = program("S//a->x JOIN {x != y, 1 h} S//b->y")
+    by_time = next(edge for edge in built.edges if edge.kind == "EQ")
+    unequal = next(edge for edge in built.edges if edge.kind == "NE")
+    assert (by_time.lfn, by_time.rfn) == (None, None)
+    assert built.checks[by_time.number] == (unequal.number,)
+
+
+def test_edges_without_checks_of_other_queries() -> None:
+    built, _ = program(
+        "S//a[./b->x][./c->y] JOIN {y != v AND x = u, 1 h} S//d[./b->u][./c->v]",
+        "S//a/b->x JOIN {x = u, 1 h} S//d/b->u",
+        "S//a/c->y JOIN {y = v, 1 h} S//d/c->v",
+    )
+    checked = {edge.number: edge.checked for edge in built.edges if edge.kind == "EQ"}
+    assert sorted(checked.values()) == [False, True]
+
+
+def test_every_constraint_starts_from_something_bound() -> None:
+    built, _ = program(BOOKS, CATEGORIES, "S//a//b[./c->x][./@k->y] JOIN {x = u AND y = v, 1 s} S//d[.//e->u]//f->v")
+    for plan in built.instances.values():
+        bound: set[int] = set()
+        for constraint in plan.binding:
+            sides = {constraint.left, constraint.right}
+            known = {
+                "scan": not bound,
+                "forward": constraint.left in bound,
+                "backward": constraint.right in bound,
+                "check": sides <= bound,
+            }
+            assert known[constraint.way]
+            bound |= sides
+        assert bound == set(range(plan.width))
+
+
+def test_programs_are_written_and_read(tmp_path: Path) -> None:
+    built, _ = program(BOOKS, CATEGORIES)
+    save_program(built, tmp_path / "p")
+    assert load_program(str(tmp_path / "p")) == built
+
+
+def test_no_queries() -> None:
+    assert build_program([]).edges == ()

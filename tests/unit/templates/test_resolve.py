@@ -1,0 +1,210 @@
+"""Matched edges to rows of R_out and matches, by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from local_engine import LocalEngine, compiled
+from oracle.evaluate import Doc
+
+from xscl.compile import CompiledQuery
+from xscl.templates.probe import PROBE_SCHEMA
+from xscl.templates.program import LiveGroup, build_program, save_program
+from xscl.templates.resolve import RESULT_SCHEMA, Matched, PairTimes, Resolver, Row, result_batches
+
+SECOND = 1_000_000
+CHAIN = PROBE_SCHEMA.field("chain").type
+NAMES = ["edge", "d1", "d2", "t1", "t2", "p1", "p2", "n1", "n2", "c1", "c2"]
+TYPES = [pa.int32(), *[pa.int64()] * 4, *[pa.string()] * 2, *[pa.int32()] * 2, CHAIN, CHAIN]
+MATCHED = pa.schema(list(zip(NAMES, TYPES, strict=True)))
+Entry = tuple[str, str, int, int]
+Found = dict[tuple[object, ...], list[tuple[int, ...]]]
+
+
+class Case:
+    """One query's program, with chains written by the query's own names."""
+
+    def __init__(self, folder: Path, text: str, *, first: int = 0, last: int = 99) -> None:
+        self.query: CompiledQuery = compiled(text)
+        self.program = build_program([LiveGroup(7, 3, self.query.group, first, last)])
+        self.path = str(folder / "program")
+        save_program(self.program, Path(self.path))
+        self.rows: list[dict[str, object]] = []
+
+    def var(self, name: str) -> int:
+        return self.query.definitions[name].key
+
+    def chain(self, *entries: Entry) -> list[dict[str, int]]:
+        return [{"var1": self.var(u), "var2": self.var(w), "node1": a, "node2": b} for u, w, a, b in entries]
+
+    def edge(self, left: str, right: str) -> int:
+        return next(e.number for e in self.program.edges if (e.lvar, e.rvar) == (self.var(left), self.var(right)))
+
+    def add(
+        self,
+        edge: tuple[str, str],
+        nodes: tuple[int, int],
+        left: list[Entry],
+        right: list[Entry],
+        *,
+        docs: tuple[int, int] = (1, 2),
+        times: tuple[int, int] = (0, 1),
+        places: tuple[str, str] = ("S\0a", "S\0b"),
+    ) -> None:
+        values = (self.edge(*edge), *docs, *(t * SECOND for t in times), *places, *nodes)
+        chains = (self.chain(*left), self.chain(*right))
+        self.rows.append(dict(zip(NAMES, (*values, *chains), strict=True)))
+
+    def resolve(self, *, chunk: int = 100) -> Found:
+        """Relation and documents to nodes."""
+        table = pa.Table.from_pylist(self.rows, schema=MATCHED)
+        found: Found = {}
+        for batch in result_batches(self.path, iter(table.to_batches(max_chunksize=chunk))):
+            assert batch.schema == RESULT_SCHEMA
+            for row in batch.to_pylist():
+                if row["relation"] == "pairs":
+                    found["pairs"] = [(row["d1"],)]  # type: ignore[index]
+                else:
+                    assert (row["instance"], row["groups"]) == (3, [7])
+                    found.setdefault((row["relation"], row["d1"], row["d2"]), []).append(tuple(row["nodes"]))
+        return found
+
+
+TWO = "S//a->r[./b->x][./c->y] JOIN {x = u AND y = v, 1 h} S//d->s[./b->u][./c->v]"
+
+
+def one_pair(case: Case, **given: object) -> None:
+    case.add(("x", "u"), (1, 1), [("r", "x", 0, 1)], [("s", "u", 0, 1)], **given)  # type: ignore[arg-type]
+    case.add(("y", "v"), (2, 2), [("r", "y", 0, 2)], [("s", "v", 0, 2)], **given)  # type: ignore[arg-type]
+
+
+def test_one_pair(tmp_path: Path) -> None:
+    case = Case(tmp_path, TWO)
+    one_pair(case)
+    assert case.resolve() == {("rout", 1, 2): [(0, 1, 2, 0, 1, 2)], ("match", 1, 2): [(0, 0)], "pairs": [(1,)]}
+
+
+def test_an_edge_that_is_missing(tmp_path: Path) -> None:
+    case = Case(tmp_path, TWO)
+    one_pair(case)
+    case.rows.pop()
+    assert case.resolve() == {"pairs": [(1,)]}
+
+
+def test_edges_of_different_parents_do_not_hang_together(tmp_path: Path) -> None:
+    case = Case(tmp_path, TWO)
+    case.add(("x", "u"), (1, 1), [("r", "x", 0, 1)], [("s", "u", 0, 1)])
+    case.add(("y", "v"), (4, 2), [("r", "y", 3, 4)], [("s", "v", 0, 2)])
+    assert case.resolve() == {"pairs": [(1,)]}
+
+
+def test_nested_nodes(tmp_path: Path) -> None:
+    """<a><a><b/></a></a>: b has two ancestors, and each is an answer."""
+    case = Case(tmp_path, "S//a->r[.//b->x] JOIN {x = u AND r = s, 1 h} S//d->s[.//b->u]")
+    both = [("r", "x", 0, 2), ("r", "x", 1, 2)]
+    case.add(("x", "u"), (2, 1), both, [("s", "u", 0, 1)])
+    case.add(("r", "s"), (0, 0), [], [])
+    case.add(("r", "s"), (1, 0), [], [])
+    found = case.resolve()
+    names = [case.query.meta_names.index(name) for name in ("r", "x", "s", "u")]
+    rows = [tuple(row[place] for place in names) for row in found["rout", 1, 2]]
+    assert sorted(rows) == [(0, 2, 0, 1), (1, 2, 0, 1)]
+    assert sorted(found["match", 1, 2]) == [(0, 0), (1, 0)]
+
+
+def test_one_match_for_many_bindings(tmp_path: Path) -> None:
+    case = Case(tmp_path, "S//a->r[./b->x] JOIN {x = u, 1 h} S//d->u")
+    case.add(("x", "u"), (1, 0), [("r", "x", 0, 1), ("x", "x", 1, 1)], [("u", "u", 0, 0)])
+    case.add(("x", "u"), (2, 0), [("r", "x", 0, 2), ("x", "x", 2, 2)], [("u", "u", 0, 0)])
+    found = case.resolve()
+    assert sorted(found["rout", 1, 2]) == [(1, 0), (2, 0)]
+    assert found["match", 1, 2] == [(0, 0)]
+
+
+def test_two_variables_of_one_definition(tmp_path: Path) -> None:
+    """x and y are one relation's rows and still bind independently, to one node or to two."""
+    case = Case(tmp_path, "S//a->r[./b->x][./b->y] JOIN {x = u AND y = v, 1 h} S//d->s[./e->u][./f->v]")
+    assert case.var("x") == case.var("y")
+    for node in (1, 2):
+        case.add(("x", "u"), (node, 1), [("r", "x", 0, node)], [("s", "u", 0, 1)])
+    case.add(("y", "v"), (2, 2), [("r", "x", 0, 2)], [("s", "v", 0, 2)])
+    found = case.resolve()
+    names = [case.query.meta_names.index(name) for name in ("r", "x", "y", "s", "u", "v")]
+    rows = [tuple(row[place] for place in names) for row in found["rout", 1, 2]]
+    assert sorted(rows) == [(0, 1, 2, 0, 1, 2), (0, 2, 2, 0, 1, 2)]
+    assert found["match", 1, 2] == [(0, 0)]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 5])
+def test_a_pair_runs_over_into_the_next_arrow_batch(tmp_path: Path, chunk: int) -> None:
+    case = Case(tmp_path, TWO)
+    for docs in ((1, 2), (1, 3), (2, 3)):
+        one_pair(case, docs=docs)
+    found = case.resolve(chunk=chunk)
+    assert found == case.resolve()
+    assert found["pairs"] == [(3,)]
+    assert {key[1:] for key in found if key != "pairs"} == {(1, 2), (1, 3), (2, 3)}
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    assert Case(tmp_path, TWO).resolve() == {"pairs": [(0,)]}
+
+
+@pytest.mark.parametrize(
+    ("times", "places", "admitted"),
+    [
+        ((0, 1), ("T\0z", "S\0a"), True),  # the earlier one is on the left
+        ((1, 0), ("S\0a", "T\0z"), False),
+        ((1, 1), ("S\0z", "T\0a"), True),  # equal times: by channel
+        ((1, 1), ("T\0a", "S\0z"), False),
+        ((1, 1), ("S\0a", "S\0b"), True),  # equal channels: by id
+        ((1, 1), ("S\0b", "S\0a"), False),
+        ((1, 1), ("S\0a", "S\0a!"), True),
+        ((1, 1), ("S\0z", "S-x\0a"), True),  # S is before S-x, whatever the ids
+    ],
+)
+def test_once(tmp_path: Path, times: tuple[int, int], places: tuple[str, str], admitted: bool) -> None:
+    case = Case(tmp_path, TWO.replace("1 h", "1 h, ONCE"))
+    one_pair(case, times=times, places=places)
+    assert (("match", 1, 2) in case.resolve()) == admitted
+
+
+@pytest.mark.parametrize(("times", "admitted"), [((0, 2), True), ((0, 3), False), ((0, 0), False), ((1, 0), False)])
+def test_windows_are_tested_per_pair(tmp_path: Path, times: tuple[int, int], admitted: bool) -> None:
+    case = Case(tmp_path, TWO.replace("JOIN {x = u AND y = v, 1 h}", "FOLLOWED BY {x = u AND y = v, 2 s}"))
+    one_pair(case, docs=(3, 4), times=(0, 1))
+    one_pair(case, times=times, docs=(5, 6))
+    found = case.resolve()
+    assert ("match", 3, 4) in found  # the same signature in another pair
+    assert (("match", 5, 6) in found) == admitted
+
+
+@pytest.mark.parametrize(("docs", "seen"), [((4, 8), False), ((5, 8), True), ((8, 5), True), ((5, 9), False)])
+def test_a_query_sees_its_span_of_the_intake_order(tmp_path: Path, docs: tuple[int, int], seen: bool) -> None:
+    case = Case(tmp_path, TWO, first=5, last=8)
+    one_pair(case, docs=docs)
+    assert (("match", *docs) in case.resolve()) == seen
+
+
+def test_one_block_has_no_second_document() -> None:
+    query = compiled("S//a")
+    program = build_program([LiveGroup(1, 0, query.group, 2, 3)])
+    key = query.group.instance.variables[0]
+    signature = frozenset({Matched(0, 4, 4, ((key, key, 4, 4),), ((key, key, 4, 4),))})
+    resolver = Resolver(program)
+    assert list(resolver.resolve(PairTimes(2, None, 0, True), signature)) == [
+        Row(0, (4,), None, (1,)),
+        Row(0, (4,), (4,), (1,)),
+    ]
+    assert list(resolver.resolve(PairTimes(4, None, 0, True), signature)) == []
+
+
+def test_remembered_signatures_change_nothing(tmp_path: Path) -> None:
+    text = "S//a->r[./b->x] JOIN {x = y, 2 s} T//b->y"
+    engine = LocalEngine(tmp_path, {text: compiled(text)})
+    docs = [Doc("S", f"s{i}", i * SECOND, "<a><b>1</b></a>") for i in range(4)]
+    engine.run([*docs, *(Doc("T", f"t{i}", i * SECOND, "<b>1</b>") for i in range(4))])
+    pairs = {(left[1], right[1]) for (left, right), _ in engine.answers(text)}
+    assert pairs == {(f"s{i}", f"t{j}") for i in range(4) for j in range(4) if abs(i - j) <= 2}

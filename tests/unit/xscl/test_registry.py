@@ -1,0 +1,240 @@
+"""Registration of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xscl.catalog import NEVER
+from xscl.errors import CatalogError, QueryError, QuerySyntaxError, UnboundVariableError
+from xscl.home import Home, init_home
+from xscl.intake import Intake
+from xscl.registry import Registry, compile_group, compile_info
+from xscl.types import Event, QueryOutcome
+
+JOIN = "S//a->x JOIN {x = y, 1 h} T//p->y"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    opened = init_home(tmp_path / "home")
+    yield opened
+    opened.catalog.close()
+
+
+@pytest.fixture
+def registry(home: Home) -> Registry:
+    return Registry(home.catalog)
+
+
+def names(registry: Registry) -> list[str]:
+    return [info.name for info in registry.catalog.queries()]
+
+
+def outcomes(found: list[QueryOutcome]) -> list[tuple[str | None, str | None]]:
+    return [(outcome.name, outcome.error and outcome.error.condition) for outcome in found]
+
+
+# -- names -----------------------------------------------------------------------------------------------------
+
+
+def test_names_given_by_the_service(registry: Registry) -> None:
+    assert [registry.register("S//a") for _ in range(2)] == ["q1", "q2"]
+    registry.register("S//a", name="q4")
+    assert registry.register("S//b") == "q5"
+    registry.drop("q2")
+    assert registry.register("S//b") == "q6"
+    assert names(registry) == ["q1", "q4", "q5", "q6"]
+
+
+def test_a_name_given_by_the_service_is_free(registry: Registry) -> None:
+    registry.register("S//a", name="q2")
+    assert registry.register("S//a") == "q3"
+
+
+def test_names_given_by_the_text(registry: Registry) -> None:
+    assert registry.register("CREATE QUERY mine AS S//a") == "mine"
+    assert registry.register("CREATE QUERY mine AS S//a", name="yours") == "yours"
+
+
+def test_a_name_that_is_taken(registry: Registry) -> None:
+    registry.register("S//a", name="x")
+    with pytest.raises(CatalogError) as caught:
+        registry.register("S//b", name="x")
+    assert caught.value.condition == "XSCL_NAME_TAKEN"
+    registry.drop("x")
+    registry.register("S//b", name="x")
+    assert [info.text for info in registry.catalog.queries()] == ["S//b"]
+    assert len(registry.catalog.queries(live_only=False)) == 2
+
+
+def test_drops(registry: Registry) -> None:
+    registry.register("S//a", name="x")
+    registry.drop("x")
+    assert names(registry) == []
+    (info,) = registry.catalog.queries(live_only=False)
+    assert not info.live
+    assert info.docid_from < info.docid_until < NEVER
+    with pytest.raises(CatalogError) as caught:
+        registry.drop("x")
+    assert caught.value.condition == "XSCL_QUERY_NOT_FOUND"
+
+
+# -- texts -----------------------------------------------------------------------------------------------------
+
+
+def test_namespaces_of_the_text(registry: Registry) -> None:
+    registry.register("DECLARE NAMESPACE p = 'urn:p'; S//p:a", name="x")
+    info = registry.catalog.query("x")
+    assert (info.text, info.namespaces) == ("S//p:a", {"p": "urn:p"})
+    assert str(compile_info(info, {}).specs[0].definition) == "S//{urn:p}a"
+    with registry.catalog.read() as connection:
+        assert compile_group(connection, info.gid, {}).group == compile_info(info, {}).group
+
+
+def test_namespaces_do_not_outlive_their_text(registry: Registry) -> None:
+    registry.register("DECLARE NAMESPACE p = 'urn:p'; S//p:a")
+    with pytest.raises(QueryError) as caught:
+        registry.register("S//p:a")
+    assert caught.value.condition == "XSCL_UNDECLARED_PREFIX"
+
+
+def test_errors_speak_of_the_whole_text(registry: Registry) -> None:
+    with pytest.raises(UnboundVariableError) as caught:
+        registry.register("DECLARE NAMESPACE p = 'urn:p';\n\nS//a JOIN {z = 'x', 1 s} S//b")
+    assert (caught.value.line, caught.value.column) == (3, 12)
+
+
+@pytest.mark.parametrize("text", ["", ";", "S//a; S//b", "DROP QUERY x", "DECLARE NAMESPACE p = 'u'", "S//["])
+def test_texts_that_are_not_one_query(registry: Registry, text: str) -> None:
+    with pytest.raises(QuerySyntaxError):
+        registry.register(text)
+    assert names(registry) == []
+
+
+def test_strict(registry: Registry) -> None:
+    with pytest.raises(CatalogError) as caught:
+        registry.register("S//a", strict=True)
+    assert caught.value.condition == "XSCL_UNKNOWN_CHANNEL"
+    registry.register("S//a JOIN {1 s} U//b")
+    assert registry.unknown_channels("S//a JOIN {1 s} T//b; U//c") == ["S", "T", "U"]
+
+
+def test_equal_queries_are_one_group(registry: Registry) -> None:
+    texts = [JOIN, "S//a->one JOIN {two = one, 60 min} T//p->two", JOIN.replace("1 h", "2 h")]
+    for text in texts:
+        registry.register(text)
+    gids = [info.gid for info in registry.catalog.queries()]
+    assert gids[0] == gids[1] != gids[2]
+    ((template, queries, groups),) = registry.catalog.templates()
+    assert (queries, groups) == (3, 2)
+    rows = registry.catalog.rt_rows(template)
+    assert [row["qid"] for row in rows] == ["q1", "q2", "q3"]
+    assert rows[0]["var1"] == rows[2]["var1"]
+
+
+# -- many ------------------------------------------------------------------------------------------------------
+
+
+def test_register_many_never_fails_whole(registry: Registry) -> None:
+    texts: list[str | tuple[str, str]] = [
+        "S//a",
+        "S//[",
+        ("mine", "S//b"),
+        ("mine", "S//c"),
+        "S//a JOIN {} S//b",
+        "S//a[" + "(" * 5000,
+        ("last", JOIN),
+    ]
+    assert outcomes(registry.register_many(texts)) == [
+        ("q1", None),
+        (None, "XSCL_SYNTAX"),
+        ("mine", None),
+        ("mine", "XSCL_NAME_TAKEN"),
+        (None, "XSCL_UNTIED_BLOCK"),
+        (None, "XSCL_SYNTAX"),
+        ("last", None),
+    ]
+    assert names(registry) == ["last", "mine", "q1"]
+
+
+@pytest.mark.parametrize("bad", ["S//a[. = '\ud800']", ("\ud800", "S//a")])
+def test_register_many_with_half_a_surrogate_pair(registry: Registry, bad: str | tuple[str, str]) -> None:
+    first, second = registry.register_many(["S//a", bad])
+    assert first.ok
+    assert not second.ok
+
+
+def test_load_keeps_the_good_ones(registry: Registry) -> None:
+    script = "CREATE QUERY a AS S//a;\nCREATE QUERY b AS S//[;\nDECLARE NAMESPACE p = 'urn:p';\n"
+    script += "S//p:c; DROP QUERY a;\nDROP QUERY z"
+    found = registry.load(script)
+    assert [(o.name, o.line, o.action, o.ok) for o in found] == [
+        ("a", 1, "registered", True),
+        ("b", 2, "registered", False),
+        ("p", 3, "declared", True),
+        ("q2", 4, "registered", True),
+        ("a", 4, "dropped", True),
+        ("z", 5, "registered", False),
+    ]
+    assert names(registry) == ["q2"]
+
+
+def test_load_all_or_none(registry: Registry) -> None:
+    good, bad = registry.load(f"CREATE QUERY a AS {JOIN}; S//[", atomic=True)
+    assert (good.error and good.error.condition, bad.error and bad.error.condition) == (
+        "XSCL_NOT_REGISTERED",
+        "XSCL_SYNTAX",
+    )
+    assert names(registry) == []
+    assert registry.catalog.templates() == []
+    assert all(o.ok for o in registry.load(f"CREATE QUERY a AS {JOIN}; S//b", atomic=True))
+    assert names(registry) == ["a", "q2"]
+
+
+# -- row channels ----------------------------------------------------------------------------------------------
+
+
+def functions(registry: Registry, name: str) -> set[tuple[str, str]]:
+    info = registry.catalog.query(name)
+    with registry.catalog.read() as connection:
+        group = compile_group(connection, info.gid, registry.catalog.facts()).group
+    assert group == compile_info(info, registry.catalog.facts()).group
+    (template,) = [t for t, _, _ in registry.catalog.templates() if t.id == info.template]
+    (row,) = [row for row in registry.catalog.rt_rows(template) if row["qid"] == name]
+    assert [(row["fn_l_1"], row["fn_r_1"])] == [(j.fn_l, j.fn_r) for j in group.instance.joins[:1]]
+    return {(j.fn_l, j.fn_r) for j in group.instance.joins}
+
+
+def test_the_first_row_makes_joins_numeric(home: Home, registry: Registry) -> None:
+    registry.register(JOIN, name="x")
+    registry.register("S//a", name="other")
+    assert functions(registry, "x") == {("", "")}
+    Intake(home).take([Event("T", "1", 1, row={"p": 1.5, "q": "s"})])
+    assert functions(registry, "x") == {("number", "number")}
+    registry.register(JOIN.replace("p->y", "q->y"), name="y")
+    assert functions(registry, "y") == {("", "")}
+
+
+def test_a_column_that_was_null_becomes_numeric(home: Home, registry: Registry) -> None:
+    registry.register(JOIN, name="x")
+    intake = Intake(home)
+    intake.take([Event("T", "1", 1, row={"p": None, "q": "s"})])
+    assert functions(registry, "x") == {("", "")}
+    intake.take([Event("T", "2", 1, row={"p": 7})])
+    assert functions(registry, "x") == {("number", "number")}
+
+
+def test_documents_make_no_joins_numeric(home: Home, registry: Registry) -> None:
+    registry.register(JOIN, name="x")
+    Intake(home).take([Event("T", "1", 1, xml="<p>1</p>")])
+    assert functions(registry, "x") == {("", "")}
+
+
+def test_the_first_row_does_not_mix_up_names(home: Home, registry: Registry) -> None:
+    registry.register("S//a->r[./b->x][./b->y] JOIN {x = u AND y = v, 1 h} T->t[./p->u][./q->v]", name="x")
+    Intake(home).take([Event("T", "1", 1, row={"p": 1, "q": "s"})])
+    info = registry.catalog.query("x")
+    assert tuple(info.names["meta"]) == compile_info(info, registry.catalog.facts()).meta_names
