@@ -13,7 +13,9 @@ from oracle.evaluate import Doc, answers
 from oracle.nodes import NAMESPACES
 from strategies import event_streams, one_block_queries, two_block_queries
 
+from xscl.compile import ChannelFacts
 from xscl.parser import parse_query
+from xscl.values import number_text
 
 RELAXED = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -55,3 +57,49 @@ def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path) ->
         engine.run(batch)
     for text in texts:
         assert engine.answers(text) == answers(parse_query(text), docs, namespaces={**NAMESPACES, "n": "urn:n"}), text
+
+
+@pytest.mark.parametrize(
+    "atom",
+    [
+        "x > 0.00001",
+        "x < 0.00005",
+        "x = 9007199254740993",
+        "x != 9007199254740993",
+        "lower(x) != 5",
+        "lower(x) = 'abc'",
+        "lower(host(x)) != 'a'",
+        "host(x) = 'e.org'",
+        "url(x) != 'https://e.org'",
+        "x != 5",
+        "x = '1.0'",
+        "x >= '1'",
+        "1 <= x",
+        "normalize-space(x) = 'a b'",
+        "x = 1/3",
+    ],
+)
+def test_atoms_with_a_constant(atom: str, tmp_path: Path) -> None:
+    values = ["1", "1.0", "0.00002", "abc", "9007199254740992", "9007199254740993", "http://e.org/", " a  b ", ""]
+    docs = [Doc("S", f"e{i}", i * 1_000_000, f"<r><a>{value}</a></r>") for i, value in enumerate(values * 2)]
+    text = f"S//a->x JOIN {{x = y AND {atom}, 1 h}} S//a->y"
+    engine = LocalEngine(tmp_path, {text: compiled(text)})
+    engine.run(docs)
+    assert engine.answers(text) == answers(parse_query(text), docs)
+
+
+@pytest.mark.parametrize("op", ["=", "!="])
+def test_numeric_columns(op: str, tmp_path: Path) -> None:
+    values = ["1", "1.0", "01", "x", "", "12345678901234567890", "12345678901234567891"]
+    docs = [
+        Doc(channel, f"{channel}{i}", i, f"<r><a>{value}</a></r>")
+        for channel in "ST"
+        for i, value in enumerate(values)
+        if channel == "T" or number_text(value)
+    ]
+    text = f"S//a->x JOIN {{x {op} y, 1 h}} T//a->y"
+    facts = {"S": ChannelFacts("rows", frozenset({"a"})), "T": ChannelFacts("xml")}
+    engine = LocalEngine(tmp_path, {text: compiled(text, facts)})
+    engine.run(docs)
+    assert engine.answers(text) == answers(parse_query(text), docs, numeric={"S": frozenset({"a"})})
+    assert engine.answers(text)
