@@ -28,12 +28,12 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy.engine import Connection
 
 from xscl.arrow import spark_schema
-from xscl.catalog import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
 from xscl.compile import ChannelFacts, CompiledQuery
 from xscl.errors import EngineError
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
 from xscl.registry import compile_group
+from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
 from xscl.templates.join import matched_edges, resolved
 from xscl.templates.program import LiveGroup, build_program, save_program
 from xscl.xpath.automaton import WitnessSpec

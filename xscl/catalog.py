@@ -14,160 +14,28 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, String, Table, Text
+from sqlalchemy import Column, Integer, MetaData, Table
 from sqlalchemy.engine import Connection, Engine
 
 from xscl.compile import ChannelFacts, CompiledQuery
 from xscl.errors import CatalogError
+from xscl.tables import (
+    CHANNELS,
+    GROUPS,
+    HOME,
+    INSTANCES,
+    METADATA,
+    NEVER,
+    QUERIES,
+    REJECTED,
+    SCHEMA_VERSION,
+    TEMPLATES,
+    VARIABLES,
+)
 from xscl.templates.relations import rt_row, rt_table, var_name
 from xscl.templates.template import Template
 
 __all__ = ["Catalog", "ChannelInfo", "QueryInfo", "open_catalog"]
-
-METADATA = MetaData()
-SCHEMA_VERSION = 1
-NEVER = 1 << 62
-"""``docid_until`` of a live query: later than any event."""
-
-HOME = Table(
-    "home",
-    METADATA,
-    Column("one", Integer, primary_key=True),
-    Column("schema_version", Integer, nullable=False),
-    Column("next_place", BigInteger, nullable=False, comment="next place in the intake order"),
-    Column("received", BigInteger, nullable=False, comment="time of the last intake, microseconds"),
-    Column("processed", BigInteger, nullable=False, comment="last place of the last committed batch"),
-)
-CHANNELS = Table(
-    "channels",
-    METADATA,
-    Column("name", String, primary_key=True),
-    Column("kind", String, nullable=False, comment="xml or rows"),
-    Column("feed", Boolean, nullable=False, comment="whether ids have versions"),
-    Column("element", String, comment="root element of a row's document"),
-    Column("schema", Text, comment="columns of a row channel as a JSON object of types"),
-    Column("lateness", BigInteger, comment="microseconds; NULL: nothing is late"),
-    Column("clock", String, nullable=False),
-)
-CLOCKS = Table(
-    "clocks",
-    METADATA,
-    Column("name", String, primary_key=True),
-    Column("greatest", BigInteger, nullable=False, comment="greatest event time seen"),
-)
-TEMPLATES = Table(
-    "templates",
-    METADATA,
-    Column("template", String, primary_key=True),
-    Column("certificate", Text, nullable=False),
-    Column("blocks", Text, nullable=False),
-    Column("parents", Text, nullable=False),
-    Column("joins", Text, nullable=False),
-)
-INSTANCES = Table(
-    "instances",
-    METADATA,
-    Column("iid", Integer, primary_key=True),
-    Column("key", String, nullable=False, unique=True),
-    Column("template", String, nullable=False),
-)
-GROUPS = Table(
-    "groups",
-    METADATA,
-    Column("gid", Integer, primary_key=True),
-    Column("key", String, nullable=False, unique=True),
-    Column("iid", Integer, nullable=False),
-    Column("template", String, nullable=False),
-    Column("text", Text, nullable=False, comment="a text of a query of the group, from which it is compiled"),
-    Column("namespaces", Text, nullable=False),
-)
-QUERIES = Table(
-    "queries",
-    METADATA,
-    Column("query", Integer, primary_key=True),
-    Column("qid", String, nullable=False, index=True, comment="the query's name"),
-    Column("text", Text, nullable=False),
-    Column("namespaces", Text, nullable=False),
-    Column("gid", Integer, nullable=False, index=True),
-    Column("template", String, nullable=False),
-    Column("digest", String, nullable=False, comment="of name and text, for match ids"),
-    Column("names", Text, nullable=False, comment="the query's names of meta-variables and result nodes"),
-    Column("docid_from", BigInteger, nullable=False, comment="its place in the intake order"),
-    Column("docid_until", BigInteger, nullable=False, comment="where it was dropped"),
-    Column("received", BigInteger, nullable=False),
-)
-VARIABLES = Table(
-    "variables",
-    METADATA,
-    Column("key", BigInteger, primary_key=True, autoincrement=False),
-    Column("var", String, nullable=False, index=True),
-    Column("channel", String, nullable=False),
-    Column("definition", Text, nullable=False),
-    Column("example", String, comment="a name some query gives it"),
-)
-INTAKE_FILES = Table(
-    "intake_files",
-    METADATA,
-    Column("path", String, primary_key=True),
-    Column("first", BigInteger, nullable=False),
-    Column("last", BigInteger, nullable=False),
-    Column("rows", BigInteger, nullable=False),
-)
-EVENT_IDS = Table(
-    "event_ids",
-    METADATA,
-    Column("channel", String, primary_key=True),
-    Column("id", String, primary_key=True),
-    Column("base", String, nullable=False, comment="the id without feed and version"),
-    Column("feed", String, nullable=False, comment="the feed of a feed item, else ''"),
-    Column("version", Integer, nullable=False),
-    Column("docid", BigInteger, nullable=False),
-    Column("item", BigInteger, nullable=False),
-    Column("digest", String, nullable=False),
-    sa.Index("event_ids_base", "channel", "base"),
-)
-FLUSHES = Table("flushes", METADATA, Column("place", BigInteger, primary_key=True, comment="a batch ends here"))
-_REFUSED = (
-    ("channel", String),
-    ("id", String),
-    ("ts", BigInteger),
-    ("received", BigInteger),
-    ("condition", String),
-    ("message", Text),
-)
-REJECTED = Table(
-    "rejected",
-    METADATA,
-    Column("number", Integer, primary_key=True),
-    *(Column(name, type_) for name, type_ in _REFUSED),
-    Column("source", String),
-)
-LATE = Table(
-    "late",
-    METADATA,
-    Column("number", Integer, primary_key=True),
-    *(Column(name, type_) for name, type_ in _REFUSED),
-)
-BATCHES = Table(
-    "batches",
-    METADATA,
-    Column("batch", BigInteger, primary_key=True, autoincrement=False),
-    Column("first", BigInteger, nullable=False),
-    Column("last", BigInteger, nullable=False),
-    Column("events", BigInteger, nullable=False),
-    Column("witnesses", BigInteger, nullable=False),
-    Column("pairs", BigInteger, nullable=False),
-    Column("rout", BigInteger, nullable=False),
-    Column("matches", BigInteger, nullable=False),
-    Column("jobs", Integer, comment="Spark jobs as Spark counts them; NULL where it does not"),
-    Column("prepare_s", Double, nullable=False),
-    Column("stage1_s", Double, nullable=False),
-    Column("join_s", Double, nullable=False),
-    Column("commit_s", Double, nullable=False),
-    Column("witness_path", String),
-    Column("result_path", String),
-    Column("committed", BigInteger, nullable=False, comment="microseconds since the epoch"),
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from dataclasses import replace
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import CLOCKS, EVENT_IDS, Catalog, ChannelInfo
+from xscl.catalog import Catalog, ChannelInfo
 from xscl.durations import format_duration, parse_duration
 from xscl.errors import CatalogError
 from xscl.ingest.rows import parse_schema
 from xscl.registry import Registry, compile_info
+from xscl.tables import CLOCKS, EVENT_IDS
 from xscl.types import is_name
 
 __all__ = ["add_channel", "channel_rows", "set_channel"]

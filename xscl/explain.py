@@ -8,11 +8,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl import ast
-from xscl.catalog import BATCHES, CHANNELS, EVENT_IDS, LATE, QUERIES, REJECTED, Catalog
+from xscl.catalog import Catalog
 from xscl.durations import format_duration
 from xscl.home import Home
 from xscl.parser import parse_query
 from xscl.registry import compile_info
+from xscl.tables import BATCHES, CHANNELS, EVENT_IDS, LATE, QUERIES, REJECTED
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.relations import var_name
 

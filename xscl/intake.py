@@ -19,13 +19,14 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE, ChannelInfo
+from xscl.catalog import ChannelInfo
 from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclError
 from xscl.home import Home
 from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
 from xscl.ingest.rows import fit_row, infer_schema, row_document
 from xscl.registry import Registry
 from xscl.safexml import DEFAULT_LIMITS, parse_xml, serialize
+from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
 from xscl.types import Event, Scalar, format_time, is_name, to_micros
 from xscl.values import column_text, digest_text
 

@@ -16,12 +16,13 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 from lxml import etree
 
-from xscl.catalog import BATCHES, INTAKE_FILES, QueryInfo
+from xscl.catalog import QueryInfo
 from xscl.errors import CatalogError
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
 from xscl.output import output_document
 from xscl.safexml import STORED_LIMITS, parse_xml
+from xscl.tables import BATCHES, INTAKE_FILES
 from xscl.templates.resolve import RESULT_SCHEMA
 from xscl.types import Match, MatchEvent, format_time
 from xscl.xpath.nodes import locator, node_at, string_value

@@ -11,10 +11,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl import ast
-from xscl.catalog import GROUPS, NEVER, QUERIES, Catalog, QueryInfo, names_json
+from xscl.catalog import Catalog, QueryInfo, names_json
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.errors import CatalogError, QuerySyntaxError, Span, XsclError
 from xscl.parser import ScriptItem, parse_query, parse_script
+from xscl.tables import GROUPS, NEVER, QUERIES
 from xscl.types import QueryOutcome, is_name
 
 __all__ = ["Registry", "compile_info"]

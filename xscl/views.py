@@ -17,7 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from xscl.arrow import spark_schema
 from xscl.batch import read_parquet
-from xscl.catalog import (
+from xscl.errors import EngineError
+from xscl.home import Home
+from xscl.intake import EVENT_SCHEMA
+from xscl.tables import (
     BATCHES,
     CHANNELS,
     EVENT_IDS,
@@ -29,9 +32,6 @@ from xscl.catalog import (
     TEMPLATES,
     VARIABLES,
 )
-from xscl.errors import EngineError
-from xscl.home import Home
-from xscl.intake import EVENT_SCHEMA
 from xscl.templates.relations import rt_table
 from xscl.templates.resolve import RESULT_SCHEMA
 from xscl.templates.template import Template

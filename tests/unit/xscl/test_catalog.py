@@ -9,9 +9,10 @@ import pytest
 import sqlalchemy as sa
 from local_engine import compiled
 
-from xscl.catalog import CHANNELS, HOME, METADATA, VARIABLES, Catalog, open_catalog, stored_rt
+from xscl.catalog import Catalog, open_catalog, stored_rt
 from xscl.errors import CatalogError
 from xscl.home import init_home, open_home
+from xscl.tables import CHANNELS, HOME, METADATA, VARIABLES
 from xscl.templates.relations import rt_table, var_name
 
 JOIN = "S//a->x JOIN {x = y, 1 h} T//p->y"

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from xscl.catalog import FLUSHES, INTAKE_FILES, LATE, REJECTED
 from xscl.channels import add_channel, set_channel
 from xscl.home import Home, init_home
 from xscl.ingest.records import Drop, Flush, Register, Rejected
 from xscl.intake import EVENT_SCHEMA, Intake, IntakeReport
+from xscl.tables import FLUSHES, INTAKE_FILES, LATE, REJECTED
 from xscl.types import Event
 from xscl.values import digest_text
 

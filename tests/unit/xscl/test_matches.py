@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from xscl.catalog import BATCHES
 from xscl.errors import CatalogError
 from xscl.home import Home, init_home
 from xscl.intake import Intake
 from xscl.matches import find_match, list_matches, match_id, match_json
 from xscl.registry import Registry
+from xscl.tables import BATCHES
 from xscl.templates.resolve import RESULT_SCHEMA
 from xscl.types import Event, MatchEvent
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from xscl.catalog import NEVER
 from xscl.errors import CatalogError, QueryError, QuerySyntaxError, UnboundVariableError
 from xscl.home import Home, init_home
 from xscl.intake import Intake
 from xscl.registry import Registry, compile_group, compile_info
+from xscl.tables import NEVER
 from xscl.types import Event, QueryOutcome
 
 JOIN = "S//a->x JOIN {x = y, 1 h} T//p->y"
