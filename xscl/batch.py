@@ -11,6 +11,7 @@ no trace and a batch that runs again replaces itself.
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import time
 import uuid
@@ -261,7 +262,9 @@ def read_parquet(spark: SparkSession, schema: pa.Schema, paths: list[str]) -> Da
     """Parquet files of a known shape; no path at all is the empty relation."""
     if not paths:
         return spark.createDataFrame([], spark_schema(schema))
-    return spark.read.schema(spark_schema(schema)).parquet(*paths)
+    # Spark takes a path for a pattern; a home may be called anything.
+    literal = [re.sub(r"([\\*?\[\]{}])", r"\\\1", path) for path in paths]
+    return spark.read.schema(spark_schema(schema)).parquet(*literal)
 
 
 def _stage1(home: Home, spark: SparkSession, plan: _Plan, first: int, last: int, target: Path) -> None:

@@ -262,3 +262,25 @@ def test_frames_feed_the_intake(engine: Engine, tmp_path: Path) -> None:
     engine.run_once()
     assert [m.events[0].id for m in engine.matches("Q")] == ["1", "3"]
     assert engine.matches_df("Q").count() == 2
+
+
+def test_a_home_may_be_called_anything(tmp_path: Path, spark: SparkSession) -> None:
+    with xscl.connect(home=tmp_path / "a b [x] {y}*? 'ü", spark=spark) as engine:
+        engine.register("S/a->x JOIN {x = y, 1 h, ONCE} S/a->y", name="Q")
+        for number in (1, 2):
+            engine.ingest([xscl.Event("S", str(number), number, xml="<a>k</a>")])
+            engine.run_once()
+        assert len(list(engine.matches("Q"))) == engine.sql("SELECT * FROM matches").count() == 1
+
+
+def test_one_document_that_cannot_be_matched_costs_itself_only(engine: Engine) -> None:
+    engine.register("S//d[.//a->x]//b FOLLOWED BY {x = y, 1 h} S//t->y", name="wide")
+    engine.register("S//t->x JOIN {x = y, 1 h, ONCE} S//t->y", name="narrow")
+    many = "<d>" + "<a>1</a>" * 1_100 + "<b/>" * 1_100 + "</d>"
+    events = [xscl.Event("S", "t1", 1, xml="<t>1</t>"), xscl.Event("S", "wide", 2, xml=many)]
+    engine.ingest([*events, xscl.Event("S", "t2", 3, xml="<t>1</t>")])
+    engine.run_once()
+    assert [[e.id for e in m.events] for m in engine.matches("narrow")] == [["t1", "t2"]]
+    (refused,) = engine.sql("SELECT id, condition, message FROM rejected").collect()
+    assert refused.id == "wide" and refused.condition == "XSCL_DOCUMENT_LIMIT" and "1,000,000" in refused.message
+    assert engine.sql("SELECT count(*) AS n FROM r_doc").collect()[0].n == 2
