@@ -135,7 +135,8 @@ def _fit(name: str, value: Scalar, expected: str | None) -> Scalar:
     if value is None or found is None:
         return None
     if found != expected and (found, expected) != ("bigint", "double"):
-        raise _misfit(f"column {name!r}: expected {expected}, found {found} {_show(value)}")
+        hint = "; declare its channel's columns before the first row to have doubles" if found == "double" else ""
+        raise _misfit(f"column {name!r}: expected {expected}, found {found} {_show(value)}{hint}")
     if expected == "double":
         return _double(name, value)
     if expected == "bigint" and value not in _BIGINT:
@@ -150,6 +151,8 @@ def _double(name: str, value: bool | int | float | Decimal | str) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise _misfit(f"column {name!r}: expected a finite double, found {_show(value)}")
+    if isinstance(value, int) and int(number) != value:
+        raise _misfit(f"column {name!r}: no double is exactly {_show(value)}")
     return number
 
 

@@ -80,7 +80,12 @@ def open_catalog(url: str, *, create: bool = False) -> Catalog:
     Raises:
         CatalogError: there is none, or it was made by another version.
     """
-    engine = sa.create_engine(url)
+    try:
+        engine = sa.create_engine(url)
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
+        raise CatalogError(
+            "XSCL_NO_CATALOG", f"{url!r} is no address of a catalogue: {error}", hint="for example sqlite:///catalog.db"
+        ) from None
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _sqlite_settings)
     catalog = Catalog(engine)

@@ -7,7 +7,6 @@ Data goes to stdout, messages to stderr; exit 0 ok, 1 failure, 2 usage, 3 partly
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import sys
 import tempfile
@@ -105,8 +104,6 @@ def _main(
 
 def main() -> None:
     """Run the command line."""
-    # Spark's Python side logs the errors that we print in our own words.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         app()
     except XsclError as error:
@@ -119,7 +116,13 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt:
+        _complain("interrupted; what was committed stays, and the rest is done when you run it again")
         sys.exit(130)
+    except OSError as error:
+        if _Settings.verbose:
+            raise
+        _complain(f"error: {error}")
+        sys.exit(1)
 
 
 def _open(home: Path | None, catalog: str | None) -> Home:
@@ -224,7 +227,7 @@ def query_add(
     from xscl.registry import Registry
 
     registry = Registry(_open(home, catalog).catalog)
-    registry.register(text, name=name, strict=strict)
+    name = registry.register(text, name=name, strict=strict)
     for channel in registry.unknown_channels(text):
         _say(f"note: there is no channel {channel!r} yet; its first event will create it")
     _say(f"query {name}")
@@ -250,8 +253,8 @@ def query_load(
 
 @query_app.command("list")
 def query_list(
-    limit: Annotated[int | None, typer.Option(help="At most so many.")] = None,
-    offset: Annotated[int, typer.Option(help="Leave out the first so many.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=0, help="At most so many.")] = None,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
     home: HomeOption = None,
     catalog: CatalogOption = None,
     format: FormatOption = None,
@@ -355,7 +358,7 @@ def match_list(
     query: Annotated[str | None, typer.Argument(help="Only matches of this query.")] = None,
     since: Annotated[str | None, typer.Option(help="Match time at or after (ISO 8601 or seconds).")] = None,
     until: Annotated[str | None, typer.Option(help="Match time at or before.")] = None,
-    limit: Annotated[int | None, typer.Option(help="At most so many.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="At most so many.")] = None,
     home: HomeOption = None,
     catalog: CatalogOption = None,
     format: FormatOption = None,
@@ -419,7 +422,7 @@ def template_sql(template: str, home: HomeOption = None, catalog: CatalogOption 
 @app.command()
 def sql(
     statement: str,
-    limit: Annotated[int, typer.Option(help="At most so many rows; 0 for all.")] = 1000,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many rows; 0 for all.")] = 1000,
     home: HomeOption = None,
     catalog: CatalogOption = None,
     format: FormatOption = None,
@@ -427,9 +430,11 @@ def sql(
 ) -> None:
     """Run a read-only Spark SQL statement over the home's relations."""
     from xscl.engine import Engine
+    from xscl.views import sql_errors
 
     frame = Engine(_open(home, catalog)).sql(statement)
-    rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
+    with sql_errors():
+        rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
     if limit and len(rows) > limit:
         rows = rows[:limit]
         _say(f"note: only the first {limit} rows; --limit 0 gives all")
@@ -481,6 +486,9 @@ def eval_(
         report = Intake(opened).take(records)
         if report.rejected:
             _report_intake(report)
+        if not report.taken or not any(outcome.ok for outcome in outcomes):
+            bad = report.rejected or any(not outcome.ok for outcome in outcomes)
+            raise typer.Exit(1 if bad else 0)
         engine = Engine(opened)
         engine.run_once(batch_docs=batch_docs)
         _print_matches(engine.matches(), _format(format, json, piped=Format.ndjson))

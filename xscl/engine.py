@@ -176,7 +176,11 @@ class Engine:
 
     def start(self, *, every: str = "30 seconds", batch_docs: int = DEFAULT_BATCH_DOCS) -> RunHandle:
         """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery."""
-        return RunHandle(lambda: self.run_once(batch_docs=batch_docs), parse_duration(every) / 1e6)
+        try:
+            pause = parse_duration(every) / 1e6
+        except ValueError as error:
+            raise EngineError("XSCL_BAD_OPTION", f"every: {error}") from None
+        return RunHandle(lambda: self.run_once(batch_docs=batch_docs), pause)
 
     # -- answers -----------------------------------------------------------------------------------------------
 

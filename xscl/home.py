@@ -52,8 +52,11 @@ def _catalog_url(root: Path) -> str:
 def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
     """Create a home, or complete one; what is there stays."""
     path = Path(root).resolve()
-    for folder in _FOLDERS:
-        (path / folder).mkdir(parents=True, exist_ok=True)
+    try:
+        for folder in _FOLDERS:
+            (path / folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CatalogError("XSCL_NO_HOME", f"no home can be made at {root}: {error.strerror}") from None
     return Home(path, open_catalog(catalog_url or _catalog_url(path), create=True))
 
 

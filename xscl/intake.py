@@ -133,8 +133,9 @@ class Intake:
         """Take records in their order; everything that can be taken is."""
         report = IntakeReport()
         for chunk in _chunks(records):
-            if len(chunk) == 1 and not isinstance(chunk[0], (Event, Rejected)):
-                self._act(chunk[0], report)
+            first = chunk[0]
+            if isinstance(first, (Register, Drop, Flush)):
+                self._act(first, report)
             else:
                 self._take_chunk(chunk, report)
         return report
@@ -163,11 +164,7 @@ class Intake:
     # -- events ------------------------------------------------------------------------------------------------
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
-        checked: list[_Checked | Rejected] = [
-            record if isinstance(record, Rejected) else _check(record)
-            for record in records
-            if isinstance(record, (Event, Rejected))
-        ]
+        checked = [_check(record) if isinstance(record, Event) else _as_rejected(record) for record in records]
         sound = [item for item in checked if isinstance(item, _Checked)]
         with self.catalog.begin() as connection:
             first, received = self.catalog.take_places(connection, len(sound), self.now())
@@ -194,11 +191,11 @@ class Intake:
     def _place(self, chunk: _Chunk, item: _Checked, docid: int, received: int, report: IntakeReport) -> None:
         event = item.event
         channel = self._channel(chunk, event)
-        identity = _identify(chunk, item)
+        identity = _identify(chunk, channel, item)
         if identity is None:
             report.duplicates += 1
             return
-        id_, version, of_item = identity
+        id_, version, of_item, feed = identity
         content, channel = self._content(channel, item)
         self._put(chunk, channel)
         ts = received if item.ts is None else item.ts
@@ -225,7 +222,7 @@ class Intake:
             "channel": channel.name,
             "id": id_,
             "base": item.id,
-            "feed": event.feed or "",
+            "feed": feed,
             "version": version,
             "docid": docid,
             "item": of_item,
@@ -233,9 +230,7 @@ class Intake:
         }
         chunk.ids.append(row)
         chunk.taken.add((channel.name, id_))
-        chunk.known.setdefault((channel.name, item.id), []).append(
-            _Known(event.feed or "", version, of_item, item.digest)
-        )
+        chunk.known.setdefault((channel.name, item.id), []).append(_Known(feed, version, of_item, item.digest))
         report.taken += 1
         report.versions += version > 1
         if late:
@@ -330,7 +325,7 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
     run: list[Record] = []
     size = 0
     for record in records:
-        if isinstance(record, (Event, Rejected)):
+        if not isinstance(record, (Register, Drop, Flush)):
             run.append(record)
             size += len(record.xml or "") if isinstance(record, Event) else 0
             if len(run) >= _CHUNK_EVENTS or size >= _CHUNK_CHARACTERS:
@@ -345,6 +340,13 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield run
 
 
+def _as_rejected(record: object) -> Rejected:
+    """What is no event at all is refused like a bad one."""
+    if isinstance(record, Rejected):
+        return record
+    return Rejected("", "XSCL_BAD_EVENT", f"a {type(record).__name__} is no event")
+
+
 def _check(event: Event) -> _Checked | Rejected:
     """Everything that can be said of an event by itself."""
     ts: int | None = None
@@ -354,8 +356,7 @@ def _check(event: Event) -> _Checked | Rejected:
                 "XSCL_BAD_CHANNEL_NAME",
                 f"{event.channel!r} is no name for a channel; letters, digits, '_', '-' and '.' make one",
             )
-        if event.id is not None and (not event.id or "\0" in event.id or not _is_unicode(event.id)):
-            raise DocumentError("XSCL_BAD_EVENT_ID", "an event's id is a text of at least one character without NUL")
+        event = replace(event, id=_checked_id(event.id))
         if (event.xml is None) == (event.row is None):
             raise DocumentError("XSCL_BAD_EVENT", "an event has either 'xml' or 'row'")
         if event.ts is not None:
@@ -431,8 +432,8 @@ def _known_ids(
     return versions, taken
 
 
-def _identify(chunk: _Chunk, item: _Checked) -> tuple[str, int, int | None] | None:
-    """(id, version, docid of the item's first version or None for itself); None for what is known already.
+def _identify(chunk: _Chunk, channel: ChannelInfo, item: _Checked) -> tuple[str, int, int | None, str] | None:
+    """(id, version, docid of the item's first version or None for itself, feed); None for what is known already.
 
     Items of different feeds are different items, even where they share a guid: the first keeps the guid as its id, the
     others get their feed behind it.
@@ -443,12 +444,15 @@ def _identify(chunk: _Chunk, item: _Checked) -> tuple[str, int, int | None] | No
     event = item.event
     feed = event.feed or ""
     known = chunk.known.get((event.channel, item.id), [])
+    if event.feed is None and channel.feed and known:
+        # An event that was not read from a feed, but has the id of an item: a version of that item.
+        feed = known[0].feed
     if not known:
-        return _free_id(chunk, event.channel, item.id), 1, None
+        return _free_id(chunk, event.channel, item.id), 1, None, feed
     mine = [row for row in known if row.feed == feed]
     if any(row.digest == item.digest for row in mine):
         return None
-    if event.feed is None:
+    if not channel.feed:
         raise DocumentError(
             "XSCL_EVENT_ID_REUSED",
             f"the id {item.id!r} is taken by other content in channel {event.channel}",
@@ -458,9 +462,9 @@ def _identify(chunk: _Chunk, item: _Checked) -> tuple[str, int, int | None] | No
     if known[0].feed != feed:
         base = f"{item.id} ({feed})"
     if not mine:
-        return _free_id(chunk, event.channel, base), 1, None
+        return _free_id(chunk, event.channel, base), 1, None, feed
     version = max(row.version for row in mine) + 1
-    return _free_id(chunk, event.channel, f"{base}#{version}"), version, mine[0].item
+    return _free_id(chunk, event.channel, f"{base}#{version}"), version, mine[0].item, feed
 
 
 def _free_id(chunk: _Chunk, channel: str, id_: str) -> str:
@@ -470,6 +474,15 @@ def _free_id(chunk: _Chunk, channel: str, id_: str) -> str:
     ).first():
         id_ += "~"
     return id_
+
+
+def _checked_id(value: object) -> str | None:
+    """An event's id; a whole number is taken as its digits, as in event files."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if value is None or (isinstance(value, str) and value and "\0" not in value and _is_unicode(value)):
+        return value
+    raise DocumentError("XSCL_BAD_EVENT_ID", "an event's id is a text of at least one character without NUL")
 
 
 def _is_unicode(text: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
@@ -54,7 +55,9 @@ def _each(rows: Iterable[Row], write: object) -> int:
 
 
 def _json(row: Row) -> str:
-    return json.dumps(dict(row), ensure_ascii=False, default=_plain)
+    # JSON has no NaN and no infinities.
+    values = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+    return json.dumps(values, ensure_ascii=False, default=_plain)
 
 
 def _plain(value: object) -> object:

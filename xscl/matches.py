@@ -96,8 +96,9 @@ def find_match(home: Home, match: str) -> Match:
     """
     found = [item for item in _found(home, None, None, None) if item.id.startswith(match)]
     if len(found) != 1 or not match:
-        many = f"{len(found)} matches begin with" if found else "there is no match"
-        raise CatalogError("XSCL_MATCH_NOT_FOUND", f"{many} {match!r}", hint="list them with 'xscl match list'")
+        some = ", ".join(item.id[:12] for item in found[:5])
+        what = f"{len(found)} matches begin with {match!r}: {some} …" if found else f"there is no match {match!r}"
+        raise CatalogError("XSCL_MATCH_NOT_FOUND", what, hint="list them with 'xscl match list'")
     return next(_built(home, found))
 
 

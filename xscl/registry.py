@@ -65,7 +65,13 @@ class Registry:
                     )
         if query is None:
             raise QuerySyntaxError("XSCL_SYNTAX", "there is no query in this text", text=text)
-        return self._add(connection, query, text, name or query.name, namespaces, strict)
+        if name is not None and query.name is not None and name != query.name:
+            raise CatalogError(
+                "XSCL_BAD_NAME",
+                f"the text names the query {query.name!r}, and it is to be called {name!r}",
+                hint="give one name, or 'xscl query load' the text as a file",
+            )
+        return self._add(connection, query, text, name if name is not None else query.name, namespaces, strict)
 
     def load(self, text: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
         """Every statement of a script, with an outcome each; with ``atomic`` all or none."""
@@ -90,7 +96,7 @@ class Registry:
                         taken = self.register(text, name=name, connection=connection)
                     outcomes.append(QueryOutcome(taken))
                 except XsclError as error:
-                    outcomes.append(QueryOutcome(name, error))
+                    outcomes.append(QueryOutcome(name, error, action="refused"))
         return outcomes
 
     def drop(self, name: str, *, connection: Connection | None = None) -> None:
@@ -140,7 +146,7 @@ class Registry:
         strict: bool,
     ) -> QueryOutcome:
         if item.error is not None or item.statement is None:
-            return QueryOutcome(item.name, item.error, item.line)
+            return QueryOutcome(item.name, item.error, item.line, "refused")
         try:
             with connection.begin_nested():
                 match item.statement:
@@ -154,7 +160,7 @@ class Registry:
                         name = self._add(connection, create, script, create.name, namespaces, strict)
                         return QueryOutcome(name, None, item.line)
         except XsclError as error:
-            return QueryOutcome(item.name, error, item.line)
+            return QueryOutcome(item.name, error, item.line, "refused")
 
     def _add(
         self,
@@ -180,7 +186,7 @@ class Registry:
                     )
         # Spans count from the script's start, so that errors name lines of the file; kept is the query's own text.
         compiled = compile_query(create.query, script, namespaces=namespaces, channels=facts)
-        name = name or self._free_name(connection)
+        name = self._free_name(connection) if name is None else name
         self.catalog.add_query(
             connection,
             name=name,
@@ -233,7 +239,7 @@ def _require_unicode(text: str) -> None:
 
 def _undone(outcome: QueryOutcome) -> QueryOutcome:
     error = CatalogError("XSCL_NOT_REGISTERED", "not registered, because another statement failed")
-    return QueryOutcome(outcome.name, error, outcome.line)
+    return QueryOutcome(outcome.name, error, outcome.line, "refused")
 
 
 def _now() -> int:

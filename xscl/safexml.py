@@ -110,6 +110,14 @@ def _refusal(error: etree.XMLSyntaxError) -> MalformedDocumentError | DocumentLi
     reason = _POSITION.sub("", error.msg or "not well-formed").strip()
     message = f"line {line}, column {column}: {reason}"
     text = reason.lower()
+    # libxml2's advice is for programmers.
+    if "excessive depth" in text:
+        message = f"line {line}, column {column}: the depth of elements is over 256"
+    elif "xml_parse_huge" in text or "text node too long" in text:
+        message = f"line {line}, column {column}: a text or a name of more than 10 MB"
+        text = "huge"
+    elif "amplification" in text:
+        message = f"line {line}, column {column}: its entities expand to many times its size"
     if "huge" in text or "amplification" in text or "entity loop" in text or "excessive depth" in text:
         return DocumentLimitError("XSCL_DOCUMENT_LIMIT", message)
     return MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", message)

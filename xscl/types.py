@@ -90,7 +90,7 @@ class QueryOutcome:
     line: int = 1
     """The line the statement starts at, 1-based."""
     action: str = field(default="registered")
-    """``registered``, ``dropped`` or ``declared``."""
+    """``registered``, ``dropped``, ``declared`` or ``refused``."""
 
     @property
     def ok(self) -> bool:

@@ -6,13 +6,15 @@ relations a statement mentions, in a Spark session of their own, so that they hi
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import sqlalchemy as sa
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from xscl.arrow import spark_schema
@@ -40,7 +42,7 @@ from xscl.xpath.worker import WITNESS_SCHEMA
 if TYPE_CHECKING:
     from sqlalchemy import Table
 
-__all__ = ["RELATION_NAMES", "sql_session"]
+__all__ = ["RELATION_NAMES", "sql_errors", "sql_session"]
 
 _VAR = "lpad(lower(hex({0})), 16, '0')"
 
@@ -109,8 +111,12 @@ _ARROW = {
 }
 
 
+# Operators and functions of Spark's plans that run programs or call into the Java machine.
+_REACHING_OUT = re.compile(r"ScriptTransformation|\b(?:try_)?(?:reflect|java_method)\(", re.IGNORECASE)
+
+
 def sql_session(home: Home, spark: SparkSession, statement: str) -> DataFrame:
-    """Run one read-only statement over the home's relations.
+    """One read-only statement over the home's relations.
 
     Raises:
         EngineError: it is no query, or Spark cannot run it; Spark's message says where.
@@ -121,23 +127,38 @@ def sql_session(home: Home, spark: SparkSession, statement: str) -> DataFrame:
     views = _Views(home, session)
     views.create(statement)
     text = statement.strip().rstrip(";")
-    if re.search(r"\b(try_)?(reflect|java_method)\s*\(", text, re.IGNORECASE):
-        raise EngineError("XSCL_SQL", "functions that call into the Java machine are not run")
-    if not re.match(r"(show|describe|desc|explain)\b", text, re.IGNORECASE):
-        # Inside parentheses only a query parses, so nothing can be written or created.
-        text = f"select * from (\n{text}\n)"
+    is_query = not re.match(r"(show|describe|desc|explain)\b", text, re.IGNORECASE)
+    # Inside parentheses only a query parses, so nothing can be written or created.
+    wrapped = f"select * from (\n{text}\n)" if is_query else text
+    with sql_errors(moved_by=1 if is_query else 0):
+        if is_query:
+            # A query can still start a program (TRANSFORM … USING); the plan shows it, and planning runs nothing.
+            plan = session.sql(f"explain extended {wrapped}").collect()[0][0]
+            if _REACHING_OUT.search(plan):
+                raise EngineError("XSCL_SQL", "queries that run programs or call into the Java machine are refused")
+        return session.sql(wrapped)
+
+
+@contextmanager
+def sql_errors(*, moved_by: int = 0) -> Iterator[None]:
+    """Spark's refusals in our words; ``moved_by`` lines stand before the user's text."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    level = logger.level
+    # Spark's Python side logs what it raises; we say it once.
+    logger.setLevel(logging.CRITICAL)
     try:
-        return session.sql(text)
-    except (AnalysisException, ParseException) as error:
-        first = str(error).strip().split("\n\n")[0].partition(";\n")[0]
-        if text != statement.strip().rstrip(";"):
-            # Our parenthesis stands on a line of its own.
-            first = re.sub(r"\bline (\d+)", lambda found: f"line {int(found[1]) - 1}", first)
+        yield
+    except PySparkException as error:
+        first = str(error).strip().split("\n\n")[0].partition(";\n")[0].partition("\nJVM stacktrace")[0]
+        first = re.sub(r"\bline (\d+)", lambda found: f"line {int(found[1]) - moved_by}", first)
         raise EngineError(
             "XSCL_SQL",
             first,
-            hint=f"relations: {', '.join(RELATION_NAMES)}, rt_<template>, rout_<template>; only queries are run",
+            hint=f"relations: {', '.join(RELATION_NAMES)}, rt_<template>, rout_<template>; one query at a time, "
+            "and no other statements",
         ) from None
+    finally:
+        logger.setLevel(level)
 
 
 class _Views:

@@ -69,6 +69,18 @@ def test_without_a_home_the_message_says_what_to_do(run: Run) -> None:
         assert ran.code == 1 and "XSCL_NO_HOME" in ran.err and "xscl init" in ran.err, command
 
 
+def test_places_that_cannot_be_homes(run: Run) -> None:
+    for arguments in (["init", "--home", "/dev/null/x"], ["init", "--catalog", "foo"]):
+        ran = run(*arguments)
+        assert ran.code == 1 and "error: [XSCL_NO_" in ran.err, arguments
+
+
+def test_eval_of_nothing_fails_without_spark(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "events.ndjson").write_text(EVENTS)
+    assert run("eval", "-q", "S//[", "events.ndjson").code == 1
+    assert run("eval", "-q", "S//a", "nowhere.xml").code == 1
+
+
 def test_init_may_be_repeated(home: Run) -> None:
     home("query", "add", "Q", FOLLOWS)
     assert home("init").code == 0
@@ -174,6 +186,7 @@ def test_usage_errors_exit_with_two(home: Run) -> None:
     assert home("match", "list", "--since", "yesterday").code == 2
     assert home("run", "--every", "soon").code == 2
     assert home("eval", "only-queries.xscl").code == 2
+    assert home("match", "list", "--limit", "-1").code == 2
 
 
 def test_listings_have_formats(home: Run) -> None:
@@ -225,6 +238,8 @@ def test_the_main_walk_on_spark(home: Run, spark: SparkSession) -> None:
     counted = json.loads(home("sql", "SELECT count(*) AS n FROM rejected", "--json").out)
     assert counted == [{"n": 3}]
     assert "XSCL_SQL" in home("sql", "SELECT * FROM nothing").err
+    ran = home("sql", "SELECT 1 / 0")
+    assert ran.code == 1 and "[XSCL_SQL]" in ran.err and "Traceback" not in ran.err
     assert home("run", "--once").err == ""
     assert all(row["state"] == "ok" for row in json.loads(home("doctor", "--json").out))
 

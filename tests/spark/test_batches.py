@@ -226,10 +226,17 @@ def test_sql_refuses_what_is_no_query(engine: Engine) -> None:
         "SELECT nothing FROM events",
         "SELECT * FROM text.`/etc/hostname`",
         "INSERT INTO events SELECT * FROM events",
+        "SELECT TRANSFORM(1) USING 'id' AS (a)",
+        "SELECT * FROM (SELECT /* */ TRANSFORM(id) USING\n'cat' AS (a) FROM events)",
+        "WITH x AS (MAP id USING 'cat' AS (a) FROM events) SELECT * FROM x",
+        "SELECT reflect('java.lang.System', 'getenv', 'PATH')",
+        "SELECT `java_method` ('java.lang.System', 'getenv', 'PATH')",
+        "SELECT try_reflect('java.lang.System', 'getenv', 'PATH')",
     ):
         with pytest.raises(xscl.EngineError) as refused:
             engine.sql(statement).collect()
         assert refused.value.condition == "XSCL_SQL", statement
+    assert engine.sql("SELECT transform(array(1), x -> x + 1) AS a FROM events").collect()[0].a == [2]
     assert engine.sql("SELECT count(*) FROM events").collect()[0][0] == 1
     assert {row.viewName for row in engine.sql("SHOW VIEWS").collect()} >= {"events", "r_bin", "matches", "queries"}
 

@@ -56,7 +56,9 @@ def test_a_name_given_by_the_service_is_free(registry: Registry) -> None:
 
 def test_names_given_by_the_text(registry: Registry) -> None:
     assert registry.register("CREATE QUERY mine AS S//a") == "mine"
-    assert registry.register("CREATE QUERY mine AS S//a", name="yours") == "yours"
+    with pytest.raises(CatalogError) as caught:
+        registry.register("CREATE QUERY mine AS S//a", name="yours")
+    assert caught.value.condition == "XSCL_BAD_NAME"
 
 
 def test_a_name_that_is_taken(registry: Registry) -> None:
@@ -173,11 +175,11 @@ def test_load_keeps_the_good_ones(registry: Registry) -> None:
     found = registry.load(script)
     assert [(o.name, o.line, o.action, o.ok) for o in found] == [
         ("a", 1, "registered", True),
-        ("b", 2, "registered", False),
+        ("b", 2, "refused", False),
         ("p", 3, "declared", True),
         ("q2", 4, "registered", True),
         ("a", 4, "dropped", True),
-        ("z", 5, "registered", False),
+        ("z", 5, "refused", False),
     ]
     assert names(registry) == ["q2"]
 
