@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from xscl.arrow import CHAIN
 from xscl.templates.program import Edge, Program, load_program
 
 __all__ = ["CHECK_SCHEMA", "PROBE_SCHEMA", "check_batches", "probe_batches"]
 
 _CARRIED = ("docid", "ts", "item", "place", "node", "strval", "h", "chain")
-_CHAIN = pa.list_(pa.struct([("var1", pa.int64()), ("var2", pa.int64()), ("node1", pa.int32()), ("node2", pa.int32())]))
 PROBE_SCHEMA = pa.schema(
     [
         ("edge", pa.int32()),
@@ -34,7 +34,7 @@ PROBE_SCHEMA = pa.schema(
         ("node", pa.int32()),
         ("strval", pa.string()),
         ("h", pa.int64()),
-        ("chain", _CHAIN),
+        ("chain", CHAIN),
     ]
 )
 CHECK_SCHEMA = pa.schema(

@@ -85,10 +85,8 @@ class InstancePlan:
     """An instance with the order in which its nodes are bound, and its groups."""
 
     number: int
-    template: str
     width: int
-    size: int
-    """Meta-variables and output variables."""
+    """Number of meta-variables."""
     binding: tuple[Constraint, ...]
     """Binds the meta-variables: a row of R_out."""
     output: tuple[Constraint, ...]
@@ -197,9 +195,7 @@ def _plan(
     needs = frozenset(edge for _, edge in joins)
     return InstancePlan(
         number=number,
-        template=instance.template,
         width=width,
-        size=len(instance.nodes),
         binding=_ordered(value_joins, tree, bound=set()),
         output=_ordered([], output, bound=set(range(width))),
         results=instance.results,

@@ -2,9 +2,9 @@
 
 Spark joined values; what is left is to see, for each pair of documents, which instances have all their edges matched on
 nodes that hang together as the reduced patterns say.  That depends only on the pair's *signature*, the set of its
-matched edges with their nodes and chains: each distinct signature is resolved once and remembered, and documents of one
-layout (feed items) have few.  Windows, the only thing that differs between the groups of an instance, are tested per
-pair.
+matched edges with their nodes and chains: a distinct signature is resolved once in a partition of a batch and
+remembered, and documents of one layout (feed items) have few.  Windows, the only thing that differs between the groups
+of an instance, are tested per pair.
 
 The law, held by tests: the rows are those of CQ_T (``sql``) for every query of every group.
 """

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from xscl.arrow import CHAIN
 from xscl.errors import XsclError
 from xscl.safexml import STORED_LIMITS, parse_xml
 from xscl.xpath.automaton import Automaton, WitnessSpec
@@ -22,11 +23,6 @@ __all__ = ["REFUSED", "WITNESS_SCHEMA", "load_automaton", "save_specs", "witness
 REFUSED = 0
 """The variable of rows that say why a document was refused; no definition has this digest but by a miracle."""
 
-_CHAIN = pa.list_(
-    pa.struct(
-        [("var1", pa.int64()), ("var2", pa.int64()), ("node1", pa.int32()), ("node2", pa.int32())],
-    )
-)
 WITNESS_SCHEMA = pa.schema(
     [
         ("docid", pa.int64()),
@@ -40,7 +36,7 @@ WITNESS_SCHEMA = pa.schema(
         ("strval", pa.string()),
         ("num", pa.float64()),
         ("h", pa.int64()),
-        ("chain", _CHAIN),
+        ("chain", CHAIN),
     ]
 )
 

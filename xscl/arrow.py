@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["spark_schema"]
+__all__ = ["CHAIN", "spark_schema"]
+
+CHAIN = pa.list_(pa.struct([("var1", pa.int64()), ("var2", pa.int64()), ("node1", pa.int32()), ("node2", pa.int32())]))
+"""Rows of R_bin carried by a witness row."""
 
 _NAMES = {"string": "string", "int32": "int", "int64": "bigint", "double": "double", "bool": "boolean"}
 

@@ -10,12 +10,11 @@ no trace and a batch that runs again replaces itself.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,10 +36,11 @@ from xscl.registry import compile_group
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
 from xscl.templates.join import matched_edges, resolved
 from xscl.templates.program import LiveGroup, build_program, save_program
+from xscl.values import digest_text
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA, save_specs, witness_batches
 
-__all__ = ["BatchReport", "DEFAULT_BATCH_DOCS", "next_range", "process_batch"]
+__all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "Planner", "next_range", "process_batch", "read_parquet"]
 
 DEFAULT_BATCH_DOCS = 10_000
 
@@ -99,8 +99,8 @@ def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
     return first, min(place for place in (last, nth, flush) if place is not None)
 
 
-def process_batch(planner: Planner, spark: SparkSession | None, first: int, last: int) -> BatchReport:
-    """Process the events of a range and commit; ``spark`` may be None only where ``needs_spark`` says no."""
+def process_batch(planner: Planner, session: Callable[[], SparkSession], first: int, last: int) -> BatchReport:
+    """Process the events of a range and commit; ``session`` gives Spark, and is asked only if a query sees an event."""
     home = planner.home
     started = time.perf_counter()
     with home.catalog.read() as connection:
@@ -109,43 +109,38 @@ def process_batch(planner: Planner, spark: SparkSession | None, first: int, last
         events = connection.scalar(sa.select(sa.func.count()).where(in_range)) or 0
     plan = planner.plan(first, last) if events else None
     prepared = time.perf_counter()
-    if plan is None or spark is None:
+    if plan is None:
         report = BatchReport(number, first, last, events, 0, 0, 0, 0, 0, prepared - started, 0.0, 0.0, 0.0, None, None)
         return _commit(home, report)
+    spark = session()
+    prepared = time.perf_counter()
     tag = f"{number:08d}-{uuid.uuid4().hex[:8]}"
     witness_path, result_path = f"witness/{tag}", f"results/{tag}"
-    with _named_failure(home, number, first, last, tag), _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
-        _stage1(home, spark, plan, first, last, home.root / witness_path)
-        walked = time.perf_counter()
-        _stage2(home, spark, plan, first, home.root / witness_path, home.root / result_path)
-        joined = time.perf_counter()
-    pairs, rout, matches = _count_results(home.root / result_path)
-    report = BatchReport(
-        batch=number,
-        first=first,
-        last=last,
-        events=events,
-        witnesses=ds.dataset(home.root / witness_path, schema=WITNESS_SCHEMA).count_rows(),
-        pairs=pairs,
-        rout=rout,
-        matches=matches,
-        jobs=jobs.count,
-        prepare_s=prepared - started,
-        stage1_s=walked - prepared,
-        join_s=joined - walked,
-        commit_s=0.0,
-        witness_path=witness_path,
-        result_path=result_path,
-    )
-    return _commit(home, report, _refused(home.root / witness_path))
-
-
-def needs_spark(home: Home, first: int, last: int) -> bool:
-    """Whether a range has both events and queries."""
-    with home.catalog.read() as connection:
-        events = connection.scalar(sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.docid.between(first, last)).limit(1))
-        query = connection.scalar(sa.select(QUERIES.c.query).where(*_alive(first, last)).limit(1))
-    return events is not None and query is not None
+    with _named_failure(home, number, first, last, tag):
+        with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
+            _stage1(home, spark, plan, first, last, home.root / witness_path)
+            walked = time.perf_counter()
+            _stage2(home, spark, plan, first, home.root / witness_path, home.root / result_path)
+            joined = time.perf_counter()
+        pairs, rout, matches = _count_results(home.root / result_path)
+        report = BatchReport(
+            batch=number,
+            first=first,
+            last=last,
+            events=events,
+            witnesses=ds.dataset(home.root / witness_path, schema=WITNESS_SCHEMA).count_rows(),
+            pairs=pairs,
+            rout=rout,
+            matches=matches,
+            jobs=jobs.count,
+            prepare_s=prepared - started,
+            stage1_s=walked - prepared,
+            join_s=joined - walked,
+            commit_s=0.0,
+            witness_path=witness_path,
+            result_path=result_path,
+        )
+        return _commit(home, report, _refused(home.root / witness_path))
 
 
 # -- planning --------------------------------------------------------------------------------------------------
@@ -226,8 +221,8 @@ class Planner:
             self._folder = self.home.folder("programs") / uuid.uuid4().hex
             self._folder.mkdir()
         plan = _Plan(
-            self._folder / f"specs-{_digest(sorted(specs))}.pickle",
-            self._folder / f"program-{_digest(map(repr, live))}.pickle",
+            self._folder / f"specs-{digest_text(*sorted(specs), size=10)}.pickle",
+            self._folder / f"program-{digest_text(*map(repr, live), size=10)}.pickle",
         )
         for path in self._folder.iterdir():
             if path not in (plan.specs_path, plan.program_path):
@@ -237,13 +232,6 @@ class Planner:
         if not plan.program_path.exists():
             save_program(build_program(live), plan.program_path)
         return plan
-
-
-def _digest(parts: Iterable[str]) -> str:
-    state = hashlib.blake2b(digest_size=10)
-    for part in parts:
-        state.update(part.encode() + b"\0")
-    return state.hexdigest()
 
 
 # -- stages ----------------------------------------------------------------------------------------------------
@@ -306,7 +294,7 @@ def _count_results(path: Path) -> tuple[int, int, int]:
 
 @contextmanager
 def _named_failure(home: Home, number: int, first: int, last: int, tag: str) -> Iterator[None]:
-    """Give a failure of Spark its batch, and remove what was written of it."""
+    """Remove what a batch that fails has written; give a failure of Spark its batch."""
     try:
         yield
     except BaseException as error:

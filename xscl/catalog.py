@@ -8,7 +8,7 @@ or planned for it anywhere else.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -413,10 +413,10 @@ class Catalog:
 
     # -- rows of any relation ----------------------------------------------------------------------------------
 
-    def rows(self, table: Table, *, where: Sequence[sa.ColumnElement[bool]] = ()) -> list[dict[str, object]]:
+    def rows(self, table: Table) -> list[dict[str, object]]:
         """All rows of a catalogue table."""
         with self.read() as connection:
-            return [dict(row._mapping) for row in connection.execute(sa.select(table).where(*where))]
+            return [dict(row._mapping) for row in connection.execute(sa.select(table))]
 
     def reject(self, connection: Connection, rows: Iterable[Mapping[str, object]], now: int) -> None:
         """Note what could not be taken."""

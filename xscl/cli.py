@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xscl.home import Home
     from xscl.ingest.records import Record
     from xscl.intake import IntakeReport
-    from xscl.types import QueryOutcome
+    from xscl.types import Match, QueryOutcome
 
 __all__ = ["app", "main"]
 
@@ -337,17 +337,17 @@ def run(
         pause = parse_duration(every) / 1e6
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--every") from None
-    engine = Engine(_open(home, catalog))
-    while True:
-        began = time.monotonic()
-        first = engine.home.catalog.processed()[0] + 1
-        for report in engine.run_once(batch_docs=batch_docs):
-            _report_batch(report)
-        for note in skipped_notes(engine.home.catalog, first):
-            _say(note)
-        if once:
-            return
-        time.sleep(max(0.0, pause - (time.monotonic() - began)))
+    with Engine(_open(home, catalog)) as engine:
+        while True:
+            began = time.monotonic()
+            first = engine.home.catalog.processed()[0] + 1
+            for report in engine.run_once(batch_docs=batch_docs):
+                _report_batch(report)
+            for note in skipped_notes(engine.home.catalog, first):
+                _say(note)
+            if once:
+                return
+            time.sleep(max(0.0, pause - (time.monotonic() - began)))
 
 
 # -- answers ---------------------------------------------------------------------------------------------------
@@ -580,11 +580,10 @@ def _report_batch(report: BatchReport) -> None:
         )
 
 
-def _print_matches(found: Iterator[object], format_: Format) -> None:
+def _print_matches(found: Iterator[Match], format_: Format) -> None:
     from xscl.matches import match_json
-    from xscl.types import Match
 
-    rows = (match_json(match) for match in found if isinstance(match, Match))
+    rows = (match_json(match) for match in found)
     if format_ is Format.table:
         short = (_short(row) for row in rows)
         print_rows(short, ["match", "query", "ts", "events", "values"], format_)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
-from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, Planner, needs_spark, next_range, process_batch
+from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, Planner, next_range, process_batch
 from xscl.catalog import QueryInfo
 from xscl.channels import add_channel
 from xscl.durations import parse_duration
@@ -170,8 +170,7 @@ class Engine:
         reports = []
         with self._lock:
             while (span := next_range(self.home, batch_docs)) is not None:
-                spark = self.spark if needs_spark(self.home, *span) else None
-                reports.append(process_batch(self._planner, spark, *span))
+                reports.append(process_batch(self._planner, lambda: self.spark, *span))
         return reports
 
     def start(self, *, every: str = "30 seconds", batch_docs: int = DEFAULT_BATCH_DOCS) -> RunHandle:

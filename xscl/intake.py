@@ -112,7 +112,6 @@ class _Chunk:
     ids: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     late: list[dict[str, object]] = field(default_factory=list)
-    file: Path | None = None
 
 
 def _wall_clock() -> int:
@@ -166,25 +165,33 @@ class Intake:
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
         checked = [_check(record) if isinstance(record, Event) else _as_rejected(record) for record in records]
         sound = [item for item in checked if isinstance(item, _Checked)]
-        with self.catalog.begin() as connection:
-            first, received = self.catalog.take_places(connection, len(sound), self.now())
-            chunk = _Chunk(
-                connection,
-                self.catalog.channels(connection),
-                {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))},
-                *_known_ids(connection, sound),
-            )
-            place = 0
-            for item in checked:
-                if isinstance(item, Rejected):
-                    chunk.rejected.append(item)
-                    continue
-                try:
-                    self._place(chunk, item, first + place, received + place, report)
-                except XsclError as error:
-                    chunk.rejected.append(_refused(item.event, error, item.id, item.ts))
-                place += 1
-            self._write(chunk, first, received)
+        file: Path | None = None
+        try:
+            with self.catalog.begin() as connection:
+                first, received = self.catalog.take_places(connection, len(sound), self.now())
+                chunk = _Chunk(
+                    connection,
+                    self.catalog.channels(connection),
+                    {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))},
+                    *_known_ids(connection, sound),
+                )
+                place = 0
+                for item in checked:
+                    if isinstance(item, Rejected):
+                        chunk.rejected.append(item)
+                        continue
+                    try:
+                        self._place(chunk, item, first + place, received + place, report)
+                    except XsclError as error:
+                        chunk.rejected.append(_refused(item.event, error, item.id, item.ts))
+                    place += 1
+                file = self._file(first) if chunk.rows else None
+                self._write(chunk, file, received)
+        except BaseException:
+            # The catalogue names no file of a transaction that failed.
+            if file is not None:
+                file.unlink(missing_ok=True)
+            raise
         for problem in chunk.rejected:
             report.note(problem)
 
@@ -291,21 +298,22 @@ class Intake:
             chunk.clocks[channel.clock] = ts
         return greatest is not None and channel.lateness is not None and ts < greatest - channel.lateness
 
-    def _write(self, chunk: _Chunk, first: int, received: int) -> None:
+    def _file(self, first: int) -> Path:
+        return self.home.folder("events") / f"{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
+
+    def _write(self, chunk: _Chunk, file: Path | None, received: int) -> None:
         connection = chunk.connection
-        if chunk.rows:
-            name = f"events/{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
-            chunk.file = self.home.root / name
+        if file is not None:
             pq.write_table(
                 pa.Table.from_pylist(chunk.rows, schema=EVENT_SCHEMA),
-                chunk.file,
+                file,
                 row_group_size=_ROW_GROUP,
                 compression="zstd",
             )
             connection.execute(EVENT_IDS.insert(), chunk.ids)
             connection.execute(
                 INTAKE_FILES.insert().values(
-                    path=name,
+                    path=f"events/{file.name}",
                     first=chunk.rows[0]["docid"],
                     last=chunk.rows[-1]["docid"],
                     rows=len(chunk.rows),

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -46,10 +46,10 @@ def print_rows(rows: Iterable[Row], columns: Sequence[str], format_: Format) -> 
             return _table(list(rows), columns)
 
 
-def _each(rows: Iterable[Row], write: object) -> int:
+def _each(rows: Iterable[Row], write: Callable[[Row], object]) -> int:
     count = 0
     for row in rows:
-        write(row)  # type: ignore[operator]
+        write(row)
         count += 1
     return count
 

@@ -389,3 +389,15 @@ def test_the_wall_clock_is_the_default(home: Home) -> None:
     (ts,) = column(home, "ts")
     assert isinstance(ts, int)
     assert ts > 1_700_000_000 * S
+
+
+def test_an_intake_that_fails_leaves_no_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: object) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(home.catalog, "reject", fails)
+        with pytest.raises(OSError, match="disk full"):
+            take(home, doc("a"))
+    assert list(home.folder("events").iterdir()) == []
+    assert take(home, doc("a")).taken == 1
