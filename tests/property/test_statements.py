@@ -16,7 +16,7 @@ from strategies import event_streams, one_block_queries, two_block_queries
 
 from xscl.compile import CompiledQuery
 from xscl.parser import parse_query
-from xscl.templates.relations import EVENTS, R_BIN, R_DOC, RELATIONS, rt_row, rt_table, var_name
+from xscl.templates.relations import EVENTS, R_BIN, R_DOC, RELATIONS, rt_rows, rt_table, var_name
 from xscl.templates.sql import cq_statement
 
 
@@ -60,8 +60,8 @@ def statement_rows(database: sa.Engine, queries: Mapping[str, CompiledQuery]) ->
             table.create(connection)
             for name, query in queries.items():
                 if query.template == template:
-                    row = {"qid": name, "docid_from": 0, **rt_row(template, query.group)}
-                    connection.execute(table.insert().values(**row))
+                    rows = [{"qid": name, "docid_from": 0, **row} for row in rt_rows(template, query.group)]
+                    connection.execute(table.insert(), rows)
             for row in connection.execute(cq_statement(template)):
                 found[row.qid].add(tuple(row)[2:])
     return found
