@@ -1,7 +1,7 @@
 """Random queries as the thesis makes them (6.6.1, Figure 6.17), one after another, the same for the same seed.
 
-A document schema is a tree of elements.  A query picks k by Zipf's law, k different leaves for each side, uniformly, and
-joins the i-th with the i-th; the root and the inner nodes on the way to the leaves are bound too.
+A document schema is a tree of elements.  A query picks k by Zipf's law, k different leaves for each side, uniformly,
+and joins the i-th with the i-th; the root and the inner nodes on the way to the leaves are bound too.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def thesis_queries(
     ``zipf`` is the parameter of Zipf's law for the number of joins, 0 for uniform.
 
     >>> next(thesis_queries(two_level(), seed=4))
-    ('q1', 'S//item->v0[./leaf3->v1] FOLLOWED BY {v1 = w1} S//item->w0[./leaf1->w1]')
+    ('q1', 'S//item->v0[./leaf1->v1] FOLLOWED BY {v1 = w1} S//item->w0[./leaf6->w1]')
     """
     generator = random.Random(seed)
     sizes = range(1, (most_joins or schema.most_joins) + 1)
