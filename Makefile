@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format docs clean java
+.PHONY: demo test lint format docs bench clean java
 
 demo: java $(STAMP)
 	@$(BIN)/xscl demo
@@ -27,6 +27,9 @@ format: $(STAMP)
 
 docs: $(STAMP)
 	@$(BIN)/python -m pytest -q tests/test_docs.py
+
+bench: java $(STAMP)
+	@$(BIN)/xscl bench all --quick --out build/bench
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis xscl-home

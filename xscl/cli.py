@@ -547,6 +547,9 @@ def bench(
     if json:
         figures = {report.bench: dict(report.figures) for report in reports}
         print(dumps(figures if name == "all" else figures[name]))  # noqa: T201
+    if wrong := [report.bench for report in reports if report.figures.get("digest_equal") is False]:
+        _complain(f"error: the variants of {', '.join(wrong)} gave different results: their figures compare nothing")
+        raise typer.Exit(1)
 
 
 # -- printing --------------------------------------------------------------------------------------------------

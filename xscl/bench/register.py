@@ -192,6 +192,13 @@ def _join_graph(query: CompiledQuery) -> JoinGraph:
 
 
 def _stretches(loaded: Loaded) -> list[tuple[int, float, float]]:
-    """(queries taken, seconds since the start, queries a second since the row before)."""
-    pairs = pairwise([(0, 0.0), *loaded.marks])
-    return [(n, s, (n - before) / max(s - began, 1e-9)) for (before, began), (n, s) in pairs]
+    """(queries taken, seconds since the start, queries a second since the row before).
+
+    Texts may be taken many at a time: a stretch is as long as it needs to be for its rate to mean something.
+    """
+    kept = [(0, 0.0)]
+    for count, seconds in loaded.marks[:-1]:
+        if min(seconds - kept[-1][1], loaded.load_s - seconds) > loaded.load_s / 30:
+            kept.append((count, seconds))
+    kept.append(loaded.marks[-1])
+    return [(n, s, (n - before) / (s - began)) for (before, began), (n, s) in pairwise(kept)]

@@ -85,6 +85,17 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert printed.err == ""
 
 
+def test_variants_that_differ_are_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digests = iter("abcdefgh")
+    monkeypatch.setattr("xscl.bench.register.catalog_digest", lambda catalog: next(digests))
+    assert run(monkeypatch, "-q", "bench", "register", "--quick", "--queries", "10", "--json") == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["digest_equal"] is False
+    assert "different results" in printed.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
