@@ -83,7 +83,7 @@ def _by_content(graph: JoinGraph) -> _Order:
     if len(set(keys)) == len(keys):
         return tuple(sorted(range(len(keys)), key=keys.__getitem__))
     columns = _ranks([(j.kind, j.fn_l, j.fn_r, j.f, j.add, j.op) for j in graph.joins])
-    return _canonical_order(
+    return _by_ranks(
         tuple(_ranks(keys)),
         tuple(v.parent for v in graph.vertices),
         tuple(sorted((j.left, j.right, rank) for j, rank in zip(graph.joins, columns, strict=True))),
@@ -93,20 +93,19 @@ def _by_content(graph: JoinGraph) -> _Order:
 @lru_cache(maxsize=_REMEMBERED)
 def _by_shape(blocks: tuple[int, ...], parents: tuple[int, ...], joins: _Joins) -> tuple[_Order, str]:
     colours = _ranks(list(zip(blocks, _depths(parents), strict=True)))
-    order = _canonical_order(tuple(colours), parents, joins)
+    order = _Search(tuple(colours), parents, joins).order()
     above, edges = _moved(parents, joins, order)
     nodes = ",".join(f"{blocks[old]}.{parent}" for old, parent in zip(order, above, strict=True))
     return order, ";".join([nodes, *(f"{left}-{right}:{_KINDS[label]}" for left, right, label in edges)])
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _canonical_order(colours: tuple[int, ...], parents: tuple[int, ...], joins: _Joins) -> _Order:
-    """The order of vertices that makes the least certificate; parents have lesser colours than their children."""
-    return _Search(colours, parents, joins).order()
+def _by_ranks(ranks: tuple[int, ...], parents: tuple[int, ...], joins: _Joins) -> _Order:
+    return _Search(ranks, parents, joins).order()
 
 
 class _Search:
-    """The search for the least certificate of one graph with coloured vertices and labelled joins."""
+    """The search for the order with the least certificate of one graph with coloured vertices and labelled joins."""
 
     def __init__(self, colours: tuple[int, ...], parents: tuple[int, ...], joins: _Joins) -> None:
         self.colours = colours
