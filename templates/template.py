@@ -55,7 +55,7 @@ class Template:
 def template_of(canonical: Canonical) -> Template:
     """The template of a canonical join graph."""
     graph = canonical.graph
-    digest = digest_text("template", canonical.certificate, size=5)
+    digest = digest_text("template", canonical.certificate, size=8)
     return Template(
         id=f"t{len(graph.vertices)}_{digest}",
         certificate=canonical.certificate,
