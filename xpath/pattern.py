@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from xscl.values import hash64
@@ -52,7 +53,7 @@ class NodeTest:
         return ("@" if self.kind == "attribute" else "") + space + (self.local or "*")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """One step of a path and the conditions on the node it reaches."""
 
@@ -61,6 +62,11 @@ class Step:
     conditions: tuple[Condition, ...] = ()
 
     def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def text(self) -> str:
+        """The one text of equal steps."""
         brackets = "".join(f"[{condition}]" for condition in self.conditions)
         return f"{'/' if self.axis == 'child' else '//'}{self.test}{brackets}"
 
@@ -186,7 +192,7 @@ class AnyOf:
 Condition = Exists | Comparison | Compared | Truth | Negation | AllOf | AnyOf
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Definition:
     """What a variable stands for: a channel and the path from the document node; no step is the document node.
 
@@ -199,10 +205,15 @@ class Definition:
     conditions: tuple[Condition, ...] = ()
 
     def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def text(self) -> str:
+        """The one text of equal definitions."""
         brackets = "".join(f"[{str(condition).removeprefix('.')}]" for condition in self.conditions)
         return self.channel + brackets + "".join(map(str, self.steps))
 
-    @property
+    @cached_property
     def key(self) -> int:
         """A 64-bit digest of the text: the variable's name in the witness relations, in every home."""
         # The channel's length keeps "a" + ".b" apart from "a.b".

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from xscl import ast
+from xscl.errors import UnsupportedFeatureError
 from xscl.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
@@ -75,7 +76,14 @@ def compile_query(
     Raises:
         QueryError: as ``normalize``.
     """
-    return _Compiler(normalize(query, text, namespaces), channels or {}).compiled()
+    normal = normalize(query, text, namespaces)
+    try:
+        return _Compiler(normal, channels or {}).compiled()
+    except UnsupportedFeatureError as error:
+        # What is unsupported about a join graph concerns the query as a whole.
+        raise UnsupportedFeatureError(
+            error.condition, error.message, text=text, span=query.source.span, hint=error.hint
+        ) from None
 
 
 @dataclass(slots=True)

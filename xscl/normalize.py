@@ -354,11 +354,12 @@ class _Normalizer:
         name_l, name_r = self._variable(left.path), self._variable(right.path)
         if block_l > block_r:
             left, right, name_l, name_r, op = right, left, name_r, name_l, _MIRRORED[op]
-        linear = left.linear or right.linear
+        if not (left.linear or right.linear):
+            return NormalJoin(name_l, name_r, op, left.functions, right.functions)
         f, add = right.factor / left.factor, (right.constant - left.constant) / left.factor
         if left.factor < 0:
             op = _MIRRORED[op]
-        return NormalJoin(name_l, name_r, op, left.functions, right.functions, linear, f, add)
+        return NormalJoin(name_l, name_r, op, left.functions, right.functions, True, f, add)
 
     def _side(self, operand: ast.Operand) -> _Side | str | Fraction:
         """An operand with a variable, or a constant."""
