@@ -46,7 +46,15 @@ from xscl.xpath.pattern import (
     exists_chain,
 )
 
-__all__ = ["DEFAULT_NAMESPACES", "NormalBlock", "NormalJoin", "NormalQuery", "TreeNode", "normalize"]
+__all__ = [
+    "DEFAULT_NAMESPACES",
+    "NormalBlock",
+    "NormalJoin",
+    "NormalQuery",
+    "TreeNode",
+    "normalize",
+    "select_steps",
+]
 
 DEFAULT_NAMESPACES: Mapping[str, str] = {
     "atom": "http://www.w3.org/2005/Atom",
@@ -152,21 +160,21 @@ class _Normalizer:
             self._unsupported(
                 "XSCL_UNSUPPORTED_SELECT",
                 "a SELECT list is not supported yet",
-                query.select[0].span,
+                query.select[0].span if isinstance(query.select, tuple) else query.select.span,
                 "SELECT * (or no SELECT at all) outputs the result nodes of all blocks",
             )
         if query.publish is not None:
             self._unsupported(
                 "XSCL_UNSUPPORTED_PUBLISH",
                 "PUBLISH is not supported yet",
-                query.span,
+                query.publish_span,
                 "list its matches instead",
             )
         if query.starting != "NOW":
             self._unsupported(
                 "XSCL_UNSUPPORTED_STARTING",
                 f"STARTING {query.starting} is not supported yet",
-                query.span,
+                query.starting_span,
                 "STARTING NOW sees every event that comes after the registration",
             )
 
@@ -296,13 +304,13 @@ class _Normalizer:
                 return Here(self._steps(steps))
 
     def _steps(self, steps: tuple[ast.Step, ...]) -> tuple[Step, ...]:
-        """Steps where variables have no place: under ``or`` and ``not``, and in arguments of functions."""
+        """Steps where variables have no place: under ``or`` and ``not``, in functions and in SELECT."""
         found = []
         for step in steps:
             if step.binding is not None:
                 self._fail(
                     "XSCL_BINDING_IN_DISJUNCTION",
-                    f"the variable {step.binding.name} is bound under 'or', 'not' or inside a function, "
+                    f"the variable {step.binding.name} is bound under 'or', 'not', inside a function or in SELECT, "
                     "where it may have no node",
                     step.binding.span,
                     "bind it in a bracket of its own",
@@ -520,3 +528,14 @@ def _path_text(path: ast.VarPath) -> str:
         return ("/" if step.axis == "child" else "//") + ("@" if test.kind == "attribute" else "") + name
 
     return path.name + "".join(map(step_text, path.steps))
+
+
+def select_steps(
+    steps: tuple[ast.Step, ...], text: str, namespaces: Mapping[str, str] | None = None
+) -> tuple[Step, ...]:
+    """Steps behind a variable of SELECT, with names by URI; ``text`` is what their spans speak of.
+
+    Raises:
+        QueryError: an undeclared prefix, a variable bound in a bracket, a bracket that means nothing.
+    """
+    return _Normalizer(text, {**DEFAULT_NAMESPACES, **(namespaces or {})})._steps(steps)
