@@ -138,7 +138,9 @@ def test_a_constructor_ends_the_tokens(text: str) -> None:
     assert text[last.start] == "<"
 
 
-@pytest.mark.parametrize("text", ["<a", "S <a", "SELECT < a", "SELECT <1", "S SELECT <a", "S[select <a]", "SELECT x <a"])
+@pytest.mark.parametrize(
+    "text", ["<a", "S <a", "SELECT < a", "SELECT <1", "S SELECT <a", "S[select <a]", "SELECT x <a"]
+)
 def test_other_signs_less_than(text: str) -> None:
     tokens = tokenize(text)
     assert tokens[-1].kind == "end"
