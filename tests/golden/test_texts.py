@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from xscl import ast
 from xscl.format import format_query, format_statement
+from xscl.normalize import DEFAULT_NAMESPACES
 from xscl.parser import MAX_BLOCKS, ScriptItem, parse_query, parse_script
 
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in Path(__file__).with_name("texts").glob("*.xscl")}
@@ -68,3 +70,14 @@ def test_a_query_as_it_is_printed() -> None:
         "  JOIN {bt > hv, h - b IN [0 s, UNBOUNDED]}\n"
         "H->h[./vib->hv]"
     )
+
+
+def test_the_page_on_the_language() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```xscl\n(.*?)```", page, re.DOTALL)
+    assert len(examples) >= 6
+    for example in examples:
+        assert [str(item.error) for item in parse_script(example) if item.error] == []
+    canonical = examples[-1].rstrip(";\n")
+    assert format_query(parse_query(canonical)) == canonical
+    assert dict(re.findall(r"\| `(\w+)` \| `([^`]+)` \|", page)) == DEFAULT_NAMESPACES
