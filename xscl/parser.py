@@ -33,10 +33,22 @@ PREDICATE_FUNCTIONS = {
 """Functions inside brackets, with the least and the greatest number of arguments; ``not`` has a rule of its own."""
 
 ATOM_FUNCTIONS = ("lower", "normalize-space", "host", "url")
-_RESERVED = ("next", "fold", "filter", "union")
+_JOINS = "use FOLLOWED BY {…} or JOIN {…}"
+_LATER = {
+    "next": _JOINS,
+    "fold": _JOINS,
+    "filter": "conditions on one document go into its brackets",
+    "union": "let several queries PUBLISH to one channel and read that",
+    "not": _JOINS,
+    "begin": "bound the members' times by windows, and the past by STARTING",
+    "end": "drop the query when it is to end",
+    "limit": "cut the list of matches where you read it",
+}
+"""Words behind FROM that are kept free, with what to do meanwhile."""
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _CLAUSES = ("as", "join", "followed", "publish", "starting")
 _MAX_DEPTH = 100
+_ZERO, _ONE = Fraction(0), Fraction(1)
 _HUGE = 10**MAX_DIGITS
 
 
@@ -172,6 +184,9 @@ class _Parser:
     def unsupported(self, condition: str, message: str, span: Span, hint: str | None = None) -> NoReturn:
         raise UnsupportedFeatureError(condition, message, text=self.text, span=span, hint=hint)
 
+    def later(self, word: Token, hint: str) -> NoReturn:
+        self.unsupported("XSCL_UNSUPPORTED_OPERATOR", f"{word.value} is kept free for later", word.span, hint)
+
     def since(self, start: Token) -> Span:
         return Span(start.start, self.tokens[self.at - 1 if self.at else 0].end)
 
@@ -263,6 +278,10 @@ class _Parser:
             return found
         if self.token.kind == "<":
             self.fail("expected the name of an element right after '<'", hint="as in SELECT <pair>{x1}</pair> FROM …")
+        if self.token.is_word("distinct"):
+            after = self.peek()
+            if after.kind in ("*", "<", "name") and not after.is_word("as", "from"):
+                self.later(self.token, "a match comes once for each combination of the nodes that SELECT mentions")
         items = [self.select_item()]
         while self.take_op_if(","):
             items.append(self.select_item())
@@ -300,13 +319,8 @@ class _Parser:
                 op = "followed by"
             elif word == "join":
                 op = "join"
-            elif word in _RESERVED and self.peek().kind == "{":
-                self.unsupported(
-                    "XSCL_UNSUPPORTED_OPERATOR",
-                    f"{start.value} is kept free for later",
-                    start.span,
-                    "use FOLLOWED BY {…} or JOIN {…}",
-                )
+            elif word in _LATER:
+                self.later(start, _LATER[word])
             else:
                 return left
             self.next()
@@ -756,9 +770,9 @@ class _Parser:
         if token.kind == "number":
             self.next()
             self.check_digits(token)
-            return ast.Linear(None, Fraction(1), Fraction(token.value), token.span)
+            return ast.Linear(None, _ONE, Fraction(token.value), token.span)
         path = self.var_path()
-        return ast.Linear(path, Fraction(1), Fraction(0), path.span)
+        return ast.Linear(path, _ONE, _ZERO, path.span)
 
     def var_path(self) -> ast.VarPath:
         start = self.token
