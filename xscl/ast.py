@@ -14,6 +14,8 @@ __all__ = [
     "Binding",
     "Block",
     "Call",
+    "Constructor",
+    "ConstructorAttribute",
     "CreateQuery",
     "DeclareNamespace",
     "DropQuery",
@@ -27,6 +29,7 @@ __all__ = [
     "Query",
     "RelPath",
     "RelativeWindow",
+    "Select",
     "SelectItem",
     "Statement",
     "Step",
@@ -247,7 +250,32 @@ class SelectItem:
     span: Span = _span()
 
 
-Select = tuple[SelectItem, ...] | None
+@dataclass(frozen=True, slots=True)
+class ConstructorAttribute:
+    """An attribute of a constructor: texts and holes in turn."""
+
+    name: str
+    parts: tuple[str | VarPath, ...]
+    span: Span = _span()
+    """The name's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constructor:
+    """``<echo by="{x2}">{x1/title}</echo>``: an element with holes.
+
+    References and escapes are resolved, comments and white space alone between tags and holes are left out; no two
+    texts are neighbours and none is empty.
+    """
+
+    name: str
+    attributes: tuple[ConstructorAttribute, ...] = ()
+    content: tuple[str | VarPath | Constructor, ...] = ()
+    span: Span = _span()
+
+
+Select = tuple[SelectItem, ...] | Constructor | None
+"""What a query outputs; None is ``*``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +287,8 @@ class Query:
     publish: str | None = None
     starting: str = "NOW"
     span: Span = _span()
+    publish_span: Span = _span()
+    starting_span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,3 +326,21 @@ def blocks(source: Source) -> tuple[Block, ...]:
     if isinstance(source, Block):
         return (source,)
     return blocks(source.left) + blocks(source.right)
+
+
+def selected(select: Select) -> tuple[VarPath, ...]:
+    """All variable paths of a SELECT list or of a constructor's holes, as written."""
+    if select is None:
+        return ()
+    if isinstance(select, tuple):
+        return tuple(item.path for item in select)
+    found: list[VarPath] = []
+    waiting: list[str | VarPath | Constructor] = [select]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, VarPath):
+            found.append(part)
+        elif isinstance(part, Constructor):
+            waiting += reversed(part.content)
+            waiting += [piece for attribute in reversed(part.attributes) for piece in reversed(attribute.parts)]
+    return tuple(found)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from xscl import ast
 from xscl.errors import UnsupportedFeatureError
 from xscl.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
+from xscl.output import prepare_select
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
 from xscl.templates.links import anchor, linked_blocks
@@ -77,6 +78,8 @@ def compile_query(
         QueryError: as ``normalize``.
     """
     normal = normalize(query, text, namespaces)
+    if query.select is not None:
+        prepare_select(query.select, text, namespaces)  # refuses what could not be output
     try:
         return _Compiler(normal, channels or {}).compiled()
     except UnsupportedFeatureError as error:

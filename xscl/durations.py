@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from fractions import Fraction
 
-__all__ = ["UNITS", "format_duration", "iso_duration", "parse_duration", "scaled"]
+__all__ = ["MAX_DIGITS", "UNITS", "format_duration", "iso_duration", "parse_duration", "scaled"]
+
+MAX_DIGITS = 1000
+"""Of one number in a text."""
 
 _SECOND = 1_000_000
 _LONG = {
@@ -27,14 +30,21 @@ UNITS: dict[str, int] = {
 _ISO = re.compile(
     r"P(?:(?P<w>\d+(?:\.\d+)?)W)?(?:(?P<d>\d+(?:\.\d+)?)D)?"
     r"(?:T(?=\d)(?:(?P<h>\d+(?:\.\d+)?)H)?(?:(?P<min>\d+(?:\.\d+)?)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?\Z",
-    re.IGNORECASE,
+    re.ASCII | re.IGNORECASE,
 )
-_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*\Z")
+_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*\Z", re.ASCII)
 
 
 def scaled(digits: str, unit: str) -> int:
-    """``digits`` of a known unit in microseconds, finer parts cut."""
-    return int(Decimal(digits) * UNITS[unit.lower()])
+    """``digits`` of a known unit in microseconds, exactly, finer parts cut.
+
+    Raises:
+        ValueError: more than ``MAX_DIGITS`` digits.
+    """
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number of more than {MAX_DIGITS} digits")
+    whole, _, fraction = digits.partition(".")
+    return int(Fraction(int(whole + fraction), 10 ** len(fraction)) * UNITS[unit.lower()])
 
 
 def iso_duration(text: str) -> int:

@@ -20,12 +20,13 @@ from xscl.catalog import QueryInfo
 from xscl.errors import CatalogError
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
-from xscl.output import output_document
+from xscl.output import Selection, output_document, prepare_select, selected_document
+from xscl.parser import parse_query
 from xscl.safexml import STORED_LIMITS, parse_xml
 from xscl.tables import BATCHES, INTAKE_FILES
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.types import Match, MatchEvent, format_time
-from xscl.xpath.nodes import locator, node_at, string_value
+from xscl.xpath.nodes import Node, locator, node_at, string_value
 
 __all__ = ["find_match", "list_matches", "match_id", "match_json"]
 
@@ -183,6 +184,7 @@ def _events(home: Home, docids: set[int], columns: list[str]) -> pa.Table:
 def _built(home: Home, found: Sequence[_Found]) -> Iterator[Match]:
     """Matches with their documents, a few hundred at a time so that memory stays bounded."""
     blocks: dict[str, tuple[int, ...]] = {}
+    selections: dict[int, Selection | None] = {}
     for start in range(0, len(found), 500):
         part = found[start : start + 500]
         docids = {docid for item in part for docid in item.docids}
@@ -195,12 +197,15 @@ def _built(home: Home, found: Sequence[_Found]) -> Iterator[Match]:
             template = item.query.template
             if template not in blocks:
                 blocks[template] = home.catalog.template(template).blocks
-            yield _match(item, blocks[template], events, roots)
+            if item.query.query not in selections:
+                selections[item.query.query] = _selection(item.query)
+            yield _match(item, blocks[template], selections[item.query.query], events, roots)
 
 
 def _match(
     item: _Found,
     blocks: tuple[int, ...],
+    selection: Selection | None,
     events: Mapping[int, Mapping[str, object]],
     roots: Mapping[int, etree._Element],
 ) -> Match:
@@ -216,8 +221,20 @@ def _match(
         events=tuple(_member(events[docid]) for docid in item.docids),
         nodes=nodes,
         values=_values(item, blocks, roots),
-        document=output_document(results[: len(item.docids)]),
+        document=_document(item, results, selection),
     )
+
+
+def _document(item: _Found, results: Sequence[Node], selection: Selection | None) -> str:
+    if selection is None:
+        return output_document(results)
+    selected = zip(item.query.names["results"], results, strict=True)
+    return selected_document(selection, {name: node for name, node in selected if name is not None})
+
+
+def _selection(query: QueryInfo) -> Selection | None:
+    select = parse_query(query.text).select
+    return None if select is None else prepare_select(select, query.text, query.namespaces)
 
 
 def _member(event: Mapping[str, object]) -> MatchEvent:

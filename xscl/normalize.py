@@ -48,7 +48,7 @@ __all__ = [
     "NormalQuery",
     "TreeNode",
     "normalize",
-    "selected_paths",
+    "select_steps",
 ]
 
 DEFAULT_NAMESPACES: Mapping[str, str] = {
@@ -164,11 +164,8 @@ class _Normalizer:
         return NormalQuery(blocks, self.variables, joins, cases, names, self._selected(query.select))
 
     def _selected(self, select: ast.Select) -> tuple[str, ...]:
-        found = {}
-        for path in selected_paths(select):
-            self._lookup(path.name, path.span)
-            found[path.name] = self._steps(path.steps)
-        return tuple(found)
+        found = [path for path in ast.selected(select) if self._lookup(path.name, path.span)]
+        return tuple(dict.fromkeys(path.name for path in found))
 
     # -- blocks ------------------------------------------------------------------------------------------------
 
@@ -296,13 +293,13 @@ class _Normalizer:
                 return Here(self._steps(steps))
 
     def _steps(self, steps: tuple[ast.Step, ...]) -> tuple[Step, ...]:
-        """Steps where variables have no place: under ``or`` and ``not``, and in arguments of functions."""
+        """Steps where variables have no place: under ``or`` and ``not``, in functions and in SELECT."""
         found = []
         for step in steps:
             if step.binding is not None:
                 self._fail(
                     "XSCL_BINDING_IN_DISJUNCTION",
-                    f"the variable {step.binding.name} is bound under 'or', 'not' or inside a function, "
+                    f"the variable {step.binding.name} is bound under 'or', 'not', inside a function or in SELECT, "
                     "where it may have no node",
                     step.binding.span,
                     "bind it in a bracket of its own",
@@ -481,7 +478,12 @@ def _path_text(path: ast.VarPath) -> str:
     return path.name + "".join(map(step_text, path.steps))
 
 
-def selected_paths(select: ast.Select) -> Iterator[ast.VarPath]:
-    """The variable paths that a SELECT clause mentions, in the order of its text."""
-    if isinstance(select, tuple):
-        yield from (item.path for item in select)
+def select_steps(
+    steps: tuple[ast.Step, ...], text: str, namespaces: Mapping[str, str] | None = None
+) -> tuple[Step, ...]:
+    """Steps behind a variable of SELECT, with names by URI; ``text`` is what their spans speak of.
+
+    Raises:
+        QueryError: an undeclared prefix, a variable bound in a bracket, a bracket that means nothing.
+    """
+    return _Normalizer(text, {**DEFAULT_NAMESPACES, **(namespaces or {})})._steps(steps)

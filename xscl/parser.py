@@ -1,6 +1,7 @@
 """A recursive-descent parser for XSCL: one method a rule of language.md, section 1.
 
-``parse_script`` takes every good statement of a text and one error for every bad one; ``parse_query`` takes one query.
+``parse_script`` takes every good statement of a text and one error for every bad one, ``iter_script`` one statement at
+a time; ``parse_query`` takes one query.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NoReturn, cast
 
-from xscl import ast
-from xscl.durations import UNITS, iso_duration, scaled
+from xscl import ast, constructor
+from xscl.durations import MAX_DIGITS, UNITS, iso_duration, scaled
 from xscl.errors import QueryError, QuerySyntaxError, Span, UnsupportedFeatureError
 from xscl.tokens import Token, tokenize
 from xscl.types import to_micros
 
-__all__ = ["ScriptItem", "parse_query", "parse_script"]
+__all__ = ["MAX_BLOCKS", "ScriptItem", "iter_script", "parse_query", "parse_script"]
+
+MAX_BLOCKS = 16
+"""Blocks in one query."""
 
 PREDICATE_FUNCTIONS = {
     "contains": (2, 2),
@@ -29,10 +33,23 @@ PREDICATE_FUNCTIONS = {
 """Functions inside brackets, with the least and the greatest number of arguments; ``not`` has a rule of its own."""
 
 ATOM_FUNCTIONS = ("lower", "normalize-space", "host", "url")
-_RESERVED = ("next", "fold", "filter", "union")
+_JOINS = "use FOLLOWED BY {…} or JOIN {…}"
+_LATER = {
+    "next": _JOINS,
+    "fold": _JOINS,
+    "filter": "conditions on one document go into its brackets",
+    "union": "let several queries PUBLISH to one channel and read that",
+    "not": _JOINS,
+    "begin": "bound the members' times by windows, and the past by STARTING",
+    "end": "drop the query when it is to end",
+    "limit": "cut the list of matches where you read it",
+}
+"""Words behind FROM that are kept free, with what to do meanwhile."""
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+_CLAUSES = ("as", "join", "followed", "publish", "starting")
 _MAX_DEPTH = 100
-_MAX_DIGITS = 1000
+_ZERO, _ONE = Fraction(0), Fraction(1)
+_HUGE = 10**MAX_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +66,22 @@ class ScriptItem:
 
 def parse_script(text: str) -> list[ScriptItem]:
     """All statements of ``text``, separated by ``;``, each parsed on its own."""
-    return list(_statements(text))
+    return list(iter_script(text))
+
+
+def iter_script(text: str) -> Iterator[ScriptItem]:
+    """The statements of ``text``, each read when it is asked for."""
+    at, line, counted = 0, 1, 0
+    while True:
+        parser = _Parser(text, tokenize(text, at))
+        first = parser.token
+        if first.kind == "end":
+            return
+        if first.kind != ";":
+            line += text.count("\n", counted, first.start)
+            counted = first.start
+            yield _script_item(parser, line)
+        at = parser.end()
 
 
 def parse_query(text: str) -> ast.Query:
@@ -60,28 +92,22 @@ def parse_query(text: str) -> ast.Query:
     """
     parser = _Parser(text, tokenize(text))
     query = parser.query()
-    parser.take_op_if(";")
-    if parser.token.kind != "end":
-        parser.fail(f"unexpected {_shown(parser.token)} after the end of the query")
+    after = parser.token
+    if after.kind == ";":
+        after = tokenize(text, after.end)[0]
+    if after.kind != "end":
+        parser.fail(f"unexpected {_shown(after)} after the end of the query", at=after)
     return query
 
 
-def _statements(text: str) -> Iterator[ScriptItem]:
-    parser = _Parser(text, tokenize(text))
-    while True:
-        while parser.take_op_if(";"):
-            pass
-        if parser.at_end():
-            return
-        line = text.count("\n", 0, parser.token.span.start) + 1
-        try:
-            statement = parser.statement()
-            if not parser.at_end() and not parser.token.is_op(";"):
-                parser.fail(f"unexpected {_shown(parser.token)}; statements end with ';'")
-            yield ScriptItem(line, statement, name=getattr(statement, "name", None))
-        except QueryError as error:
-            yield ScriptItem(line, None, error, parser.statement_name)
-            parser.skip_statement()
+def _script_item(parser: _Parser, line: int) -> ScriptItem:
+    try:
+        statement = parser.statement()
+        if parser.token.kind not in (";", "end"):
+            parser.fail(f"unexpected {_shown(parser.token)}; statements end with ';'")
+    except QueryError as error:
+        return ScriptItem(line, None, error, parser.statement_name)
+    return ScriptItem(line, statement, name=getattr(statement, "name", None))
 
 
 def _shown(token: Token) -> str:
@@ -93,39 +119,47 @@ def _shown(token: Token) -> str:
 
 
 class _Parser:
+    """The tokens of one statement and how far they were taken; the last one is never passed."""
+
     def __init__(self, text: str, tokens: list[Token]) -> None:
         self.text = text
         self.tokens = tokens
         self.at = 0
+        self.token = tokens[0]
         self.depth = 0
+        self.blocks = 0
         self.statement_name: str | None = None
 
     # -- tokens ------------------------------------------------------------------------------------------------
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.at]
 
     def peek(self, ahead: int = 1) -> Token:
         return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
 
     def next(self) -> Token:
         token = self.token
-        if token.kind != "end":
+        if self.at + 1 < len(self.tokens):
             self.at += 1
+            self.token = self.tokens[self.at]
         return token
 
-    def at_end(self) -> bool:
-        return self.token.kind == "end"
+    def end(self) -> int:
+        """Where the statement ends: behind its ';', however far it could be understood."""
+        last = self.tokens[-1]
+        while last.kind == "constructor":
+            try:
+                last = tokenize(self.text, constructor.read(self.text, last.start, self.hole)[1])[-1]
+            except QueryError:
+                return constructor.recover(self.text, last.start)
+        return last.end
 
     def take_op_if(self, *ops: str) -> Token | None:
-        return self.next() if self.token.is_op(*ops) else None
+        return self.next() if self.token.kind in ops else None
 
     def take_word_if(self, *words: str) -> Token | None:
         return self.next() if self.token.is_word(*words) else None
 
     def op(self, op: str, what: str) -> Token:
-        if not self.token.is_op(op):
+        if self.token.kind != op:
             self.fail(f"expected {op!r} {what}, found {_shown(self.token)}")
         return self.next()
 
@@ -150,14 +184,11 @@ class _Parser:
     def unsupported(self, condition: str, message: str, span: Span, hint: str | None = None) -> NoReturn:
         raise UnsupportedFeatureError(condition, message, text=self.text, span=span, hint=hint)
 
-    def since(self, start: Span) -> Span:
-        return Span(start.start, self.tokens[max(self.at - 1, 0)].span.end)
+    def later(self, word: Token, hint: str) -> NoReturn:
+        self.unsupported("XSCL_UNSUPPORTED_OPERATOR", f"{word.value} is kept free for later", word.span, hint)
 
-    def skip_statement(self) -> None:
-        while self.token.kind != "end" and not self.token.is_op(";"):
-            self.next()
-        self.statement_name = None
-        self.depth = 0
+    def since(self, start: Token) -> Span:
+        return Span(start.start, self.tokens[self.at - 1 if self.at else 0].end)
 
     def enter(self) -> None:
         self.depth += 1
@@ -167,25 +198,23 @@ class _Parser:
     # -- statements --------------------------------------------------------------------------------------------
 
     def statement(self) -> ast.Statement:
-        start = self.token.span
-        self.statement_name = None
-        if self.token.is_word("create") and self.peek().is_word("standing", "query"):
+        start = self.token
+        word = start.value.lower() if start.kind == "name" else ""
+        if word == "create" and self.peek().is_word("standing", "query"):
             self.next()
             self.take_word_if("standing")
             self.word("query", "after CREATE")
             name = self.plain_name("the query's name").value
             self.statement_name = name
             self.word("as", "after the query's name")
-            begin = self.token.span.start
             query = self.query()
-            text = self.text[begin : self.since(start).end]
-            return ast.CreateQuery(name, query, text, self.since(start))
-        if self.token.is_word("drop") and self.peek().is_word("query"):
+            return ast.CreateQuery(name, query, self.text[query.span.start : query.span.end], self.since(start))
+        if word == "drop" and self.peek().is_word("query"):
             self.next()
             self.next()
             name = self.plain_name("the query's name").value
             return ast.DropQuery(name, self.since(start))
-        if self.token.is_word("declare") and self.peek().is_word("namespace"):
+        if word == "declare" and self.peek().is_word("namespace"):
             self.next()
             self.next()
             prefix = self.plain_name("a prefix").value
@@ -199,26 +228,31 @@ class _Parser:
         return ast.CreateQuery(None, query, self.text[query.span.start : query.span.end], query.span)
 
     def query(self) -> ast.Query:
-        start = self.token.span
+        start = self.token
         select = None
-        if self.token.is_word("select") and self.at_select():
+        if start.is_word("select") and self.at_select():
             self.next()
             select = self.select()
-            self.word("from", "after the SELECT list")
+            self.word("from", "after the SELECT list" if not isinstance(select, ast.Constructor) else "after it")
         source = self.source()
         publish, starting = None, "NOW"
+        publish_span = starting_span = ast.NOWHERE
+        clause = self.token
         if self.take_word_if("publish"):
             publish = self.plain_name("the channel to publish to").value
+            publish_span = self.since(clause)
+            clause = self.token
         if self.take_word_if("starting"):
             starting = self.starting()
-        return ast.Query(source, select, publish, starting, self.since(start))
+            starting_span = self.since(clause)
+        return ast.Query(source, select, publish, starting, self.since(start), publish_span, starting_span)
 
     def at_select(self) -> bool:
         after, later = self.peek(), self.peek(2)
         if after.kind != "name":
-            return not (after.kind == "end" or after.is_op("/", "//", "[", "->", ";", ")"))
-        if after.is_word("as", "join", "followed", "publish", "starting"):
-            return later.is_op(",", "/", "//") or later.is_word("from", "as")
+            return after.kind not in ("end", "/", "//", "[", "->", ";", ")")
+        if after.is_word(*_CLAUSES):
+            return later.kind in (",", "/", "//") or later.is_word("from", "as")
         return True
 
     def starting(self) -> str:
@@ -233,25 +267,43 @@ class _Parser:
             self.fail(str(error))
         return self.next().value
 
-    def select(self) -> tuple[ast.SelectItem, ...] | None:
+    def select(self) -> tuple[ast.SelectItem, ...] | ast.Constructor | None:
         if self.take_op_if("*"):
             return None
-        if self.token.is_op("<"):
-            self.unsupported(
-                "XSCL_UNSUPPORTED_SELECT",
-                "SELECT with a constructor is not available yet",
-                self.token.span,
-                "SELECT * (or no SELECT at all) outputs the result nodes of all blocks",
-            )
+        if self.token.kind == "constructor":
+            found, end = constructor.read(self.text, self.token.start, self.hole)
+            self.tokens[-1] = self.token._replace(end=end)
+            self.tokens += tokenize(self.text, end)
+            self.next()
+            return found
+        if self.token.kind == "<":
+            self.fail("expected the name of an element right after '<'", hint="as in SELECT <pair>{x1}</pair> FROM …")
+        if self.token.is_word("distinct"):
+            after = self.peek()
+            if after.kind in ("*", "<", "name") and not after.is_word("as", "from"):
+                self.later(self.token, "a match comes once for each combination of the nodes that SELECT mentions")
         items = [self.select_item()]
         while self.take_op_if(","):
             items.append(self.select_item())
         return tuple(items)
 
+    def hole(self, at: int) -> tuple[ast.VarPath, int]:
+        """What stands in a constructor's hole from ``at`` on, and where it ends, behind its '}'."""
+        inner = _Parser(self.text, tokenize(self.text, at, "};"))
+        path = inner.var_path()
+        inner.op("}", "to close the hole")
+        return path, inner.end()
+
     def select_item(self) -> ast.SelectItem:
+        start = self.token
         path = self.var_path()
-        name = self.plain_name("a name after AS").value if self.take_word_if("as") else None
-        return ast.SelectItem(path, name, self.since(path.span))
+        name = None
+        if self.take_word_if("as"):
+            token = self.plain_name("a name after AS")
+            name = token.value
+            if not constructor.is_element_name(name):
+                self.fail(f"an element cannot be called {name!r} in XML", at=token)
+        return ast.SelectItem(path, name, self.since(start))
 
     # -- FROM --------------------------------------------------------------------------------------------------
 
@@ -259,18 +311,16 @@ class _Parser:
         left = self.term()
         while True:
             start = self.token
-            if start.is_word("followed") and self.peek().is_word("by"):
+            if start.kind != "name":
+                return left
+            word = start.value.lower()
+            if word == "followed" and self.peek().is_word("by"):
                 self.next()
                 op = "followed by"
-            elif start.is_word("join"):
+            elif word == "join":
                 op = "join"
-            elif start.kind == "name" and start.value.lower() in _RESERVED and self.peek().is_op("{"):
-                self.unsupported(
-                    "XSCL_UNSUPPORTED_OPERATOR",
-                    f"{start.value} is kept free for later",
-                    start.span,
-                    "use FOLLOWED BY {…} or JOIN {…}",
-                )
+            elif word in _LATER:
+                self.later(start, _LATER[word])
             else:
                 return left
             self.next()
@@ -279,7 +329,7 @@ class _Parser:
             left = ast.Join(op, left, right, atoms, windows, left.span | right.span)  # type: ignore[arg-type]
 
     def term(self) -> ast.Source:
-        if not self.token.is_op("("):
+        if self.token.kind != "(":
             return self.block()
         self.enter()
         self.next()
@@ -289,16 +339,27 @@ class _Parser:
         return inner
 
     def block(self) -> ast.Block:
-        start = self.token.span
+        start = self.token
         channel = self.plain_name("a channel").value
+        self.blocks += 1
+        if self.blocks > MAX_BLOCKS:
+            raise QueryError(
+                "XSCL_TOO_MANY_BLOCKS",
+                f"a query has at most {MAX_BLOCKS} blocks",
+                text=self.text,
+                span=start.span,
+                hint="publish a part of it as a channel and join that",
+            )
         binding = self.binding()
         predicates = self.predicates()
         steps = self.steps()
         return ast.Block(channel, binding, predicates, steps, self.since(start))
 
     def binding(self) -> ast.Binding | None:
-        if not self.take_op_if("->") and not self.take_word_if("as"):
+        kind = self.token.kind
+        if kind != "->" and (kind != "name" or self.token.value.lower() != "as"):
             return None
+        self.next()
         if self.token.kind != "name":
             self.fail(f"expected a variable, found {_shown(self.token)}")
         token = self.next()
@@ -307,15 +368,13 @@ class _Parser:
     def steps(self, *, binding: bool = True) -> tuple[ast.Step, ...]:
         found = []
         # A '/' before a number, '-' or '(' divides (x/2); before anything else it starts a step.
-        while self.token.is_op("//") or (
-            self.token.is_op("/") and self.peek().kind != "number" and not self.peek().is_op("-", "(")
-        ):
+        while self.token.kind == "//" or (self.token.kind == "/" and self.peek().kind not in ("number", "-", "(")):
             axis = "descendant" if self.next().value == "//" else "child"
             found.append(self.step(axis, binding=binding))
         return tuple(found)
 
     def step(self, axis: str, *, binding: bool = True) -> ast.Step:
-        start = self.token.span
+        start = self.token
         test = self.test()
         bound = self.binding() if binding else None
         predicates = self.predicates()
@@ -328,39 +387,39 @@ class _Parser:
             if prefix is not None and "*" in (prefix, local):
                 self.fail(
                     "'*' beside a prefix is for elements",
-                    at=self.since(start.span),
+                    at=self.since(start),
                     hint="write @name, @prefix:name or @*",
                 )
-            return ast.Test("attribute", prefix, local, self.since(start.span))
-        if start.is_word("text") and start.value == "text" and self.peek().is_op("("):
+            return ast.Test("attribute", prefix, local, self.since(start))
+        if start.is_word("text") and start.value == "text" and self.peek().kind == "(":
             self.next()
             self.next()
             self.op(")", "after 'text('")
-            return ast.Test("text", None, "", self.since(start.span))
-        if start.is_op("."):
+            return ast.Test("text", None, "", self.since(start))
+        if start.kind == ".":
             self.fail("'.' is no step of a path", hint="'.' stands only at the start of a path inside brackets")
-        if start.is_op(".."):
+        if start.kind == "..":
             self.unsupported_axis("parent (..)", start.span)
         prefix, local = self.name_test("a name, '*', '@name' or 'text()'")
-        if self.token.is_op("("):
+        if self.token.kind == "(":
             self.unsupported(
                 "XSCL_UNSUPPORTED_FUNCTION",
                 f"{local}() is not supported in a path",
                 start.span,
                 "supported there: names, '*', '@name', 'text()'",
             )
-        return ast.Test("element", prefix, local, self.since(start.span))
+        return ast.Test("element", prefix, local, self.since(start))
 
     def name_test(self, what: str) -> tuple[str | None, str]:
         if self.take_op_if("*"):
-            if self.token.is_op(":") and self.peek().kind == "name":
+            if self.token.kind == ":" and self.peek().kind == "name":
                 self.next()
                 return "*", self.plain_name("a name after '*:'").value
             return None, "*"
         name = self.plain_name(what)
-        if self.token.is_op("::"):
+        if self.token.kind == "::":
             self.unsupported_axis(name.value, name.span)
-        if not self.token.is_op(":"):
+        if self.token.kind != ":":
             return None, name.value
         self.next()
         if self.take_op_if("*"):
@@ -379,7 +438,7 @@ class _Parser:
 
     def predicates(self) -> tuple[ast.Predicate, ...]:
         found = []
-        while self.token.is_op("["):
+        while self.token.kind == "[":
             self.enter()
             self.next()
             found.append(self.predicate())
@@ -401,17 +460,17 @@ class _Parser:
 
     def unary(self) -> ast.Predicate:
         start = self.token
-        if start.value == "not" and start.kind == "name" and self.peek().is_op("("):
+        if start.value == "not" and start.kind == "name" and self.peek().kind == "(":
             self.next()
-            return ast.Not(self.parenthesised(), self.since(start.span))
-        if start.is_op("("):
+            return ast.Not(self.parenthesised(), self.since(start))
+        if start.kind == "(":
             return self.parenthesised()
         operand: ast.RelPath | ast.Call = self.call() if self.at_call() else self.relpath()
         op, literal = None, None
-        if self.token.is_op(*_COMPARISONS):
+        if self.token.kind in _COMPARISONS:
             op = self.next().value
             literal = self.literal()
-        return ast.Truth(operand, op, literal, self.since(start.span))  # type: ignore[arg-type]
+        return ast.Truth(operand, op, literal, self.since(start))  # type: ignore[arg-type]
 
     def parenthesised(self) -> ast.Predicate:
         self.enter()
@@ -421,13 +480,18 @@ class _Parser:
         self.depth -= 1
         return inner
 
+    def check_digits(self, token: Token) -> None:
+        if len(token.value) > MAX_DIGITS:
+            self.fail(f"a number of more than {MAX_DIGITS} digits", at=token)
+
     def literal(self) -> ast.Literal_:
         start = self.token
         negative = self.take_op_if("-") is not None
         token = self.token
         if token.kind == "number":
+            self.check_digits(token)
             self.next()
-            return ast.Literal_(("-" if negative else "") + token.value, True, self.since(start.span))
+            return ast.Literal_(("-" if negative else "") + token.value, True, self.since(start))
         if token.kind == "string" and not negative:
             self.next()
             return ast.Literal_(token.value, False, token.span)
@@ -438,9 +502,9 @@ class _Parser:
 
     def at_call(self) -> bool:
         token = self.token
-        if token.kind != "name" or not self.peek().is_op("("):
+        if token.kind != "name" or self.peek().kind != "(":
             return False
-        return token.value != "text" or not self.peek(2).is_op(")")
+        return token.value != "text" or self.peek(2).kind != ")"
 
     def call(self) -> ast.Call:
         start = self.next()
@@ -454,7 +518,7 @@ class _Parser:
         self.enter()
         self.op("(", "")
         args: list[ast.RelPath | ast.Literal_ | ast.Call] = []
-        if not self.token.is_op(")"):
+        if self.token.kind != ")":
             args.append(self.argument())
             while self.take_op_if(","):
                 args.append(self.argument())
@@ -463,19 +527,19 @@ class _Parser:
         least, most = PREDICATE_FUNCTIONS[start.value]
         if not least <= len(args) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
-            self.fail(f"{start.value}() takes {wanted} arguments, not {len(args)}", at=self.since(start.span))
+            self.fail(f"{start.value}() takes {wanted} arguments, not {len(args)}", at=self.since(start))
         if start.value == "count" and not isinstance(args[0], ast.RelPath):
             self.fail("count() takes a path", at=args[0].span)
-        return ast.Call(start.value, tuple(args), self.since(start.span))
+        return ast.Call(start.value, tuple(args), self.since(start))
 
     def argument(self) -> ast.RelPath | ast.Literal_ | ast.Call:
-        if self.token.kind in ("string", "number") or self.token.is_op("-"):
+        if self.token.kind in ("string", "number") or self.token.kind == "-":
             return self.literal()
         return self.call() if self.at_call() else self.relpath()
 
     def relpath(self) -> ast.RelPath:
         start = self.token
-        if start.is_op("/", "//"):
+        if start.kind in ("/", "//"):
             raise QueryError(
                 "XSCL_ABSOLUTE_PATH",
                 f"a path inside brackets that starts with '{start.value}' would be absolute",
@@ -495,7 +559,7 @@ class _Parser:
                     + ", ".join(sorted([*PREDICATE_FUNCTIONS, "not"])),
                 )
             steps = (self.step("child"), *self.steps())
-        return ast.RelPath(steps, self.since(start.span))
+        return ast.RelPath(steps, self.since(start))
 
     # -- join parameters ---------------------------------------------------------------------------------------
 
@@ -503,7 +567,7 @@ class _Parser:
         self.op("{", "with the join's predicates and window")
         atoms: list[ast.Atom] = []
         windows: list[ast.Window | ast.RelativeWindow] = []
-        if not self.token.is_op("}"):
+        if self.token.kind != "}":
             while True:
                 window = self.window_if()
                 if window is not None:
@@ -524,7 +588,7 @@ class _Parser:
 
     def window_if(self) -> ast.Window | ast.RelativeWindow | None:
         token, after = self.token, self.peek()
-        alone = after.is_op(",", "}")
+        alone = after.kind in (",", "}")
         if token.is_word("unbounded") and alone:
             self.next()
             return ast.Window("within", None, None, token.span)
@@ -533,21 +597,27 @@ class _Parser:
             return ast.Window("once", None, None, token.span)
         if token.is_word("maxwindow") and after.kind in ("number", "string"):
             self.next()
-            return ast.Window("max", None, self.duration(), self.since(token.span))
+            return ast.Window("max", None, self.duration(), self.since(token))
         if self.at_relative_window():
             return self.relative_window()
+        if token.kind == "name" and "-" in token.value and after.is_word("in"):
+            later, _, earlier = token.value.partition("-")
+            self.fail(
+                f"{token.value!r} is one name",
+                hint=f"write white space around the '-': {later} - {earlier.lstrip('-')} IN …",
+            )
         if not self.at_duration():
             return None
         low = self.duration()
         if not self.take_op_if(".."):
-            return ast.Window("within", None, low, self.since(token.span))
+            return ast.Window("within", None, low, self.since(token))
         high = None if self.take_word_if("unbounded") else self.duration()
-        return ast.Window("range", low, high, self.since(token.span))
+        return ast.Window("range", low, high, self.since(token))
 
     def at_relative_window(self) -> bool:
         return (
             self.token.kind == "name"
-            and self.peek(1).is_op("-")
+            and self.peek(1).kind == "-"
             and self.peek(2).kind == "name"
             and self.peek(3).is_word("in")
         )
@@ -556,7 +626,7 @@ class _Parser:
         token, after = self.token, self.peek()
         if token.kind == "number" and after.kind == "name":
             after = self.peek(2)
-        return token.kind in ("number", "string") and after.is_op(",", "}", "..")
+        return token.kind in ("number", "string") and after.kind in (",", "}", "..")
 
     def duration(self) -> int:
         token = self.next()
@@ -575,8 +645,7 @@ class _Parser:
                 self.fail(
                     f"{named.value!r} is no unit of time", at=named, hint="units: us ms s min h d w, or long forms"
                 )
-        if len(token.value) > _MAX_DIGITS:
-            self.fail(f"a number of more than {_MAX_DIGITS} digits", at=token)
+        self.check_digits(token)
         return scaled(token.value, unit)
 
     def relative_window(self) -> ast.RelativeWindow:
@@ -595,16 +664,14 @@ class _Parser:
             low += 1
         if high is not None and closing.value == ")":
             high -= 1
-        return ast.RelativeWindow(
-            later.value, earlier.value, low, high, self.since(later.span), later.span, earlier.span
-        )
+        return ast.RelativeWindow(later.value, earlier.value, low, high, self.since(later), later.span, earlier.span)
 
     def bound(self, *, infinite: int) -> int | None:
         start = self.token
         sign = -1 if self.take_op_if("-") else 1
         if self.take_word_if("unbounded"):
             if sign != infinite:
-                self.fail("this end cannot be unbounded in that direction", at=self.since(start.span))
+                self.fail("this end cannot be unbounded in that direction", at=self.since(start))
             return None
         return sign * self.duration()
 
@@ -613,18 +680,18 @@ class _Parser:
     def atom(self) -> ast.Atom:
         start = self.token
         left = self.operand()
-        if not self.token.is_op(*_COMPARISONS):
+        if self.token.kind not in _COMPARISONS:
             self.fail(f"expected a comparison, found {_shown(self.token)}", hint="one of " + " ".join(_COMPARISONS))
         op = cast(ast.Op, self.next().value)
         right = self.operand()
-        return ast.Atom(left, op, right, self.since(start.span))
+        return ast.Atom(left, op, right, self.since(start))
 
     def operand(self) -> ast.Operand:
         token = self.token
         if token.kind == "string":
             self.next()
             return ast.StringOperand(token.value, token.span)
-        if token.kind == "name" and self.peek().is_op("("):
+        if token.kind == "name" and self.peek().kind == "(":
             self.next()
             if token.value not in ATOM_FUNCTIONS:
                 self.unsupported(
@@ -638,44 +705,53 @@ class _Parser:
             inner = self.operand()
             self.op(")", f"to close {token.value}(")
             self.depth -= 1
-            return ast.FunctionOperand(token.value, inner, self.since(token.span))
+            return ast.FunctionOperand(token.value, inner, self.since(token))
         return self.linear()
 
     def linear(self) -> ast.Linear:
         start = self.token
         total = self.product()
-        while self.token.is_op("+", "-") and not self.token.is_op("->"):
+        while self.token.kind in ("+", "-"):
             sign = 1 if self.next().value == "+" else -1
             part = self.product()
             if total.path is not None and part.path is not None:
                 self.fail(
                     "an expression may use one variable path",
-                    at=self.since(start.span),
+                    at=self.since(start),
                     hint="move the other one to the other side of the comparison",
                 )
             total = replace(
                 total if total.path is not None else part,
-                factor=total.factor if total.path is not None else sign * part.factor,
+                factor=total.factor if part.path is None else sign * part.factor,
                 constant=total.constant + sign * part.constant,
+                span=self.since(start),
             )
-        return replace(total, span=self.since(start.span))
+            self.check_size(total, start)
+        return total if total.span.start == start.start else replace(total, span=self.since(start))
 
     def product(self) -> ast.Linear:
         start = self.token
         total = self.factor()
-        while self.token.is_op("*", "/"):
+        while self.token.kind in ("*", "/"):
             divide = self.next().value == "/"
             part = self.factor()
             if part.path is not None and (divide or total.path is not None):
-                self.fail("this is not linear in one variable", at=self.since(start.span))
+                self.fail("this is not linear in one variable", at=self.since(start))
             if divide:
                 if part.constant == 0:
-                    self.fail("division by zero", at=self.since(start.span))
+                    self.fail("division by zero", at=self.since(start))
                 part = replace(part, constant=1 / part.constant)
             path, scale = (part, total.constant) if part.path is not None else (total, part.constant)
             factor = path.factor * scale if path.path is not None else path.factor
-            total = replace(path, factor=factor, constant=path.constant * scale)
+            total = replace(path, factor=factor, constant=path.constant * scale, span=self.since(start))
+            self.check_size(total, start)
         return total
+
+    def check_size(self, number: ast.Linear, start: Token) -> None:
+        """Refuse numbers that grow without bound as they are multiplied."""
+        parts = (number.factor, number.constant)
+        if any(abs(part.numerator) >= _HUGE or part.denominator >= _HUGE for part in parts):
+            self.fail(f"a number of more than {MAX_DIGITS} digits", at=self.since(start))
 
     def factor(self) -> ast.Linear:
         token = self.token
@@ -683,7 +759,8 @@ class _Parser:
             self.enter()
             inner = self.factor()
             self.depth -= 1
-            return replace(inner, factor=-inner.factor, constant=-inner.constant)
+            factor = inner.factor if inner.path is None else -inner.factor
+            return replace(inner, factor=factor, constant=-inner.constant)
         if self.take_op_if("("):
             self.enter()
             inner = self.linear()
@@ -692,15 +769,14 @@ class _Parser:
             return inner
         if token.kind == "number":
             self.next()
-            if len(token.value) > _MAX_DIGITS:
-                self.fail(f"a number of more than {_MAX_DIGITS} digits", at=token)
-            return ast.Linear(None, Fraction(1), Fraction(token.value), token.span)
+            self.check_digits(token)
+            return ast.Linear(None, _ONE, Fraction(token.value), token.span)
         path = self.var_path()
-        return ast.Linear(path, Fraction(1), Fraction(0), path.span)
+        return ast.Linear(path, _ONE, _ZERO, path.span)
 
     def var_path(self) -> ast.VarPath:
         start = self.token
         if start.kind != "name":
             self.fail(f"expected a variable, found {_shown(start)}")
         self.next()
-        return ast.VarPath(start.value, self.steps(binding=False), self.since(start.span))
+        return ast.VarPath(start.value, self.steps(binding=False), self.since(start))

@@ -33,7 +33,7 @@ _CLAUSES = frozenset(("as", "create", "declare", "drop", "publish", "select", "s
 _COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
 # After one of these a name is not a variable.
 _NAMING = frozenset(("/", "//", "@", ":", "::", "."))
-_PLAIN = frozenset(("name", "op", "string", "number", "end"))
+_UNKNOWN = frozenset(("bad", "constructor"))
 
 _Key = tuple[str | int, ...]
 
@@ -186,9 +186,9 @@ def _read(tokens: Sequence[Token]) -> _Read | None:
                 variables[value] = len(variables)
             elif value.lower() in _CLAUSES:
                 return None
-        elif kind == "op":
-            joins += value == "{"
-        elif kind not in _PLAIN:
+        elif kind == "{":
+            joins += 1
+        elif kind in _UNKNOWN:
             return None
         before = value
     words = _words(tokens, variables)
@@ -222,7 +222,7 @@ def _words(tokens: Sequence[Token], variables: Mapping[str, int]) -> tuple[list[
                 word = variables[value]
         elif kind == "string":
             word = "'" + value
-        elif kind == "op":
+        elif kind != "number":
             if inside:
                 if value in _COMPARISONS:
                     compares = True

@@ -1,4 +1,4 @@
-"""Text to tokens, with positions.
+"""Text to tokens, with positions, one statement at a time.
 
 Names may contain ``-`` and ``.`` but do not end in them, so that ``book->x1`` is a binding and ``1h..2h`` a range; a
 quote right after a name is a prime (``x5'``).  Nothing raises here: what is no token becomes one of kind ``bad``, and
@@ -8,93 +8,114 @@ the parser complains when it gets there, so that one bad statement does not hide
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
 from xscl.errors import Span
 
-__all__ = ["Token", "tokenize"]
-
-Kind = Literal["name", "number", "string", "op", "bad", "end"]
+__all__ = ["Token", "comment_end", "tokenize"]
 
 _TOKEN = re.compile(
     r"""
-    (?P<space>\s+)
-  | (?P<name>[^\W\d]\w*(?:(?:\.|-+)\w+)*'*)
-  | (?P<number>[0-9]+(?:\.[0-9]+)?)
-  | (?P<string>'(?:[^']|'')*'|"(?:[^"]|"")*")
-  | (?P<op>->|//|::|\.\.|!=|<=|>=|[-/\[\](){},;=<>@*:+.])
+    \s*
+    (?:
+        (?P<name>[^\W\d]\w*(?:(?:\.|-+)\w+)*'*)
+      | (?P<comment>\(:|(?<!\S)--)
+      | (?P<op>->|//|::|\.\.|!=|<=|>=|[-/\[\](){},;=<>@*:+.])
+      | (?P<number>[0-9]+(?:\.[0-9]+)?)
+      | (?P<string>'(?:[^']|'')*'|"(?:[^"]|"")*")
+      | (?P<end>\Z)
+      | (?P<bad>['"][^\n]*|.)
+    )
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
+_NAME_START = re.compile(r"[^\W\d]")
+_COMMENT_MARK = re.compile(r"\(:|:\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token; ``value`` is the name, the number's digits or the string without its quotes."""
+class Token(NamedTuple):
+    """One token from ``start`` to ``end``.
 
-    kind: Kind
+    ``kind`` is ``name``, ``number``, ``string``, ``bad``, ``constructor``, ``end`` or, of an operator, the operator
+    itself.  ``value`` is the text, of a string without its quotes, of a bad token what is wrong with it.
+    """
+
+    kind: str
     value: str
-    span: Span
+    start: int
+    end: int
+
+    @property
+    def span(self) -> Span:
+        """Where it stands."""
+        return Span(self.start, self.end)
 
     def is_op(self, *ops: str) -> bool:
         """Whether this is one of these operators."""
-        return self.kind == "op" and self.value in ops
+        return self.kind in ops
 
     def is_word(self, *words: str) -> bool:
         """Whether this is one of these keywords, in any case."""
         return self.kind == "name" and self.value.lower() in words
 
 
-def tokenize(text: str) -> list[Token]:
-    """All tokens of ``text`` and an ``end`` token; comments and white space are dropped.
+def tokenize(text: str, start: int = 0, stop: str = ";") -> list[Token]:
+    """The tokens from ``start`` to the first operator in ``stop``, that one included, or to an ``end`` token.
+
+    Comments and white space are dropped.  The list also ends at a token ``constructor``, the ``<`` of an element
+    constructor: that one is not made of tokens, and whoever has read it asks for the tokens behind it.
 
     >>> [t.value for t in tokenize("S//book->x1 (: a comment :) -- another")]
     ['S', '//', 'book', '->', 'x1', '']
     """
     tokens: list[Token] = []
-    at = 0
-    while at < len(text):
-        if text.startswith("(:", at):
-            end = _comment_end(text, at)
-            if end is None:
-                tokens.append(Token("bad", "a comment that is not closed by ':)'", Span(at, len(text))))
-                break
-            at = end
-            continue
-        if text.startswith("--", at) and (at == 0 or text[at - 1].isspace()):
-            newline = text.find("\n", at)
-            at = len(text) if newline < 0 else newline
-            continue
-        found = _TOKEN.match(text, at)
-        if found is None:
-            tokens.append(_bad(text, at))
-            at = tokens[-1].span.end
-            continue
-        at = found.end()
-        kind = found.lastgroup
-        if kind == "space":
-            continue
-        value = found[0]
-        if kind == "string":
-            quote = value[0]
-            value = value[1:-1].replace(quote * 2, quote)
-        tokens.append(Token(kind, value, Span(found.start(), at)))  # type: ignore[arg-type]
-    tokens.append(Token("end", "", Span(len(text), len(text))))
-    return tokens
+    at = start
+    while True:
+        for found in _TOKEN.finditer(text, at):
+            kind = found.lastgroup
+            assert kind is not None
+            value, end = found[kind], found.end()
+            begin = end - len(value)
+            if kind == "op":
+                tokens.append(Token(value, value, begin, end))
+                if value in stop:
+                    return tokens
+                if value == "<" and _begins_constructor(text, end, tokens):
+                    tokens[-1] = Token("constructor", value, begin, end)
+                    return tokens
+            elif kind == "comment":
+                after = text.find("\n", end) if value == "--" else comment_end(text, begin)
+                if after is None:
+                    tokens.append(Token("bad", "a comment that is not closed by ':)'", begin, len(text)))
+                at = len(text) if after is None or after < 0 else after
+                break  # and go on behind the comment
+            elif kind == "string":
+                quote = value[0]
+                tokens.append(Token(kind, value[1:-1].replace(quote * 2, quote), begin, end))
+            elif kind == "bad":
+                message = "a string that is not closed" if value[0] in "'\"" else f"the character {value!r}"
+                tokens.append(Token(kind, message, begin, end))
+            else:
+                tokens.append(Token(kind, value, begin, end))
+                if kind == "end":
+                    return tokens
 
 
-def _comment_end(text: str, at: int) -> int | None:
+def comment_end(text: str, at: int) -> int | None:
+    """Where the comment ``(: … :)`` that begins at ``at`` ends; comments nest.  None if it is not closed."""
     depth = 0
-    for mark in re.finditer(r"\(:|:\)", text[at:]):
+    for mark in _COMMENT_MARK.finditer(text, at):
         depth += 1 if mark[0] == "(:" else -1
         if depth == 0:
-            return at + mark.end()
+            return mark.end()
     return None
 
 
-def _bad(text: str, at: int) -> Token:
-    if text[at] in "'\"":
-        end = text.find("\n", at)
-        return Token("bad", "a string that is not closed", Span(at, len(text) if end < 0 else end))
-    return Token("bad", f"the character {text[at]!r}", Span(at, at + 1))
+def _begins_constructor(text: str, end: int, tokens: list[Token]) -> bool:
+    """Whether the '<' that ends the tokens opens a constructor: behind SELECT at the beginning of a query."""
+    return (
+        len(tokens) > 1
+        and tokens[-2].is_word("select")
+        and (len(tokens) == 2 or tokens[-3].is_word("as"))
+        and _NAME_START.match(text, end) is not None
+    )

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from constructors import constructing_queries, constructor_texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lark import Lark
@@ -19,9 +20,15 @@ from xscl.errors import QueryError, QuerySyntaxError
 from xscl.parser import parse_query, parse_script
 
 GRAMMAR = Lark(
-    Path(__file__).with_name("xscl.lark").read_text(encoding="utf-8"), start=["one_query", "script"], parser="earley"
+    Path(__file__).with_name("xscl.lark").read_text(encoding="utf-8"),
+    start=["one_query", "script", "variable_path"],
+    parser="earley",
 )
-NO_GRAMMAR = re.compile(r"division by zero|nest deeper than|ISO 8601 time|time zone")
+CONSTRUCTOR = Lark(Path(__file__).with_name("constructor.lark").read_text(encoding="utf-8"), parser="earley")
+NO_GRAMMAR = re.compile(
+    r"division by zero|nest deeper than|ISO 8601 time|time zone|digits|cannot be called|does not match the start tag|"
+    r"is given twice|is not declared|declares no namespaces|has no place in XML|no character of XML"
+)
 """What the parser refuses although each part stands where it may."""
 EXTRA = (
     *("[", "]", "(", ")", "{", "}", "/", "//", ".", "..", "@", "*", ":", "->", "-", "+", "=", "!=", "<", ",", ";"),
@@ -97,6 +104,41 @@ def test_damaged_texts_are_taken_by_both_or_by_none(tokens: list[str], data: st.
         assert found == expected
 
 
+def constructor_in_grammar(text: str) -> bool:
+    try:
+        tree = CONSTRUCTOR.parse(text)
+    except LarkError:
+        return False
+    holes = tree.scan_values(lambda token: getattr(token, "type", "") == "HOLE")
+    return all(in_grammar(str(hole)[1:-1], "variable_path") for hole in holes)
+
+
+@settings(max_examples=150, deadline=None)
+@given(constructor_texts())
+def test_constructors_are_taken_by_both(text: str) -> None:
+    assert isinstance(parse_query(f"SELECT {text} FROM S").select, ast.Constructor)
+    assert constructor_in_grammar(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(constructing_queries())
+def test_queries_with_constructors_are_taken(text: str) -> None:
+    assert isinstance(parse_query(text).select, ast.Constructor)
+
+
+@settings(max_examples=600, deadline=None)
+@given(constructor_texts(), st.data())
+def test_damaged_constructors_are_taken_by_both_or_by_none(text: str, data: st.DataObject) -> None:
+    choose = Choices(data.draw)
+    for _ in range(choose.one(1, 1, 2, 3)):
+        at = choose.count(1, len(text))  # it begins with "<"
+        cut = choose.one(0, 0, 1, 2)
+        text = text[:at] + choose.one("", *"<>/{}&;'\"= a!-x\n", "</a>", "<!--", "-->") + text[at + cut :]
+    found = verdict(f"SELECT {text} FROM S")
+    if found is not None:
+        assert found == constructor_in_grammar(text)
+
+
 LETTERS = st.text(st.one_of(st.sampled_from("Sx'\"/[]{}()<>=!@*.:;,-+ \n019é|"), st.characters()), max_size=40)
 
 
@@ -121,7 +163,9 @@ def test_any_text_gives_a_query_or_a_query_error(text: str) -> None:
 
 
 def test_as_names_an_item_of_select() -> None:
-    (item,) = parse_query("SELECT x4/title AS headline FROM S->x4").select or ()
+    select = parse_query("SELECT x4/title AS headline FROM S->x4").select
+    assert isinstance(select, tuple)
+    (item,) = select
     assert item.name == "headline"
     assert item.path.steps[0].binding is None
 

@@ -110,12 +110,51 @@ def test_keywords_in_any_case_are_names() -> None:
     assert not tokenize("by")[0].is_op("by")
 
 
+@pytest.mark.parametrize(
+    ("text", "start", "expected"),
+    [
+        ("a; b", 0, ["a", ";"]),
+        ("a; b", 2, ["b", ""]),
+        ("a';' ; b", 0, ["a'", ";"]),
+        ("a ';' (: ; :) -- ;\n; b", 0, ["a", ";", ";"]),
+        ("; b", 0, [";"]),
+        ("b", 1, [""]),
+    ],
+)
+def test_statements_end_at_a_semicolon(text: str, start: int, expected: list[str]) -> None:
+    tokens = tokenize(text, start)
+    assert [token.value for token in tokens] == expected
+    assert all(token.start >= start for token in tokens)
+
+
+def test_other_ends_of_a_run_of_tokens() -> None:
+    assert [token.kind for token in tokenize("a{x['}']}; b", 2, "};")] == ["name", "[", "string", "]", "}"]
+
+
+@pytest.mark.parametrize("text", ["SELECT <a>", "(: c :) select(: c :)<été/> FROM", "CREATE QUERY q AS Select\n<a b='"])
+def test_a_constructor_ends_the_tokens(text: str) -> None:
+    last = tokenize(text)[-1]
+    assert (last.kind, last.value) == ("constructor", "<")
+    assert text[last.start] == "<"
+
+
+@pytest.mark.parametrize(
+    "text", ["<a", "S <a", "SELECT < a", "SELECT <1", "S SELECT <a", "S[select <a]", "SELECT x <a"]
+)
+def test_other_signs_less_than(text: str) -> None:
+    tokens = tokenize(text)
+    assert tokens[-1].kind == "end"
+    assert "<" in [token.kind for token in tokens]
+
+
 @given(st.text())
 def test_any_text_is_tokens_in_order_up_to_its_end(text: str) -> None:
-    tokens = tokenize(text)
-    assert [token.kind for token in tokens].count("end") == 1
-    assert tokens[-1].span.start == tokens[-1].span.end == len(text)
-    at = 0
-    for token in tokens:
-        assert at <= token.span.start <= token.span.end
-        at = token.span.end
+    at, kind = 0, ""
+    while kind != "end":
+        tokens = tokenize(text, at)
+        assert all(token.kind not in (";", "end") for token in tokens[:-1])
+        for token in tokens:
+            assert at <= token.start <= token.end
+            at = token.end
+        kind = tokens[-1].kind
+    assert at == len(text)
