@@ -88,10 +88,11 @@ class DifferenceBounds:
     def put_first(self, left: int, right: int) -> None:
         """Ask for ``left`` to be first by (ts, channel, id)."""
         self.limit(left, right, 0, UNBOUNDED)
-        if left < right:
-            self.order[left, right] = 1
-        else:
-            self.order[right, left] = -1
+        pair, order = ((left, right), 1) if left < right else ((right, left), -1)
+        if self.order.setdefault(pair, order) != order:
+            # Each before the other: nothing satisfies that.
+            self.limit(left, right, 1, UNBOUNDED)
+            self.limit(right, left, 1, UNBOUNDED)
 
     def tightened(self) -> Case:
         """The bounds of all pairs, each as tight as the others make it (Floyd and Warshall).

@@ -1,7 +1,7 @@
 """Compiling many queries: texts that differ only in the names of variables, or in windows, are compiled once.
 
 A million standing queries are mostly the same few thousand questions asked by different people.  The *form* of a text
-is its tokens with variables numbered in the order of their bindings and, where two blocks are joined by value, without
+is its tokens with brackets and atoms sorted, variables numbered and, where two blocks are joined by value, without
 windows; a text of a known form takes what was compiled for the first one and puts in its own names and windows.  Forms
 are read off the tokens alone, so anything unusual is simply compiled.
 
@@ -31,8 +31,12 @@ _RESERVED = frozenset(("and", "in", "maxwindow", "once", "unbounded", *UNITS))
 # Clauses and bindings that forms do not know.
 _CLAUSES = frozenset(("as", "create", "declare", "drop", "publish", "select", "starting"))
 _COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
-# After one of these a name is not a variable.
+# Beside one of these a name is not a variable.
 _NAMING = frozenset(("/", "//", "@", ":", "::", "."))
+_NAMED = frozenset(("(", ":", "::"))
+_OPENING = frozenset("([")
+_CLOSING = frozenset(")]")
+_ENDS = frozenset(",}")
 _UNKNOWN = frozenset(("bad", "constructor"))
 
 _Key = tuple[str | int, ...]
@@ -59,7 +63,7 @@ class _Form:
     compiled: CompiledQuery
     variables: tuple[str, ...]
     names: str
-    """The JSON of names as a format that takes the quoted names of variables in the order of their bindings."""
+    """The JSON of names as a format that takes the quoted names of variables in the order of their numbers."""
     windows: dict[_Key, CompiledQuery]
 
 
@@ -162,7 +166,7 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A text as its form, its windows and its variables in the order of their bindings."""
+    """A text as its form, its windows and its variables in the order in which the form numbers them."""
 
     form: _Key
     windows: _Key
@@ -174,80 +178,161 @@ class _Read:
 
 def _read(tokens: Sequence[Token]) -> _Read | None:
     """None: the text has something that forms do not know."""
-    variables: dict[str, int] = {}
+    bound: set[str] = set()
     joins = 0
     before = ""
-    for token in tokens:
-        kind, value = token.kind, token.value
+    for kind, value, _, _ in tokens:
         if kind == "name":
             if before == "->":
-                if value in variables or value.lower() in _RESERVED:
+                if value in bound or value.lower() in _RESERVED:
                     return None
-                variables[value] = len(variables)
+                bound.add(value)
             elif value.lower() in _CLAUSES:
                 return None
         elif kind == "{":
             joins += 1
         elif kind in _UNKNOWN:
             return None
-        before = value
-    words = _words(tokens, variables)
-    if words is None:
+        before = kind
+    reader = _Reader(bound)
+    if not reader.read(tokens):
         return None
-    form, windows = words
-    names = tuple(variables)
+    form, windows, variables = reader.numbered()
     # Which blocks of three and more are tied to which depends on the windows, and so does what is compiled.
     if joins == 1:
-        return _Read(tuple(form), tuple(windows), names, True)
-    return _Read((*form, "|", *windows), (), names, False)
+        return _Read(tuple(form), tuple(windows), variables, True)
+    return _Read((*form, "|", *windows), (), variables, False)
 
 
-def _words(tokens: Sequence[Token], variables: Mapping[str, int]) -> tuple[list[str | int], list[str | int]] | None:
-    """The words of the form and of the windows."""
-    form: list[str | int] = []
-    windows: list[str | int] = []
-    part: list[str | int] = form
-    inside = compares = first = False
-    nested = 0
-    before = ""
-    for place, token in enumerate(tokens):
-        kind, value = token.kind, token.value
-        word: str | int = value
-        if kind == "name":
-            if value in variables:
-                if before != "->" and not (
-                    inside and before not in _NAMING and not tokens[place + 1].is_op("(", ":", "::")
-                ):
-                    return None  # a name that is also something else here
-                word = variables[value]
-        elif kind == "string":
-            word = "'" + value
-        elif kind != "number":
-            if inside:
-                if value in _COMPARISONS:
+class _Reader:
+    """Sorts the words of a text: brackets side by side and atoms may stand in any order.
+
+    Until they are numbered, variables are words that begin with a NUL, which no other word does.
+    """
+
+    def __init__(self, bound: set[str]) -> None:
+        self.bound = bound
+        self.patterns: list[list[str]] = [[]]
+        """The words before, between and after the braces."""
+        self.atoms: list[list[list[str]]] = []
+        """The atoms in each pair of braces."""
+        self.windows: list[str] = []
+        # Brackets that are open: the words so far, what may be told of them without names, and the brackets inside
+        # that stand side by side and wait to be sorted.
+        self._words: list[str] = self.patterns[0]
+        self._told: list[str] = []
+        self._beside: list[tuple[list[str], list[str]]] = []
+        self._open: list[tuple[list[str], list[str], list[tuple[list[str], list[str]]]]] = []
+
+    def read(self, tokens: Sequence[Token]) -> bool:
+        place = 0
+        while place < len(tokens):
+            kind, value = tokens[place][:2]
+            if kind == "[":
+                self._open.append((self._words, self._told, self._beside))
+                self._words, self._told, self._beside = [], [], []
+            elif kind == "]":
+                if not self._open:
+                    return False
+                self._settle()
+                inner = (self._told, self._words)
+                self._words, self._told, self._beside = self._open.pop()
+                self._beside.append(inner)
+            elif kind == "{":
+                if self._open:
+                    return False
+                self._settle()
+                place = self._braces(tokens, place + 1)
+                if place < 0:
+                    return False
+                self.patterns.append([])
+                self._words, self._told = self.patterns[-1], []
+            else:
+                if self._beside:
+                    self._settle()
+                if value in self.bound and kind == "name":
+                    if place == 0 or tokens[place - 1][0] != "->":
+                        return False  # a name that is also something else
+                    self._words.append("\0" + value)
+                else:
+                    word = "'" + value if kind == "string" else value
+                    self._words.append(word)
+                    self._told.append(word)
+            place += 1
+        self._settle()
+        return not self._open
+
+    def _settle(self) -> None:
+        """Put brackets that stand side by side in the order of what they say."""
+        if len(self._beside) > 1:
+            self._beside.sort(key=_told)
+        for told, words in self._beside:
+            self._words += ("[", *words, "]")
+            self._told += ("[", *told, "]")
+        self._beside.clear()
+
+    def _braces(self, tokens: Sequence[Token], place: int) -> int:
+        """The atoms and windows of a join from behind its ``{``; the place of its ``}``, or -1."""
+        atoms: list[list[str]] = [[]]
+        part: list[str] = atoms[0]
+        compares, first, nested = False, True, 0
+        while place < len(tokens):
+            kind, value = tokens[place][:2]
+            if kind == "name":
+                if value in self.bound:
+                    if tokens[place - 1][0] in _NAMING or tokens[place + 1][0] in _NAMED:
+                        return -1  # a name that is also something else
+                    part.append("\0" + value)
+                elif nested == 0 and compares and value.lower() == "and":
+                    part = []
+                    atoms.append(part)
+                else:
+                    part.append(value)
+            elif kind == "string":
+                part.append("'" + value)
+            elif kind in _ENDS and nested == 0:
+                if compares:
+                    if not first:
+                        return -1  # predicates come first
+                    self.atoms.append(atoms)
+                else:
+                    self.windows += part
+                    if first:
+                        self.atoms.append([])
+                self.windows.append(value)
+                if kind == "}":
+                    return place
+                atoms = [[]]
+                part = atoms[0]
+                compares = first = False
+            else:
+                if kind in _COMPARISONS:
                     compares = True
-                elif value in "([":
+                elif kind in _OPENING:
                     nested += 1
-                elif value in ")]" and nested:
+                elif kind in _CLOSING:
                     nested -= 1
-                elif nested == 0 and value in ",}":
-                    if compares and not first:
-                        return None  # predicates come first
-                    (form if compares else windows).extend(part)
-                    windows.append(value)
-                    part, compares, first = [], False, False
-                    if value == "}":
-                        inside = False
-                        part = form
-                        form.append(value)
-                    before = value
-                    continue
-            elif value == "{":
-                inside = first = True
-                form.append(value)
-                part = []
-                before = value
-                continue
-        part.append(word)
-        before = value
-    return None if inside else (form, windows)
+                part.append(value)
+            place += 1
+        return -1
+
+    def numbered(self) -> tuple[list[str | int], list[str | int], tuple[str, ...]]:
+        """Form, windows and variables; variables are numbered where the sorted patterns bind them."""
+        number: dict[str, int] = {}
+        for words in self.patterns:
+            for word in words:
+                if word[:1] == "\0":
+                    number[word] = len(number)
+        get = number.get
+        form: list[str | int] = []
+        for place, words in enumerate(self.patterns):
+            if place:
+                form.append("{")
+                form += sorted(" ".join([str(get(word, word)) for word in atom]) for atom in self.atoms[place - 1])
+                form.append("}")
+            form += [get(word, word) for word in words]
+        return form, [get(word, word) for word in self.windows], tuple(word[1:] for word in number)
+
+
+def _told(bracket: tuple[list[str], list[str]]) -> list[str]:
+    return bracket[0]

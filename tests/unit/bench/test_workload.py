@@ -86,7 +86,7 @@ def test_zipf(zipf: float, expected: list[float]) -> None:
 def test_windows() -> None:
     def windows(text: str) -> set[str]:
         found = thesis_queries(two_level(), 200, windows=Windows.parse(text))
-        return {compiled(text).normal.bounds.hi // 1_000_000 for _, text in found}
+        return {compiled(text).normal.cases[0][0].hi // 1_000_000 for _, text in found}
 
     assert windows("7 days") == {604_800}
     assert windows("1 min..3 min") <= set(range(60, 181))

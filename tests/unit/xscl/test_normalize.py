@@ -159,7 +159,6 @@ FOLLOWED = "S//a->x FOLLOWED BY {%s} S//b->y"
 
 REFUSALS = [
     ("XSCL_UNBOUND_VARIABLE", "SELECT ¦z FROM S//a->x", "bound here: x"),
-    ("XSCL_UNDECLARED_PREFIX", "SELECT x/¦zz:b FROM S//a->x", "zz is not declared"),
     ("XSCL_UNBOUND_VARIABLE", "S//a->x JOIN {x = ¦z, 1 s} S//b->y JOIN {1 s} S//c->z", "joins z's block"),
     ("XSCL_UNBOUND_VARIABLE", "S//a->x JOIN {1 s, ¦z - x IN [0 s, 1 s]} S JOIN {1 s} S//c->z", "joined so far"),
     ("XSCL_DUPLICATE_VARIABLE", "S//a->x[./b->¦x]", "bound twice"),
