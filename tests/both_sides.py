@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from local_engine import LocalEngine, compiled
 from oracle.evaluate import NO_COLUMNS, Answer, Columns, Doc, answers
@@ -20,12 +19,11 @@ parse_query = lru_cache(maxsize=500)(parser.parse_query)
 
 def channel_facts(numeric: Columns, texts: Columns) -> dict[str, ChannelFacts]:
     """What registration knows of channels of rows with these columns."""
-    known: dict[str, ChannelFacts] = {}
-    for channel in sorted({*numeric, *texts}):
-        named: dict[str, Any] = {"numeric": numeric.get(channel, frozenset()), "texts": texts.get(channel, frozenset())}
-        has = {known_field.name for known_field in fields(ChannelFacts)}
-        known[channel] = ChannelFacts("rows", **{name: value for name, value in named.items() if name in has})
-    return known
+    none: frozenset[str] = frozenset()
+    return {
+        channel: ChannelFacts("rows", numeric=numeric.get(channel, none), texts=texts.get(channel, none))
+        for channel in {*numeric, *texts}
+    }
 
 
 @dataclass(frozen=True)

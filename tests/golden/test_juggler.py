@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
@@ -27,9 +27,8 @@ EVERY_SIDE = pytest.mark.parametrize("name", ["oracle", "engine"])
 
 def cases(query: CompiledQuery) -> list[dict[tuple[int, int], tuple[int, int]]]:
     """The tightened bounds of each case: blocks (i, j), i < j, to (lo, hi) of ts_j - ts_i in microseconds."""
-    count = len(query.channels)
-    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    return [{pair: (case.bounds[pair].lo, case.bounds[pair].hi) for pair in pairs} for case in query.normal.cases]
+    pairs = list(combinations(range(len(query.channels)), 2))
+    return [dict(zip(pairs, ((b.lo, b.hi) for b in case), strict=True)) for case in query.normal.cases]
 
 
 def template(query: CompiledQuery) -> str:
