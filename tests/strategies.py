@@ -28,8 +28,8 @@ ROWS = ("R", "Q")
 """Channels of rows; their columns are those of ``NUMERIC`` and ``TEXTS``."""
 NUMERIC: Mapping[str, frozenset[str]] = {"R": frozenset({"n", "m"}), "Q": frozenset({"n"})}
 TEXTS: Mapping[str, frozenset[str]] = {"R": frozenset({"s"}), "Q": frozenset({"s", "t"})}
-NUMBERS = ("1", "2", "1", "2", "3", "0", "1.5", "-1", "0.1", "10", "9007199254740993", "9007199254740992")
-STRING_VALUES = ("x", "1", "x", "1", "y", "X", "10", "2", "", "\ufffd", "\U0001f600")
+NUMBERS = (*("1", "2") * 5, "3", "0", "1.5", "-1", "0.1", "10", "9007199254740993", "9007199254740992")
+STRING_VALUES = (*("1", "x", "1", "2") * 3, "y", "X", "10", "", "\ufffd", "\U0001f600")
 
 
 class Choices:
@@ -128,13 +128,13 @@ def plain_stream(choose: Choices, least: int = 10, most: int = 16, *, late: bool
 
 
 def _plain_document(choose: Choices) -> str:
-    values = ("1", "2", "x", "1", "1.0", "3")
+    values = ("1", "1", "2", "1", "x", "1.0", "3")
     inner = ""
     for _ in range(choose.one(1, 2, 2, 3)):
-        name = choose.one("b", "b", "c", "a")
+        name = choose.one("b", "b", "b", "c", "a")
         inner += f"<{name}>{choose.one(*values)}</{name}>"
-    root = choose.one("a", "a", "a", "b")
-    attribute = f' k="{choose.one(*values)}"' if choose.chance(50) else ""
+    root = choose.one("a", "a", "a", "a", "b")
+    attribute = f' k="{choose.one(*values)}"' if choose.chance(60) else ""
     return f"<{root}{attribute}>{inner}</{root}>"
 
 
@@ -203,10 +203,10 @@ class _Pattern:
         if choose.chance(20):
             return channel + choose.one("[.//b{}]", "[.//@k{}]", "[./b{}]", "{}").format(self.binding())
         if choose.chance(30):
-            return channel + "//" + choose.one("b", "b", "@k", "c", "b/text()", "a") + self.binding()
+            return channel + "//" + choose.one("b", "b", "b", "@k", "b/text()", "c") + self.binding()
         text = channel + choose.one("//a", "/a", "//a", "/*", "//b") + self.maybe_binding(15)
         for _ in range(choose.one(1, 1, 1, 2)):
-            text += f"[{choose.one('./', './/')}{choose.one('b', 'b', '@k', 'c', 'text()', 'b')}{self.binding()}]"
+            text += f"[{choose.one('./', './/')}{choose.one('b', 'b', '@k', 'c', 'b', 'b')}{self.binding()}]"
         return text + (f"[{_dot_condition(choose)}]" if choose.chance(5) else "")
 
     def row_block(self, channel: str) -> str:
@@ -395,6 +395,7 @@ class _ManyBlocks:
     choose: Choices
     channels: Sequence[str]
     functions: bool
+    halves: bool
     letters: list[str] = field(default_factory=lambda: ["x", "y", "z", "w", "v", "u"])
 
     def source(self, count: int) -> _Source:
@@ -413,13 +414,13 @@ class _ManyBlocks:
         following = choose.chance(50)
         both = left.blocks + right.blocks
         atoms = []
-        if choose.chance(55):
+        if choose.chance(70 if len(both) == 2 else 45):
             pairs = range(choose.one(1, 1, 1, 2))
             atoms = [self.atom(choose.one(*left.blocks[::-1]), choose.one(*right.blocks)) for _ in pairs]
         windows = self.windows(following, bool(atoms), left.blocks, right.blocks)
-        if len(both) > 2 and choose.chance(20):
+        if len(both) > 2 and choose.chance(12):
             atoms.append(self.atom(*self.two_of(both)))
-        if choose.chance(8):
+        if choose.chance(5):
             atoms.append(_one_sided(choose, choose.one(*choose.one(*both)), self.functions))
         params = ", ".join([" AND ".join(atoms)] * bool(atoms) + windows)
         operator = "FOLLOWED BY" if following else "JOIN"
@@ -441,7 +442,7 @@ class _ManyBlocks:
         if kind < 6:
             return f"{sides[0]} = {sides[1]}"
         if kind > 6:
-            sides = [_linear(choose, side) for side in sides]
+            sides = [_linear(choose, side, self.halves) for side in sides]
         elif self.functions and choose.chance(20):
             sides = [f"lower({sides[0]})", choose.one(f"normalize-space({sides[1]})", sides[1])]
         return f"{sides[0]} {choose.one('<', '<=', '>', '>=', '<=', '>=', '=', '!=')} {sides[1]}"
@@ -455,9 +456,9 @@ class _ManyBlocks:
             # A relative window alone ties two sides as well.
             found = [self.relative(choose.one(*left), choose.one(*right), choose.count(-3, 1), finite=True)]
         both = [*left, *right]
-        if choose.chance(18):
+        if choose.chance(14):
             found.append(self.relative(*self.two_of(both), choose.count(-5, 0), finite=choose.chance(60)))
-        if choose.chance(10):
+        if choose.chance(8):
             found.append(f"MAXWINDOW {choose.count(3, 6)} s")
         if not following and choose.chance(25):
             found.append("ONCE")
@@ -474,18 +475,12 @@ class _ManyBlocks:
         return f"{sides[0]} - {sides[1]} IN {choose.one('[', '(')}{lower}, {upper}{choose.one(']', ')')}"
 
 
-def _linear(choose: Choices, variable: str) -> str:
-    """A linear form of one variable with small rational factors."""
-    return choose.one(
-        variable,
-        f"2 * {variable}",
-        f"{variable} + 1",
-        f"{variable} - 0.5",
-        f"{variable} / 3 + 1/3",
-        f"0.1 * {variable}",
-        f"-{variable} + 3",
-        f"1.5 * ({variable} - 1)",
-    )
+def _linear(choose: Choices, variable: str, halves: bool) -> str:
+    """A linear form of one variable; ``halves`` keeps to numbers on which doubles are exact."""
+    forms = ["{}", "2 * {}", "{} + 1", "{} - 0.5", "-{} + 3", "{} / 2"]
+    if not halves:
+        forms += ["{} / 3 + 1/3", "0.1 * {}", "1.5 * ({} - 1)"]
+    return choose.one(*forms).format(variable)
 
 
 def _select(choose: Choices, blocks: Sequence[list[str]], constructors: bool) -> str:
@@ -511,6 +506,7 @@ def many_block_query(
     least: int = 2,
     most: int = 4,
     functions: bool = True,
+    halves: bool = False,
     select: bool = True,
     constructors: bool = False,
 ) -> str:
@@ -518,8 +514,15 @@ def many_block_query(
 
     ``channels`` may have those of ``ROWS``; prefixes as in ``NAMESPACES``.
     """
-    source = _ManyBlocks(choose, channels, functions).source(choose.one(*range(least, most + 1), min(3, most)))
+    source = _ManyBlocks(choose, channels, functions, halves).source(choose.one(*range(least, most + 1), min(3, most)))
     return (_select(choose, source.blocks, constructors) if select else "") + source.text
+
+
+@st.composite
+def many_block_workloads(draw: Any) -> tuple[list[str], list[Doc]]:
+    """A few queries of several blocks and the documents for them, to be shrunk."""
+    choose = Choices(draw)
+    return [many_block_query(choose) for _ in range(choose.count(1, 3))], plain_stream(choose, 4, 10, late=True)
 
 
 def _one_sided(choose: Choices, variable: str, functions: bool) -> str:
