@@ -1,4 +1,4 @@
-"""Joins of many blocks on Spark: random queries and the data of Juggler's golden tests, in small batches and at once."""
+"""Joins of many blocks on Spark: random queries and Juggler's golden data, in small batches and at once."""
 
 from __future__ import annotations
 
