@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format docs clean java
+.PHONY: demo test lint format docs bench clean java
 
 demo: java $(STAMP)
 	@$(BIN)/xscl demo
@@ -17,7 +17,7 @@ lint: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@rm -rf build/tree && mkdir -p build/tree/xscl
-	@ln -s $(CURDIR)/xscl/*.py $(CURDIR)/xscl/py.typed $(CURDIR)/xscl/demo build/tree/xscl/
+	@ln -s $(CURDIR)/xscl/*.py $(CURDIR)/xscl/py.typed $(CURDIR)/xscl/bench $(CURDIR)/xscl/demo build/tree/xscl/
 	@ln -s $(CURDIR)/xpath $(CURDIR)/templates $(CURDIR)/ingest build/tree/xscl/
 	@cd build/tree && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p xscl
 
@@ -27,6 +27,9 @@ format: $(STAMP)
 
 docs: $(STAMP)
 	@$(BIN)/python -m pytest -q tests/test_docs.py
+
+bench: java $(STAMP)
+	@$(BIN)/xscl bench all --quick --out build/bench
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis xscl-home

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 __all__ = ["EdgeKind", "JoinGraph", "ValueJoin", "Vertex"]
@@ -26,8 +27,9 @@ class Vertex:
 class ValueJoin:
     """An edge between two vertices of different blocks.
 
-    Only ``kind`` is part of the template; everything else is a column of R_T.
-    ``BAND`` compares ``left op f * right + add``.
+    Only ``kind`` is part of the template; everything else is a column of R_T.  ``BAND`` compares
+    ``left op f * right + add``: as numbers, exactly, if the functions are of numbers, and else as strings by their code
+    points, without arithmetic.
     """
 
     left: int
@@ -35,8 +37,8 @@ class ValueJoin:
     kind: EdgeKind
     fn_l: str = ""
     fn_r: str = ""
-    f: float = 1.0
-    add: float = 0.0
+    f: Fraction = Fraction(1)
+    add: Fraction = Fraction(0)
     op: str = "="
 
 

@@ -14,14 +14,14 @@ import pyarrow as pa
 from xscl.arrow import CHAIN
 from xscl.templates.program import Edge, Program, load_program
 
-__all__ = ["CHECK_SCHEMA", "PROBE_SCHEMA", "check_batches", "probe_batches"]
+__all__ = ["CHECK_SCHEMA", "PAIR", "PROBE_SCHEMA", "check_batches", "probe_batches"]
 
 _CARRIED = ("docid", "ts", "item", "place", "node", "strval", "h", "chain")
 PROBE_SCHEMA = pa.schema(
     [
         ("edge", pa.int32()),
         ("single", pa.bool_()),  # a query of one block: nothing is asked for
-        ("checked", pa.bool_()),  # NE edges are to be checked on the pairs found
+        ("checked", pa.bool_()),  # other edges are to be checked on the pairs found
         ("new_left", pa.bool_()),  # the new witness is the left side of the edge
         ("lo", pa.int64()),
         ("hi", pa.int64()),
@@ -44,14 +44,22 @@ CHECK_SCHEMA = pa.schema(
         ("lfn", pa.string()),
         ("rvar", pa.int64()),
         ("rfn", pa.string()),
+        ("op", pa.string()),
+        ("numbers", pa.bool_()),  # left op f * right + add, of numbers; else left op right, of strings
+        ("f", pa.float64()),
+        ("add", pa.float64()),
         ("d1", pa.int64()),
         ("d2", pa.int64()),
+        ("i1", pa.int64()),
+        ("i2", pa.int64()),
         ("t1", pa.int64()),
         ("t2", pa.int64()),
         ("p1", pa.string()),
         ("p2", pa.string()),
     ]
 )
+PAIR = CHECK_SCHEMA.names[9:]
+"""Columns that tell the two documents of a pair: numbers, items, event times in microseconds, places."""
 
 
 def probe_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,7 +75,7 @@ def probe_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
         sides: list[bool] = []
         for row, (var, fn, late) in enumerate(keys):
             for edge, left in asks.get((var, fn), ()):
-                if not late or edge.kind == "ONE":
+                if not late or edge.key.kind == "ONE":
                     rows.append(row)
                     edges.append(edge)
                     sides.append(left)
@@ -75,13 +83,13 @@ def probe_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
         sided = list(zip(edges, sides, strict=True))
         columns = {
             "edge": [edge.number for edge in edges],
-            "single": [edge.kind == "ONE" for edge in edges],
+            "single": [edge.key.kind == "ONE" for edge in edges],
             "checked": [edge.checked for edge in edges],
             "new_left": sides,
             "lo": [edge.lo for edge in edges],
             "hi": [edge.hi for edge in edges],
-            "pvar": [edge.rvar if left else edge.lvar for edge, left in sided],
-            "pfn": [edge.rfn if left else edge.lfn for edge, left in sided],
+            "pvar": [edge.key.rvar if left else edge.key.lvar for edge, left in sided],
+            "pfn": [edge.key.rfn if left else edge.key.lfn for edge, left in sided],
             **{name: carried.column(name) for name in _CARRIED},
         }
         arrays = [
@@ -96,26 +104,32 @@ def _asks(program: Program) -> dict[tuple[int, str | None], list[tuple[Edge, boo
     """(variable, function) to the edges, and sides of them, that its witnesses ask by."""
     found: dict[tuple[int, str | None], list[tuple[Edge, bool]]] = {}
     for edge in program.edges:
-        if edge.kind == "NE":
+        key = edge.key
+        if not key.finds:
             continue
-        found.setdefault((edge.lvar, edge.lfn), []).append((edge, True))
-        if edge.kind == "EQ":
-            found.setdefault((edge.rvar, edge.rfn), []).append((edge, False))
+        found.setdefault((key.lvar, key.lfn), []).append((edge, True))
+        if key.kind == "EQ":
+            found.setdefault((key.rvar, key.rfn), []).append((edge, False))
     return found
 
 
+def _check(edge: Edge) -> tuple[object, ...]:
+    """The first columns of ``CHECK_SCHEMA``; unequal numbers have unequal texts, so ``!=`` needs no arithmetic."""
+    key = edge.key
+    numbers = key.kind == "BAND" and (key.lfn or "").startswith("number")
+    return (edge.number, key.lvar, key.lfn, key.rvar, key.rfn, key.op, numbers, float(key.f), float(key.add))
+
+
 def check_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Matched edges (edge, d1, d2, t1, t2, p1, p2) to the NE edges that are to be checked on their pairs."""
+    """Matched edges (edge and ``PAIR``) to the NE and BAND edges that are to be checked on their pairs."""
     program = load_program(path)
-    by_number = {edge.number: edge for edge in program.edges}
-    names = CHECK_SCHEMA.names[5:]
+    asked = {edge.number: _check(edge) for edge in program.edges if not edge.key.finds}
     for batch in batches:
         found: set[tuple[object, ...]] = set()
-        columns = [batch.column(name).to_pylist() for name in ("edge", *names)]
+        columns = [batch.column(name).to_pylist() for name in ("edge", *PAIR)]
         for edge, *pair in zip(*columns, strict=True):
             for number in program.checks.get(edge, ()):
-                check = by_number[number]
-                found.add((number, check.lvar, check.lfn, check.rvar, check.rfn, *pair))
+                found.add((*asked[number], *pair))
         values = zip(*found, strict=True) if found else [()] * len(CHECK_SCHEMA)
         arrays = [pa.array(column, field.type) for column, field in zip(values, CHECK_SCHEMA, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=CHECK_SCHEMA)

@@ -1,27 +1,35 @@
 """What all live queries ask of stage 2, as data: edges to join, instances to resolve, groups with their windows.
 
 Queries become rows here: distinct value joins become *edges*, each enumerated once however many queries use it, and the
-groups of one instance share everything but the final test of their windows.  The program is rebuilt when the set of
-groups changes, and shipped to Spark's workers as a file.
+groups of one instance share everything but the final test of their windows.  Instances of many blocks are cut into
+links (``links``), which are resolved like instances of two blocks and then put together (``assemble``).  The program is
+rebuilt when the set of groups changes, and shipped to Spark's workers as a file.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache, reduce
+from operator import or_
 from pathlib import Path
 from typing import Literal
 
-from xscl.templates.bounds import Bounds
+from xscl.templates.bounds import Bounds, Case, pair_index
+from xscl.templates.graph import ValueJoin
+from xscl.templates.links import Link, anchor, links_of
 from xscl.templates.template import Group, Instance
 
 __all__ = [
+    "Assembly",
     "Constraint",
     "Edge",
     "InstancePlan",
+    "LinkPlan",
+    "LinkStep",
     "LiveGroup",
     "Program",
     "build_program",
@@ -29,7 +37,44 @@ __all__ = [
     "save_program",
 ]
 
-EdgeKey = tuple[Literal["EQ", "NE", "ONE"], int, str | None, int, str | None]
+
+@dataclass(frozen=True, slots=True)
+class EdgeKey:
+    """What makes a join of two variables distinct.
+
+    ``EQ`` pairs equal values; with functions None it pairs documents by time alone.  ``NE`` and ``BAND`` (``left op
+    f * right + add``) are checked on pairs found otherwise.  ``ONE`` is a query of one block: its right side is not
+    used.
+    """
+
+    kind: Literal["EQ", "NE", "BAND", "ONE"]
+    lvar: int
+    lfn: str | None
+    rvar: int
+    rfn: str | None
+    op: str = "="
+    f: Fraction = Fraction(1)
+    add: Fraction = Fraction(0)
+
+    @property
+    def finds(self) -> bool:
+        """Whether it finds pairs, rather than being checked on them."""
+        return self.kind in ("EQ", "ONE")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A distinct join of two variables and its number in the program.
+
+    ``lo`` and ``hi`` enclose the windows of every group that uses it; ``checked`` says that some instance needs others
+    checked on this edge's pairs.
+    """
+
+    number: int
+    key: EdgeKey
+    lo: int
+    hi: int
+    checked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +92,11 @@ class LiveGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
-    """A distinct join of two variables.
-
-    ``EQ`` pairs equal values; with functions None it pairs documents by time alone.  ``NE`` is checked on pairs found
-    otherwise.  ``ONE`` is a query of one block: its right side is not used.  ``lo`` and ``hi`` enclose the windows of
-    every group that uses the edge; ``checked`` says that some instance needs NE edges on this edge's pairs.
-    """
-
-    number: int
-    kind: Literal["EQ", "NE", "ONE"]
-    lvar: int
-    lfn: str | None
-    rvar: int
-    rfn: str | None
-    lo: int
-    hi: int
-    checked: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Constraint:
-    """A binary condition on two nodes of an instance: ``relation`` names the pairs of nodes that satisfy it.
+    """A binary condition on two nodes of a pair: ``relation`` names the pairs of nodes that satisfy it.
 
-    ``relation`` is (edge number,) for a value join, (block, var1, var2) for rows of R_bin.
+    ``relation`` is (edge number,) for a value join, (side, var1, var2) for rows of R_bin of the left (0) or right (1)
+    document.
     """
 
     left: int
@@ -82,7 +108,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class InstancePlan:
-    """An instance with the order in which its nodes are bound, and its groups."""
+    """An instance of one or two blocks, the order in which its nodes are bound, and its groups."""
 
     number: int
     width: int
@@ -98,15 +124,90 @@ class InstancePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkPlan:
+    """A link and the order in which its nodes are bound; ``bounds`` enclose the windows of all that use it."""
+
+    key: int
+    width: int
+    binding: tuple[Constraint, ...]
+    needs: frozenset[int]
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStep:
+    """One link more for what is bound: ``known`` (0 or 1) is the side of the link whose document is bound already."""
+
+    use: int
+    known: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """An instance of three or more blocks: how rows of its links are put together, and its groups."""
+
+    number: int
+    blocks: int
+    nodes: int
+    """Number of its nodes, output variables included."""
+    width: int
+    """Number of meta-variables, which come first."""
+    links: tuple[Link, ...]
+    steps: tuple[tuple[LinkStep, ...], ...]
+    """``steps[m]`` is the order in which the others follow link m."""
+    bounds: Case
+    """Enclose the windows of all groups."""
+    results: tuple[int, ...]
+    groups: tuple[LiveGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Everything stage 2 knows of the queries."""
 
     edges: tuple[Edge, ...]
     instances: dict[int, InstancePlan]
-    by_edge: dict[int, tuple[int, ...]]
-    """Edge number to the instances that are looked for when it is matched: every instance is listed once."""
+    links: dict[int, LinkPlan]
+    assemblies: dict[int, Assembly]
+    by_edge: dict[int, tuple[InstancePlan | LinkPlan, ...]]
+    """Edge number to what is looked for when it is matched: everything is listed once."""
     checks: dict[int, tuple[int, ...]]
-    """Edge number to the NE edges that are to be checked on the pairs it matches."""
+    """Edge number to the NE and BAND edges that are to be checked on the pairs it matches."""
+    starts: dict[int, tuple[tuple[int, int], ...]]
+    """Link key to the (instance, place among its links) that a new row of it may be part of."""
+
+    @property
+    def rounds(self) -> int:
+        """How often a row of a link is joined with others: one less than the most links of an instance."""
+        return max((len(assembly.links) - 1 for assembly in self.assemblies.values()), default=0)
+
+
+@dataclass(slots=True)
+class _Edges:
+    """The distinct edges, as they are met."""
+
+    numbers: dict[EdgeKey, int] = field(default_factory=dict)
+    envelopes: dict[int, Bounds] = field(default_factory=dict)
+    checks: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+
+    def add(self, keys: Sequence[EdgeKey], envelope: Bounds) -> list[int]:
+        """The numbers of the edges of one plan; the first finds pairs, and the others that do not are checked on
+        them.
+        """
+        found = []
+        for key in keys:
+            number = self.numbers.setdefault(key, len(self.numbers))
+            known = self.envelopes.get(number)
+            self.envelopes[number] = known | envelope if known else envelope
+            found.append(number)
+        self.checks[found[0]].update(n for n, key in zip(found, keys, strict=True) if not key.finds)
+        return found
+
+    def edges(self) -> tuple[Edge, ...]:
+        return tuple(
+            Edge(number, key, self.envelopes[number].lo, self.envelopes[number].hi, bool(self.checks[number]))
+            for key, number in self.numbers.items()
+        )
 
 
 def build_program(groups: Iterable[LiveGroup]) -> Program:
@@ -114,98 +215,150 @@ def build_program(groups: Iterable[LiveGroup]) -> Program:
     by_instance: dict[int, list[LiveGroup]] = defaultdict(list)
     for live in groups:
         by_instance[live.iid].append(live)
-    numbers: dict[EdgeKey, int] = {}
-    envelopes: dict[int, Bounds] = {}
-    checks: dict[int, set[int]] = defaultdict(set)
-    plans: dict[int, InstancePlan] = {}
-    by_edge: dict[int, list[int]] = defaultdict(list)
+    edges = _Edges()
+    instances: dict[int, InstancePlan] = {}
+    links: dict[int, LinkPlan] = {}
+    assemblies: dict[int, Assembly] = {}
+    starts: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    by_edge: dict[int, list[InstancePlan | LinkPlan]] = defaultdict(list)
+    first_edge: dict[int, int] = {}
     for number, members in sorted(by_instance.items()):
         instance = members[0].group.instance
-        envelope = _envelope(members)
-        anchors = []
-        for _, key in _edges_of(instance):
-            edge = numbers.setdefault(key, len(numbers))
-            known = envelopes.get(edge)
-            envelopes[edge] = Bounds(min(known.lo, envelope.lo), max(known.hi, envelope.hi)) if known else envelope
-            if key[0] != "NE":
-                anchors.append(edge)
-        joins = [(joined, numbers[key]) for joined, key in _edges_of(instance)]
-        checks[anchors[0]].update(edge for _, edge in joins if edge not in anchors)
-        plans[number] = _plan(number, instance, joins, tuple(members))
-        by_edge[anchors[0]].append(number)
-    edges = tuple(
-        Edge(edge, *key, envelopes[edge].lo, envelopes[edge].hi, bool(checks[edge])) for key, edge in numbers.items()
-    )
+        blocks = max(node.block for node in instance.nodes) + 1
+        envelope = tuple(reduce(or_, parts) for parts in zip(*_cases(members), strict=True))
+        if blocks <= 2:
+            plan, anchor_edge = _instance_plan(number, instance, envelope, edges, tuple(members))
+            instances[number] = plan
+            by_edge[anchor_edge].append(plan)
+            continue
+        assembly = _assembly(number, instance, blocks, envelope, tuple(members))
+        assemblies[number] = assembly
+        index = pair_index(blocks)
+        for place, link in enumerate(assembly.links):
+            starts[link.key].append((number, place))
+            link_plan, first_edge[link.key] = _link_plan(instance, link, envelope[index[link.blocks]], edges)
+            known = links.get(link.key)
+            if known is not None:
+                link_plan = LinkPlan(link.key, known.width, known.binding, known.needs, known.bounds | link_plan.bounds)
+            links[link.key] = link_plan
+    for key, link_plan in links.items():
+        by_edge[first_edge[key]].append(link_plan)
     return Program(
-        edges,
-        plans,
+        edges.edges(),
+        instances,
+        links,
+        assemblies,
         {edge: tuple(found) for edge, found in by_edge.items()},
-        {edge: tuple(sorted(found)) for edge, found in checks.items()},
+        {edge: tuple(sorted(found)) for edge, found in edges.checks.items()},
+        {key: tuple(found) for key, found in starts.items()},
     )
 
 
-def _envelope(groups: list[LiveGroup]) -> Bounds:
-    windows = [bounds for live in groups for bounds, _ in live.group.windows]
-    if not windows:
-        return Bounds()
-    return Bounds(min(b.lo for b in windows), max(b.hi for b in windows))
+def _cases(groups: Iterable[LiveGroup]) -> list[Case]:
+    return [case for live in groups for case in live.group.cases]
 
 
-def _edges_of(instance: Instance) -> list[tuple[tuple[int, int], EdgeKey]]:
-    """((left, right) node of the instance, edge) for all its value joins, and one that finds its documents."""
-    blocks = [node.block for node in instance.nodes]
-    if max(blocks) == 0:
-        return [((0, 0), ("ONE", instance.variables[0], None, instance.variables[0], None))]
-    found: list[tuple[tuple[int, int], EdgeKey]] = []
-    for join in instance.joins:
-        kind: Literal["EQ", "NE"] = "EQ" if join.kind == "EQ" else "NE"
-        sides = (instance.variables[join.left], join.fn_l, instance.variables[join.right], join.fn_r)
-        found.append(((join.left, join.right), (kind, *sides)))
-    if not any(key[0] == "EQ" for _, key in found):
-        left, right = anchor_places(instance)
-        found.append(((left, right), ("EQ", instance.variables[left], None, instance.variables[right], None)))
-    # Equal values are found first and everything else is checked on the pairs they leave.
-    return sorted(found, key=lambda item: item[1][0] != "EQ")
+# -- one or two blocks -----------------------------------------------------------------------------------------
 
 
-def anchor_places(instance: Instance) -> tuple[int, int]:
-    """The meta-variables by which two blocks without an equality are paired: the last of each block."""
+def _instance_plan(
+    number: int, instance: Instance, envelope: Case, edges: _Edges, groups: tuple[LiveGroup, ...]
+) -> tuple[InstancePlan, int]:
+    """The plan, and the edge by which its pairs are found."""
     width = len(instance.variables)
-    left = max(place for place in range(width) if instance.nodes[place].block == 0)
-    right = max(place for place in range(width) if instance.nodes[place].block == 1)
-    return left, right
-
-
-def _plan(
-    number: int,
-    instance: Instance,
-    joins: list[tuple[tuple[int, int], int]],
-    groups: tuple[LiveGroup, ...],
-) -> InstancePlan:
-    width = len(instance.variables)
-    value_joins = [Constraint(left, right, (edge,), "check") for (left, right), edge in joins]
-    tree = [
-        Constraint(u, w, (instance.nodes[u].block, instance.nodes[u].var, instance.nodes[w].var), "check")
-        for u, w in _binding_edges(instance, width)
-    ]
-    output = [
-        Constraint(u, w, (instance.nodes[u].block, instance.nodes[u].var, instance.nodes[w].var), "check")
-        for u, w in instance.output_edges
-    ]
-    needs = frozenset(edge for _, edge in joins)
-    return InstancePlan(
+    found = _edges_between(instance, (0, 1)) if envelope else _edge_of_one(instance)
+    numbers = edges.add([key for _, key in found], envelope[0] if envelope else Bounds())
+    joins = [Constraint(*ends, (edge,), "check") for (ends, _), edge in zip(found, numbers, strict=True)]
+    tree = [_structural(instance, edge, instance.nodes[edge[0]].block) for edge in instance.tree_edges]
+    output = [_structural(instance, edge, instance.nodes[edge[0]].block) for edge in instance.output_edges]
+    plan = InstancePlan(
         number=number,
         width=width,
-        binding=_ordered(value_joins, tree, bound=set()),
+        binding=_ordered(joins, tree, bound=set()),
         output=_ordered([], output, bound=set(range(width))),
         results=instance.results,
-        needs=needs,
+        needs=frozenset(numbers),
+        groups=groups,
+    )
+    return plan, numbers[0]
+
+
+def _edge_of_one(instance: Instance) -> list[tuple[tuple[int, int], EdgeKey]]:
+    return [((0, 0), EdgeKey("ONE", instance.variables[0], None, instance.variables[0], None))]
+
+
+def _edges_between(instance: Instance, blocks: tuple[int, int]) -> list[tuple[tuple[int, int], EdgeKey]]:
+    """((left, right) node of the instance, edge) of two of its blocks, those that find pairs first."""
+    nodes = instance.nodes
+    joins = [j for j in instance.joins if (nodes[j.left].block, nodes[j.right].block) == blocks]
+    found = [((j.left, j.right), _edge_key(instance, j)) for j in joins]
+    by_time = anchor(instance, blocks)
+    if by_time is not None:
+        left, right = (instance.variables[place] for place in by_time)
+        found.append((by_time, EdgeKey("EQ", left, None, right, None)))
+    return sorted(found, key=lambda item: not item[1].finds)
+
+
+def _edge_key(instance: Instance, join: ValueJoin) -> EdgeKey:
+    left, right = instance.variables[join.left], instance.variables[join.right]
+    return EdgeKey(join.kind, left, join.fn_l, right, join.fn_r, join.op, join.f, join.add)
+
+
+def _structural(instance: Instance, edge: tuple[int, int], side: int) -> Constraint:
+    upper, lower = edge
+    return Constraint(upper, lower, (side, instance.nodes[upper].var, instance.nodes[lower].var), "check")
+
+
+# -- many blocks -----------------------------------------------------------------------------------------------
+
+
+def _link_plan(instance: Instance, link: Link, bounds: Bounds, edges: _Edges) -> tuple[LinkPlan, int]:
+    """The plan over the link's own places, and the edge by which its pairs are found."""
+    found = _edges_between(instance, link.blocks)
+    numbers = edges.add([key for _, key in found], bounds)
+    joins = [Constraint(*ends, (edge,), "check") for (ends, _), edge in zip(found, numbers, strict=True)]
+    tree = [_structural(instance, edge, link.blocks.index(instance.nodes[edge[0]].block)) for edge in link.edges]
+    local = {place: number for number, place in enumerate(link.places)}
+    binding = tuple(
+        Constraint(local[c.left], local[c.right], c.relation, c.way) for c in _ordered(joins, tree, bound=set())
+    )
+    return LinkPlan(link.key, len(link.places), binding, frozenset(numbers), bounds), numbers[0]
+
+
+def _assembly(number: int, instance: Instance, blocks: int, envelope: Case, groups: tuple[LiveGroup, ...]) -> Assembly:
+    links = links_of(instance)
+    return Assembly(
+        number=number,
+        blocks=blocks,
+        nodes=len(instance.nodes),
+        width=len(instance.variables),
+        links=links,
+        steps=tuple(_steps(links, start) for start in range(len(links))),
+        bounds=envelope,
+        results=instance.results,
         groups=groups,
     )
 
 
-def _binding_edges(instance: Instance, width: int) -> tuple[tuple[int, int], ...]:
-    return tuple((u, w) for u, w in instance.tree_edges if u < width and w < width)
+def _steps(links: tuple[Link, ...], start: int) -> tuple[LinkStep, ...]:
+    """Links that only test come first, then those by value, then those by time."""
+    bound = set(links[start].blocks)
+    waiting = [place for place in range(len(links)) if place != start]
+    found = []
+
+    def cost(place: int) -> tuple[bool, bool, bool, int]:
+        known = bound & set(links[place].blocks)
+        return not known, len(known) == 1, links[place].anchor is not None, place
+
+    while waiting:
+        place = min(waiting, key=cost)
+        waiting.remove(place)
+        found.append(LinkStep(place, 0 if links[place].blocks[0] in bound else 1))
+        bound |= set(links[place].blocks)
+    return tuple(found)
+
+
+# -- order of binding ------------------------------------------------------------------------------------------
 
 
 def _ordered(joins: list[Constraint], tree: list[Constraint], *, bound: set[int]) -> tuple[Constraint, ...]:
@@ -241,6 +394,9 @@ def _ordered(joins: list[Constraint], tree: list[Constraint], *, bound: set[int]
         ordered.append(Constraint(constraint.left, constraint.right, constraint.relation, way))
         bound |= {constraint.left, constraint.right}
     return tuple(ordered)
+
+
+# -- files -----------------------------------------------------------------------------------------------------
 
 
 def save_program(program: Program, path: Path) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, S
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.template import Group, Template
 
-__all__ = ["EVENTS", "R_BIN", "R_DOC", "R_DOCTS", "RELATIONS", "rt_row", "rt_table", "var_name"]
+__all__ = ["EVENTS", "R_BIN", "R_DOC", "R_DOCTS", "RELATIONS", "rt_rows", "rt_table", "var_name"]
 
 RELATIONS = MetaData()
 
@@ -64,8 +64,9 @@ def var_name(key: int) -> str:
 def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
     """``rt_<template>``: one row per query (and case), with the columns of architecture section 3.
 
-    ``once_i_j`` is whether only the pair whose left member is first counts; a match's members all have a ``docid`` of
-    at least ``docid_from``, the query's place in the intake order.
+    ``once_i_j`` is 1 if only those count whose member of block i is first by (ts, channel, id), -1 if only those whose
+    member of block j is, else 0.  ``f_e`` and ``add_e`` are the nearest doubles of exact fractions.  A match's members
+    all have a ``docid`` of at least ``docid_from``, the query's place in the intake order.
     """
     columns: list[Column[object]] = [
         Column("qid", String),
@@ -86,14 +87,25 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
         columns += [
             Column(f"lo_{i}_{j}", BigInteger, comment=f"no bound: -{UNBOUNDED}"),
             Column(f"hi_{i}_{j}", BigInteger, comment=f"no bound: {UNBOUNDED}"),
-            Column(f"once_{i}_{j}", Boolean),
+            Column(f"once_{i}_{j}", Integer),
         ]
     return Table(f"rt_{template.id}", metadata or MetaData(), *columns)
 
 
-def rt_row(template: Template, group: Group) -> dict[str, object]:
-    """The columns of R_T that a group fills; ``qid`` and ``docid_from`` are the subscriber's."""
-    row: dict[str, object] = {"case": 1}
+def rt_rows(template: Template, group: Group) -> list[dict[str, object]]:
+    """The columns of R_T that a group fills, a row a case; ``qid`` and ``docid_from`` are the subscriber's."""
+    shared = _instance_columns(group)
+    rows = []
+    for number, case in enumerate(group.cases, start=1):
+        row = {**shared, "case": number}
+        for (i, j), bounds in zip(template.pairs, case, strict=True):
+            row |= {f"lo_{i}_{j}": bounds.lo, f"hi_{i}_{j}": bounds.hi, f"once_{i}_{j}": bounds.order}
+        rows.append(row)
+    return rows
+
+
+def _instance_columns(group: Group) -> dict[str, object]:
+    row: dict[str, object] = {}
     for place, var in enumerate(group.instance.variables, start=1):
         row[f"var{place}"] = var_name(var)
     for edge, join in enumerate(group.instance.joins, start=1):
@@ -101,10 +113,8 @@ def rt_row(template: Template, group: Group) -> dict[str, object]:
             f"kind_{edge}": join.kind,
             f"fn_l_{edge}": join.fn_l,
             f"fn_r_{edge}": join.fn_r,
-            f"f_{edge}": join.f,
-            f"add_{edge}": join.add,
+            f"f_{edge}": float(join.f),
+            f"add_{edge}": float(join.add),
             f"op_{edge}": join.op,
         }
-    for (i, j), (bounds, once) in zip(template.pairs, group.windows, strict=True):
-        row |= {f"lo_{i}_{j}": bounds.lo, f"hi_{i}_{j}": bounds.hi, f"once_{i}_{j}": once}
     return row

@@ -11,32 +11,31 @@ The law, held by tests: the rows are those of CQ_T (``sql``) for every query of 
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import pyarrow as pa
 
-from xscl.templates.program import Constraint, InstancePlan, LiveGroup, Program, load_program
+from xscl.templates.program import Constraint, Edge, InstancePlan, LinkPlan, Program, load_program
+from xscl.templates.results import Member, ResultColumns, admitted
 
-__all__ = ["RESULT_SCHEMA", "Matched", "PairTimes", "Resolver", "Row", "result_batches"]
-
-RESULT_SCHEMA = pa.schema(
-    [
-        ("relation", pa.string()),  # 'rout', 'match', or 'pairs' with the number of candidate pairs in d1
-        ("instance", pa.int32()),
-        ("d1", pa.int64()),
-        ("d2", pa.int64()),  # NULL for queries of one block
-        ("nodes", pa.list_(pa.int32())),  # rout: the meta-variables; match: the result nodes in block order
-        ("witness", pa.list_(pa.int32())),  # match: the meta-variables of one row of R_out
-        ("groups", pa.list_(pa.int64())),
-    ]
-)
+__all__ = ["Matched", "Resolver", "holds_exactly", "result_batches"]
 
 _MEMO_SIZE = 50_000
 
 ChainEntry = tuple[int, int, int, int]
 Signature = frozenset["Matched"]
+_COMPARE = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +47,6 @@ class Matched:
     right: int
     chain_l: tuple[ChainEntry, ...]
     chain_r: tuple[ChainEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PairTimes:
-    """The two documents of a pair; ``d2`` is None for queries of one block."""
-
-    d1: int
-    d2: int | None
-    difference: int
-    """ts of the second minus ts of the first, microseconds."""
-    left_first: bool
-    """Whether the left member is first by (ts, channel, id)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row of R_out (``results`` None) or a match, for these groups."""
-
-    instance: int
-    nodes: tuple[int, ...]
-    results: tuple[int, ...] | None
-    groups: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -89,13 +66,13 @@ class _Relation:
 
 @dataclass(frozen=True, slots=True)
 class _Solution:
-    """What one signature means for one instance."""
+    """What one signature means for one instance or link."""
 
-    plan: InstancePlan
+    plan: InstancePlan | LinkPlan
     rows: tuple[tuple[int, ...], ...]
-    """Bindings of the meta-variables."""
+    """Bindings of the meta-variables, or of the link's nodes."""
     matches: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-    """(result nodes, the least row of R_out that has them), distinct by result nodes."""
+    """(nodes that make a match, the least row of R_out that has them), distinct by the former; none for a link."""
 
 
 class Resolver:
@@ -105,59 +82,53 @@ class Resolver:
         self.program = program
         self._memo: dict[Signature, tuple[_Solution, ...]] = {}
 
-    def resolve(self, times: PairTimes, signature: Signature) -> Iterator[Row]:
-        """The rows of R_out and the matches of one pair."""
+    def resolve(self, members: Sequence[Member], signature: Signature, out: ResultColumns) -> None:
+        """Add the rows of R_out, the matches and the rows of links of one pair; of one document for ``ONE`` edges."""
         solutions = self._memo.get(signature)
         if solutions is None:
             if len(self._memo) >= _MEMO_SIZE:
                 self._memo.clear()
             solutions = self._memo[signature] = tuple(self._solve(signature))
+        docs = [member.docid for member in members]
         for solution in solutions:
-            groups = tuple(live.gid for live in solution.plan.groups if _admits(live, times))
-            if not groups:
+            plan = solution.plan
+            if isinstance(plan, LinkPlan):
+                if plan.bounds.lo <= members[1].ts - members[0].ts <= plan.bounds.hi:
+                    for nodes in solution.rows:
+                        out.add_link(plan.key, members, nodes)
                 continue
-            number = solution.plan.number
+            by = admitted(plan.groups, members)
+            if not by.groups:
+                continue
             for nodes in solution.rows:
-                yield Row(number, nodes, None, groups)
+                out.add_rout(plan.number, docs, nodes, by)
             for results, nodes in solution.matches:
-                yield Row(number, nodes, results, groups)
+                out.add_match(plan.number, docs, results, nodes, by)
 
     def _solve(self, signature: Signature) -> Iterator[_Solution]:
         relations: defaultdict[tuple[int, ...], _Relation] = defaultdict(_Relation)
         for matched in signature:
             relations[matched.edge,].add(matched.left, matched.right)
-            for block, chain in enumerate((matched.chain_l, matched.chain_r)):
+            for side, chain in enumerate((matched.chain_l, matched.chain_r)):
                 for var1, var2, node1, node2 in chain:
-                    relations[block, var1, var2].add(node1, node2)
+                    relations[side, var1, var2].add(node1, node2)
         present = {relation[0] for relation in relations if len(relation) == 1}
         for edge in sorted(present):
-            for number in self.program.by_edge.get(edge, ()):
-                plan = self.program.instances[number]
+            for plan in self.program.by_edge.get(edge, ()):
                 if plan.needs <= present:
                     solution = _solution(plan, relations)
                     if solution.rows:
                         yield solution
 
 
-def _admits(live: LiveGroup, times: PairTimes) -> bool:
-    oldest = times.d1 if times.d2 is None else min(times.d1, times.d2)
-    newest = times.d1 if times.d2 is None else max(times.d1, times.d2)
-    if oldest < live.first or newest > live.last:
-        return False
-    return all(
-        bounds.lo <= times.difference <= bounds.hi and (times.left_first or not once)
-        for bounds, once in live.group.windows
-    )
-
-
-def _solution(plan: InstancePlan, relations: dict[tuple[int, ...], _Relation]) -> _Solution:
-    width = plan.width
+def _solution(plan: InstancePlan | LinkPlan, relations: dict[tuple[int, ...], _Relation]) -> _Solution:
     bindings = _extend([{}], plan.binding, relations)
-    rows = sorted({tuple(binding[place] for place in range(width)) for binding in bindings})
+    rows = sorted({tuple(binding[place] for place in range(plan.width)) for binding in bindings})
     matches: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for row in rows:
-        for binding in _extend([dict(enumerate(row))], plan.output, relations):
-            matches.setdefault(tuple(binding[place] for place in plan.results), row)
+    if isinstance(plan, InstancePlan):
+        for row in rows:
+            for binding in _extend([dict(enumerate(row))], plan.output, relations):
+                matches.setdefault(tuple(binding[place] for place in plan.results), row)
     return _Solution(plan, tuple(rows), tuple(sorted(matches.items())))
 
 
@@ -188,65 +159,38 @@ def result_batches(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
     A pair's rows may run over from one Arrow batch into the next, so a pair is resolved when the next one begins.
     """
-    resolver = Resolver(load_program(path))
-    out = _ResultColumns()
+    program = load_program(path)
+    edges = {edge.number: edge for edge in program.edges}
+    resolver = Resolver(program)
+    out = ResultColumns()
     pair: tuple[int, int | None] | None = None
-    times: PairTimes | None = None
+    members: list[Member] = []
     signature: set[Matched] = set()
     pairs = 0
     for batch in batches:
         for row in batch.to_pylist():
             if (row["d1"], row["d2"]) != pair:
-                if times is not None:
-                    out.add(times, resolver.resolve(times, frozenset(signature)))
+                if pair is not None:
+                    resolver.resolve(members, frozenset(signature), out)
                 pair, signature = (row["d1"], row["d2"]), set()
-                times = _times(row)
+                members = [
+                    Member(*(row[f"{name}{side}"] for name in "ditp")) for side in (1, 2) if row[f"d{side}"] is not None
+                ]
                 pairs += 1
-            signature.add(Matched(row["edge"], row["n1"], row["n2"], _chain(row["c1"]), _chain(row["c2"])))
+            if row["v1"] is None or holds_exactly(edges[row["edge"]], row["v1"], row["v2"]):
+                signature.add(Matched(row["edge"], row["n1"], row["n2"], _chain(row["c1"]), _chain(row["c2"])))
         yield from out.full()
-    if times is not None:
-        out.add(times, resolver.resolve(times, frozenset(signature)))
+    if pair is not None:
+        resolver.resolve(members, frozenset(signature), out)
     out.add_count(pairs)
     yield out.take()
 
 
-def _times(row: dict[str, object]) -> PairTimes:
-    d1, d2, t1, t2, p1, p2 = (row[name] for name in ("d1", "d2", "t1", "t2", "p1", "p2"))
-    assert isinstance(d1, int) and isinstance(t1, int)
-    if d2 is None:
-        return PairTimes(d1, None, 0, True)
-    assert isinstance(d2, int) and isinstance(t2, int) and isinstance(p1, str) and isinstance(p2, str)
-    return PairTimes(d1, d2, t2 - t1, (t1, p1) < (t2, p2))
+def holds_exactly(edge: Edge, left: str, right: str) -> bool:
+    """A BAND edge on two numbers that are too close for doubles to tell."""
+    key = edge.key
+    return bool(_COMPARE[key.op](Fraction(left), key.f * Fraction(right) + key.add))
 
 
 def _chain(entries: list[dict[str, int]] | None) -> tuple[ChainEntry, ...]:
     return tuple((e["var1"], e["var2"], e["node1"], e["node2"]) for e in entries or ())
-
-
-class _ResultColumns:
-    """Collects rows and hands them out as Arrow batches."""
-
-    _BATCH = 10_000
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[object, ...]] = []
-
-    def add(self, times: PairTimes, rows: Iterable[Row]) -> None:
-        for row in rows:
-            if row.results is None:
-                self.rows.append(("rout", row.instance, times.d1, times.d2, row.nodes, None, row.groups))
-            else:
-                self.rows.append(("match", row.instance, times.d1, times.d2, row.results, row.nodes, row.groups))
-
-    def add_count(self, pairs: int) -> None:
-        self.rows.append(("pairs", None, pairs, None, None, None, None))
-
-    def full(self) -> Iterator[pa.RecordBatch]:
-        if len(self.rows) >= self._BATCH:
-            yield self.take()
-
-    def take(self) -> pa.RecordBatch:
-        columns = zip(*self.rows, strict=True) if self.rows else [[] for _ in RESULT_SCHEMA]
-        arrays = [pa.array(c, type=f.type) for c, f in zip(columns, RESULT_SCHEMA, strict=True)]
-        self.rows = []
-        return pa.RecordBatch.from_arrays(arrays, schema=RESULT_SCHEMA)

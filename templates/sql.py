@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, false, or_, select, true
+from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, false, not_, or_, select, true
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql.compiler import IdentifierPreparer
 from sqlalchemy.sql.selectable import NamedFromClause
@@ -51,15 +51,18 @@ def cq_statement(template: Template) -> Select[tuple[object, ...]]:
     # R_T first, then the first block, then along the value joins: every relation is entered with something bound, which
     # matters to engines that join in the written order.
     _bind_block(query, rt, template, 0)
-    for edge, (left, right, kind) in enumerate(template.joins, start=1):
-        for side, place in (("l", left), ("r", right)):
-            doc = R_DOC.alias(f"{side}{edge}")
+    for edge in _reachable_order(template):
+        left, right, kind = template.joins[edge - 1]
+        values = {side: R_DOC.alias(f"{side}{edge}") for side in ("l", "r")}
+        sides = [("l", left), ("r", right)]
+        # From the side whose document is known to the other one.
+        sides.sort(key=lambda side: template.blocks[side[1]] not in query.docids)
+        for number, (side, place) in enumerate(sides):
+            doc = values[side]
             on = [doc.c.fn == rt.c[f"fn_{side}_{edge}"]]
-            if side == "r":
-                value_l = query.values[edge]
-                on.append(value_l == doc.c.strval if kind == "EQ" else value_l != doc.c.strval)
+            if number == 1:
+                on.append(_comparison(rt, edge, kind, values["l"], values["r"]))
             query.join(doc, on, template.blocks[place], [(place, doc.c.node)])
-            query.values[edge] = doc.c.strval
     for block in range(1, template.block_count):
         _bind_block(query, rt, template, block)
     docs = [EVENTS.alias(f"d{block + 1}") for block in range(template.block_count)]
@@ -82,7 +85,6 @@ class _Conjunction:
         self.source = first
         self.docids: dict[int, ColumnElement[int]] = {}
         self.nodes: dict[int, ColumnElement[int]] = {}
-        self.values: dict[int, ColumnElement[str]] = {}
 
     def join(
         self,
@@ -100,6 +102,35 @@ class _Conjunction:
             if known is not column:
                 on = [*on, column == known]
         self.source = self.source.join(relation, and_(true(), *on))
+
+
+def _reachable_order(template: Template) -> list[int]:
+    """The value joins (from 1) in an order in which each, where possible, starts from a block that is known."""
+    waiting = list(range(1, len(template.joins) + 1))
+    known = {0}
+    found = []
+    while waiting:
+        blocks = {edge: {template.blocks[place] for place in template.joins[edge - 1][:2]} for edge in waiting}
+        edge = next((edge for edge in waiting if blocks[edge] & known), waiting[0])
+        waiting.remove(edge)
+        known |= blocks[edge]
+        found.append(edge)
+    return found
+
+
+def _comparison(rt: FromClause, edge: int, kind: str, left: FromClause, right: FromClause) -> ColumnElement[bool]:
+    """What a value join asks of two rows of R_doc; numbers are compared as doubles."""
+    if kind == "EQ":
+        return left.c.strval == right.c.strval
+    if kind == "NE":
+        return left.c.strval != right.c.strval
+    linear = rt.c[f"f_{edge}"] * right.c.num + rt.c[f"add_{edge}"]
+    of_numbers = rt.c[f"fn_l_{edge}"].like("number%")
+    operators = ("=", "!=", "<", "<=", ">", ">=")
+    op = rt.c[f"op_{edge}"]
+    numbers = or_(*(and_(op == name, left.c.num.bool_op(name)(linear)) for name in operators))
+    strings = or_(*(and_(op == name, left.c.strval.bool_op(name)(right.c.strval)) for name in operators[2:]))
+    return or_(and_(of_numbers, numbers), and_(not_(of_numbers), strings))
 
 
 def _bind_block(query: _Conjunction, rt: Table, template: Template, block: int) -> None:
@@ -130,6 +161,10 @@ def _document_conditions(template: Template, rt: FromClause, docs: Sequence[From
             a.c.item != b.c.item,
             difference >= rt.c[f"lo_{i}_{j}"],
             difference <= rt.c[f"hi_{i}_{j}"],
-            or_(rt.c[f"once_{i}_{j}"] == false(), first),
+            or_(rt.c[f"once_{i}_{j}"] == 0, and_(rt.c[f"once_{i}_{j}"] == 1, first), _is_last(rt, i, j, first)),
         ]
     return conditions
+
+
+def _is_last(rt: FromClause, i: int, j: int, first: ColumnElement[bool]) -> ColumnElement[bool]:
+    return and_(rt.c[f"once_{i}_{j}"] == -1, not_(first))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xscl.templates.bounds import Bounds
+from xscl.templates.bounds import Case
 from xscl.templates.canonical import Canonical
 from xscl.templates.graph import EdgeKind, ValueJoin
 from xscl.values import digest_text
@@ -55,7 +55,7 @@ class Template:
 def template_of(canonical: Canonical) -> Template:
     """The template of a canonical join graph."""
     graph = canonical.graph
-    digest = digest_text("template", canonical.certificate, size=5)
+    digest = digest_text("template", canonical.certificate, size=8)
     return Template(
         id=f"t{len(graph.vertices)}_{digest}",
         certificate=canonical.certificate,
@@ -79,8 +79,9 @@ class Instance:
 
     ``variables`` are the digests of the meta-variables' definitions, ``tree_edges`` (upper, lower) the template's edges
     between them, ``joins`` its value joins with their columns.  ``nodes`` are the variables of the output patterns
-    of all blocks, meta-variables first and in their order; ``output_edges`` (upper, lower) connect them; ``results[b]``
-    is the node that is block b's result node.
+    of all blocks, meta-variables first and in their order; ``output_edges`` (upper, lower) connect them; ``results``
+    are the nodes that make a match: the result node of each block, then those that SELECT mentions.  ``links`` are the
+    pairs of blocks (i < j) that are joined with each other, by value or, where that leaves blocks apart, by time.
     """
 
     template: str
@@ -90,6 +91,7 @@ class Instance:
     nodes: tuple[OutputNode, ...]
     output_edges: tuple[tuple[int, int], ...]
     results: tuple[int, ...]
+    links: tuple[tuple[int, int], ...]
 
     @property
     def key(self) -> str:
@@ -97,21 +99,22 @@ class Instance:
         return digest_text(
             self.template,
             repr(self.variables),
-            repr([(j.left, j.right, j.kind, j.fn_l, j.fn_r, j.f, j.add, j.op) for j in self.joins]),
+            repr([(j.left, j.right, j.kind, j.fn_l, j.fn_r, str(j.f), str(j.add), j.op) for j in self.joins]),
             repr([(n.block, n.var) for n in self.nodes[len(self.variables) :]]),
             repr(self.output_edges),
             repr(self.results),
+            repr(self.links),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """An instance with its windows: one (bounds, once) for each pair of blocks."""
+    """An instance with its windows, as disjoint cases."""
 
     instance: Instance
-    windows: tuple[tuple[Bounds, bool], ...]
+    cases: tuple[Case, ...]
 
     @property
     def key(self) -> str:
         """A digest: queries of equal normal form and window have equal keys."""
-        return digest_text(self.instance.key, repr([(b.lo, b.hi, once) for b, once in self.windows]))
+        return digest_text(self.instance.key, repr([[(b.lo, b.hi, b.order) for b in case] for case in self.cases]))

@@ -5,6 +5,7 @@ It exists so that thousands of random cases take seconds; a few large ones go th
 
 from __future__ import annotations
 
+import operator as op
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +18,15 @@ from oracle.nodes import NAMESPACES
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.parser import parse_query
 from xscl.safexml import parse_xml, serialize
-from xscl.templates.probe import check_batches, probe_batches
-from xscl.templates.program import LiveGroup, build_program, save_program
+from xscl.templates.assemble import FOUND_SCHEMA, assembled_batches, extend_batches, start_batches
+from xscl.templates.probe import PAIR, check_batches, probe_batches
+from xscl.templates.program import LiveGroup, build_program, load_program, save_program
 from xscl.templates.resolve import result_batches
 from xscl.xpath.worker import save_specs, witness_batches
 
-_CHECKED = ("edge", "d1", "d2", "t1", "t2", "p1", "p2")
-_MATCHED = (*_CHECKED, "n1", "n2", "c1", "c2")
+_CHECKED = ("edge", *PAIR)
+_MATCHED = (*_CHECKED, "n1", "n2", "c1", "c2", "v1", "v2")
+_COMPARE = {"=": op.eq, "!=": op.ne, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}
 
 
 @dataclass
@@ -36,6 +39,7 @@ class LocalEngine:
     items: list[int] = field(default_factory=list)
     witness: list[dict[str, object]] = field(default_factory=list)
     results: list[dict[str, object]] = field(default_factory=list)
+    links: list[dict[str, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         keys = sorted({c.group.instance.key for c in self.queries.values()})
@@ -88,7 +92,27 @@ class LocalEngine:
         matched.sort(key=lambda row: (row["d1"], -1 if row["d2"] is None else row["d2"]))
         # Small Arrow batches, so that pairs run over from one into the next as they may on executors.
         table = pa.Table.from_pylist(matched, schema=_matched_schema())
-        for out in result_batches(self.program, table.to_batches(max_chunksize=3)):
+        found = [
+            row for out in result_batches(self.program, table.to_batches(max_chunksize=3)) for row in out.to_pylist()
+        ]
+        self.results += found
+        self._assemble([row for row in found if row["relation"] == "link"])
+
+    def _assemble(self, new: list[dict[str, object]]) -> None:
+        links = [{**row, "fresh": False} for row in self.links] + [{**row, "fresh": True} for row in new]
+        self.links += new
+        if not new:
+            return
+        start = pa.Table.from_pylist(new).to_batches()
+        found = [row for b in start_batches(self.program, start) for row in b.to_pylist()]
+        for _ in range(load_program(self.program).rounds):
+            met = [joined for row in found for joined in _met(row, links)]
+            table = pa.Table.from_pylist(met, schema=_met_schema())
+            found = [row for b in extend_batches(self.program, table.to_batches()) for row in b.to_pylist()]
+        rows = [{name: row[name] for name in FOUND_SCHEMA.names} for row in found]
+        rows.sort(key=lambda row: (row["instance"], [m["docid"] for m in row["members"]]))
+        table = pa.Table.from_pylist(rows, schema=FOUND_SCHEMA)
+        for out in assembled_batches(self.program, table.to_batches(max_chunksize=3)):
             self.results += out.to_pylist()
 
     def _unequal(self, pairs: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -101,9 +125,11 @@ class LocalEngine:
                 right = [w for w in self.witness if _is(w, check["d2"], check["rvar"], check["rfn"])]
                 for a in left:
                     for b in right:
-                        if a["strval"] != b["strval"]:
+                        close = _close(check, a, b)
+                        if close or _holds(check, a, b):
                             nodes = {"n1": a["node"], "n2": b["node"], "c1": a["chain"], "c2": b["chain"]}
-                            found.append({**{name: check[name] for name in _CHECKED}, **nodes})
+                            values = {"v1": a["strval"], "v2": b["strval"]} if close else {"v1": None, "v2": None}
+                            found.append({**{name: check[name] for name in _CHECKED}, **nodes, **values})
         return found
 
     def answers(self, name: str) -> set[Answer]:
@@ -112,7 +138,7 @@ class LocalEngine:
         listed = []
         for row in rows:
             if self.gid[name] in row["groups"]:
-                docs = [self.docs[d] for d in (row["d1"], row["d2"]) if d is not None]
+                docs = [self.docs[d] for d in row["docs"]]
                 listed.append((tuple((doc.channel, doc.id) for doc in docs), tuple(row["nodes"])))
         assert len(listed) == len(set(listed)), "a match was emitted twice"
         return set(listed)
@@ -120,11 +146,7 @@ class LocalEngine:
     def rout(self, name: str) -> set[tuple[object, ...]]:
         """(doc ids…, nodes of the meta-variables…)."""
         rows = [r for r in self.results if r["relation"] == "rout" and r["instance"] == self.iid[name]]
-        return {
-            (*(self.docs[d].id for d in (r["d1"], r["d2"]) if d is not None), *r["nodes"])
-            for r in rows
-            if self.gid[name] in r["groups"]
-        }
+        return {(*(self.docs[d].id for d in r["docs"]), *r["nodes"]) for r in rows if self.gid[name] in r["groups"]}
 
 
 def compiled(text: str, channels: Mapping[str, ChannelFacts] | None = None) -> CompiledQuery:
@@ -136,6 +158,8 @@ def _single(p: dict[str, object]) -> dict[str, object]:
         "edge": p["edge"],
         "d1": p["docid"],
         "d2": None,
+        "i1": p["item"],
+        "i2": None,
         "t1": p["ts"],
         "t2": None,
         "p1": p["place"],
@@ -144,6 +168,8 @@ def _single(p: dict[str, object]) -> dict[str, object]:
         "n2": p["node"],
         "c1": p["chain"],
         "c2": p["chain"],
+        "v1": None,
+        "v2": None,
     }
 
 
@@ -164,6 +190,8 @@ def _equal(p: dict[str, object], w: dict[str, object]) -> dict[str, object]:
         "checked": p["checked"],
         "d1": a["docid"],
         "d2": b["docid"],
+        "i1": a["item"],
+        "i2": b["item"],
         "t1": a["ts"],
         "t2": b["ts"],
         "p1": a["place"],
@@ -172,7 +200,42 @@ def _equal(p: dict[str, object], w: dict[str, object]) -> dict[str, object]:
         "n2": b["node"],
         "c1": a["chain"],
         "c2": b["chain"],
+        "v1": None,
+        "v2": None,
     }
+
+
+def _holds(check: dict[str, object], a: dict[str, object], b: dict[str, object]) -> bool:
+    if check["numbers"]:
+        return bool(_COMPARE[check["op"]](a["num"], check["f"] * b["num"] + check["add"]))
+    return bool(_COMPARE[check["op"]](a["strval"], b["strval"]))
+
+
+def _close(check: dict[str, object], a: dict[str, object], b: dict[str, object]) -> bool:
+    if not check["numbers"]:
+        return False
+    if a["num"] is None or b["num"] is None:
+        return True
+    parts = abs(a["num"]) + abs(check["f"] * b["num"]) + abs(check["add"])
+    return bool(abs(a["num"] - check["f"] * b["num"] - check["add"]) <= 1e-9 * parts)
+
+
+def _met(row: dict[str, object], links: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The left outer join of a request with the rows of links."""
+    found = [
+        {**row, "link_members": link["members"], "link_nodes": link["nodes"], "fresh": link["fresh"]}
+        for link in links
+        if link["link"] == row["link"] and link["members"][row["side"]]["docid"] == row["doc"]
+    ]
+    return found or [{**row, "link_members": None, "link_nodes": None, "fresh": None}]
+
+
+def _met_schema() -> pa.Schema:
+    from xscl.templates.assemble import REQUEST_SCHEMA
+
+    more = {"link_members": "members", "link_nodes": "nodes"}
+    fields = [REQUEST_SCHEMA.field(old).with_name(new) for new, old in more.items()]
+    return pa.schema([*REQUEST_SCHEMA, *fields, pa.field("fresh", pa.bool_())])
 
 
 def _is(w: dict[str, object], docid: object, var: object, fn: object) -> bool:
@@ -183,5 +246,6 @@ def _matched_schema() -> pa.Schema:
     from xscl.templates.probe import PROBE_SCHEMA
 
     chain = PROBE_SCHEMA.field("chain").type
-    types = {"edge": pa.int32(), "p1": pa.string(), "p2": pa.string(), "n1": pa.int32(), "n2": pa.int32()}
+    types = {"edge": pa.int32(), "n1": pa.int32(), "n2": pa.int32()}
+    types |= dict.fromkeys(("p1", "p2", "v1", "v2"), pa.string())
     return pa.schema([(name, chain if name in ("c1", "c2") else types.get(name, pa.int64())) for name in _MATCHED])

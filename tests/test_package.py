@@ -23,8 +23,9 @@ PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {
     "pyspark": {"xscl.templates.join", "xscl.session", "xscl.batch", "xscl.views", "xscl.engine"},
     "lxml": {"xscl.safexml", "xscl.output", "xscl.matches", "xscl.demo.show"},
+    "matplotlib": {"xscl.bench.plot"},
 }
-WHOLE = {"pyspark": (), "lxml": ("xscl.xpath.", "xscl.ingest.")}
+WHOLE = {"pyspark": (), "lxml": ("xscl.xpath.", "xscl.ingest."), "matplotlib": ()}
 
 
 def sources() -> dict[str, Path]:
@@ -112,7 +113,8 @@ def test_who_imports_a_library(library: str) -> None:
 
 
 def test_only_what_is_declared_is_imported() -> None:
-    declared = {name.partition(">")[0].partition("=")[0] for name in PROJECT["project"]["dependencies"]}
+    wanted = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["bench"]]
+    declared = {name.partition(">")[0].partition("=")[0] for name in wanted}
     known = declared | sys.stdlib_module_names | {"xscl", "py4j"}  # py4j is a part of pyspark
     for module, path in SOURCES.items():
         assert set(map(top, imports(path))) <= known, module
@@ -161,6 +163,12 @@ def test_importing_the_package_is_cheap() -> None:
 def test_workers_do_without_spark_and_the_catalogue(module: str) -> None:
     loaded = run(f"import sys, {module}; print(*sys.modules)").split()
     assert not {"pyspark", "sqlalchemy"} & set(loaded)
+
+
+def test_registration_does_without_spark() -> None:
+    loaded = run("import sys, xscl.bench.load; print(*sys.modules)").split()
+    assert "xscl.registry" in loaded
+    assert not {"pyspark", "matplotlib"} & set(loaded)
 
 
 def test_files_that_come_with_the_package() -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from xscl.xpath.condition import matches_name
 from xscl.xpath.pattern import Condition, Definition, NodeTest, Step
 
-__all__ = ["Automaton", "Arrival", "Move", "State", "WitnessSpec"]
+__all__ = ["Arrival", "Automaton", "LeafSpec", "Move", "State", "WitnessSpec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,13 @@ class WitnessSpec:
     ``functions`` name the values to keep (``''`` is the string value itself); None among them asks for a row without a
     value, by which a block is found that joins by time alone or not at all.  ``edges`` are pairs of definitions (upper,
     lower) of the reduced pattern: their bindings on the way to a node, or hanging off that way, are kept with it.
+    ``hanging`` are those of them that hang off, even where their lower end has the definition of a node on the way.
     """
 
     definition: Definition
     functions: tuple[str | None, ...]
     edges: tuple[tuple[Definition, Definition], ...]
+    hanging: tuple[tuple[Definition, Definition], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class LeafSpec:
 
     functions: set[str | None] = field(default_factory=set)
     edges: set[tuple[int, int]] = field(default_factory=set)
+    hanging: set[tuple[int, int]] = field(default_factory=set)
 
 
 class Automaton:
@@ -103,6 +106,7 @@ class Automaton:
             leaf = self.leaves[self.state(spec.definition)]
             leaf.functions.update(spec.functions)
             leaf.edges.update((self.state(upper), self.state(lower)) for upper, lower in spec.edges)
+            leaf.hanging.update((self.state(upper), self.state(lower)) for upper, lower in spec.hanging)
 
     def state(self, definition: Definition) -> int:
         """The state of a definition, added with its prefixes if it is new."""

@@ -19,7 +19,7 @@ from lxml import etree
 
 from xscl.errors import DocumentLimitError
 from xscl.values import apply_functions, hash64, to_number
-from xscl.xpath.automaton import Automaton, Move
+from xscl.xpath.automaton import Automaton, LeafSpec, Move
 from xscl.xpath.condition import Memo, holds, matches_name
 from xscl.xpath.nodes import DOCUMENT, AttributeNode, DocumentNode, Node, NodeNumbers, string_value, text_nodes
 
@@ -154,7 +154,7 @@ class _Rows:
                 continue
             key = self.automaton.states[state].key
             for node in found:
-                chain = self._chain(state, node, leaf.edges)
+                chain = self._chain(state, node, leaf)
                 for function in sorted(leaf.functions, key=lambda name: name or ""):
                     row = self._row(key, node, function, chain)
                     if row is not None:
@@ -168,27 +168,27 @@ class _Rows:
             return None
         return Witness(key, node, function, value, to_number(value), hash64(value), chain)
 
-    def _chain(self, state: int, node: int, edges: set[tuple[int, int]]) -> tuple[ChainEntry, ...]:
+    def _chain(self, state: int, node: int, leaf: LeafSpec) -> tuple[ChainEntry, ...]:
         states = self.automaton.states
-        # Nodes on the way up from `node`, by state.
-        reached: dict[int, set[int]] = {state: {node}}
+        # Nodes on the way up from `node`, by state; and those that hang off it.
+        way: dict[int, set[int]] = {state: {node}}
         at = state
         while states[at].parent >= 0:
-            above = {origin for below in reached[at] for origin in self.up[at][below]}
+            above = {origin for below in way[at] for origin in self.up[at][below]}
             at = states[at].parent
-            reached[at] = above
+            way[at] = above
+        hung: dict[int, set[int]] = {}
         found: set[ChainEntry] = set()
         # Upper ends are settled before the edges below them, because states are numbered after their parents.
-        for upper, lower in sorted(edges):
-            if upper not in reached:
-                continue
-            if lower in reached:
-                pairs = [(high, low) for low in reached[lower] for high in self._climb(lower, upper, low)]
-            else:
-                pairs = [(high, low) for high in reached[upper] for low in self._descend(upper, lower, high)]
-                reached[lower] = {low for _, low in pairs}
+        for upper, lower in sorted(leaf.edges | leaf.hanging):
+            uppers = way.get(upper, set()) | hung.get(upper, set())
+            pairs = {(high, low) for low in way.get(lower, ()) for high in self._climb(lower, upper, low)}
+            if lower not in way or (upper, lower) in leaf.hanging:
+                below = {(high, low) for high in uppers for low in self._descend(upper, lower, high)}
+                hung.setdefault(lower, set()).update(low for _, low in below)
+                pairs |= below
             keys = states[upper].key, states[lower].key
-            found.update((*keys, high, low) for high, low in pairs if high in reached[upper])
+            found.update((*keys, high, low) for high, low in pairs if high in uppers)
         self.entries += len(found)
         if self.entries > MAX_CHAIN_ENTRIES:
             raise DocumentLimitError(

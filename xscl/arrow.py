@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["CHAIN", "spark_schema"]
+__all__ = ["CHAIN", "MEMBER", "spark_schema"]
 
 CHAIN = pa.list_(pa.struct([("var1", pa.int64()), ("var2", pa.int64()), ("node1", pa.int32()), ("node2", pa.int32())]))
 """Rows of R_bin carried by a witness row."""
+
+MEMBER = pa.struct([("docid", pa.int64()), ("item", pa.int64()), ("ts", pa.int64()), ("place", pa.string())])
+"""A document as windows see it: its item, event time in microseconds, and channel and id by which equal times order."""
 
 _NAMES = {"string": "string", "int32": "int", "int64": "bigint", "double": "double", "bool": "boolean"}
 

@@ -247,12 +247,15 @@ class SelectItem:
     span: Span = _span()
 
 
+Select = tuple[SelectItem, ...] | None
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A query; ``select`` is None for ``*`` and for none."""
 
     source: Source
-    select: tuple[SelectItem, ...] | None = None
+    select: Select = None
     publish: str | None = None
     starting: str = "NOW"
     span: Span = _span()

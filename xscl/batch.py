@@ -14,6 +14,7 @@ import re
 import shutil
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,8 +35,9 @@ from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
 from xscl.registry import compile_group
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
-from xscl.templates.join import matched_edges, resolved
-from xscl.templates.program import LiveGroup, build_program, save_program
+from xscl.templates.join import assembled, matched_edges, resolved
+from xscl.templates.program import LiveGroup, build_program, load_program, save_program
+from xscl.templates.results import RESULT_SCHEMA
 from xscl.values import digest_text
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA, save_specs, witness_batches
@@ -60,6 +62,8 @@ class BatchReport:
     """Stored rows of R_out, each with its set of groups."""
     matches: int
     """Stored matches, each with its set of groups."""
+    links: int
+    """Stored rows of links: what queries of three and more blocks found of two of them."""
     jobs: int | None
     """Spark jobs, as Spark counts them; None where it does not (Spark Connect)."""
     prepare_s: float
@@ -68,6 +72,8 @@ class BatchReport:
     commit_s: float
     witness_path: str | None
     result_path: str | None
+    joined_path: str | None
+    """Results of queries of three and more blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +116,50 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
     plan = planner.plan(first, last) if events else None
     prepared = time.perf_counter()
     if plan is None:
-        report = BatchReport(number, first, last, events, 0, 0, 0, 0, 0, prepared - started, 0.0, 0.0, 0.0, None, None)
+        report = BatchReport(
+            batch=number,
+            first=first,
+            last=last,
+            events=events,
+            witnesses=0,
+            pairs=0,
+            rout=0,
+            matches=0,
+            links=0,
+            jobs=0,
+            prepare_s=prepared - started,
+            stage1_s=0.0,
+            join_s=0.0,
+            commit_s=0.0,
+            witness_path=None,
+            result_path=None,
+            joined_path=None,
+        )
         return _commit(home, report)
     spark = session()
     prepared = time.perf_counter()
     tag = f"{number:08d}-{uuid.uuid4().hex[:8]}"
-    witness_path, result_path = f"witness/{tag}", f"results/{tag}"
+    witness_path, result_path, joined_path = f"witness/{tag}", f"results/{tag}", f"results/{tag}-joined"
     with _named_failure(home, number, first, last, tag):
         with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
             _stage1(home, spark, plan, first, last, home.root / witness_path)
             walked = time.perf_counter()
             _stage2(home, spark, plan, first, home.root / witness_path, home.root / result_path)
+            counts = _count_results(home.root / result_path)
+            if counts["link"]:
+                _join_links(home, spark, plan, home.root / result_path, home.root / joined_path)
+                counts += _count_results(home.root / joined_path)
             joined = time.perf_counter()
-        pairs, rout, matches = _count_results(home.root / result_path)
         report = BatchReport(
             batch=number,
             first=first,
             last=last,
             events=events,
             witnesses=ds.dataset(home.root / witness_path, schema=WITNESS_SCHEMA).count_rows(),
-            pairs=pairs,
-            rout=rout,
-            matches=matches,
+            pairs=counts["pairs"],
+            rout=counts["rout"],
+            matches=counts["match"],
+            links=counts["link"],
             jobs=jobs.count,
             prepare_s=prepared - started,
             stage1_s=walked - prepared,
@@ -139,6 +167,7 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
             commit_s=0.0,
             witness_path=witness_path,
             result_path=result_path,
+            joined_path=joined_path if counts["link"] else None,
         )
         return _commit(home, report, _refused(home.root / witness_path))
 
@@ -281,12 +310,26 @@ def _stage2(home: Home, spark: SparkSession, plan: _Plan, first: int, fresh_path
     resolved(matched, program).write.parquet(str(target))
 
 
-def _count_results(path: Path) -> tuple[int, int, int]:
-    rows = ds.dataset(path).to_table(columns=["relation", "d1"])
-    relation = rows.column("relation")
-    counts = {item["values"]: item["counts"] for item in relation.value_counts().to_pylist()}
-    pairs = rows.filter(ds.field("relation") == "pairs").column("d1").to_pylist()
-    return sum(pairs), counts.get("rout", 0), counts.get("match", 0)
+def _join_links(home: Home, spark: SparkSession, plan: _Plan, fresh_path: Path, target: Path) -> None:
+    with home.catalog.read() as connection:
+        statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.links > 0).order_by(BATCHES.c.batch)
+        earlier = [row.result_path for row in connection.execute(statement)]
+    fresh, kept = (
+        read_parquet(spark, RESULT_SCHEMA, paths).where("relation = 'link'")
+        for paths in ([str(fresh_path)], home.paths(earlier))
+    )
+    program = str(plan.program_path)
+    rounds = load_program(program).rounds
+    assembled(spark, fresh=fresh, earlier=kept, program_path=program, rounds=rounds).write.parquet(str(target))
+
+
+def _count_results(path: Path) -> Counter[str]:
+    """Rows of each relation; for ``pairs`` the number of pairs."""
+    rows = ds.dataset(path, schema=RESULT_SCHEMA).to_table(columns=["relation", "docs"])
+    counts = Counter(rows.column("relation").to_pylist())
+    pairs = rows.filter(ds.field("relation") == "pairs").column("docs").to_pylist()
+    counts["pairs"] = sum(count for (count,) in pairs)
+    return counts
 
 
 # -- jobs ------------------------------------------------------------------------------------------------------
@@ -298,8 +341,8 @@ def _named_failure(home: Home, number: int, first: int, last: int, tag: str) -> 
     try:
         yield
     except BaseException as error:
-        for folder in ("witness", "results"):
-            shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
+        for folder, name in (("witness", tag), ("results", tag), ("results", f"{tag}-joined")):
+            shutil.rmtree(home.folder(folder) / name, ignore_errors=True)
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

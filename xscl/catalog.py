@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Integer, MetaData, Table
@@ -32,7 +33,7 @@ from xscl.tables import (
     TEMPLATES,
     VARIABLES,
 )
-from xscl.templates.relations import rt_row, rt_table, var_name
+from xscl.templates.relations import rt_rows, rt_table, var_name
 from xscl.templates.template import Template
 
 __all__ = ["Catalog", "ChannelInfo", "QueryInfo", "open_catalog"]
@@ -63,7 +64,8 @@ class QueryInfo:
     gid: int
     template: str
     digest: str
-    names: Mapping[str, list[str | None]]
+    names: Mapping[str, list[Any]]
+    """Its own names of meta-variables, nodes that make a match (and their blocks), and joined variables."""
     docid_from: int
     docid_until: int
     received: int
@@ -301,7 +303,8 @@ class Catalog:
             text=text,
             namespaces=json.dumps(dict(namespaces)),
         )
-        connection.execute(stored_rt(template).insert().values(gid=gid, **rt_row(template, compiled.group)))
+        rows = [{"gid": gid, **row} for row in rt_rows(template, compiled.group)]
+        connection.execute(stored_rt(template).insert(), rows)
         self._put_variables(connection, compiled)
         return gid
 
@@ -323,7 +326,7 @@ class Catalog:
         names = {definition.key: name for name, definition in compiled.definitions.items()}
         wanted = {d.key: d for d in compiled.definitions.values()}
         for spec in compiled.specs:
-            for definition in (spec.definition, *(d for edge in spec.edges for d in edge)):
+            for definition in (spec.definition, *(d for edge in (*spec.edges, *spec.hanging) for d in edge)):
                 wanted.setdefault(definition.key, definition)
         statement = sa.select(VARIABLES.c.key, VARIABLES.c.definition).where(VARIABLES.c.key.in_(wanted))
         known = {row.key: row.definition for row in connection.execute(statement)}
@@ -399,14 +402,14 @@ class Catalog:
         return _template(row)
 
     def rt_rows(self, template: Template) -> list[dict[str, object]]:
-        """The rows of ``rt_<template>``: one per live query."""
+        """The rows of ``rt_<template>``: one per live query and case."""
         stored = stored_rt(template)
         columns = [column for column in stored.c if column.name != "gid"]
         statement = (
             sa.select(QUERIES.c.qid, QUERIES.c.docid_from, *columns)
             .join(stored, stored.c.gid == QUERIES.c.gid)
             .where(QUERIES.c.docid_until == NEVER)
-            .order_by(QUERIES.c.qid)
+            .order_by(QUERIES.c.qid, stored.c.case)
         )
         with self.read() as connection:
             return [dict(row._mapping) for row in connection.execute(statement)]
@@ -427,14 +430,15 @@ class Catalog:
 
 @lru_cache(maxsize=1024)
 def stored_rt(template: Template) -> Table:
-    """The stored form of ``rt_<template>``: one row per group, which the relation fans out to queries."""
+    """The stored form of ``rt_<template>``: one row per group and case, which the relation fans out to queries."""
     metadata = MetaData()
     columns = [
         Column(column.name, column.type)
         for column in rt_table(template).columns
         if column.name not in ("qid", "docid_from")
     ]
-    return Table(f"rt_{template.id}", metadata, Column("gid", Integer, primary_key=True), *columns)
+    key = sa.PrimaryKeyConstraint("gid", "case")
+    return Table(f"rt_{template.id}", metadata, Column("gid", Integer), *columns, key)
 
 
 def _inserted(connection: Connection, table: Table, **values: object) -> int:
@@ -450,6 +454,7 @@ def names_json(compiled: CompiledQuery) -> str:
         {
             "meta": list(compiled.meta_names),
             "results": list(compiled.result_names),
+            "result_blocks": list(compiled.result_blocks),
             "joined": list(compiled.joined_names),
         }
     )
@@ -470,7 +475,7 @@ def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:
 def _facts(channel: ChannelInfo) -> ChannelFacts:
     columns = channel.schema or {}
     numeric = frozenset(name for name, type_ in columns.items() if type_ in ("bigint", "double"))
-    return ChannelFacts(channel.kind, numeric)
+    return ChannelFacts(channel.kind, numeric, frozenset(name for name, type_ in columns.items() if type_ == "string"))
 
 
 def _query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:

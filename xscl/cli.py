@@ -506,6 +506,52 @@ def demo(
     run_demo(home)
 
 
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(help="Which: register; or all.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Write tables, plots and the machine's data here.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object of figures.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, within about a minute.")] = False,
+    queries: Annotated[int | None, typer.Option(min=1, help="How many queries.")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
+    workload: Annotated[str, typer.Option(help="two-level, three-level or rss.")] = "two-level",
+    windows: Annotated[str, typer.Option(help="'7 days'; random: '1 h..30 days'.")] = "unbounded",
+) -> None:
+    """Measure, with baselines in the same run (docs/benchmarks.md)."""
+    from json import dumps
+
+    from xscl.bench.benches import BENCHES, BenchSettings
+    from xscl.bench.plot import can_draw
+    from xscl.bench.report import write_report
+    from xscl.bench.workload import SCHEMAS, Windows
+
+    if name != "all" and name not in BENCHES:
+        raise typer.BadParameter(f"there is no bench {name!r}; there are: all, {', '.join(BENCHES)}")
+    if workload not in SCHEMAS:
+        raise typer.BadParameter(f"there is no workload {workload!r}; there are: {', '.join(SCHEMAS)}")
+    try:
+        Windows.parse(windows)
+    except ValueError as error:
+        raise typer.BadParameter(f"--windows: {error}") from None
+    settings = BenchSettings(quick, queries, seed, workload, windows)
+    reports = [run(settings, _say) for bench, run in BENCHES.items() if name in ("all", bench)]
+    for report in reports:
+        if out is not None:
+            written = write_report(report, out)
+            _say("written: " + ", ".join(map(str, written)))
+            if not can_draw():
+                _say("no plots: matplotlib is not installed (pip install 'xscl[bench]')")
+        if not json:
+            rows = [{"figure": figure, "value": value} for figure, value in report.figures.items()]
+            print_rows(rows, ["figure", "value"], Format.table)
+    if json:
+        figures = {report.bench: dict(report.figures) for report in reports}
+        print(dumps(figures if name == "all" else figures[name]))  # noqa: T201
+    if wrong := [report.bench for report in reports if report.figures.get("digest_equal") is False]:
+        _complain(f"error: the variants of {', '.join(wrong)} gave different results: their figures compare nothing")
+        raise typer.Exit(1)
+
+
 # -- printing --------------------------------------------------------------------------------------------------
 
 

@@ -13,14 +13,17 @@ from dataclasses import dataclass, field, replace
 from xscl import ast
 from xscl.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.templates.canonical import canonicalize
-from xscl.templates.graph import JoinGraph, ValueJoin, Vertex
-from xscl.templates.program import anchor_places
+from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
+from xscl.templates.links import anchor, linked_blocks
 from xscl.templates.reduce import Minor, reduce_tree
 from xscl.templates.template import Group, Instance, OutputNode, Template, template_of
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import Compared, Condition, Definition, Exists, Step, conditions
 
 __all__ = ["ChannelFacts", "CompiledQuery", "compile_query"]
+
+_Pairs = tuple[tuple[Definition, Definition], ...]
+_KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class ChannelFacts:
     """``xml``, ``rows``, or None while nothing is known of it."""
     numeric: frozenset[str] = frozenset()
     """Numeric columns of a row channel."""
+    texts: frozenset[str] = frozenset()
+    """String columns of a row channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +49,16 @@ class CompiledQuery:
     """What stage 1 has to find."""
     channels: tuple[str, ...]
     """Channel of each block."""
+    block_names: tuple[str, ...]
+    """What to call each block: its first variable, or its place and channel."""
     definitions: Mapping[str, Definition]
     """Definition of every variable that takes part in the join or is a result node, by the query's own name."""
     meta_names: tuple[str | None, ...]
     """The query's own name of each meta-variable."""
     result_names: tuple[str | None, ...]
-    """The query's own name of each block's result node."""
+    """The query's own name of each node that makes a match: the blocks' result nodes, then SELECT's variables."""
+    result_blocks: tuple[int, ...]
+    """The block of each of these nodes."""
     joined_names: tuple[str, ...]
     """The variables that take part in value joins."""
 
@@ -107,19 +116,20 @@ class _Compiler:
             place[vertex]: (block, node) for block, plan in enumerate(plans) for node, vertex in plan.vertex.items()
         }
         instance = self._instance(template, canonical.graph, plans, meta)
-        windows = ((normal.bounds, normal.once),) if len(plans) == 2 else ()
         name_of = {where: name for name, where in normal.variables.items()}
-        results = [(index, block.result) for index, block in enumerate(normal.blocks)]
+        results = self._results()
         named = [where for where in [*meta.values(), *results] if where in name_of]
         return CompiledQuery(
             normal=normal,
             template=template,
-            group=Group(instance, windows),
+            group=Group(instance, normal.cases),
             specs=self._specs(plans, instance, meta),
             channels=tuple(plan.channel for plan in plans),
+            block_names=normal.block_names,
             definitions={name_of[block, node]: plans[block].definitions[node] for block, node in named},
             meta_names=tuple(name_of.get(meta[i]) for i in range(template.width)),
             result_names=tuple(name_of.get(where) for where in results),
+            result_blocks=tuple(block for block, _ in results),
             joined_names=tuple(dict.fromkeys(n for j in normal.joins for n in (j.left, j.right))),
         )
 
@@ -131,14 +141,20 @@ class _Compiler:
         joined = {node for name, (at, node) in self.normal.variables.items() if at == index and name in names}
         # A block with no joined variable keeps its result node.
         kept = joined or {block.result}
+        shown = {node for at, node in self._results() if at == index}
         minor = reduce_tree(parents, kept)
-        output = reduce_tree(parents, kept | {block.result})
+        output = reduce_tree(parents, kept | shown)
         steps, at_document = _final_steps(block, kept, self._numeric_columns(index))
         definitions = {
             node: Definition(block.channel, _path(steps, parents, node), at_document)
             for node in {*minor.nodes, *output.nodes}
         }
         return _BlockPlan(block.channel, joined, minor, output, definitions, parents)
+
+    def _results(self) -> list[tuple[int, int]]:
+        """(block, node) of what makes a match."""
+        results = [(index, block.result) for index, block in enumerate(self.normal.blocks)]
+        return [*results, *(self.normal.variables[name] for name in self.normal.selected)]
 
     def _graph(self, plans: list[_BlockPlan]) -> JoinGraph:
         vertices: list[Vertex] = []
@@ -153,24 +169,31 @@ class _Compiler:
     def _value_join(self, join: NormalJoin, plans: list[_BlockPlan]) -> ValueJoin:
         (block_l, node_l), (block_r, node_r) = (self.normal.variables[n] for n in (join.left, join.right))
         fn_l, fn_r = join.fn_l, join.fn_r
-        numeric_l = not fn_l and node_l in self._numeric_columns(block_l)
-        numeric_r = not fn_r and node_r in self._numeric_columns(block_r)
-        if numeric_l or numeric_r:
+        if join.op in ("=", "!="):
+            numeric_l = not fn_l and node_l in self._numeric_columns(block_l)
+            numeric_r = not fn_r and node_r in self._numeric_columns(block_r)
+            of_numbers = join.linear or numeric_l or numeric_r
+        else:
+            texts = node_l in self._text_columns(block_l) and node_r in self._text_columns(block_r)
+            of_numbers = join.linear or not texts
+        if of_numbers:
             fn_l, fn_r = _as_number(fn_l), _as_number(fn_r)
-        kind = "EQ" if join.op == "=" else "NE"
-        return ValueJoin(
-            plans[block_l].vertex[node_l],
-            plans[block_r].vertex[node_r],
-            kind,  # type: ignore[arg-type]
-            fn_l,
-            fn_r,
-            op=join.op,
-        )
+        kind = "BAND" if join.linear else _KINDS.get(join.op, "BAND")
+        left, right = plans[block_l].vertex[node_l], plans[block_r].vertex[node_r]
+        return ValueJoin(left, right, kind, fn_l, fn_r, join.f, join.add, join.op)
 
     def _numeric_columns(self, block: int) -> set[int]:
-        """The nodes of a block that are numeric columns; a row's root element is none, whatever its name."""
+        return self._columns(block, self._facts(block).numeric)
+
+    def _text_columns(self, block: int) -> set[int]:
+        return self._columns(block, self._facts(block).texts)
+
+    def _facts(self, block: int) -> ChannelFacts:
+        return self.channels.get(self.normal.blocks[block].channel, ChannelFacts())
+
+    def _columns(self, block: int, columns: frozenset[str]) -> set[int]:
+        """The nodes of a block that are such columns; a row's root element is none, whatever its name."""
         normal = self.normal.blocks[block]
-        columns = self.channels.get(normal.channel, ChannelFacts()).numeric
         return {
             index
             for index, node in enumerate(normal.nodes)
@@ -198,6 +221,8 @@ class _Compiler:
             )
         ]
         place = {at: index for index, at in enumerate([*where, *extra])}
+        block_of = [block for block, _ in where]
+        joined = {(block_of[join.left], block_of[join.right]) for join in graph.joins}
         output_edges = [
             (place[block, upper], place[block, lower])
             for block, plan in enumerate(plans)
@@ -211,7 +236,8 @@ class _Compiler:
             joins=graph.joins,
             nodes=tuple(OutputNode(block, plans[block].definitions[node].key) for block, node in place),
             output_edges=tuple(sorted(output_edges)),
-            results=tuple(place[index, block.result] for index, block in enumerate(self.normal.blocks)),
+            results=tuple(place[at] for at in self._results()),
+            links=linked_blocks(len(plans), joined, self.normal.cases),
         )
 
     # -- stage 1 -----------------------------------------------------------------------------------------------
@@ -222,48 +248,48 @@ class _Compiler:
         functions: dict[tuple[int, int], set[str | None]] = {}
         for join in instance.joins:
             sides = ((meta[join.left], join.fn_l), (meta[join.right], join.fn_r))
-            # While a channel may still turn out to have numeric columns, numbers are kept as well as strings, so that
-            # documents seen before its first row can join with it.
-            open_ = any(self._kind(plans[block].channel) != "xml" for (block, _), _ in sides)
+            # While a channel may still turn out to have columns of another type, numbers are kept as well as strings,
+            # so that documents seen before its first row can join with it.
+            open_ = any(self._facts(block).kind != "xml" for (block, _), _ in sides)
             for at, name in sides:
                 wanted = functions.setdefault(at, set())
                 wanted.add(name)
-                if open_ and not name.startswith("number"):
-                    wanted.add(_as_number(name))
+                if open_ and join.f == 1 and join.add == 0:
+                    plain = name.removeprefix("number").removeprefix(" ")
+                    wanted.update((plain, _as_number(plain)))
         if len(plans) == 1:
             functions.setdefault(meta[0], set()).add(None)
-        elif not any(join.kind == "EQ" for join in instance.joins):
-            for anchor in anchor_places(instance):
-                functions.setdefault(meta[anchor], set()).add(None)
+        for blocks in instance.links:
+            for place in anchor(instance, blocks) or ():
+                functions.setdefault(meta[place], set()).add(None)
         return tuple(
             WitnessSpec(
                 plans[block].definitions[node],
                 tuple(sorted(names, key=lambda name: name or "")),
-                _edges_around(plans[block], node),
+                *_edges_around(plans[block], node),
             )
             for (block, node), names in sorted(functions.items())
         )
-
-    def _kind(self, channel: str) -> str | None:
-        return self.channels.get(channel, ChannelFacts()).kind
 
 
 def _as_number(functions: str) -> str:
     return f"number {functions}" if functions else "number"
 
 
-def _edges_around(plan: _BlockPlan, node: int) -> tuple[tuple[Definition, Definition], ...]:
+def _edges_around(plan: _BlockPlan, node: int) -> tuple[_Pairs, _Pairs]:
     """The R_bin edges that rows of a joined node carry: those on its way, and those that hang off towards results."""
     on_the_way = plan.ancestors(node)
     joined_ways = {n for kept in plan.minor.nodes for n in plan.ancestors(kept)}
-    found = {
-        (upper, lower)
-        for upper, lower in (*plan.minor.edges, *plan.output.edges)
-        if lower in on_the_way or lower not in joined_ways
-    }
+    edges = {*plan.minor.edges, *plan.output.edges}
+    way = {(upper, lower) for upper, lower in edges if lower in on_the_way}
+    hanging = {(upper, lower) for upper, lower in edges if lower not in joined_ways}
     if len(plan.minor.nodes) == 1:
-        found.add((plan.minor.nodes[0],) * 2)
-    return tuple((plan.definitions[u], plan.definitions[w]) for u, w in sorted(found))
+        way.add((plan.minor.nodes[0],) * 2)
+    definitions = plan.definitions
+    return (
+        tuple((definitions[u], definitions[w]) for u, w in sorted(way)),
+        tuple((definitions[u], definitions[w]) for u, w in sorted(hanging)),
+    )
 
 
 def _final_steps(

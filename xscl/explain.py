@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -11,10 +12,11 @@ from xscl import ast
 from xscl.catalog import Catalog
 from xscl.durations import format_duration
 from xscl.home import Home
+from xscl.normalize import NormalJoin
 from xscl.parser import parse_query
 from xscl.registry import compile_info
 from xscl.tables import BATCHES, CHANNELS, EVENT_IDS, LATE, QUERIES, REJECTED
-from xscl.templates.bounds import UNBOUNDED
+from xscl.templates.bounds import UNBOUNDED, Case
 from xscl.templates.relations import var_name
 
 __all__ = ["batch_columns", "batch_rows", "query_facts", "query_text", "skipped_notes", "state_notes"]
@@ -36,8 +38,7 @@ def query_facts(catalog: Catalog, name: str) -> dict[str, object]:
         "query": info.name,
         "text": info.text,
         "channels": list(compiled.channels),
-        "window": _window(compiled.normal.bounds.lo, compiled.normal.bounds.hi) if len(compiled.channels) > 1 else None,
-        "once": compiled.normal.once,
+        "windows": [_windows(case, compiled.block_names) for case in compiled.group.cases if case],
         "template": info.template,
         "group": info.gid,
         "queries_in_group": sharing,
@@ -45,7 +46,7 @@ def query_facts(catalog: Catalog, name: str) -> dict[str, object]:
         "variables": [
             {"name": var, "var": var_name(d.key), "definition": str(d)} for var, d in compiled.definitions.items()
         ],
-        "joins": [f"{_applied(j.fn_l, j.left)} {j.op} {_applied(j.fn_r, j.right)}" for j in compiled.normal.joins],
+        "joins": [_join_text(join) for join in compiled.normal.joins],
     }
 
 
@@ -63,8 +64,10 @@ def query_text(catalog: Catalog, name: str) -> str:
         f"group     {facts['group']}, of {facts['queries_in_group']} queries",
         f"place     {facts['place']} of the intake order",
     ]
-    if facts["window"]:
-        lines.append(f"window    {facts['window']}{', once' if facts['once'] else ''}")
+    windows = facts["windows"]
+    assert isinstance(windows, list)
+    for number, case in enumerate(windows, start=1):
+        lines += [f"{f'case {number}' if len(windows) > 1 else 'window':<9} {window}" for window in case]
     lines += [f"join      {join}" for join in joins]
     width = max((len(v["name"]) for v in variables), default=0)
     lines += [f"variable  {v['name']:<{width}}  {v['var']}  {v['definition']}" for v in variables]
@@ -76,15 +79,29 @@ def _applied(functions: str, name: str) -> str:
     return "".join(f"{f}(" for f in names) + name + ")" * len(names)
 
 
-def _window(lo: int, hi: int) -> str:
-    low = "any time before" if lo <= -UNBOUNDED else format_duration(lo)
-    high = "any time after" if hi >= UNBOUNDED else format_duration(hi)
-    return f"second minus first from {low} to {high}"
+def _join_text(join: NormalJoin) -> str:
+    right = _applied(join.fn_r, join.right)
+    if join.f != 1:
+        right = f"{join.f} * {right}"
+    if join.add:
+        right += f" {'-' if join.add < 0 else '+'} {abs(join.add)}"
+    return f"{_applied(join.fn_l, join.left)} {join.op} {right}"
+
+
+def _windows(case: Case, names: Sequence[str]) -> list[str]:
+    """The bounds of one case, as relative windows between the blocks."""
+    found = []
+    for bounds, (earlier, later) in zip(case, combinations(names, 2), strict=True):
+        low = "-UNBOUNDED" if bounds.lo <= -UNBOUNDED else format_duration(bounds.lo)
+        high = "UNBOUNDED" if bounds.hi >= UNBOUNDED else format_duration(bounds.hi)
+        order = {0: "", 1: f", {earlier} first", -1: f", {later} first"}[bounds.order]
+        found.append(f"{later} - {earlier} IN [{low}, {high}]{order}")
+    return found
 
 
 def batch_columns() -> list[str]:
     """Columns of ``batch_rows``."""
-    hidden = ("witness_path", "result_path", "committed")
+    hidden = ("witness_path", "result_path", "joined_path", "committed")
     return [column.name for column in BATCHES.columns if column.name not in hidden]
 
 

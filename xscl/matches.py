@@ -23,7 +23,7 @@ from xscl.intake import EVENT_SCHEMA
 from xscl.output import output_document
 from xscl.safexml import STORED_LIMITS, parse_xml
 from xscl.tables import BATCHES, INTAKE_FILES
-from xscl.templates.resolve import RESULT_SCHEMA
+from xscl.templates.results import RESULT_SCHEMA
 from xscl.types import Match, MatchEvent, format_time
 from xscl.xpath.nodes import locator, node_at, string_value
 
@@ -144,15 +144,16 @@ def _found(home: Home, query: str | None, since: int | None, until: int | None) 
 
 def _stored(home: Home, groups: set[int]) -> list[_Stored]:
     with home.catalog.read() as connection:
-        statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.matches > 0).order_by(BATCHES.c.batch)
-        paths = home.paths([row.result_path for row in connection.execute(statement)])
+        columns = BATCHES.c.result_path, BATCHES.c.joined_path
+        statement = sa.select(*columns).where(BATCHES.c.matches > 0).order_by(BATCHES.c.batch)
+        paths = home.paths([path for row in connection.execute(statement) for path in row if path is not None])
     found: list[_Stored] = []
     for path in paths:
         table = ds.dataset(path, schema=RESULT_SCHEMA).to_table(filter=ds.field("relation") == "match")
         for row in table.to_pylist():
             if groups.intersection(row["groups"]):
-                docids = tuple(row[name] for name in ("d1", "d2") if row[name] is not None)
-                found.append(_Stored(docids, tuple(row["nodes"]), tuple(row["witness"]), frozenset(row["groups"])))
+                docids, nodes, witness = (tuple(row[name]) for name in ("docs", "nodes", "witness"))
+                found.append(_Stored(docids, nodes, witness, frozenset(row["groups"])))
     return found
 
 
@@ -203,9 +204,10 @@ def _match(
     events: Mapping[int, Mapping[str, object]],
     roots: Mapping[int, etree._Element],
 ) -> Match:
-    places = [locator(roots[docid], node) for docid, node in zip(item.docids, item.nodes, strict=True)]
-    results = [node_at(roots[docid], place) for docid, place in zip(item.docids, places, strict=True)]
     names = item.query.names
+    docids = [item.docids[block] for block in names["result_blocks"]]
+    places = [locator(roots[docid], node) for docid, node in zip(docids, item.nodes, strict=True)]
+    results = [node_at(roots[docid], place) for docid, place in zip(docids, places, strict=True)]
     nodes = {name: place for name, place in zip(names["results"], places, strict=True) if name is not None}
     return Match(
         id=item.id,
@@ -214,7 +216,7 @@ def _match(
         events=tuple(_member(events[docid]) for docid in item.docids),
         nodes=nodes,
         values=_values(item, blocks, roots),
-        document=output_document(results),
+        document=output_document(results[: len(item.docids)]),
     )
 
 

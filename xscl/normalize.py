@@ -7,27 +7,22 @@ What the normal form does to a query:
   becomes a condition on its node;
 - a path that follows a variable in an atom becomes a branch with a variable of its own;
 - an atom with one variable becomes a condition on that variable's node;
-- windows become bounds on the difference of event times.
+- windows become bounds on the differences of event times (``windows``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import NoReturn
 
 from xscl import ast
-from xscl.durations import format_duration
-from xscl.errors import (
-    QueryError,
-    Span,
-    UnboundVariableError,
-    UnsatisfiableWindowError,
-    UnsupportedFeatureError,
-)
+from xscl.errors import QueryError, Span, UnboundVariableError
 from xscl.parser import PREDICATE_FUNCTIONS
-from xscl.templates.bounds import UNBOUNDED, Bounds
-from xscl.values import number_text
+from xscl.templates.bounds import Case, pair_index
+from xscl.values import apply_functions, number_text
+from xscl.windows import PlacedJoin, cases_of, placed_joins
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
@@ -46,7 +41,15 @@ from xscl.xpath.pattern import (
     exists_chain,
 )
 
-__all__ = ["DEFAULT_NAMESPACES", "NormalBlock", "NormalJoin", "NormalQuery", "TreeNode", "normalize"]
+__all__ = [
+    "DEFAULT_NAMESPACES",
+    "NormalBlock",
+    "NormalJoin",
+    "NormalQuery",
+    "TreeNode",
+    "normalize",
+    "selected_paths",
+]
 
 DEFAULT_NAMESPACES: Mapping[str, str] = {
     "atom": "http://www.w3.org/2005/Atom",
@@ -64,9 +67,20 @@ DEFAULT_NAMESPACES: Mapping[str, str] = {
 }
 """Prefixes that need no declaration."""
 
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRRORED: Mapping[ast.Op, ast.Op] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NUMBERS = ("count", "string-length")
 _BOOLEANS = ("contains", "starts-with")
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of an atom: ``factor * functions(path) + constant``."""
+
+    path: ast.VarPath
+    functions: str
+    linear: bool
+    factor: Fraction
+    constant: Fraction
 
 
 @dataclass(slots=True, eq=False)
@@ -90,13 +104,20 @@ class NormalBlock:
 
 @dataclass(frozen=True, slots=True)
 class NormalJoin:
-    """A comparison of two variables of different blocks, the one of the earlier block on the left."""
+    """A comparison of two variables of different blocks, the one of the earlier block on the left.
+
+    It says ``left op f * right + add``; ``linear`` is whether any arithmetic was written, which makes it a comparison
+    of numbers.  ``f`` and ``add`` are exact.
+    """
 
     left: str
     right: str
     op: ast.Op
     fn_l: str
     fn_r: str
+    linear: bool = False
+    f: Fraction = Fraction(1)
+    add: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +128,12 @@ class NormalQuery:
     variables: Mapping[str, tuple[int, int]]
     """Variable to (block, node)."""
     joins: tuple[NormalJoin, ...]
-    bounds: Bounds
-    """On ts of the second block minus ts of the first; unbounded for one block."""
-    once: bool
+    cases: tuple[Case, ...]
+    """Which differences of event times are allowed; the cases are disjoint."""
+    block_names: tuple[str, ...]
+    """What to call each block: its first variable, or its place and channel."""
+    selected: tuple[str, ...]
+    """The variables that SELECT mentions, in the order of first mention."""
 
 
 def normalize(query: ast.Query, text: str, namespaces: Mapping[str, str] | None = None) -> NormalQuery:
@@ -129,46 +153,22 @@ class _Normalizer:
         self.variables: dict[str, tuple[int, int]] = {}
 
     def query(self, query: ast.Query) -> NormalQuery:
-        self._refuse_later_features(query)
-        blocks = tuple(self._block(block) for block in ast.blocks(query.source))
-        joins: list[NormalJoin] = []
-        bounds, once = Bounds(), False
-        if isinstance(query.source, ast.Join):
-            joins = self._joins(query.source)
-            bounds, once = self._windows(query.source)
-            self._require_tie(query.source, joins, bounds)
-        return NormalQuery(blocks, self.variables, tuple(joins), bounds, once)
+        sources = ast.blocks(query.source)
+        blocks = tuple(self._block(block) for block in sources)
+        joins = tuple(self._joins(query.source))
+        named = {place: name for name, (place, _) in reversed(self.variables.items())}
+        names = tuple(named.get(i, f"block {i + 1} ({block.channel})") for i, block in enumerate(sources))
+        block_of = {name: place for name, (place, _) in self.variables.items()}
+        cases = cases_of(query.source, self.text, block_of, names)
+        self._require_ties(sources, joins, cases)
+        return NormalQuery(blocks, self.variables, joins, cases, names, self._selected(query.select))
 
-    def _refuse_later_features(self, query: ast.Query) -> None:
-        count = len(ast.blocks(query.source))
-        if count > 2:
-            self._unsupported(
-                "XSCL_UNSUPPORTED_BLOCKS",
-                f"this query joins {count} blocks; two are supported so far",
-                query.source.span,
-                "split it into queries of two blocks",
-            )
-        if query.select is not None:
-            self._unsupported(
-                "XSCL_UNSUPPORTED_SELECT",
-                "a SELECT list is not supported yet",
-                query.select[0].span,
-                "SELECT * (or no SELECT at all) outputs the result nodes of all blocks",
-            )
-        if query.publish is not None:
-            self._unsupported(
-                "XSCL_UNSUPPORTED_PUBLISH",
-                "PUBLISH is not supported yet",
-                query.span,
-                "list its matches instead",
-            )
-        if query.starting != "NOW":
-            self._unsupported(
-                "XSCL_UNSUPPORTED_STARTING",
-                f"STARTING {query.starting} is not supported yet",
-                query.span,
-                "STARTING NOW sees every event that comes after the registration",
-            )
+    def _selected(self, select: ast.Select) -> tuple[str, ...]:
+        found = {}
+        for path in selected_paths(select):
+            self._lookup(path.name, path.span)
+            found[path.name] = self._steps(path.steps)
+        return tuple(found)
 
     # -- blocks ------------------------------------------------------------------------------------------------
 
@@ -323,69 +323,74 @@ class _Normalizer:
 
     # -- atoms -------------------------------------------------------------------------------------------------
 
-    def _joins(self, source: ast.Join) -> list[NormalJoin]:
-        found = []
-        for atom in source.atoms:
-            join = self._atom(atom)
-            if join is not None and join not in found:
-                found.append(join)
-        return found
+    def _joins(self, source: ast.Source) -> Iterator[NormalJoin]:
+        found = set()
+        for placed in placed_joins(source):
+            for atom in placed.join.atoms:
+                join = self._atom(atom, placed)
+                if join is not None and join not in found:
+                    found.add(join)
+                    yield join
 
-    def _atom(self, atom: ast.Atom) -> NormalJoin | None:
+    def _atom(self, atom: ast.Atom, placed: PlacedJoin) -> NormalJoin | None:
         left, right = self._side(atom.left), self._side(atom.right)
-        if left is None and right is None:
+        op = atom.op
+        if isinstance(left, str | Fraction):
+            left, right, op = right, left, _MIRRORED[op]
+        if isinstance(left, str | Fraction):
             self._fail("XSCL_SYNTAX", "this compares two constants", atom.span, "use a variable on one side")
-        if left is None or right is None:
-            side, constant, op = (left, atom.right, atom.op) if right is None else (right, atom.left, atom.op)
-            assert side is not None
-            self._one_variable(side, op if right is None else _MIRRORED[op], constant)
+        block_l = self._lookup(left.path.name, left.path.span, placed)[0]
+        if isinstance(right, str | Fraction):
+            self._one_variable(left, op, right)
             return None
-        (path_l, fn_l), (path_r, fn_r) = left, right
-        name_l, name_r = self._variable(path_l), self._variable(path_r)
-        block_l, block_r = self.variables[name_l][0], self.variables[name_r][0]
+        block_r = self._lookup(right.path.name, right.path.span, placed)[0]
         if block_l == block_r:
             self._fail(
                 "XSCL_ATOM_INSIDE_BLOCK",
-                f"{path_l.name} and {path_r.name} are variables of one block",
+                f"{left.path.name} and {right.path.name} are variables of one block",
                 atom.span,
                 "conditions inside a document go into its brackets, compared with a literal",
             )
-        if atom.op not in ("=", "!="):
-            self._unsupported(
-                "XSCL_UNSUPPORTED_COMPARISON",
-                f"'{atom.op}' between two variables is not supported yet",
-                atom.span,
-                "'=' and '!=' are; compare with a literal inside brackets",
-            )
-        if block_l < block_r:
-            return NormalJoin(name_l, name_r, atom.op, fn_l, fn_r)
-        return NormalJoin(name_r, name_l, _MIRRORED[atom.op], fn_r, fn_l)  # type: ignore[arg-type]
+        name_l, name_r = self._variable(left.path), self._variable(right.path)
+        if block_l > block_r:
+            left, right, name_l, name_r, op = right, left, name_r, name_l, _MIRRORED[op]
+        linear = left.linear or right.linear
+        f, add = right.factor / left.factor, (right.constant - left.constant) / left.factor
+        if left.factor < 0:
+            op = _MIRRORED[op]
+        return NormalJoin(name_l, name_r, op, left.functions, right.functions, linear, f, add)
 
-    def _side(self, operand: ast.Operand) -> tuple[ast.VarPath, str] | None:
-        """(variable path, functions) of an operand; None for a constant."""
-        names = []
+    def _side(self, operand: ast.Operand) -> _Side | str | Fraction:
+        """An operand with a variable, or a constant."""
+        names: list[str] = []
         while isinstance(operand, ast.FunctionOperand):
             names.append(operand.name)
             operand = operand.operand
-        if isinstance(operand, ast.StringOperand) or operand.path is None:
+        functions = " ".join(names)
+        if isinstance(operand, ast.StringOperand):
+            value = apply_functions(functions, operand.value) if names else operand.value
+            if value is None:
+                self._fail("XSCL_SYNTAX", f"{names[0]}() has no value here", operand.span, "write the value itself")
+            return value
+        if operand.path is None:
             if names:
-                self._fail("XSCL_SYNTAX", f"{names[0]}() is applied to a constant", operand.span, None)
-            return None
-        if operand.factor != 1 or operand.constant != 0:
-            self._unsupported(
-                "XSCL_UNSUPPORTED_COMPARISON",
-                "arithmetic in a join predicate is not supported yet",
-                operand.span,
-                "compare plain variables",
+                self._fail("XSCL_SYNTAX", f"{names[0]}() is applied to a number", operand.span, "it takes text")
+            return operand.constant
+        if operand.factor == 0:
+            self._fail("XSCL_SYNTAX", f"{operand.path.name} is multiplied by 0", operand.span, "leave it out")
+        linear = operand.factor != 1 or operand.constant != 0
+        if linear and names:
+            self._fail(
+                "XSCL_SYNTAX", f"{names[0]}() takes text, not arithmetic", operand.span, "compare plain variables"
             )
-        return operand.path, " ".join(names)
+        return _Side(operand.path, functions, linear, operand.factor, operand.constant)
 
     def _variable(self, path: ast.VarPath) -> str:
         """The variable a path stands for; a path with steps gets a branch and a variable of its own.
 
         Every occurrence gets its own, because every atom speaks of some node that the path reaches.
         """
-        block, node = self._lookup(path.name, path.span)
+        block, node = self.variables[path.name]
         if not path.steps:
             return path.name
         last = self.trees[block][self._path(block, node, path.steps)]
@@ -397,110 +402,63 @@ class _Normalizer:
             self.variables[name] = (block, self.trees[block].index(last))
         return last.variable
 
-    def _lookup(self, name: str, span: Span) -> tuple[int, int]:
+    def _lookup(self, name: str, span: Span, placed: PlacedJoin | None = None) -> tuple[int, int]:
+        """(block, node) of a variable; with ``placed``, of one that is joined so far."""
         place = self.variables.get(name)
-        if place is None:
-            known = ", ".join(sorted(self.variables)) or "none"
+        if place is None or (placed is not None and not placed.start <= place[0] < placed.end):
+            where = "in any block" if place is None else "in a block joined so far"
+            known = [n for n, (b, _) in self.variables.items() if placed is None or placed.start <= b < placed.end]
             raise UnboundVariableError(
                 "XSCL_UNBOUND_VARIABLE",
-                f"the variable {name} is not bound in any block",
+                f"the variable {name} is not bound {where}",
                 text=self.text,
                 span=span,
-                hint=f"bind it with ->{name} in a block; bound here: {known}",
+                hint=f"bind it with ->{name} in a block; bound here: {', '.join(sorted(known)) or 'none'}"
+                if place is None
+                else f"move this to the operator that joins {name}'s block",
             )
         return place
 
-    def _one_variable(self, side: tuple[ast.VarPath, str], op: str, constant: ast.Operand) -> None:
-        path, functions = side
-        block, node = self.variables[self._variable(path)]
-        if isinstance(constant, ast.StringOperand):
-            value = Constant(constant.value, is_number=False)
-        else:
-            assert isinstance(constant, ast.Linear)
-            value = Constant(str(constant.constant), is_number=True)
-        self.trees[block][node].conditions.append(Compared(functions, op, value, numeric=value.is_number))
+    def _one_variable(self, side: _Side, op: ast.Op, constant: str | Fraction) -> None:
+        """A condition on a node: ``factor * node + constant op value`` is ``node op (value - constant) / factor``."""
+        if isinstance(constant, str) and side.linear:
+            number = number_text(constant)
+            if number is None:
+                self._fail("XSCL_SYNTAX", f"'{constant}' is no number", side.path.span, "arithmetic takes numbers")
+            constant = Fraction(number)
+        if isinstance(constant, Fraction):
+            constant = (constant - side.constant) / side.factor
+        op = _MIRRORED[op] if side.factor < 0 else op
+        value = Constant(str(constant), is_number=isinstance(constant, Fraction))
+        block, node = self.variables[self._variable(side.path)]
+        self.trees[block][node].conditions.append(Compared(side.functions, op, value, numeric=value.is_number))
 
-    # -- windows -----------------------------------------------------------------------------------------------
+    # -- ties --------------------------------------------------------------------------------------------------
 
-    def _windows(self, source: ast.Join) -> tuple[Bounds, bool]:
-        following = source.op == "followed by"
-        bounds = Bounds()
-        once = ranged = False
-        for window in source.windows:
-            match window:
-                case ast.RelativeWindow():
-                    bounds &= self._relative(window)
-                case ast.Window("once"):
-                    if following:
-                        self._fail(
-                            "XSCL_SYNTAX",
-                            "ONCE belongs to JOIN; FOLLOWED BY already orders its members",
-                            window.span,
-                            "leave it out",
-                        )
-                    once = True
-                case ast.Window("max", _, high):
-                    assert high is not None
-                    bounds &= Bounds(-high, high)
-                case ast.Window("range", low, high):
-                    if not following:
-                        self._fail(
-                            "XSCL_SYNTAX",
-                            "a range of differences belongs to FOLLOWED BY",
-                            window.span,
-                            "JOIN takes one duration, or a relative window such as y - x IN [1 s, 2 s]",
-                        )
-                    assert low is not None
-                    ranged = True
-                    bounds &= Bounds(low, UNBOUNDED if high is None else high)
-                case ast.Window("within", _, high):
-                    limit = UNBOUNDED if high is None else high
-                    bounds &= Bounds(1, limit) if following else Bounds(-limit, limit)
-        if following and not ranged:
-            bounds &= Bounds(1, UNBOUNDED)
-        # Bounds are stored in 64 bits; what lies beyond differs from no difference of two event times.
-        bounds = Bounds(*(max(-UNBOUNDED, min(UNBOUNDED, bound)) for bound in (bounds.lo, bounds.hi)))
-        if bounds.empty:
-            raise UnsatisfiableWindowError(
-                "XSCL_UNSATISFIABLE_WINDOW",
-                "no event times satisfy these windows: the second block would have to be at least "
-                f"{format_duration(bounds.lo)} and at most {format_duration(bounds.hi)} after the first",
-                text=self.text,
-                span=source.windows[0].span if source.windows else source.span,
-                hint="FOLLOWED BY means a later second block; a..b needs a <= b",
-            )
-        return bounds, once
-
-    def _relative(self, window: ast.RelativeWindow) -> Bounds:
-        later = self._lookup(window.later, window.later_span)[0]
-        earlier = self._lookup(window.earlier, window.earlier_span)[0]
-        if later == earlier:
-            self._fail(
-                "XSCL_ATOM_INSIDE_BLOCK",
-                f"{window.later} and {window.earlier} are variables of one block, whose difference in time is 0",
-                window.span,
-                "name variables of two blocks",
-            )
-        lo = -UNBOUNDED if window.low is None else window.low
-        hi = UNBOUNDED if window.high is None else window.high
-        return Bounds(lo, hi) if later > earlier else Bounds(-hi, -lo)
-
-    def _require_tie(self, source: ast.Join, joins: list[NormalJoin], bounds: Bounds) -> None:
-        if not joins and not bounds.finite:
-            self._fail(
-                "XSCL_UNTIED_BLOCK",
-                "no predicate and no finite window ties the two blocks: every pair of events would match for ever",
-                source.right.span,
-                "add a predicate such as {x = y}, or a window such as {1 h}",
-            )
+    def _require_ties(
+        self, sources: tuple[ast.Block, ...], joins: tuple[NormalJoin, ...], cases: tuple[Case, ...]
+    ) -> None:
+        """Every block is tied to the others by predicates or finite bounds, whichever case holds."""
+        joined = {(self.variables[join.left][0], self.variables[join.right][0]) for join in joins}
+        for case in cases:
+            finite = {pair for pair, place in pair_index(len(sources)).items() if case[place].finite}
+            tied = {0}
+            while more := {b for pair in joined | finite for b in pair if tied & set(pair)} - tied:
+                tied |= more
+            for place, block in enumerate(sources):
+                if place not in tied:
+                    self._fail(
+                        "XSCL_UNTIED_BLOCK",
+                        f"no predicate and no finite window ties the block of {block.channel} to the ones before it: "
+                        "every pair of events would match for ever",
+                        block.span,
+                        "add a predicate such as {x = y}, or a window such as {1 h}",
+                    )
 
     # -- refusals ----------------------------------------------------------------------------------------------
 
     def _fail(self, condition: str, message: str, span: Span, hint: str | None) -> NoReturn:
         raise QueryError(condition, message, text=self.text, span=span, hint=hint)
-
-    def _unsupported(self, condition: str, message: str, span: Span, hint: str) -> NoReturn:
-        raise UnsupportedFeatureError(condition, message, text=self.text, span=span, hint=hint)
 
 
 def _constant(literal: ast.Literal_) -> Constant:
@@ -520,3 +478,9 @@ def _path_text(path: ast.VarPath) -> str:
         return ("/" if step.axis == "child" else "//") + ("@" if test.kind == "attribute" else "") + name
 
     return path.name + "".join(map(step_text, path.steps))
+
+
+def selected_paths(select: ast.Select) -> Iterator[ast.VarPath]:
+    """The variable paths that a SELECT clause mentions, in the order of its text."""
+    if isinstance(select, tuple):
+        yield from (item.path for item in select)

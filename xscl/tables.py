@@ -164,6 +164,7 @@ BATCHES = Table(
     Column("pairs", BigInteger, nullable=False),
     Column("rout", BigInteger, nullable=False),
     Column("matches", BigInteger, nullable=False),
+    Column("links", BigInteger, nullable=False, server_default="0", comment="rows of links of longer queries"),
     Column("jobs", Integer, comment="Spark jobs as Spark counts them; NULL where it does not"),
     Column("prepare_s", Double, nullable=False),
     Column("stage1_s", Double, nullable=False),
@@ -171,5 +172,6 @@ BATCHES = Table(
     Column("commit_s", Double, nullable=False),
     Column("witness_path", String),
     Column("result_path", String),
+    Column("joined_path", String, comment="results of queries of three and more blocks"),
     Column("committed", BigInteger, nullable=False, comment="microseconds since the epoch"),
 )

@@ -35,7 +35,7 @@ from xscl.tables import (
     VARIABLES,
 )
 from xscl.templates.relations import rt_table
-from xscl.templates.resolve import RESULT_SCHEMA
+from xscl.templates.results import RESULT_SCHEMA
 from xscl.templates.template import Template
 from xscl.xpath.worker import WITNESS_SCHEMA
 
@@ -57,31 +57,35 @@ from xscl_witness w lateral view inline(w.chain) c as var1, var2, node1, node2
 """
 _R_DOC = "select distinct docid, node, fn, strval, num from xscl_witness where fn is not null and var <> 0"
 _STORED = """
-select r.*, g.gid
-from xscl_results r lateral view explode(r.groups) g as gid
+select r.*, g.col.groups as gid, g.col.cases as case
+from xscl_results r lateral view explode(arrays_zip(r.groups, r.cases)) g
 where r.relation = '{relation}'
 """
 _SEEN = """
-join xscl_queries q on q.gid = r.gid
- and least(r.d1, coalesce(r.d2, r.d1)) > q.docid_from
- and greatest(r.d1, coalesce(r.d2, r.d1)) < q.docid_until
-join xscl_batches b on greatest(r.d1, coalesce(r.d2, r.d1)) between b.first and b.last
+join xscl_queries q on q.gid = r.gid and array_min(r.docs) > q.docid_from and array_max(r.docs) < q.docid_until
+join xscl_batches b on array_max(r.docs) between b.first and b.last
+"""
+# What is said of a match's documents, whatever their number; members in block order as in ``matches.match_id``.
+_MEMBERS = """
+select docs, min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as received_min,
+       max(e.received) as received_max,
+       array_join(transform(array_sort(collect_list(
+         struct(d.place, concat(sha2(e.channel, 256), sha2(e.id, 256)) as member))), m -> m.member), '') as members
+from (
+  select docs, place, docid
+  from (select distinct docs from xscl_results where relation = 'match') lateral view posexplode(docs) p as place, docid
+) d
+join xscl_events e on e.docid = d.docid
+group by docs
 """
 # The same digest as ``matches.match_id``.
 _MATCHES = f"""
-select substring(sha2(concat(q.digest, sha2(e1.channel, 256), sha2(e1.id, 256),
-                             coalesce(concat(sha2(e2.channel, 256), sha2(e2.id, 256)), ''),
-                             array_join(r.nodes, ',')), 256), 1, 32) as match,
-       q.qid,
-       least(e1.ts, coalesce(e2.ts, e1.ts)) as ts_min, greatest(e1.ts, coalesce(e2.ts, e1.ts)) as ts_max,
-       least(e1.received, coalesce(e2.received, e1.received)) as received_min,
-       greatest(e1.received, coalesce(e2.received, e1.received)) as received_max,
-       if(r.d2 is null, array(r.d1), array(r.d1, r.d2)) as docids,
+select substring(sha2(concat(q.digest, m.members, array_join(r.nodes, ',')), 256), 1, 32) as match,
+       q.qid, m.ts_min, m.ts_max, m.received_min, m.received_max, r.docs as docids,
        r.nodes, cast(null as string) as replaces, b.batch
 from ({_STORED.format(relation="match")}) r
 {_SEEN}
-join xscl_events e1 on e1.docid = r.d1
-left join xscl_events e2 on e2.docid = r.d2
+join ({_MEMBERS}) m on m.docs = r.docs
 """
 
 RELATION_NAMES = (
@@ -168,12 +172,12 @@ class _Views:
         self.made: set[str] = set()
         self.simple: dict[str, Callable[[], DataFrame]] = {
             "xscl_events": self._all_events,
-            "xscl_witness": lambda: self._files("witness_path", WITNESS_SCHEMA),
-            "xscl_results": lambda: self._files("result_path", RESULT_SCHEMA),
+            "xscl_witness": lambda: self._files(WITNESS_SCHEMA, "witness_path"),
+            "xscl_results": lambda: self._files(RESULT_SCHEMA, "result_path", "joined_path"),
             "xscl_batches": lambda: self._table(BATCHES),
             "xscl_queries": lambda: self._table(QUERIES),
             "xscl_instances": lambda: self._table(INSTANCES),
-            "batches": lambda: self._table(BATCHES, without=("witness_path", "result_path")),
+            "batches": lambda: self._table(BATCHES, without=("witness_path", "result_path", "joined_path")),
             "channels": lambda: self._table(CHANNELS),
             "feeds": self._feeds,
             "late": lambda: self._table(LATE, without=("number",)),
@@ -228,10 +232,10 @@ class _Views:
             paths = [row.path for row in connection.execute(statement)]
         return read_parquet(self.session, EVENT_SCHEMA, self.home.paths(paths))
 
-    def _files(self, column: str, schema: pa.Schema) -> DataFrame:
+    def _files(self, schema: pa.Schema, *columns: str) -> DataFrame:
         with self.home.catalog.read() as connection:
-            statement = sa.select(BATCHES.c[column]).where(BATCHES.c[column].is_not(None))
-            paths = [row[0] for row in connection.execute(statement.order_by(BATCHES.c.batch))]
+            statement = sa.select(*(BATCHES.c[column] for column in columns)).order_by(BATCHES.c.batch)
+            paths = [path for row in connection.execute(statement) for path in row if path is not None]
         return read_parquet(self.session, schema, self.home.paths(paths))
 
     def _table(self, table: Table, *, without: Sequence[str] = ()) -> DataFrame:
@@ -268,10 +272,10 @@ class _Views:
 
 
 def _rout_text(template: Template) -> str:
-    docs = [f"r.d{i} as docid{i}" for i in range(1, template.block_count + 1)]
+    docs = [f"r.docs[{i}] as docid{i + 1}" for i in range(template.block_count)]
     nodes = [f"r.nodes[{i}] as node{i + 1}" for i in range(template.width)]
     return f"""
-select q.qid, 1 as case, {", ".join(docs + nodes)}, b.batch
+select q.qid, r.case, {", ".join(docs + nodes)}, b.batch
 from ({_STORED.format(relation="rout")}) r
 join xscl_instances i on i.iid = r.instance and i.template = '{template.id}'
 {_SEEN}

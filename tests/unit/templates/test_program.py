@@ -8,7 +8,7 @@ from local_engine import compiled
 
 from xscl.compile import CompiledQuery
 from xscl.templates.bounds import UNBOUNDED, Bounds
-from xscl.templates.program import Edge, LiveGroup, Program, build_program, load_program, save_program
+from xscl.templates.program import Edge, InstancePlan, LiveGroup, Program, build_program, load_program, save_program
 
 SECOND = 1_000_000
 BOOKS = (
@@ -28,6 +28,12 @@ def program(*texts: str) -> tuple[Program, list[CompiledQuery]]:
     return build_program(groups), queries
 
 
+def looked_for(built: Program) -> list[InstancePlan]:
+    found = [plan for plans in built.by_edge.values() for plan in plans]
+    assert all(isinstance(plan, InstancePlan) for plan in found)
+    return found  # type: ignore[return-value]
+
+
 def only_edge(*texts: str) -> Edge:
     (edge,) = program(*texts)[0].edges
     return edge
@@ -39,7 +45,7 @@ def test_groups_of_one_instance_share_its_edges() -> None:
     assert {(edge.lo, edge.hi) for edge in built.edges} == {(1, 9 * SECOND)}
     ((number, plan),) = built.instances.items()
     assert [live.gid for live in plan.groups] == [0, 1]
-    assert sorted(n for found in built.by_edge.values() for n in found) == [number]
+    assert [p.number for p in looked_for(built)] == [number]
 
 
 def test_instances_share_equal_edges() -> None:
@@ -50,8 +56,8 @@ def test_instances_share_equal_edges() -> None:
     shared = built.instances[0].needs & built.instances[1].needs
     assert len(shared) == 1
     assert all(len(plan.needs) == 2 for plan in built.instances.values())
-    assert sorted(n for found in built.by_edge.values() for n in found) == [0, 1]
-    assert all(edge in built.instances[n].needs for edge, found in built.by_edge.items() for n in found)
+    assert sorted(p.number for p in looked_for(built)) == [0, 1]
+    assert all(edge in plan.needs for edge, found in built.by_edge.items() for plan in found)
 
 
 def test_windows_of_an_edge_enclose_all_that_use_it() -> None:
@@ -64,13 +70,13 @@ def test_windows_of_an_edge_enclose_all_that_use_it() -> None:
 
 def test_functions_make_edges_of_their_own() -> None:
     built, _ = program("S//a->x JOIN {x = y} S//b->y", "S//a->x JOIN {lower(x) = lower(y)} S//b->y")
-    assert {(edge.lfn, edge.rfn) for edge in built.edges} == {("", ""), ("lower", "lower")}
+    assert {(edge.key.lfn, edge.key.rfn) for edge in built.edges} == {("", ""), ("lower", "lower")}
 
 
 def test_one_block() -> None:
     built, (query,) = program("S//a[./b]")
     (edge,) = built.edges
-    assert (edge.kind, edge.lvar, edge.lfn) == ("ONE", query.group.instance.variables[0], None)
+    assert (edge.key.kind, edge.key.lvar, edge.key.lfn) == ("ONE", query.group.instance.variables[0], None)
     assert (edge.lo, edge.hi) == (Bounds().lo, Bounds().hi)
     assert not edge.checked
 
@@ -78,7 +84,7 @@ def test_one_block() -> None:
 def test_unequal_values_are_checked_on_the_pairs_of_the_equal_ones() -> None:
     built, _ = program("S//a[./b->x][./c->y] JOIN {y != v AND x = u, 1 h} S//d[./b->u][./c->v]")
     equal, unequal = built.edges
-    assert (equal.kind, equal.checked, unequal.kind, unequal.checked) == ("EQ", True, "NE", False)
+    assert (equal.key.kind, equal.checked, unequal.key.kind, unequal.checked) == ("EQ", True, "NE", False)
     assert built.checks[equal.number] == (unequal.number,)
     assert built.instances[0].needs == {equal.number, unequal.number}
     assert list(built.by_edge) == [equal.number]
@@ -86,9 +92,9 @@ def test_unequal_values_are_checked_on_the_pairs_of_the_equal_ones() -> None:
 
 def test_time_alone_finds_pairs_for_unequal_values() -> None:
     built, _ = program("S//a->x JOIN {x != y, 1 h} S//b->y")
-    by_time = next(edge for edge in built.edges if edge.kind == "EQ")
-    unequal = next(edge for edge in built.edges if edge.kind == "NE")
-    assert (by_time.lfn, by_time.rfn) == (None, None)
+    by_time = next(edge for edge in built.edges if edge.key.kind == "EQ")
+    unequal = next(edge for edge in built.edges if edge.key.kind == "NE")
+    assert (by_time.key.lfn, by_time.key.rfn) == (None, None)
     assert built.checks[by_time.number] == (unequal.number,)
 
 
@@ -98,7 +104,7 @@ def test_edges_without_checks_of_other_queries() -> None:
         "S//a/b->x JOIN {x = u, 1 h} S//d/b->u",
         "S//a/c->y JOIN {y = v, 1 h} S//d/c->v",
     )
-    checked = {edge.number: edge.checked for edge in built.edges if edge.kind == "EQ"}
+    checked = {edge.number: edge.checked for edge in built.edges if edge.key.kind == "EQ"}
     assert sorted(checked.values()) == [False, True]
 
 

@@ -12,12 +12,13 @@ from oracle.evaluate import Doc
 from xscl.compile import CompiledQuery
 from xscl.templates.probe import PROBE_SCHEMA
 from xscl.templates.program import LiveGroup, build_program, save_program
-from xscl.templates.resolve import RESULT_SCHEMA, Matched, PairTimes, Resolver, Row, result_batches
+from xscl.templates.resolve import Matched, Resolver, holds_exactly, result_batches
+from xscl.templates.results import RESULT_SCHEMA, Member, ResultColumns
 
 SECOND = 1_000_000
 CHAIN = PROBE_SCHEMA.field("chain").type
-NAMES = ["edge", "d1", "d2", "t1", "t2", "p1", "p2", "n1", "n2", "c1", "c2"]
-TYPES = [pa.int32(), *[pa.int64()] * 4, *[pa.string()] * 2, *[pa.int32()] * 2, CHAIN, CHAIN]
+NAMES = ["edge", "d1", "d2", "i1", "i2", "t1", "t2", "p1", "p2", "n1", "n2", "c1", "c2", "v1", "v2"]
+TYPES = [pa.int32(), *[pa.int64()] * 6, *[pa.string()] * 2, *[pa.int32()] * 2, CHAIN, CHAIN, *[pa.string()] * 2]
 MATCHED = pa.schema(list(zip(NAMES, TYPES, strict=True)))
 Entry = tuple[str, str, int, int]
 Found = dict[tuple[object, ...], list[tuple[int, ...]]]
@@ -40,7 +41,9 @@ class Case:
         return [{"var1": self.var(u), "var2": self.var(w), "node1": a, "node2": b} for u, w, a, b in entries]
 
     def edge(self, left: str, right: str) -> int:
-        return next(e.number for e in self.program.edges if (e.lvar, e.rvar) == (self.var(left), self.var(right)))
+        return next(
+            e.number for e in self.program.edges if (e.key.lvar, e.key.rvar) == (self.var(left), self.var(right))
+        )
 
     def add(
         self,
@@ -53,9 +56,9 @@ class Case:
         times: tuple[int, int] = (0, 1),
         places: tuple[str, str] = ("S\0a", "S\0b"),
     ) -> None:
-        values = (self.edge(*edge), *docs, *(t * SECOND for t in times), *places, *nodes)
+        values = (self.edge(*edge), *docs, *docs, *(t * SECOND for t in times), *places, *nodes)
         chains = (self.chain(*left), self.chain(*right))
-        self.rows.append(dict(zip(NAMES, (*values, *chains), strict=True)))
+        self.rows.append(dict(zip(NAMES, (*values, *chains, None, None), strict=True)))
 
     def resolve(self, *, chunk: int = 100) -> Found:
         """Relation and documents to nodes."""
@@ -65,10 +68,10 @@ class Case:
             assert batch.schema == RESULT_SCHEMA
             for row in batch.to_pylist():
                 if row["relation"] == "pairs":
-                    found["pairs"] = [(row["d1"],)]  # type: ignore[index]
+                    found["pairs"] = [tuple(row["docs"])]  # type: ignore[index]
                 else:
-                    assert (row["instance"], row["groups"]) == (3, [7])
-                    found.setdefault((row["relation"], row["d1"], row["d2"]), []).append(tuple(row["nodes"]))
+                    assert (row["instance"], row["groups"], row["cases"]) == (3, [7], [1])
+                    found.setdefault((row["relation"], *row["docs"]), []).append(tuple(row["nodes"]))
         return found
 
 
@@ -194,11 +197,28 @@ def test_one_block_has_no_second_document() -> None:
     key = query.group.instance.variables[0]
     signature = frozenset({Matched(0, 4, 4, ((key, key, 4, 4),), ((key, key, 4, 4),))})
     resolver = Resolver(program)
-    assert list(resolver.resolve(PairTimes(2, None, 0, True), signature)) == [
-        Row(0, (4,), None, (1,)),
-        Row(0, (4,), (4,), (1,)),
-    ]
-    assert list(resolver.resolve(PairTimes(4, None, 0, True), signature)) == []
+    out = ResultColumns()
+    for docid in (2, 4):
+        resolver.resolve([Member(docid, docid, 0, "S\0a")], signature, out)
+    rows = [(row["relation"], row["docs"], row["nodes"], row["groups"]) for row in out.take().to_pylist()]
+    assert rows == [("rout", [2], [4], [1]), ("match", [2], [4], [1])]
+
+
+@pytest.mark.parametrize(
+    ("atom", "left", "right", "holds"),
+    [
+        ("x >= 1.1 * y", "3.3", "3", True),  # 1.1 * 3 is 3.3000000000000003 in doubles
+        ("x > 1.1 * y", "3.3", "3", False),
+        ("x < y", "9007199254740992", "9007199254740993", True),
+        ("3 * x = y", "0.1", "0.3", True),
+        ("x != 2 * y + 1", "3", "1", False),
+    ],
+)
+def test_numbers_too_close_for_doubles_are_compared_exactly(atom: str, left: str, right: str, holds: bool) -> None:
+    query = compiled(f"S//a->x JOIN {{{atom}, 1 s}} S//b->y")
+    program = build_program([LiveGroup(1, 0, query.group, 2, 3)])
+    (band,) = [edge for edge in program.edges if edge.key.kind == "BAND"]
+    assert holds_exactly(band, left, right) is holds
 
 
 def test_remembered_signatures_change_nothing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from local_engine import compiled
 from sqlalchemy.dialects import sqlite
 from strategies import one_block_queries, two_block_queries
 
-from xscl.templates.relations import RELATIONS, rt_row, rt_table, var_name
+from xscl.templates.relations import RELATIONS, rt_rows, rt_table, var_name
 from xscl.templates.sql import cq_statement, spark_text
 from xscl.templates.template import Template
 
@@ -46,7 +46,9 @@ def test_statements_parse(text: str) -> None:
 def test_rows_of_rt_fill_its_columns(text: str) -> None:
     query = compiled(text)
     names = {column.name for column in rt_table(query.template).columns}
-    assert set(rt_row(query.template, query.group)) | {"qid", "docid_from"} == names
+    rows = rt_rows(query.template, query.group)
+    assert len(rows) == len(query.group.cases)
+    assert all(set(row) | {"qid", "docid_from"} == names for row in rows)
 
 
 def test_the_text_depends_on_the_template_alone() -> None:

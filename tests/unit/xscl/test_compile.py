@@ -184,7 +184,7 @@ def test_names() -> None:
 
 def test_one_block() -> None:
     query = compiled("S//a->x[./b]")
-    assert query.group.windows == ()
+    assert query.group.cases == ((),)
     assert (query.template.width, query.template.joins) == (1, ())
     (spec,) = query.specs
     assert spec.functions == (None,)

@@ -16,7 +16,7 @@ from xscl.intake import Intake
 from xscl.matches import find_match, list_matches, match_id, match_json
 from xscl.registry import Registry
 from xscl.tables import BATCHES
-from xscl.templates.resolve import RESULT_SCHEMA
+from xscl.templates.results import RESULT_SCHEMA
 from xscl.types import Event, MatchEvent
 
 S = 1_000_000
@@ -37,9 +37,9 @@ def store(home: Home, *matches: tuple[str, tuple[int, ...], tuple[int, ...], tup
     rows = []
     for name, docids, nodes, witness in matches:
         info = home.catalog.queries(live_only=False, name=name)[0]
-        docs = dict(zip(("d1", "d2"), docids, strict=False))
-        rows.append({"relation": "match", "nodes": nodes, "witness": witness, "groups": [info.gid], **docs})
-        rows.append({"relation": "rout", "nodes": witness, "groups": [info.gid], **docs})
+        shared = {"docs": docids, "groups": [info.gid], "cases": [1]}
+        rows.append({"relation": "match", "nodes": nodes, "witness": witness, **shared})
+        rows.append({"relation": "rout", "nodes": witness, **shared})
     path = home.folder("results") / str(batch)
     path.mkdir()
     pq.write_table(pa.Table.from_pylist(rows, schema=RESULT_SCHEMA), path / "part.parquet")

@@ -1,0 +1,146 @@
+"""Links: the parts of an instance that speak of two of its blocks.
+
+A query of many blocks is answered pair by pair: what two of its blocks ask of each other is a *link*, found by the same
+value joins as a query of two blocks; rows of links are kept, and put together by documents and shared nodes
+(``assemble``).  Links are named by what they ask, so queries share them.
+
+The law: a binding of an instance is the natural join of one row of each of its links, on documents and on the nodes
+that links of one block share.  It holds because the nodes of a link in a block are closed upwards: two links of a block
+share all common ancestors of what they bind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from xscl.templates.bounds import Case, pair_index
+from xscl.templates.graph import ValueJoin
+from xscl.templates.template import Instance
+from xscl.values import hash64
+
+__all__ = ["Link", "anchor", "linked_blocks", "links_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What two blocks of an instance ask of each other."""
+
+    key: int
+    """A digest of everything but ``blocks`` and ``places``: equal links of all queries have one key."""
+    blocks: tuple[int, int]
+    """The instance's blocks, i < j."""
+    places: tuple[int, ...]
+    """Places of the link's nodes among the instance's."""
+    joins: tuple[ValueJoin, ...]
+    """The value joins between the two blocks, over the instance's places; none if they are linked by time alone."""
+    anchor: tuple[int, int] | None
+    """Places by which the two blocks are paired by time where no values are equal."""
+    edges: tuple[tuple[int, int], ...]
+    """(upper, lower) places that hang together in a document."""
+
+
+def linked_blocks(
+    count: int, joined: Collection[tuple[int, int]], cases: Sequence[Case]
+) -> tuple[tuple[int, int], ...]:
+    """The pairs of blocks to link: all that are joined by value, and the closest in time where that leaves them apart.
+
+    It depends on the query alone, so that what is kept for it does not change when other queries come and go.
+    """
+    places = pair_index(count)
+
+    def width(pair: tuple[int, int]) -> tuple[int, tuple[int, int]]:
+        bounds = [case[places[pair]] for case in cases]
+        return max(b.hi - b.lo for b in bounds), pair
+
+    component = list(range(count))
+    found = []
+    for pair in [*sorted(joined), *sorted(combinations(range(count), 2), key=width)]:
+        first, second = (component[block] for block in pair)
+        if pair in joined or first != second:
+            found.append(pair)
+            component = [first if c == second else c for c in component]
+    return tuple(sorted(set(found)))
+
+
+def anchor(instance: Instance, blocks: tuple[int, int]) -> tuple[int, int] | None:
+    """The places by which two blocks are paired where no values are equal; None where some are."""
+    joins = _joins_between(instance, blocks)
+    if any(join.kind == "EQ" for join in joins):
+        return None
+    if joins:
+        return joins[0].left, joins[0].right
+    left, right = ([p for p in range(len(instance.variables)) if instance.nodes[p].block == b][-1] for b in blocks)
+    return left, right
+
+
+def _joins_between(instance: Instance, blocks: tuple[int, int]) -> tuple[ValueJoin, ...]:
+    return tuple(
+        join for join in instance.joins if (instance.nodes[join.left].block, instance.nodes[join.right].block) == blocks
+    )
+
+
+def links_of(instance: Instance) -> tuple[Link, ...]:
+    """The links of an instance; together they bind all its nodes.
+
+    Nodes on the way to a joined node are in every link that reaches them; output nodes that hang off those ways are in
+    the first link that reaches where they hang.
+    """
+    parents = _parents(instance)
+    reached: list[set[int]] = []
+    for blocks in instance.links:
+        ends = {end for join in _joins_between(instance, blocks) for end in (join.left, join.right)}
+        reached.append(_with_ancestors(parents, ends | set(anchor(instance, blocks) or ())))
+    bound = set().union(*reached)
+    # Parents come before children here, so what hangs under a hanging node finds it in its link.
+    for place in _parents_first(parents):
+        if place not in bound:
+            next(nodes for nodes in reached if parents[place] in nodes).add(place)
+            bound.add(place)
+    return tuple(_link(instance, blocks, nodes, parents) for blocks, nodes in zip(instance.links, reached, strict=True))
+
+
+def _parents(instance: Instance) -> list[int]:
+    """The node above each node in the output pattern of its block, which is the reduced pattern if it needs no more."""
+    with_output = {instance.nodes[lower].block for _, lower in instance.output_edges}
+    parents = [-1] * len(instance.nodes)
+    for upper, lower in (*instance.tree_edges, *instance.output_edges):
+        if instance.nodes[lower].block not in with_output or (upper, lower) in instance.output_edges:
+            parents[lower] = upper
+    return parents
+
+
+def _with_ancestors(parents: Sequence[int], nodes: set[int]) -> set[int]:
+    found = set(nodes)
+    for node in nodes:
+        while parents[node] >= 0:
+            node = parents[node]
+            found.add(node)
+    return found
+
+
+def _parents_first(parents: Sequence[int]) -> list[int]:
+    return sorted(range(len(parents)), key=lambda node: len(_with_ancestors(parents, {node})))
+
+
+def _link(instance: Instance, blocks: tuple[int, int], nodes: set[int], parents: Sequence[int]) -> Link:
+    # Numbered by content first, so that equal links of different instances have equal keys wherever they can.
+    places = sorted(nodes, key=lambda p: (instance.nodes[p].block, instance.nodes[p].var, p))
+    local = {place: number for number, place in enumerate(places)}
+    joins = _joins_between(instance, blocks)
+    edges = tuple((parents[place], place) for place in places if parents[place] >= 0)
+    by_time = anchor(instance, blocks)
+    key = hash64(
+        repr(
+            (
+                [(instance.nodes[p].block == blocks[1], instance.nodes[p].var) for p in places],
+                sorted((local[u], local[w]) for u, w in edges),
+                sorted(
+                    (local[j.left], local[j.right], j.kind, j.fn_l, j.fn_r, str(j.f), str(j.add), j.op) for j in joins
+                ),
+                by_time and (local[by_time[0]], local[by_time[1]]),
+            )
+        )
+    )
+    return Link(key, blocks, tuple(places), joins, by_time, edges)

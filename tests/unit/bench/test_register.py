@@ -1,0 +1,111 @@
+"""The registration bench, at a size that takes no time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from xscl.bench import load
+from xscl.bench.register import catalog_digest, measure
+from xscl.cli import main
+from xscl.errors import EngineError
+from xscl.home import init_home
+from xscl.registry import Registry
+
+FIGURES = {
+    "queries_per_s", "one_more_ms", "one_more_first_ms", "rss_bytes", "one_at_a_time_per_s", "bulk_sample_per_s",
+    "speedup", "digest_equal", "templates", "groups", "list_page_ms", "spark_jobs", "parse_us", "compile_us",
+    "canonicalize_us", "catalogue_us", "load_s", "cpu_s", "catalog_bytes",
+}  # fmt: skip
+
+
+def test_figures() -> None:
+    said: list[str] = []
+    report = measure(said.append, quick=True, queries=30, seed=2, workload="rss", windows="1 h..2 h")
+    figures = report.figures
+    assert set(figures) == FIGURES
+    assert figures["digest_equal"] is True
+    assert figures["spark_jobs"] == 0
+    assert figures["templates"] == 5
+    assert 40 < figures["groups"] <= 50  # windows differ
+    assert 10_000_000 < figures["rss_bytes"] < 1_000_000_000
+    for name in ("queries_per_s", "one_more_ms", "one_at_a_time_per_s", "parse_us", "compile_us", "canonicalize_us"):
+        assert figures[name] > 0
+    assert report.table[-1]["queries"] == 30
+    assert report.settings["sample"] == 30
+    assert any("30 queries" in line for line in said)
+
+
+def digest(folder: Path, *texts: str) -> str:
+    home = init_home(folder)
+    registry = Registry(home.catalog)
+    for place, text in enumerate(texts):
+        registry.register(text, name=f"q{place}")
+    found = catalog_digest(home.catalog)
+    home.catalog.close()
+    return found
+
+
+def test_the_digest_tells_catalogues_apart(tmp_path: Path) -> None:
+    one, two = "S//a->x JOIN {x = y, 1 h} T//p->y", "S//a->x JOIN {x = y, 2 h} T//p->y"
+    assert digest(tmp_path / "1", one, two) == digest(tmp_path / "2", one, two)
+    assert len({digest(tmp_path / "3", two, one), digest(tmp_path / "4", one), digest(tmp_path / "5", one, two)}) == 3
+
+
+def test_a_refused_query_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "thesis_queries", lambda *_, **__: iter([("q", "S//a"), ("q", "S//b")]))
+    settings = load.LoadSettings(queries=2, seed=1, workload="two-level", windows="unbounded", one_more=0)
+    with pytest.raises(EngineError) as caught:
+        load.load(settings, lambda text: None)
+    assert caught.value.condition == "XSCL_BENCH"
+    assert "XSCL_NAME_TAKEN" in str(caught.value)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["xscl", *arguments])
+    try:
+        main()
+    except SystemExit as stopped:
+        return stopped.code if isinstance(stopped.code, int) else 0
+    return 0
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert run(monkeypatch, "bench", "register", "--quick", "--queries", "8", "--json", "--out", str(out)) == 0
+    printed = capsys.readouterr()
+    assert set(json.loads(printed.out)) == FIGURES
+    assert "written: " in printed.err
+    assert {"register.csv", "register.md", "register.json"} <= {path.name for path in out.iterdir()}
+    assert run(monkeypatch, "-q", "bench", "all", "--quick", "--queries", "8", "--json") == 0
+    printed = capsys.readouterr()
+    assert set(json.loads(printed.out)) == {"register"}
+    assert printed.err == ""
+
+
+def test_variants_that_differ_are_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digests = iter("abcdefgh")
+    monkeypatch.setattr("xscl.bench.register.catalog_digest", lambda catalog: next(digests))
+    assert run(monkeypatch, "-q", "bench", "register", "--quick", "--queries", "10", "--json") == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["digest_equal"] is False
+    assert "different results" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "all, register"),
+        (["register", "--workload", "four-level"], "two-level"),
+        (["register", "--windows", "2 h..1 h"], "greater"),
+    ],
+)
+def test_wrong_arguments(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "bench", *arguments) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,136 @@
+"""What a bench hands back: figures, a table, a plot, and the machine they were measured on."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import platform
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from xscl import __version__
+from xscl.bench.plot import Plot, draw
+
+__all__ = ["Report", "Value", "machine", "rounded", "write_report"]
+
+Value = str | int | float | bool | None
+_PACKAGES = ("pyspark", "pyarrow", "pandas", "lxml", "elementpath", "sqlalchemy")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One run of one bench."""
+
+    bench: str
+    settings: Mapping[str, Value]
+    """What was asked for, so that the run can be repeated."""
+    figures: Mapping[str, Value]
+    """By the names of docs/benchmarks.md; times in the unit that the name ends in."""
+    table: tuple[Mapping[str, Value], ...]
+    """Rows of equal columns."""
+    plot: Plot
+    notes: tuple[str, ...] = ()
+    """What a reader of the figures must know: samples, extrapolation."""
+    spark: bool = True
+    """Whether Spark takes part, so that Java is part of the machine."""
+
+
+def rounded(value: float, digits: int = 4) -> float:
+    """To so many significant digits; a measured time has no more.
+
+    >>> rounded(1234.567), rounded(0.00012345)
+    (1235.0, 0.0001234)
+    """
+    return float(f"{value:.{digits}g}")
+
+
+def machine(*, java: bool) -> dict[str, object]:
+    """Cores, memory and versions; nothing that names the machine, its user or its folders."""
+    found: dict[str, object] = {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None,
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "sqlite": sqlite3.sqlite_version,
+        "xscl": __version__,
+    }
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    if java:
+        from xscl.session import java_version
+
+        found["java"] = java_version()[1]
+    return found
+
+
+def write_report(report: Report, folder: Path) -> list[Path]:
+    """Write ``<bench>.csv .md .json`` and, where matplotlib is installed, ``.png .svg``; returns what was written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    host = machine(java=report.spark)
+    record = {
+        "bench": report.bench,
+        "settings": dict(report.settings),
+        "figures": dict(report.figures),
+        "table": [dict(row) for row in report.table],
+        "plot": asdict(report.plot),
+        "notes": list(report.notes),
+        "machine": host,
+    }
+    written = []
+    for suffix, text in (
+        ("csv", _csv(report)),
+        ("md", _markdown(report, host)),
+        ("json", json.dumps(record, indent=1) + "\n"),
+    ):
+        path = folder / f"{report.bench}.{suffix}"
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written + draw(report.plot, folder / report.bench)
+
+
+def _csv(report: Report) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(report.table[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(report.table)
+    return text.getvalue()
+
+
+def _markdown(report: Report, host: Mapping[str, object]) -> str:
+    settings = ", ".join(f"{name} {_cell(value)}" for name, value in report.settings.items())
+    parts = [
+        f"# {report.bench}",
+        f"With {settings}.",
+        _rows(list(report.table[0]), [list(row.values()) for row in report.table]),
+        _rows(["figure", "value"], [[f"`{name}`", value] for name, value in report.figures.items()]),
+        *report.notes,
+        _rows(["machine", ""], [[name, value] for name, value in host.items()]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _rows(columns: list[str], rows: list[list[object]]) -> str:
+    rule = ["---" if column in ("figure", "machine") else "--:" for column in columns]
+    lines = [columns, rule, *([_cell(value) for value in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value).replace("|", "\\|")
