@@ -116,14 +116,19 @@ def event_streams(draw: Any, *, least: int = 4, most: int = 9, late: bool = Fals
     return found
 
 
+def _time(choose: Choices) -> int:
+    """Whole seconds from 0 to 7 as a rule, at times a microsecond beside them."""
+    return choose.count(0, 7) * SECOND + choose.one(0, 0, 0, 0, 1, -1)
+
+
 def plain_stream(choose: Choices, least: int = 10, most: int = 16, *, late: bool = False) -> list[Doc]:
-    """Events of S and T at whole seconds from 0 to 7, alike enough for three or four of them to join."""
+    """Events of S and T within seven seconds, alike enough for three or four of them to join."""
     found = []
     for number in range(choose.count(least, most)):
         item = f"i{choose.count(0, 3)}" if choose.chance(15) else None
         is_late = late and choose.chance(5)
         xml = _element(choose, 4, root=True) if choose.chance(8) else _plain_document(choose)
-        found.append(Doc(choose.one(*CHANNELS), f"e{number}", choose.count(0, 7) * SECOND, xml, is_late, item))
+        found.append(Doc(choose.one(*CHANNELS), f"e{number}", _time(choose), xml, is_late, item))
     return found
 
 
@@ -139,12 +144,12 @@ def _plain_document(choose: Choices) -> str:
 
 
 def row_stream(choose: Choices, least: int = 10, most: int = 16) -> list[Doc]:
-    """Rows of the channels R and Q among documents of S, at whole seconds from 0 to 7; NULL columns are absent."""
+    """Rows of the channels R and Q among documents of S, within seven seconds; NULL columns are absent."""
     found = []
     for number in range(choose.count(least, most)):
         channel = choose.one("R", "Q", "R", "Q", "S")
         xml = _plain_document(choose) if channel == "S" else _row(choose, channel)
-        found.append(Doc(channel, f"e{number}", choose.count(0, 7) * SECOND, xml))
+        found.append(Doc(channel, f"e{number}", _time(choose), xml))
     return found
 
 

@@ -182,9 +182,9 @@ def selected_variables(select: Any) -> list[str]:
         elif isinstance(part, tuple):
             for inner in part:
                 yield from mentioned(inner)
-        elif part is not None and not isinstance(part, str):  # a constructor: attributes are (name, parts)
-            yield from mentioned(part.attributes)
-            yield from mentioned(part.content)
+        elif not isinstance(part, str):  # a constructor or an attribute of one
+            for name in ("attributes", "parts", "content"):
+                yield from mentioned(getattr(part, name, ()))
 
     return list(dict.fromkeys(mentioned(select)))
 

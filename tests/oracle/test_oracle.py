@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -369,14 +367,10 @@ def test_the_variables_of_select_are_part_of_a_match() -> None:
 
 
 def test_constructors_mention_variables_in_the_order_of_the_text() -> None:
-    @dataclass
-    class Constructor:
-        attributes: tuple[tuple[str, tuple[object, ...]], ...] = ()
-        content: tuple[object, ...] = ()
-
-    inner = Constructor((("k", ("a", ast.VarPath("y"))),), (ast.VarPath("x"),))
-    outer = Constructor((("by", (ast.VarPath("z"),)), ("no", ("text",))), ("text", inner, ast.VarPath("y"), "x"))
-    assert selected_variables(outer) == ["z", "y", "x"]
+    query = parse_query(
+        'SELECT <e no="text" by="z {z}">{x/a}<f k="{y/@k}">{x}</f>text{y}</e> FROM S->x[./y->y][./z->z]'
+    )
+    assert selected_variables(query.select) == ["z", "x", "y"]
     assert selected_variables(None) == []
 
 
