@@ -5,8 +5,9 @@ Documents and queries use one tiny alphabet, so that patterns match and joins hi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -22,6 +23,13 @@ VALUES = ("", "1", "1.0", "2", "x", "y", " x ")
 COMMON_VALUES = ("x", "1", "x", "1", "x")
 RARE_VALUES = ("X", "http://e.org/x/", "https://E.org:443/x?utm_id=1#y")
 """Values that only functions make equal."""
+
+ROWS = ("R", "Q")
+"""Channels of rows; their columns are those of ``NUMERIC`` and ``TEXTS``."""
+NUMERIC: Mapping[str, frozenset[str]] = {"R": frozenset({"n", "m"}), "Q": frozenset({"n"})}
+TEXTS: Mapping[str, frozenset[str]] = {"R": frozenset({"s"}), "Q": frozenset({"s", "t"})}
+NUMBERS = (*("1", "2") * 5, "3", "0", "1.5", "-1", "0.1", "10", "9007199254740993", "9007199254740992")
+STRING_VALUES = (*("1", "x", "1", "2") * 3, "y", "X", "10", "", "\ufffd", "\U0001f600")
 
 
 class Choices:
@@ -41,6 +49,22 @@ class Choices:
     def count(self, least: int, most: int) -> int:
         """A number in a range, both ends included."""
         return int(self.draw(st.integers(least, most)))
+
+
+class Dice(Choices):
+    """The same decisions from a seed: nothing to shrink, but many cases quickly and none likelier than meant."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+
+    def one(self, *options: T) -> T:
+        return self.random.choice(options)
+
+    def chance(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    def count(self, least: int, most: int) -> int:
+        return self.random.randint(least, most)
 
 
 # -- documents ---------------------------------------------------------------------------------------------------
@@ -92,6 +116,50 @@ def event_streams(draw: Any, *, least: int = 4, most: int = 9, late: bool = Fals
     return found
 
 
+def _time(choose: Choices) -> int:
+    """Whole seconds from 0 to 7 as a rule, at times a microsecond beside them."""
+    return choose.count(0, 7) * SECOND + choose.one(0, 0, 0, 0, 1, -1)
+
+
+def plain_stream(choose: Choices, least: int = 10, most: int = 16, *, late: bool = False) -> list[Doc]:
+    """Events of S and T within seven seconds, alike enough for three or four of them to join."""
+    found = []
+    for number in range(choose.count(least, most)):
+        item = f"i{choose.count(0, 3)}" if choose.chance(15) else None
+        is_late = late and choose.chance(5)
+        xml = _element(choose, 4, root=True) if choose.chance(8) else _plain_document(choose)
+        found.append(Doc(choose.one(*CHANNELS), f"e{number}", _time(choose), xml, is_late, item))
+    return found
+
+
+def _plain_document(choose: Choices) -> str:
+    values = ("1", "1", "2", "1", "x", "1.0", "3")
+    inner = ""
+    for _ in range(choose.one(1, 2, 2, 3)):
+        name = choose.one("b", "b", "b", "c", "a")
+        inner += f"<{name}>{choose.one(*values)}</{name}>"
+    root = choose.one("a", "a", "a", "a", "b")
+    attribute = f' k="{choose.one(*values)}"' if choose.chance(60) else ""
+    return f"<{root}{attribute}>{inner}</{root}>"
+
+
+def row_stream(choose: Choices, least: int = 10, most: int = 16) -> list[Doc]:
+    """Rows of the channels R and Q among documents of S, within seven seconds; NULL columns are absent."""
+    found = []
+    for number in range(choose.count(least, most)):
+        channel = choose.one("R", "Q", "R", "Q", "S")
+        xml = _plain_document(choose) if channel == "S" else _row(choose, channel)
+        found.append(Doc(channel, f"e{number}", _time(choose), xml))
+    return found
+
+
+def _row(choose: Choices, channel: str) -> str:
+    columns = [(name, NUMBERS) for name in sorted(NUMERIC[channel])]
+    columns += [(name, STRING_VALUES) for name in sorted(TEXTS[channel])]
+    written = "".join(f"<{n}>{choose.one(*values)}</{n}>" for n, values in columns if not choose.chance(12))
+    return f"<{channel}>{written}</{channel}>"
+
+
 # -- sound queries -----------------------------------------------------------------------------------------------
 
 
@@ -130,6 +198,31 @@ class _Pattern:
         if not self.variables:
             # Somewhere there must be a variable to join; a further step is the simplest place.
             text += self.axis() + choose.one("text()", "*") + self.binding()
+        return text
+
+    def plain_block(self, channel: str) -> str:
+        """A block that seldom has more than a few witnesses in a document, so that many of them can be joined."""
+        choose = self.choose
+        if channel in ROWS:
+            return self.row_block(channel)
+        if choose.chance(20):
+            return channel + choose.one("[.//b{}]", "[.//@k{}]", "[./b{}]", "{}").format(self.binding())
+        if choose.chance(30):
+            return channel + "//" + choose.one("b", "b", "b", "@k", "b/text()", "c") + self.binding()
+        text = channel + choose.one("//a", "/a", "//a", "/*", "//b") + self.maybe_binding(15)
+        for _ in range(choose.one(1, 1, 1, 2)):
+            text += f"[{choose.one('./', './/')}{choose.one('b', 'b', '@k', 'c', 'b', 'b')}{self.binding()}]"
+        return text + (f"[{_dot_condition(choose)}]" if choose.chance(5) else "")
+
+    def row_block(self, channel: str) -> str:
+        """A block over a row channel that binds one to three of its columns."""
+        choose = self.choose
+        columns = [*sorted(NUMERIC[channel]), *sorted(TEXTS[channel])]
+        text = channel + self.maybe_binding(5)
+        for _ in range(choose.one(1, 2, 2, 3)):
+            text += f"[{choose.one('./', '')}{choose.one(*columns)}{self.binding()}]"
+        if choose.chance(8):
+            text += f"[./{choose.one('n', 's')} {choose.one('>', '=', '!=', '<=')} {_literal(choose)}]"
         return text
 
     def axis(self) -> str:
@@ -282,6 +375,159 @@ def _atom(choose: Choices, left: list[str], right: list[str], functions: bool) -
     if choose.chance(30):
         sides.reverse()
     return f"{sides[0]} {choose.one('=', '=', '=', '=', '!=')} {sides[1]}"
+
+
+@dataclass
+class _Source:
+    """A block or join being written, with the variables of each of its blocks."""
+
+    text: str
+    blocks: list[list[str]]
+
+    @property
+    def term(self) -> str:
+        """The text where a term is asked for."""
+        return self.text if len(self.blocks) == 1 else f"({self.text})"
+
+
+@dataclass
+class _ManyBlocks:
+    """Writes a join of any number of blocks.
+
+    Every operator has an atom or a finite window between its sides, so that all blocks are tied.
+    """
+
+    choose: Choices
+    channels: Sequence[str]
+    functions: bool
+    halves: bool
+    letters: list[str] = field(default_factory=lambda: ["x", "y", "z", "w", "v", "u"])
+
+    def source(self, count: int) -> _Source:
+        if count == 1:
+            pattern = _Pattern(self.choose, self.letters.pop(0))
+            channel = self.choose.one(*self.channels)
+            wild = channel not in ROWS and self.choose.chance(8)
+            text = pattern.block(channel) if wild else pattern.plain_block(channel)
+            return _Source(text, [pattern.variables])
+        on_right = self.choose.one(1, 1, 1, self.choose.count(1, count - 1))
+        left = self.source(count - on_right)
+        return self.join(left, self.source(on_right))
+
+    def join(self, left: _Source, right: _Source) -> _Source:
+        choose = self.choose
+        following = choose.chance(50)
+        both = left.blocks + right.blocks
+        atoms = []
+        if choose.chance(70 if len(both) == 2 else 45):
+            pairs = range(choose.one(1, 1, 1, 2))
+            atoms = [self.atom(choose.one(*left.blocks[::-1]), choose.one(*right.blocks)) for _ in pairs]
+        windows = self.windows(following, bool(atoms), left.blocks, right.blocks)
+        if len(both) > 2 and choose.chance(12):
+            atoms.append(self.atom(*self.two_of(both)))
+        if choose.chance(5):
+            atoms.append(_one_sided(choose, choose.one(*choose.one(*both)), self.functions))
+        params = ", ".join([" AND ".join(atoms)] * bool(atoms) + windows)
+        operator = "FOLLOWED BY" if following else "JOIN"
+        first = left.term if choose.chance(25) else left.text
+        return _Source(f"{first} {operator} {{{params}}} {right.term}", both)
+
+    def two_of(self, blocks: list[list[str]]) -> tuple[list[str], list[str]]:
+        """Two different blocks of at least two."""
+        first = self.choose.count(0, len(blocks) - 1)
+        second = (first + self.choose.count(1, len(blocks) - 1)) % len(blocks)
+        return blocks[first], blocks[second]
+
+    def atom(self, left: list[str], right: list[str]) -> str:
+        choose = self.choose
+        kind = choose.count(0, 9)
+        if kind < 3:
+            return _atom(choose, left, right, self.functions)
+        sides = [choose.one(left[-1], *left), choose.one(right[-1], *right)]
+        if kind < 6:
+            return f"{sides[0]} = {sides[1]}"
+        if kind > 6:
+            sides = [_linear(choose, side, self.halves) for side in sides]
+        elif self.functions and choose.chance(20):
+            sides = [f"lower({sides[0]})", choose.one(f"normalize-space({sides[1]})", sides[1])]
+        return f"{sides[0]} {choose.one('<', '<=', '>', '>=', '<=', '>=', '=', '!=')} {sides[1]}"
+
+    def windows(self, following: bool, tied: bool, left: Sequence[list[str]], right: Sequence[list[str]]) -> list[str]:
+        choose = self.choose
+        finite = ["3 s", "5 s", "4 s", "0 s..3 s", "1 s..4 s"] if following else ["3 s", "5 s", "2 s", "0 s"]
+        finite += ["MAXWINDOW 5 s"]
+        found = [choose.one(*finite, *["", "UNBOUNDED", *["0 s..UNBOUNDED"] * following] * tied)]
+        if choose.chance(10):
+            # A relative window alone ties two sides as well.
+            found = [self.relative(choose.one(*left), choose.one(*right), choose.count(-3, 1), finite=True)]
+        both = [*left, *right]
+        if choose.chance(14):
+            found.append(self.relative(*self.two_of(both), choose.count(-5, 0), finite=choose.chance(60)))
+        if choose.chance(8):
+            found.append(f"MAXWINDOW {choose.count(3, 6)} s")
+        if not following and choose.chance(25):
+            found.append("ONCE")
+        return [window for window in found if window]
+
+    def relative(self, one: list[str], other: list[str], low: int, *, finite: bool) -> str:
+        choose = self.choose
+        sides = [choose.one(*one), choose.one(*other)]
+        if choose.chance(50):
+            sides.reverse()
+        high = f"{low + choose.count(3, 7)} s"
+        lower = f"{low} s" if finite or choose.chance(50) else "-UNBOUNDED"
+        upper = high if finite or lower == "-UNBOUNDED" else "UNBOUNDED"
+        return f"{sides[0]} - {sides[1]} IN {choose.one('[', '(')}{lower}, {upper}{choose.one(']', ')')}"
+
+
+def _linear(choose: Choices, variable: str, halves: bool) -> str:
+    """A linear form of one variable; ``halves`` keeps to numbers on which doubles are exact."""
+    forms = ["{}", "2 * {}", "{} + 1", "{} - 0.5", "-{} + 3", "{} / 2"]
+    if not halves:
+        forms += ["{} / 3 + 1/3", "0.1 * {}", "1.5 * ({} - 1)"]
+    return choose.one(*forms).format(variable)
+
+
+def _select(choose: Choices, blocks: Sequence[list[str]], constructors: bool) -> str:
+    """A SELECT clause with the word FROM, or nothing."""
+    if choose.chance(70):
+        return choose.one("", "", "SELECT * FROM ")
+    parts = []
+    for _ in range(choose.one(1, 2, 2, 3)):
+        part = choose.one(*choose.one(*blocks))
+        parts.append(part + (choose.one("//", "/") + choose.one("b", "@k", "text()") if choose.chance(30) else ""))
+    if constructors and choose.chance(40):
+        first, *rest = [f"{{{part}}}" for part in parts]
+        written = choose.one(f'<e by="a {first}">', f"<e>{first}") + "".join(f"<f>{part}</f>" for part in rest)
+        return f"SELECT {written}</e> FROM "
+    items = [part + (f" AS n{place}" if choose.chance(40) else "") for place, part in enumerate(parts)]
+    return f"SELECT {', '.join(items)} FROM "
+
+
+def many_block_query(
+    choose: Choices,
+    channels: Sequence[str] = CHANNELS,
+    *,
+    least: int = 2,
+    most: int = 4,
+    functions: bool = True,
+    halves: bool = False,
+    select: bool = True,
+    constructors: bool = False,
+) -> str:
+    """A query of several blocks that is sound but for its times, which may have no solution.
+
+    ``channels`` may have those of ``ROWS``; prefixes as in ``NAMESPACES``.
+    """
+    source = _ManyBlocks(choose, channels, functions, halves).source(choose.one(*range(least, most + 1), min(3, most)))
+    return (_select(choose, source.blocks, constructors) if select else "") + source.text
+
+
+@st.composite
+def many_block_workloads(draw: Any) -> tuple[list[str], list[Doc]]:
+    """A few queries of several blocks and the documents for them, to be shrunk."""
+    choose = Choices(draw)
+    return [many_block_query(choose) for _ in range(choose.count(1, 3))], plain_stream(choose, 4, 10, late=True)
 
 
 def _one_sided(choose: Choices, variable: str, functions: bool) -> str:

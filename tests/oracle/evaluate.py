@@ -1,14 +1,15 @@
 """The oracle: what a query answers, by trying everything (language.md, sections 3 to 5).
 
 ``answers`` tries every combination of documents and every assignment of nodes to variables.  It reads the
-syntax tree as written and knows nothing of normal forms, templates, state or batches.  Keep its texts tiny.
+syntax tree as written and knows nothing of normal forms, templates, state or batches.  Its one thrift: members are
+chosen block by block, and a window or atom is looked at as soon as the blocks it speaks of have a member.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -18,11 +19,11 @@ from oracle.texts import FUNCTIONS, normalize_space, number
 
 from xscl import ast
 
-Numeric = Mapping[str, frozenset[str]]
+Columns = Mapping[str, frozenset[str]]
+"""Channel to names of columns."""
 Answer = tuple[tuple[tuple[str, str], ...], tuple[int, ...]]
 Env = dict[str, Node]
-Value = str | Fraction | None
-NO_COLUMNS: Numeric = {}
+NO_COLUMNS: Columns = {}
 COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -31,6 +32,16 @@ COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+
+
+class Column(str):
+    """A value of a column of strings, which ``<`` compares with another such value by code points."""
+
+    __slots__ = ()
+
+
+Value = str | Fraction | None
+"""What an atom compares; None satisfies nothing."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +69,17 @@ def answers(
     query: ast.Query,
     docs: Sequence[Doc],
     *,
-    numeric: Numeric = NO_COLUMNS,
+    numeric: Columns = NO_COLUMNS,
+    texts: Columns = NO_COLUMNS,
     namespaces: Namespaces = NAMESPACES,
 ) -> set[Answer]:
-    """The matches of a query that selects no variables: distinct documents and result nodes by block."""
-    rows = bindings_rows(query, docs, numeric=numeric, namespaces=namespaces)
-    return {(tuple((doc.channel, doc.id) for doc in row.docs), row.results) for row in rows}
+    """The matches: distinct documents, then result nodes by block and the nodes of the variables of SELECT."""
+    names = selected_variables(query.select)
+    rows = bindings_rows(query, docs, numeric=numeric, texts=texts, namespaces=namespaces)
+    return {
+        (tuple((doc.channel, doc.id) for doc in row.docs), (*row.results, *(row.nodes[name] for name in names)))
+        for row in rows
+    }
 
 
 def rout(
@@ -71,12 +87,13 @@ def rout(
     docs: Sequence[Doc],
     variables: Sequence[str] | None = None,
     *,
-    numeric: Numeric = NO_COLUMNS,
+    numeric: Columns = NO_COLUMNS,
+    texts: Columns = NO_COLUMNS,
     namespaces: Namespaces = NAMESPACES,
 ) -> set[tuple[str | int, ...]]:
     """R_out of a query: the documents' ids, then the nodes of ``variables``, the joined ones if not given."""
     names = joined_variables(query) if variables is None else variables
-    rows = bindings_rows(query, docs, numeric=numeric, namespaces=namespaces)
+    rows = bindings_rows(query, docs, numeric=numeric, texts=texts, namespaces=namespaces)
     return {(*(doc.id for doc in row.docs), *(row.nodes[name] for name in names)) for row in rows}
 
 
@@ -90,34 +107,45 @@ def bindings_rows(
     query: ast.Query,
     docs: Sequence[Doc],
     *,
-    numeric: Numeric = NO_COLUMNS,
+    numeric: Columns = NO_COLUMNS,
+    texts: Columns = NO_COLUMNS,
     namespaces: Namespaces = NAMESPACES,
 ) -> Iterator[Row]:
     """Every combination of documents and assignments that satisfies the query."""
-    world = _World(numeric, {**NAMESPACES, **namespaces})
+    world = _World(numeric, texts, {**NAMESPACES, **namespaces})
     blocks = ast.blocks(query.source)
-    atoms = [atom for join in _joins(query.source) for atom in join.atoms]
+    placed = _placed(query.source, 0)
     places = {name: place for place, block in enumerate(blocks) for name in variables_of(block)}
     channels = {name: blocks[place].channel for name, place in places.items()}
-    for atom in atoms:
-        world.check_blocks(atom, places)
+    due: list[list[ast.Atom]] = [[] for _ in blocks]
+    for join, _ in placed:
+        for atom in join.atoms:
+            due[world.last_block(atom, places)].append(atom)
+    trees = {doc: parse(doc.xml) for doc in docs if any(doc.channel == block.channel for block in blocks)}
     found: list[dict[Doc, list[tuple[Node, Env]]]] = []
     for block in blocks:
         usable = [d for d in docs if d.channel == block.channel and not (d.late and len(blocks) > 1)]
-        found.append({doc: hits for doc in usable if (hits := world.block(block, parse(doc.xml)))})
-    for members in product(*found):
-        if not (_different(members) and _in_time(query.source, members, places)):
-            continue
-        for choice in product(*(hits[doc] for hits, doc in zip(found, members, strict=True))):
-            env = {name: node for _, part in choice for name, node in part.items()}
-            if all(world.atom(atom, env, channels) for atom in atoms):
-                nodes = {name: node.id for name, node in env.items()}
-                yield Row(members, tuple(result.id for result, _ in choice), nodes)
+        found.append({doc: hits for doc in usable if (hits := world.block(block, trees[doc]))})
+
+    def extend(members: tuple[Doc, ...], results: tuple[int, ...], env: Env) -> Iterator[Row]:
+        place = len(members)
+        if place == len(blocks):
+            yield Row(members, results, {name: node.id for name, node in env.items()})
+            return
+        for doc, hits in found[place].items():
+            longer = (*members, doc)
+            if _different(longer) and all(_in_time(join, start, longer, places) for join, start in placed):
+                for result, own in hits:
+                    both = env | own
+                    if all(world.atom(atom, both, channels) for atom in due[place]):
+                        yield from extend(longer, (*results, result.id), both)
+
+    return extend((), (), {})
 
 
 def witnesses(block: ast.Block, doc: Doc, *, namespaces: Namespaces = NAMESPACES) -> list[dict[str, int]]:
     """The distinct assignments of node ids to the block's variables for which the whole pattern holds."""
-    hits = _World(NO_COLUMNS, {**NAMESPACES, **namespaces}).block(block, parse(doc.xml))
+    hits = _World(NO_COLUMNS, NO_COLUMNS, {**NAMESPACES, **namespaces}).block(block, parse(doc.xml))
     distinct = {tuple(sorted((name, node.id) for name, node in env.items())) for _, env in hits}
     return [dict(pairs) for pairs in sorted(distinct)]
 
@@ -143,6 +171,24 @@ def variables_of(block: ast.Block) -> list[str]:
     return [*own, *predicates(block.predicates), *steps(block.steps)]
 
 
+def selected_variables(select: Any) -> list[str]:
+    """The variables that a SELECT list or constructor mentions, in the order of first mention."""
+
+    def mentioned(part: Any) -> Iterator[str]:
+        if isinstance(part, ast.VarPath):
+            yield part.name
+        elif isinstance(part, ast.SelectItem):
+            yield part.path.name
+        elif isinstance(part, tuple):
+            for inner in part:
+                yield from mentioned(inner)
+        elif not isinstance(part, str):  # a constructor or an attribute of one
+            for name in ("attributes", "parts", "content"):
+                yield from mentioned(getattr(part, name, ()))
+
+    return list(dict.fromkeys(mentioned(select)))
+
+
 # -- documents and time --------------------------------------------------------------------------------------
 
 
@@ -156,10 +202,6 @@ def _different(members: Sequence[Doc]) -> bool:
     return len(set(ids)) == len(ids) and len(set(items)) == len(items)
 
 
-def _in_time(source: ast.Source, members: Sequence[Doc], places: Mapping[str, int]) -> bool:
-    return all(_join_in_time(join, start, members, places) for join, start in _placed(source, 0))
-
-
 def _placed(source: ast.Source, start: int) -> list[tuple[ast.Join, int]]:
     """Every join with the place of its first block."""
     if isinstance(source, ast.Block):
@@ -168,30 +210,33 @@ def _placed(source: ast.Source, start: int) -> list[tuple[ast.Join, int]]:
     return [*_placed(source.left, start), *_placed(source.right, middle), (source, start)]
 
 
-def _join_in_time(join: ast.Join, start: int, members: Sequence[Doc], places: Mapping[str, int]) -> bool:
-    middle = start + len(ast.blocks(join.left))
-    left, right = members[start:middle], members[middle : start + len(ast.blocks(join))]
-    # A composite counts by its latest member.
-    first, second = (max((d.ts, d.channel, d.id) for d in side) for side in (left, right))
-    delta = second[0] - first[0]
-    ranges = [w for w in join.windows if isinstance(w, ast.Window) and w.kind == "range"]
-    if join.op == "followed by" and not ranges and delta <= 0:
-        return False
+def _in_time(join: ast.Join, start: int, members: Sequence[Doc], places: Mapping[str, int]) -> bool:
+    """Whether the members chosen so far keep what a join says of their times; ``start`` is its first block's place."""
     for window in join.windows:
         match window:
-            case ast.RelativeWindow(later, earlier, low, high):
-                holds = _within(members[places[later]].ts - members[places[earlier]].ts, low, high)
-            case ast.Window("range", low, high):
-                holds = _within(delta, low, high)
-            case ast.Window("max", _, high):
-                holds = _within(max(d.ts for d in members) - min(d.ts for d in members), 0, high)
-            case ast.Window("within", _, high) if join.op == "followed by":
-                holds = _within(delta, 1, high)
-            case ast.Window("within", _, high):
-                holds = _within(abs(delta), 0, high)
-            case _:  # ONCE
-                holds = first < second
-        if not holds:
+            case ast.RelativeWindow(later, earlier, low, high) if max(places[later], places[earlier]) < len(members):
+                if not _within(members[places[later]].ts - members[places[earlier]].ts, low, high):
+                    return False
+            case ast.Window("max", _, high):  # over all members of the query, inside the join or not
+                if not _within(max(d.ts for d in members) - min(d.ts for d in members), 0, high):
+                    return False
+    middle, end = start + len(ast.blocks(join.left)), start + len(ast.blocks(join))
+    if len(members) < end:
+        return True
+    # A composite counts by its latest member.
+    first, second = (
+        max((d.ts, d.channel, d.id) for d in side) for side in (members[start:middle], members[middle:end])
+    )
+    delta = second[0] - first[0]
+    own = [window for window in join.windows if isinstance(window, ast.Window)]
+    if join.op == "followed by" and delta <= 0 and not any(window.kind == "range" for window in own):
+        return False
+    for window in own:
+        if window.kind == "range" and not _within(delta, window.low, window.high):
+            return False
+        if window.kind == "within" and not _within(abs(delta), 0, window.high):
+            return False
+        if window.kind == "once" and not first < second:
             return False
     return True
 
@@ -210,7 +255,8 @@ def _path(operand: ast.Operand) -> ast.VarPath | None:
 class _World:
     """What does not change while one query is answered."""
 
-    numeric: Numeric
+    numeric: Columns
+    texts: Columns
     namespaces: Namespaces
 
     # -- patterns --------------------------------------------------------------------------------------------
@@ -225,7 +271,8 @@ class _World:
                 found += [(end, own | brackets | env) for end, env in self.walk(block.steps, document)]
             else:
                 found.append((root, own | brackets))
-        return found
+        # What is reached in several ways is found once.
+        return list({(end.id, *(node.id for node in env.values())): (end, env) for end, env in found}.values())
 
     def walk(self, steps: Sequence[ast.Step], node: Node) -> Iterator[tuple[Node, Env]]:
         """Every node the path ends in, with what is bound on the way there."""
@@ -304,11 +351,12 @@ class _World:
 
     # -- atoms -----------------------------------------------------------------------------------------------
 
-    def check_blocks(self, atom: ast.Atom, places: Mapping[str, int]) -> None:
-        """Refuse what is no query: the oracle speaks of sound queries only."""
+    def last_block(self, atom: ast.Atom, places: Mapping[str, int]) -> int:
+        """The last of the blocks that an atom speaks of; what is no query is refused."""
         paths = [path for path in (_path(atom.left), _path(atom.right)) if path]
         if not paths or len({places[path.name] for path in paths}) < len(paths):
             raise ValueError("an atom relates variables of different blocks, or one variable and a constant")
+        return max(places[path.name] for path in paths)
 
     def atom(self, atom: ast.Atom, env: Env, channels: Mapping[str, str]) -> bool:
         """Whether an atom holds for some of the nodes its paths reach."""
@@ -316,15 +364,13 @@ class _World:
         return any(_compare(left, atom.op, right) for left, right in product(*sides))
 
     def candidates(self, operand: ast.Operand, env: Env, channels: Mapping[str, str]) -> list[Value]:
-        """The values an operand takes: a number is a Fraction, None satisfies nothing."""
+        """The values an operand takes; a number is a Fraction."""
         match operand:
             case ast.StringOperand(value):
                 return [value]
             case ast.FunctionOperand(name, inner):
-                values = self.candidates(inner, env, {})
-                if any(isinstance(value, Fraction) for value in values):
-                    raise ValueError("functions of atoms take strings")
-                return [value if value is None else FUNCTIONS[name](str(value)) for value in values]
+                # A function takes the string value, of a numeric column too.
+                return [_applied(name, v) for v in replace(self, numeric=NO_COLUMNS).candidates(inner, env, channels)]
             case ast.Linear(None, _, constant):
                 return [constant]
         assert isinstance(operand, ast.Linear) and operand.path is not None
@@ -333,23 +379,31 @@ class _World:
         found: list[Value] = []
         for node in self.reach(operand.path, env[operand.path.name]):
             text = node.string()
-            if plain and not self.is_number(node, channel):
-                found.append(text)
+            if plain and not _is_column(node, self.numeric.get(channel)):
+                found.append(Column(text) if _is_column(node, self.texts.get(channel)) else text)
             else:
                 exact = number(text)
                 found.append(None if exact is None else operand.factor * exact + operand.constant)
         return found
 
-    def is_number(self, node: Node, channel: str) -> bool:
-        """Whether a node is a numeric column: a child of the root of a row."""
-        columns = self.numeric.get(channel, frozenset())
-        return node.kind == "element" and node.depth == 2 and node.uri == "" and node.local in columns
+
+def _is_column(node: Node, columns: frozenset[str] | None) -> bool:
+    """Whether a node is one of these columns: a child of the root of a row."""
+    return node.kind == "element" and node.depth == 2 and node.uri == "" and node.local in (columns or ())
+
+
+def _applied(name: str, value: Value) -> Value:
+    if isinstance(value, Fraction):
+        raise ValueError("functions of atoms take strings")
+    found = None if value is None else FUNCTIONS[name](value)
+    return Column(found) if isinstance(value, Column) and found is not None else found
 
 
 def _compare(left: Value, op: str, right: Value) -> bool:
-    """An atom's comparison: of strings only if both are and the operator is ``=`` or ``!=``."""
-    if isinstance(left, str) and isinstance(right, str) and op in ("=", "!="):
-        return bool(COMPARE[op](left, right))
+    """An atom's comparison: of strings if both are and the operator is ``=`` or ``!=``, or both are columns."""
+    columns = isinstance(left, Column) and isinstance(right, Column)
+    if isinstance(left, str) and isinstance(right, str) and (columns or op in ("=", "!=")):
+        return bool(COMPARE[op](str(left), str(right)))
     exact = (number(side) if isinstance(side, str) else side for side in (left, right))
     numbers = [value for value in exact if value is not None]
     return len(numbers) == 2 and bool(COMPARE[op](*numbers))

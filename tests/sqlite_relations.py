@@ -1,0 +1,66 @@
+"""The relations of the architecture on SQLite, and what the statements of templates find there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from local_engine import LocalEngine
+
+from xscl.compile import CompiledQuery
+from xscl.templates.relations import EVENTS, R_BIN, R_DOC, RELATIONS, rt_rows, rt_table, var_name
+from xscl.templates.sql import cq_statement
+
+
+def load(engine: LocalEngine) -> sa.Engine:
+    """The relations of the architecture, on SQLite, from the engine's witnesses."""
+    database = sa.create_engine("sqlite://")
+    RELATIONS.create_all(database)
+    bins, values = set(), set()
+    for row in engine.witness:
+        for c in row["chain"]:
+            bins.add((row["docid"], var_name(c["var1"]), var_name(c["var2"]), c["node1"], c["node2"]))
+        if row["fn"] is not None:
+            values.add((row["docid"], row["node"], row["fn"], row["strval"], row["num"]))
+    events = [
+        {
+            "docid": i,
+            "channel": d.channel,
+            "id": d.id,
+            "version": 1,
+            "item": engine.items[i],
+            "ts": d.ts,
+            "late": d.late,
+        }
+        for i, d in enumerate(engine.docs)
+    ]
+    with database.begin() as connection:
+        for table, rows in ((R_BIN, sorted(bins)), (R_DOC, sorted(values, key=repr))):
+            if rows:
+                connection.execute(table.insert(), [dict(zip(table.columns.keys(), row, strict=True)) for row in rows])
+        connection.execute(EVENTS.insert(), events)
+    return database
+
+
+def statement_rows(database: sa.Engine, queries: Mapping[str, CompiledQuery]) -> dict[str, set[tuple[object, ...]]]:
+    """R_out of every query, by one statement per template."""
+    found: dict[str, set[tuple[object, ...]]] = {name: set() for name in queries}
+    templates = {c.template.id: c.template for c in queries.values()}
+    with database.begin() as connection:
+        for template in templates.values():
+            table = rt_table(template)
+            table.create(connection)
+            for name, query in queries.items():
+                if query.template == template:
+                    rows = [{"qid": name, "docid_from": 0, **row} for row in rt_rows(template, query.group)]
+                    connection.execute(table.insert(), rows)
+            for row in connection.execute(cq_statement(template)):
+                found[row.qid].add(tuple(row)[2:])
+    return found
+
+
+def joined_columns(query: CompiledQuery, rows: set[tuple[object, ...]], ids: Sequence[str]) -> set[tuple[object, ...]]:
+    """R_out rows as the oracle writes them: document ids, then the nodes of the joined variables in atom order."""
+    count = query.template.block_count
+    places = [count + query.meta_names.index(name) for name in query.joined_names]
+    return {(*(ids[row[i]] for i in range(count)), *(row[p] for p in places)) for row in rows}
