@@ -224,10 +224,14 @@ def query_add(
     name: str, text: str, strict: StrictOption = False, home: HomeOption = None, catalog: CatalogOption = None
 ) -> None:
     """Register a query."""
+    from xscl.publishing import later_note
     from xscl.registry import Registry
 
     registry = Registry(_open(home, catalog).catalog)
     name = registry.register(text, name=name, strict=strict)
+    info = registry.catalog.query(name)
+    if note := later_note(info.publish, info.starting):
+        _say(f"note: {note}")
     for channel in registry.unknown_channels(text):
         _say(f"note: there is no channel {channel!r} yet; its first event will create it")
     _say(f"query {name}")
@@ -481,7 +485,7 @@ def eval_(
         opened = init_home(folder)
         registry = Registry(opened.catalog)
         outcomes = registry.register_many(texts) if texts else registry.load(_read_text(arguments[0]))
-        _report_outcomes([o for o in outcomes if not o.ok], "-q" if texts else arguments[0])
+        _report_outcomes([o for o in outcomes if not o.ok or o.note], "-q" if texts else arguments[0])
         records = read_paths(inputs, channel=channel, whole=whole, stdin=sys.stdin.buffer)
         report = Intake(opened).take(records)
         if report.rejected:
@@ -546,6 +550,8 @@ def _report_outcomes(outcomes: Iterable[QueryOutcome], file: str) -> None:
     for outcome in outcomes:
         if outcome.error is None:
             _say(f"{outcome.action} {outcome.name}")
+            if outcome.note:
+                _say(f"note: {outcome.name}: {outcome.note}")
         else:
             _complain(f"{file}:{outcome.line}: {outcome.name or 'unnamed query'}: {outcome.error}")
 

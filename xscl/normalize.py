@@ -155,20 +155,6 @@ class _Normalizer:
                 query.select[0].span,
                 "SELECT * (or no SELECT at all) outputs the result nodes of all blocks",
             )
-        if query.publish is not None:
-            self._unsupported(
-                "XSCL_UNSUPPORTED_PUBLISH",
-                "PUBLISH is not supported yet",
-                query.span,
-                "list its matches instead",
-            )
-        if query.starting != "NOW":
-            self._unsupported(
-                "XSCL_UNSUPPORTED_STARTING",
-                f"STARTING {query.starting} is not supported yet",
-                query.span,
-                "STARTING NOW sees every event that comes after the registration",
-            )
 
     # -- blocks ------------------------------------------------------------------------------------------------
 

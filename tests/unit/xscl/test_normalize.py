@@ -158,9 +158,6 @@ FOLLOWED = "S//a->x FOLLOWED BY {%s} S//b->y"
 REFUSALS = [
     ("XSCL_UNSUPPORTED_BLOCKS", "¦S JOIN {1 s} S JOIN {1 s} S", "two are supported"),
     ("XSCL_UNSUPPORTED_SELECT", "SELECT ¦x FROM S//a->x", "SELECT list"),
-    ("XSCL_UNSUPPORTED_PUBLISH", "¦S//a PUBLISH p", "PUBLISH"),
-    ("XSCL_UNSUPPORTED_STARTING", "¦S//a STARTING ALL", "STARTING ALL"),
-    ("XSCL_UNSUPPORTED_STARTING", "¦S//a STARTING '2026-06-01T00:00:00Z'", "STARTING 2026"),
     ("XSCL_DUPLICATE_VARIABLE", "S//a->x[./b->¦x]", "bound twice"),
     ("XSCL_DUPLICATE_VARIABLE", "S//a->x JOIN {1 s}\n  S//b->¦x", "primes"),
     ("XSCL_UNDECLARED_PREFIX", "S//¦zz:a", "DECLARE NAMESPACE zz"),
@@ -215,7 +212,7 @@ def test_every_condition_is_raised_by_some_text() -> None:
     [
         (UnboundVariableError, JOIN % "x = z"),
         (UnsatisfiableWindowError, FOLLOWED % "x = y, 0 s"),
-        (UnsupportedFeatureError, "S PUBLISH p"),
+        (UnsupportedFeatureError, "SELECT x FROM S->x"),
     ],
 )
 def test_classes_of_errors(kind: type[QueryError], text: str) -> None:
