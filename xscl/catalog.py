@@ -312,7 +312,7 @@ class Catalog:
             statement = statement.where(QUERIES.c.docid_until == NEVER)
         if name is not None:
             statement = statement.where(QUERIES.c.qid == name)
-        return [_query_info(row) for row in connection.execute(statement)]
+        return [query_info(row) for row in connection.execute(statement)]
 
     def query(self, name: str) -> QueryInfo:
         """A live query.
@@ -585,12 +585,13 @@ def _facts(channel: ChannelInfo) -> ChannelFacts:
     return ChannelFacts(channel.kind, numeric)
 
 
-def _query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
+def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
+    """The query of a row of ``queries``."""
     return QueryInfo(
         query=row.query,
         name=row.qid,
         text=row.text,
-        namespaces=json.loads(row.namespaces),
+        namespaces={} if row.namespaces == "{}" else json.loads(row.namespaces),
         gid=row.gid,
         template=row.template,
         digest=row.digest,

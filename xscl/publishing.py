@@ -6,15 +6,19 @@ The live queries make a graph of channels: an edge from each channel that a quer
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.errors import CatalogError
+from xscl.queries import reads
 from xscl.tables import CHANNELS, GROUPS, NEVER, QUERIES
 
 __all__ = ["Publications", "is_published", "later_note"]
+
+_PUBLISHING = (QUERIES.c.publish.is_not(None), QUERIES.c.docid_until == NEVER)
+_LOOK_UPS = 50
 
 
 def is_published(connection: Connection, channel: str) -> bool:
@@ -35,20 +39,22 @@ def later_note(publish: str | None, starting: str) -> str | None:
 
 
 class Publications:
-    """The graph of one transaction, read once; the caller holds the write lock and says what it adds."""
+    """The graph as one transaction sees it; the caller holds the write lock and says what it adds.
+
+    Channels that are fed from a new query's target are looked up one by one, each once; if there are many, the whole
+    graph is.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._edges: dict[str, dict[str, str]] = {}
-        """Channel to the channels that are fed from it, each with the name of a query that does."""
-        statement = (
-            sa.select(GROUPS.c.channels, QUERIES.c.publish, sa.func.min(QUERIES.c.qid).label("name"))
-            .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
-            .where(QUERIES.c.publish.is_not(None), QUERIES.c.docid_until == NEVER)
-            .group_by(GROUPS.c.channels, QUERIES.c.publish)
-        )
-        for row in connection.execute(statement):
-            self.add(row.name, json.loads(row.channels), row.publish)
+        self._stored: dict[str, dict[str, str]] = {}
+        """Channel to the channels that are fed from it, each with the name of a query that does: those looked up."""
+        self._reached: dict[str, set[str]] = {}
+        """What is fed from a channel, in however many steps, where it took long to find out."""
+        self._complete = False
+        """Whether all are looked up."""
+        self._added: dict[str, dict[str, str]] = {}
+        """The same, of queries that this transaction has added."""
 
     def check(self, name: str | None, channels: Iterable[str], target: str) -> None:
         """Refuse a query that reads ``channels`` and publishes to ``target`` if it must not.
@@ -68,7 +74,7 @@ class Publications:
             return
         # The new query leads from the end of the way back to its beginning.
         steps = [(way[-1], name or "this query", target)]
-        steps += [(a, self._edges[a][b], b) for a, b in zip(way, way[1:], strict=False)]
+        steps += [(a, self._fed_from(a)[b], b) for a, b in zip(way, way[1:], strict=False)]
         path = " → ".join([way[-1], *way])
         told = ", ".join(f"{query} reads {a} and publishes {b}" for a, query, b in steps)
         raise CatalogError(
@@ -77,13 +83,45 @@ class Publications:
             hint="publish to a channel that no query on the way reads",
         )
 
-    def add(self, name: str, channels: Iterable[str], target: str) -> None:
+    def add(self, name: str, channels: Collection[str], target: str) -> None:
         """Note a query that was registered in this transaction."""
         for channel in channels:
-            self._edges.setdefault(channel, {}).setdefault(target, name)
+            self._added.setdefault(channel, {}).setdefault(target, name)
+        for start in [start for start, reached in self._reached.items() if not reached.isdisjoint(channels)]:
+            del self._reached[start]
+
+    def _fed_from(self, channel: str) -> Mapping[str, str]:
+        if channel not in self._stored and not self._complete:
+            if len(self._stored) < _LOOK_UPS:
+                self._look_up(channel)
+            else:
+                self._look_up_all()
+        return {**self._added.get(channel, {}), **self._stored.get(channel, {})}
+
+    def _look_up(self, channel: str) -> None:
+        statement = (
+            sa.select(QUERIES.c.publish, sa.func.min(QUERIES.c.qid).label("name"))
+            .where(*_PUBLISHING, reads(self._connection, channel))
+            .group_by(QUERIES.c.publish)
+        )
+        self._stored[channel] = {row.publish: row.name for row in self._connection.execute(statement)}
+
+    def _look_up_all(self) -> None:
+        statement = (
+            sa.select(GROUPS.c.channels, QUERIES.c.publish, sa.func.min(QUERIES.c.qid).label("name"))
+            .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+            .where(*_PUBLISHING)
+            .group_by(GROUPS.c.channels, QUERIES.c.publish)
+        )
+        for row in self._connection.execute(statement):
+            for channel in json.loads(row.channels):
+                self._stored.setdefault(channel, {})[row.publish] = row.name
+        self._complete = True
 
     def _way(self, start: str, ends: set[str]) -> list[str] | None:
         """A shortest way along the edges from a channel to one of others, both included; None if there is none."""
+        if start in self._reached and self._reached[start].isdisjoint(ends):
+            return None
         came_from: dict[str, str | None] = {start: None}
         front = [start]
         while front:
@@ -93,7 +131,9 @@ class Publications:
                 while (before := came_from[way[-1]]) is not None:
                     way.append(before)
                 return way[::-1]
-            after = {target: channel for channel in front for target in self._edges.get(channel, ())}
+            after = {target: channel for channel in front for target in self._fed_from(channel)}
             front = [target for target in after if target not in came_from]
             came_from |= {target: after[target] for target in front}
+        if len(came_from) > _LOOK_UPS:
+            self._reached[start] = set(came_from)
         return None
