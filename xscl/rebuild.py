@@ -85,6 +85,7 @@ class _Rebuild:
         for rows in self._chunks(QUERIES, sa.true()):
             self._put_queries(rows)
         self._keep_old(old_templates, old_instances)
+        self._go_on_counting()
 
     def _chunks(self, table: Table, condition: sa.ColumnElement[bool]) -> Iterator[list[sa.Row[tuple[object, ...]]]]:
         (number,) = table.primary_key.columns
@@ -208,6 +209,16 @@ class _Rebuild:
         if unused:
             rows = [{"iid": iid, "key": f"was {iid}", "template": name} for iid, name in unused.items()]
             self.connection.execute(INSTANCES.insert(), rows)
+
+    def _go_on_counting(self) -> None:
+        """Sequences of PostgreSQL do not see numbers that are given; SQLite takes the greatest plus one anyway."""
+        if self.connection.dialect.name != "postgresql":
+            return
+        for table in (GROUPS, INSTANCES):
+            (number,) = table.primary_key.columns
+            sequence = sa.func.pg_get_serial_sequence(table.name, number.name)
+            greatest = sa.select(sa.func.max(number)).having(sa.func.max(number).is_not(None)).scalar_subquery()
+            self.connection.execute(sa.select(sa.func.setval(sequence, greatest)))
 
 
 def _cannot_take(name: str, error: QueryError) -> CatalogError:
