@@ -509,7 +509,8 @@ def _is_unicode(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+    # PostgreSQL stores no NUL.
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _refused(event: Event, error: XsclError, id_: str | None, ts: int | None) -> Rejected:

@@ -217,8 +217,7 @@ class _Rebuild:
         for table in (GROUPS, INSTANCES):
             (number,) = table.primary_key.columns
             sequence = sa.func.pg_get_serial_sequence(table.name, number.name)
-            greatest = sa.select(sa.func.max(number)).having(sa.func.max(number).is_not(None)).scalar_subquery()
-            self.connection.execute(sa.select(sa.func.setval(sequence, greatest)))
+            self.connection.execute(sa.select(sa.func.setval(sequence, sa.func.max(number))))
 
 
 def _cannot_take(name: str, error: QueryError) -> CatalogError:

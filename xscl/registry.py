@@ -257,6 +257,8 @@ def compile_group(connection: Connection, gid: int, facts: Mapping[str, ChannelF
 
 
 def _require_unicode(text: str) -> None:
+    if (nul := text.find("\0")) >= 0:
+        raise QuerySyntaxError("XSCL_SYNTAX", "NUL is no character of XML", text=text, span=Span(nul, nul + 1))
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -38,7 +38,7 @@ TEXTS = (
     "S//book->b[./author->a] FOLLOWED BY {a=c, 168 h} S//blog->d[./author->c]",
     "ticks[./price->p] JOIN {p = q AND p != r, ONCE} ticks[./size->q][./open->r]",
     "S//a[. = 'ä%_''x'] PUBLISH out",
-    "S//[",
+    "S//a[. = '\0']",
     "out//a STARTING ALL",
     "out//a PUBLISH S",
 )
@@ -307,10 +307,11 @@ def test_intake(url: str, tmp_path: Path) -> None:
     home = init_home(tmp_path / "home", url)
     events = [Event("S", f"d{i}", i, xml=f"<a>{i}</a>") for i in range(50)]
     Registry(home.catalog).register("ticks[./p->x] JOIN {x = y, 1 h} S//a->y")
+    nul = Event("S\0", "nul", 1, xml="<a/>")
     report = Intake(home).take(
-        [*events, Event("ticks", "t", 1, row={"p": 1}), Event("S", "bad", 1, xml="<a>"), events[0]]
+        [nul, *events, Event("ticks", "t", 1, row={"p": 1}), Event("S", "bad", 1, xml="<a>"), events[0]]
     )
-    assert (report.taken, report.rejected, report.duplicates) == (51, 1, 1)
+    assert (report.taken, report.rejected, report.duplicates) == (51, 2, 1)
     with home.catalog.read() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(EVENT_IDS)) == 51
     (info,) = home.catalog.queries()
