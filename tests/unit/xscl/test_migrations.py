@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
@@ -25,11 +26,16 @@ import xscl.tables
 import xscl.upgrade
 from xscl.catalog import Versions, open_catalog
 from xscl.compile import CompiledQuery, compile_query
+from xscl.engine import Engine
 from xscl.errors import CatalogError, UnsupportedFeatureError
 from xscl.home import Home, open_home
 from xscl.matches import list_matches, match_json
 from xscl.registry import Registry, compile_group
 from xscl.tables import GROUPS, HOME, INSTANCES, METADATA, QUERIES, SCHEMA_VERSION, TEMPLATES, VARIABLES
+from xscl.types import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -198,6 +204,29 @@ def test_an_upgrade_that_fails_changes_nothing(old: Path, monkeypatch: pytest.Mo
     home = open_home(old)
     assert matches(home) == matches_of("0.1")
     home.catalog.close()
+
+
+def test_new_events_join_with_what_an_old_home_holds(old: Path, spark: SparkSession) -> None:
+    with Engine(open_home(old), spark) as engine:
+        before = {match.id for match in engine.matches()}
+        xml = "<blog><author>Danny Ayers</author><title>RSS and Atom</title></blog>"
+        assert engine.ingest([Event("S", "new", 7400, xml=xml)]).taken == 1
+        engine.run_once()
+        fresh = [match for match in engine.matches() if match.id not in before]
+        assert {(match.query, match.events[0].id) for match in fresh} == {
+            ("same_story", "d1"),
+            ("same_author", "d1"),
+            ("same_author", "d7"),
+            ("same_author_again", "d1"),
+            ("same_author_again", "d7"),
+            ("same_author_soon", "d7"),
+            ("lower_once", "d2"),
+            ("lower_once", "d3"),
+            ("lower_once", "d4"),
+            ("other_title", "d3"),
+        }
+        counted = engine.sql("select count(*) as n from matches").collect()[0].n
+        assert counted == len(before) + len(fresh)
 
 
 # -- files -----------------------------------------------------------------------------------------------------
