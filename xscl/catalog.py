@@ -125,36 +125,48 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
     Raises:
         CatalogError: there is none, or it was made by a later version.
     """
+    shown = url
     try:
+        # As text, an address has no password.
+        shown = str(sa.make_url(url))
         engine = sa.create_engine(url)
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
         raise CatalogError(
             "XSCL_NO_CATALOG",
-            f"{url!r} is no address of a catalogue: {error}",
+            f"{shown!r} is no address of a catalogue: {error}",
             hint="for example sqlite:///catalog.db; for PostgreSQL: pip install 'xscl[postgres]'",
         ) from None
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _sqlite_settings)
     catalog = Catalog(engine)
     try:
+        _make_ready(catalog, create, folder)
+    except BaseException as error:
+        catalog.close()
+        if not isinstance(error, sa.exc.DBAPIError):
+            raise
+        raise CatalogError(
+            "XSCL_NO_CATALOG", f"no catalogue at {shown}: {error.orig}", hint="create it with 'xscl init'"
+        ) from error
+    return catalog
+
+
+def _make_ready(catalog: Catalog, create: bool, folder: Path | None) -> None:
+    with catalog.read() as connection:
+        versions = catalog.versions(connection)
+    if versions is None and create:
+        catalog.create()
         with catalog.read() as connection:
             versions = catalog.versions(connection)
-        if versions is None and create:
-            catalog.create()
-            with catalog.read() as connection:
-                versions = catalog.versions(connection)
-        if versions is not None and versions != Versions.here():
-            # Imported here, because it imports this module.
-            from xscl.upgrade import upgrade
-
-            upgrade(catalog, folder)
-    except sa.exc.DBAPIError as error:
-        raise CatalogError(
-            "XSCL_NO_CATALOG", f"no catalogue at {url}: {error.orig}", hint="create it with 'xscl init'"
-        ) from error
     if versions is None:
-        raise CatalogError("XSCL_NO_CATALOG", f"no catalogue at {url}", hint="create it with 'xscl init'")
-    return catalog
+        raise CatalogError(
+            "XSCL_NO_CATALOG", f"there is no catalogue in {catalog.engine.url}", hint="create it with 'xscl init'"
+        )
+    if versions != Versions.here():
+        # Imported here, because it imports this module.
+        from xscl.upgrade import upgrade
+
+        upgrade(catalog, folder)
 
 
 def _sqlite_settings(connection: object, record: object) -> None:

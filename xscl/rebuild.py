@@ -62,6 +62,8 @@ class _Rebuild:
     """Of the instances that have their rows."""
     groups: dict[str, int] = field(default_factory=dict)
     """Number of the group that new queries join, by its key."""
+    names: dict[int, str] = field(default_factory=dict)
+    """What the query whose text stands for a group calls its variables, by group."""
     variables: set[int] = field(default_factory=set)
     last_instance: int = 0
     last_group: int = 0
@@ -117,6 +119,7 @@ class _Rebuild:
             if self.groups.setdefault(key, row.gid) != row.gid:
                 key = f"{key} {row.gid}"
             template = compiled.template
+            self.names[row.gid] = names_json(compiled)
             self._put_template(template)
             changed.append(
                 {
@@ -171,6 +174,11 @@ class _Rebuild:
         changed: list[Row] = []
         for row in rows:
             group = groups[row.gid]
+            if row.gid in self.names and (row.text, row.namespaces) == (group.text, group.namespaces):
+                # Most groups have one query; its text was compiled for its group.
+                names = self.names[row.gid]
+                changed.append({"b_query": row.query, "gid": row.gid, "template": group.template, "names": names})
+                continue
             try:
                 compiled = self._compiled(row.text, row.namespaces)
             except QueryError as error:

@@ -203,8 +203,9 @@ def test_refusals(catalog: Catalog) -> None:
 
 def test_no_catalogue(url: str) -> None:
     with pytest.raises(CatalogError) as caught:
-        open_catalog(url)
+        open_catalog(url.replace("xscl@", "xscl:secret@"))
     assert caught.value.condition == "XSCL_NO_CATALOG"
+    assert "secret" not in str(caught.value)
     with pytest.raises(CatalogError) as caught:
         open_catalog(url.replace("127.0.0.1", "127.0.0.2").rpartition(":")[0] + ":1/postgres")
     assert caught.value.condition == "XSCL_NO_CATALOG"
