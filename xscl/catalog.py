@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Integer, MetaData, Table
@@ -22,6 +23,8 @@ from xscl.compile import ChannelFacts, CompiledQuery
 from xscl.errors import CatalogError
 from xscl.tables import (
     CHANNELS,
+    DERIVED_VERSION,
+    FILES_VERSION,
     GROUPS,
     HOME,
     INSTANCES,
@@ -36,7 +39,11 @@ from xscl.tables import (
 from xscl.templates.relations import rt_rows, rt_table, var_name
 from xscl.templates.template import Template
 
-__all__ = ["Catalog", "ChannelInfo", "QueryInfo", "open_catalog"]
+__all__ = ["Catalog", "ChannelInfo", "QueryInfo", "Versions", "open_catalog"]
+
+
+_BUSY_TIMEOUT_MS = 60_000
+_ADVISORY = 0x7873636C  # "xscl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,10 @@ class QueryInfo:
     docid_from: int
     docid_until: int
     received: int
+    publish: str | None
+    """The channel its output goes to."""
+    starting: str
+    """``NOW``, ``ALL`` or a time, ISO 8601."""
 
     @property
     def live(self) -> bool:
@@ -76,45 +87,94 @@ class QueryInfo:
         return self.docid_until == NEVER
 
 
-def open_catalog(url: str, *, create: bool = False) -> Catalog:
-    """Open (or create) the catalogue at a SQLAlchemy URL.
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The versions of a catalogue and of the files it names (``xscl.upgrade``)."""
+
+    schema: int
+    derived: int
+    files: int
+
+    @classmethod
+    def here(cls) -> Self:
+        """Those of this program."""
+        return cls(SCHEMA_VERSION, DERIVED_VERSION, FILES_VERSION)
+
+    def refuse_later(self) -> None:
+        """Refuse what a later version of xscl has written.
+
+        Raises:
+            CatalogError: one of the numbers is greater than this program's.
+        """
+        if self.schema > SCHEMA_VERSION or self.derived > DERIVED_VERSION or self.files > FILES_VERSION:
+            mine = f"{SCHEMA_VERSION}.{FILES_VERSION}.{DERIVED_VERSION}"
+            raise CatalogError(
+                "XSCL_CATALOG_VERSION",
+                f"the catalogue has version {self.schema}.{self.files}.{self.derived}, this program knows {mine}",
+                hint="a later version of xscl made or upgraded it; use that one",
+            )
+
+
+def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) -> Catalog:
+    """Open (or create) the catalogue at a SQLAlchemy URL; one of an earlier version is upgraded.
+
+    Args:
+        url: where it is.
+        create: make it if there is none.
+        folder: the home's, whose files may have to be upgraded as well.
 
     Raises:
-        CatalogError: there is none, or it was made by another version.
+        CatalogError: there is none, or it was made by a later version.
     """
+    shown = url
     try:
+        # As text, an address has no password.
+        shown = str(sa.make_url(url))
         engine = sa.create_engine(url)
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
         raise CatalogError(
-            "XSCL_NO_CATALOG", f"{url!r} is no address of a catalogue: {error}", hint="for example sqlite:///catalog.db"
+            "XSCL_NO_CATALOG",
+            f"{shown!r} is no address of a catalogue: {error}",
+            hint="for example sqlite:///catalog.db; for PostgreSQL: pip install 'xscl[postgres]'",
         ) from None
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _sqlite_settings)
     catalog = Catalog(engine)
     try:
-        if create:
-            METADATA.create_all(engine)
-        with engine.begin() as connection:
-            version = connection.scalar(sa.select(HOME.c.schema_version))
-            if version is None and create:
-                connection.execute(
-                    HOME.insert().values(one=1, schema_version=SCHEMA_VERSION, next_place=1, received=0, processed=0)
-                )
-                version = SCHEMA_VERSION
-    except sa.exc.DBAPIError as error:
+        _make_ready(catalog, create, folder)
+    except BaseException as error:
+        catalog.close()
+        if not isinstance(error, sa.exc.DBAPIError):
+            raise
         raise CatalogError(
-            "XSCL_NO_CATALOG", f"no catalogue at {url}: {error.orig}", hint="create it with 'xscl init'"
+            "XSCL_NO_CATALOG", f"no catalogue at {shown}: {error.orig}", hint="create it with 'xscl init'"
         ) from error
-    if version != SCHEMA_VERSION:
-        raise CatalogError("XSCL_CATALOG_VERSION", f"the catalogue has version {version}, not {SCHEMA_VERSION}")
     return catalog
+
+
+def _make_ready(catalog: Catalog, create: bool, folder: Path | None) -> None:
+    with catalog.read() as connection:
+        versions = catalog.versions(connection)
+    if versions is None and create:
+        catalog.create()
+        with catalog.read() as connection:
+            versions = catalog.versions(connection)
+    if versions is None:
+        raise CatalogError(
+            "XSCL_NO_CATALOG", f"there is no catalogue in {catalog.engine.url}", hint="create it with 'xscl init'"
+        )
+    if versions != Versions.here():
+        # Imported here, because it imports this module.
+        from xscl.upgrade import upgrade
+
+        upgrade(catalog, folder)
 
 
 def _sqlite_settings(connection: object, record: object) -> None:
     cursor = connection.cursor()  # type: ignore[attr-defined]
     cursor.execute("pragma journal_mode = wal")
     cursor.execute("pragma synchronous = normal")
-    cursor.execute("pragma busy_timeout = 60000")
+    cursor.execute(f"pragma busy_timeout = {_BUSY_TIMEOUT_MS}")
     cursor.close()
 
 
@@ -128,12 +188,48 @@ class Catalog:
         """Give the database back."""
         self.engine.dispose()
 
+    def versions(self, connection: Connection) -> Versions | None:
+        """What the catalogue says its versions are; None if there is no catalogue."""
+        if not sa.inspect(connection).has_table(HOME.name):
+            return None
+        # The first version had not all the columns.
+        row = connection.execute(sa.text("select * from home")).mappings().first()
+        if row is None:
+            return None
+        return Versions(row["schema_version"], row.get("derived_version", 0), row.get("files_version", 0))
+
+    def create(self) -> None:
+        """Make the tables that are not there."""
+        with self.exclusive() as connection:
+            METADATA.create_all(connection)
+            if connection.execute(sa.select(HOME.c.one)).first() is None:
+                here = Versions.here()
+                versions = {
+                    "schema_version": here.schema,
+                    "derived_version": here.derived,
+                    "files_version": here.files,
+                }
+                connection.execute(HOME.insert().values(one=1, next_place=1, received=0, processed=0, **versions))
+
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """One transaction; on SQLite it takes the write lock at once, so that it never fails half way."""
+        """One transaction that writes; there is one at a time, so that none fails half way."""
+        with self._transaction(sa.select(HOME.c.one).with_for_update()) as connection:
+            yield connection
+
+    @contextmanager
+    def exclusive(self) -> Iterator[Connection]:
+        """One transaction that may change tables, and that no other of its kind runs beside."""
+        # No lock on a row here: it would stand in the way of changes to its table by the one who waits for it.
+        key = sa.func.hashtext(sa.func.current_schema())
+        with self._transaction(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY, key))) as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, lock: sa.Select[tuple[object]]) -> Iterator[Connection]:
+        """A transaction that holds SQLite's write lock, or the lock that a statement takes elsewhere."""
         with self.engine.connect() as connection:
-            if self.engine.dialect.name == "sqlite":
-                self._lock(connection)
+            self._lock(connection, lock)
             try:
                 yield connection
             except BaseException:
@@ -142,9 +238,14 @@ class Catalog:
             connection.commit()
 
     @staticmethod
-    def _lock(connection: Connection) -> None:
+    def _lock(connection: Connection, lock: sa.Select[tuple[object]]) -> None:
         try:
-            connection.exec_driver_sql("begin immediate")
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("begin immediate")
+                return
+            if connection.dialect.name == "postgresql":
+                connection.exec_driver_sql(f"set local lock_timeout = {_BUSY_TIMEOUT_MS}")
+            connection.execute(lock)
         except sa.exc.OperationalError as error:
             raise CatalogError(
                 "XSCL_CATALOG_BUSY",
@@ -224,7 +325,7 @@ class Catalog:
             statement = statement.where(QUERIES.c.docid_until == NEVER)
         if name is not None:
             statement = statement.where(QUERIES.c.qid == name)
-        return [_query_info(row) for row in connection.execute(statement)]
+        return [query_info(row) for row in connection.execute(statement)]
 
     def query(self, name: str) -> QueryInfo:
         """A live query.
@@ -249,6 +350,8 @@ class Catalog:
         compiled: CompiledQuery,
         digest: str,
         now: int,
+        publish: str | None = None,
+        starting: str = "NOW",
     ) -> int:
         """Register a compiled query; returns its place in the intake order.
 
@@ -256,6 +359,7 @@ class Catalog:
             CatalogError: the name is taken.
         """
         taken = sa.select(QUERIES.c.query).where(QUERIES.c.qid == name, QUERIES.c.docid_until == NEVER)
+        # Transactions that write run one after another, so this says it first; the unique index guarantees it.
         if connection.execute(taken).first():
             raise CatalogError(
                 "XSCL_NAME_TAKEN",
@@ -276,6 +380,8 @@ class Catalog:
                 docid_from=place,
                 docid_until=NEVER,
                 received=received,
+                publish=publish,
+                starting=starting,
             )
         )
         return place
@@ -302,6 +408,7 @@ class Catalog:
             template=template.id,
             text=text,
             namespaces=json.dumps(dict(namespaces)),
+            channels=channels_json(compiled.channels),
         )
         rows = [{"gid": gid, **row} for row in rt_rows(template, compiled.group)]
         connection.execute(stored_rt(template).insert(), rows)
@@ -312,39 +419,20 @@ class Catalog:
         if connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template == template.id)).first():
             return
         stored_rt(template).create(connection, checkfirst=True)
-        connection.execute(
-            TEMPLATES.insert().values(
-                template=template.id,
-                certificate=template.certificate,
-                blocks=json.dumps(template.blocks),
-                parents=json.dumps(template.parents),
-                joins=json.dumps(template.joins),
-            )
-        )
+        connection.execute(TEMPLATES.insert().values(**template_values(template)))
 
     def _put_variables(self, connection: Connection, compiled: CompiledQuery) -> None:
-        names = {definition.key: name for name, definition in compiled.definitions.items()}
-        wanted = {d.key: d for d in compiled.definitions.values()}
-        for spec in compiled.specs:
-            for definition in (spec.definition, *(d for edge in (*spec.edges, *spec.hanging) for d in edge)):
-                wanted.setdefault(definition.key, definition)
-        statement = sa.select(VARIABLES.c.key, VARIABLES.c.definition).where(VARIABLES.c.key.in_(wanted))
+        wanted = variables_of(compiled)
+        statement = sa.select(VARIABLES.c.key, VARIABLES.c.definition)
+        statement = statement.where(VARIABLES.c.key.in_([row["key"] for row in wanted]))
         known = {row.key: row.definition for row in connection.execute(statement)}
-        for key, definition in wanted.items():
-            if key not in known:
-                connection.execute(
-                    VARIABLES.insert().values(
-                        key=key,
-                        var=var_name(key),
-                        channel=definition.channel,
-                        definition=str(definition),
-                        example=names.get(key),
-                    )
-                )
-            elif known[key] != str(definition):
+        for row in wanted:
+            if row["key"] not in known:
+                connection.execute(VARIABLES.insert().values(**row))
+            elif known[row["key"]] != row["definition"]:
                 raise CatalogError(
                     "XSCL_DIGEST_COLLISION",
-                    f"two definitions have one digest: {known[key]} and {definition}",
+                    f"two definitions have one digest: {known[row['key']]} and {row['definition']}",
                     hint="write one of the paths differently",
                 )
 
@@ -382,7 +470,7 @@ class Catalog:
         )
         with self.read() as connection:
             rows = connection.execute(statement).all()
-        found = [(_template(row), row.queries or 0, row.groups or 0) for row in rows]
+        found = [(stored_template(row), row.queries or 0, row.groups or 0) for row in rows]
         return sorted(found, key=lambda item: (-item[1], item[0].id))
 
     def template(self, name: str) -> Template:
@@ -399,7 +487,7 @@ class Catalog:
                 f"there is no template {name!r}",
                 hint="list them with 'xscl template list'",
             )
-        return _template(row)
+        return stored_template(row)
 
     def rt_rows(self, template: Template) -> list[dict[str, object]]:
         """The rows of ``rt_<template>``: one per live query and case."""
@@ -448,14 +536,49 @@ def _inserted(connection: Connection, table: Table, **values: object) -> int:
     return int(key[0])
 
 
+def template_values(template: Template) -> dict[str, object]:
+    """A template's row of ``templates``."""
+    return {
+        "template": template.id,
+        "certificate": template.certificate,
+        "blocks": json.dumps(template.blocks),
+        "parents": json.dumps(template.parents),
+        "joins": json.dumps(template.joins),
+    }
+
+
+def variables_of(compiled: CompiledQuery) -> list[dict[str, object]]:
+    """A row of ``variables`` for each definition that a query's witnesses speak of."""
+    names = {definition.key: name for name, definition in compiled.definitions.items()}
+    wanted = {d.key: d for d in compiled.definitions.values()}
+    for spec in compiled.specs:
+        for definition in (spec.definition, *(d for edge in (*spec.edges, *spec.hanging) for d in edge)):
+            wanted.setdefault(definition.key, definition)
+    return [
+        {
+            "key": key,
+            "var": var_name(key),
+            "channel": definition.channel,
+            "definition": str(definition),
+            "example": names.get(key),
+        }
+        for key, definition in wanted.items()
+    ]
+
+
+def channels_json(channels: Iterable[str]) -> str:
+    """The channels that a group reads, as they are kept: sorted, each once."""
+    return json.dumps(sorted(set(channels)), ensure_ascii=False)
+
+
 def names_json(compiled: CompiledQuery) -> str:
     """A query's own names of its meta-variables and result nodes, as they are kept."""
     return json.dumps(
         {
-            "meta": list(compiled.meta_names),
-            "results": list(compiled.result_names),
-            "result_blocks": list(compiled.result_blocks),
-            "joined": list(compiled.joined_names),
+            "meta": compiled.meta_names,
+            "results": compiled.result_names,
+            "result_blocks": compiled.result_blocks,
+            "joined": compiled.joined_names,
         }
     )
 
@@ -478,12 +601,13 @@ def _facts(channel: ChannelInfo) -> ChannelFacts:
     return ChannelFacts(channel.kind, numeric, frozenset(name for name, type_ in columns.items() if type_ == "string"))
 
 
-def _query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
+def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
+    """The query of a row of ``queries``."""
     return QueryInfo(
         query=row.query,
         name=row.qid,
         text=row.text,
-        namespaces=json.loads(row.namespaces),
+        namespaces={} if row.namespaces == "{}" else json.loads(row.namespaces),
         gid=row.gid,
         template=row.template,
         digest=row.digest,
@@ -491,10 +615,13 @@ def _query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
         docid_from=row.docid_from,
         docid_until=row.docid_until,
         received=row.received,
+        publish=row.publish,
+        starting=row.starting,
     )
 
 
-def _template(row: sa.Row[tuple[object, ...]]) -> Template:
+def stored_template(row: sa.Row[tuple[object, ...]]) -> Template:
+    """The template of a row of ``templates``."""
     return Template(
         id=row.template,
         certificate=row.certificate,

@@ -12,6 +12,7 @@ from xscl.catalog import Catalog, ChannelInfo
 from xscl.durations import format_duration, parse_duration
 from xscl.errors import CatalogError
 from xscl.ingest.rows import parse_schema
+from xscl.publishing import is_published
 from xscl.registry import Registry, compile_info
 from xscl.tables import CLOCKS, EVENT_IDS
 from xscl.types import is_name
@@ -168,6 +169,12 @@ def _changed(
 
 def _put(catalog: Catalog, connection: Connection, channel: ChannelInfo) -> None:
     before = catalog.facts(connection).get(channel.name)
+    if channel.kind == "rows" and is_published(connection, channel.name):
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL",
+            f"queries publish documents to the channel {channel.name}, so it cannot take rows",
+            hint="drop the queries first, or take another name",
+        )
     catalog.put_channel(connection, channel)
     if catalog.facts(connection).get(channel.name) != before:
         # Queries over the channel compare its numeric columns as numbers from now on.

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["app", "main"]
 
 PARTLY = 3
+_SCREEN = 100  # rows of a table for a person
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -224,10 +226,14 @@ def query_add(
     name: str, text: str, strict: StrictOption = False, home: HomeOption = None, catalog: CatalogOption = None
 ) -> None:
     """Register a query."""
+    from xscl.publishing import later_note
     from xscl.registry import Registry
 
     registry = Registry(_open(home, catalog).catalog)
     name = registry.register(text, name=name, strict=strict)
+    info = registry.catalog.query(name)
+    if note := later_note(info.publish, info.starting):
+        _say(f"note: {note}")
     for channel in registry.unknown_channels(text):
         _say(f"note: there is no channel {channel!r} yet; its first event will create it")
     _say(f"query {name}")
@@ -253,20 +259,44 @@ def query_load(
 
 @query_app.command("list")
 def query_list(
+    like: Annotated[str | None, typer.Option(help="Names that fit a pattern of '*' and '?'.")] = None,
+    template: Annotated[str | None, typer.Option(help="Queries of a template.")] = None,
+    group: Annotated[int | None, typer.Option(help="Queries of a group: those that ask the same.")] = None,
+    channel: Annotated[str | None, typer.Option(help="Queries that read a channel.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="NAME", help="Names after this one.")] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="At most so many.")] = None,
     offset: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
+    count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     home: HomeOption = None,
     catalog: CatalogOption = None,
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List queries."""
-    found = _open(home, catalog).catalog.queries(limit=limit, offset=offset)
-    rows = [
-        {"query": q.name, "template": q.template, "group": q.gid, "place": q.docid_from, "text": _one_line(q.text)}
-        for q in found
-    ]
-    print_rows(rows, ["query", "template", "group", "place", "text"], _format(format, json))
+    """List queries by name; for a person the first hundred, for a program all."""
+    from xscl.queries import QueryFilter, count_queries, list_queries
+
+    opened = _open(home, catalog)
+    wanted = QueryFilter(like, template, group, channel, after, limit, offset)
+    if count:
+        print(count_queries(opened.catalog, wanted))  # noqa: T201
+        return
+    printed = _format(format, json)
+    if limit is None and printed is Format.table and sys.stdout.isatty():
+        wanted = replace(wanted, limit=_SCREEN)
+    last = None
+
+    def rows() -> Iterator[dict[str, object]]:
+        nonlocal last
+        for q in list_queries(opened.catalog, wanted):
+            last = q.name
+            text = _one_line(q.text)
+            yield {"query": q.name, "template": q.template, "group": q.gid, "place": q.docid_from, "text": text}
+
+    shown = print_rows(rows(), ["query", "template", "group", "place", "text"], printed)
+    if limit is None and shown == wanted.limit:
+        more = count_queries(opened.catalog, replace(wanted, after=last))
+        if more:
+            _say(f"note: {more:,} more; go on with --after {last}, or take all with --format ndjson")
 
 
 @query_app.command("show")
@@ -481,7 +511,7 @@ def eval_(
         opened = init_home(folder)
         registry = Registry(opened.catalog)
         outcomes = registry.register_many(texts) if texts else registry.load(_read_text(arguments[0]))
-        _report_outcomes([o for o in outcomes if not o.ok], "-q" if texts else arguments[0])
+        _report_outcomes([o for o in outcomes if not o.ok or o.note], "-q" if texts else arguments[0])
         records = read_paths(inputs, channel=channel, whole=whole, stdin=sys.stdin.buffer)
         report = Intake(opened).take(records)
         if report.rejected:
@@ -592,6 +622,8 @@ def _report_outcomes(outcomes: Iterable[QueryOutcome], file: str) -> None:
     for outcome in outcomes:
         if outcome.error is None:
             _say(f"{outcome.action} {outcome.name}")
+            if outcome.note:
+                _say(f"note: {outcome.name}: {outcome.note}")
         else:
             _complain(f"{file}:{outcome.line}: {outcome.name or 'unnamed query'}: {outcome.error}")
 

@@ -12,11 +12,23 @@ from pathlib import Path
 
 from xscl.errors import XsclError
 from xscl.home import open_home
+from xscl.queries import count_queries
 from xscl.session import java_version, start_session
 
 __all__ = ["Check", "examine"]
 
-_PACKAGES = ("pyspark", "pyarrow", "pandas", "lxml", "elementpath", "feedparser", "sqlalchemy", "typer", "rich")
+_PACKAGES = (
+    "pyspark",
+    "pyarrow",
+    "pandas",
+    "lxml",
+    "elementpath",
+    "feedparser",
+    "sqlalchemy",
+    "alembic",
+    "typer",
+    "rich",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,7 @@ def _home(home: Path, catalog_url: str | None) -> Check:
     except XsclError as error:
         return Check("home", True, f"none at {home}", error.hint or "")
     processed, last = opened.catalog.processed()
-    queries = len(opened.catalog.queries())
+    queries = count_queries(opened.catalog)
     opened.catalog.close()
     waiting = f", {last - processed} places of the intake order wait for 'xscl run'" if last > processed else ""
     return Check("home", True, f"{home}: {queries} queries, last place {last}{waiting}")

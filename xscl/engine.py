@@ -20,6 +20,7 @@ from xscl.ingest.records import Record
 from xscl.ingest.sources import read_paths
 from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
+from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry
 from xscl.session import start_session
 from xscl.types import Event, Match, QueryOutcome
@@ -121,9 +122,31 @@ class Engine:
         """End a query; its matches stay."""
         self.registry.drop(name)
 
-    def queries(self) -> list[QueryInfo]:
-        """The live queries by name."""
-        return self.home.catalog.queries()
+    def queries(
+        self,
+        *,
+        like: str | None = None,
+        template: str | None = None,
+        group: int | None = None,
+        channel: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Iterator[QueryInfo]:
+        """Live queries by name, read as they are asked for.
+
+        Args:
+            like: a pattern that the whole name fits; ``*`` is any text, ``?`` any character.
+            template: only queries of this template.
+            group: only queries of this group, which ask the same.
+            channel: only queries that read this channel.
+            after: only names after this one; the last name of a page asks for the next.
+            limit: at most so many.
+            offset: without the first so many.
+        """
+        return list_queries(
+            self.home.catalog, QueryFilter(like, template, group, channel, after, limit=limit, offset=offset)
+        )
 
     # -- events ------------------------------------------------------------------------------------------------
 

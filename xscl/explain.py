@@ -43,6 +43,8 @@ def query_facts(catalog: Catalog, name: str) -> dict[str, object]:
         "group": info.gid,
         "queries_in_group": sharing,
         "place": info.docid_from,
+        "publish": info.publish,
+        "starting": info.starting,
         "variables": [
             {"name": var, "var": var_name(d.key), "definition": str(d)} for var, d in compiled.definitions.items()
         ],

@@ -57,14 +57,14 @@ def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
             (path / folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CatalogError("XSCL_NO_HOME", f"no home can be made at {root}: {error.strerror}") from None
-    return Home(path, open_catalog(catalog_url or _catalog_url(path), create=True))
+    return Home(path, open_catalog(catalog_url or _catalog_url(path), create=True, folder=path))
 
 
 def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
-    """Open a home that exists.
+    """Open a home that exists; one of an earlier version is upgraded.
 
     Raises:
-        CatalogError: there is none.
+        CatalogError: there is none, or it is of a later version.
     """
     path = Path(root).resolve()
     if not all((path / folder).is_dir() for folder in _FOLDERS):
@@ -73,4 +73,4 @@ def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
             f"there is no xscl home at {root}",
             hint="create it with 'xscl init', or give --home",
         )
-    return Home(path, open_catalog(catalog_url or _catalog_url(path)))
+    return Home(path, open_catalog(catalog_url or _catalog_url(path), folder=path))

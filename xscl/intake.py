@@ -24,6 +24,7 @@ from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclErr
 from xscl.home import Home
 from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
 from xscl.ingest.rows import fit_row, infer_schema, row_document
+from xscl.publishing import is_published
 from xscl.registry import Registry
 from xscl.safexml import DEFAULT_LIMITS, parse_xml, serialize
 from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
@@ -262,6 +263,11 @@ class Intake:
                     "XSCL_UNKNOWN_CHANNEL",
                     f"there is no channel {event.channel!r}",
                     hint=f"create it with 'xscl channel add {event.channel}', or leave out --strict",
+                )
+            if kind == "rows" and is_published(chunk.connection, event.channel):
+                raise DocumentError(
+                    "XSCL_CHANNEL_KIND",
+                    f"queries publish documents to the channel {event.channel}, so it takes no rows",
                 )
             channel = ChannelInfo(event.channel, kind, False, event.channel, None, None, event.channel)
         if channel.kind != kind:
@@ -503,7 +509,8 @@ def _is_unicode(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+    # PostgreSQL stores no NUL.
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _refused(event: Event, error: XsclError, id_: str | None, ts: int | None) -> Rejected:

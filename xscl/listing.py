@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
 import sys
@@ -35,15 +36,13 @@ def print_rows(rows: Iterable[Row], columns: Sequence[str], format_: Format) -> 
         case Format.ndjson:
             return _each(rows, lambda row: sys.stdout.write(_json(row) + "\n"))
         case Format.json:
-            found = list(rows)
-            sys.stdout.write("[" + ",\n ".join(map(_json, found)) + "]\n")
-            return len(found)
+            return _array(rows)
         case Format.csv:
             writer = csv.writer(sys.stdout)
             writer.writerow(columns)
             return _each(rows, lambda row: writer.writerow([_cell(row.get(name)) for name in columns]))
         case Format.table:
-            return _table(list(rows), columns)
+            return _table(list(rows), columns) if sys.stdout.isatty() else _plain_table(rows, columns)
 
 
 def _each(rows: Iterable[Row], write: Callable[[Row], object]) -> int:
@@ -51,6 +50,14 @@ def _each(rows: Iterable[Row], write: Callable[[Row], object]) -> int:
     for row in rows:
         write(row)
         count += 1
+    return count
+
+
+def _array(rows: Iterable[Row]) -> int:
+    sys.stdout.write("[")
+    before = iter(("",))
+    count = _each(rows, lambda row: sys.stdout.write(next(before, ",\n ") + _json(row)))
+    sys.stdout.write("]\n")
     return count
 
 
@@ -83,15 +90,41 @@ def _cell(value: object) -> str:
 
 
 def _table(rows: list[Row], columns: Sequence[str]) -> int:
-    console = Console(soft_wrap=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows) and bool(rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in columns))
-    if not console.is_terminal:
-        # A pipe has no width: rows stay on one line each, so that they can be searched and cut.
-        console = Console(width=10_000, soft_wrap=False)
-    console.print(table, markup=False)
+    Console(soft_wrap=False).print(table, markup=False)
     return len(rows)
+
+
+def _plain_table(rows: Iterable[Row], columns: Sequence[str]) -> int:
+    """A table in a pipe, which has no width: a row is a line, so that it can be searched and cut.
+
+    Columns are as wide as the first thousand rows need; a wider cell further down moves what comes behind it.
+    """
+    waiting = iter(rows)
+    first = list(itertools.islice(waiting, 1_000))
+    lines = [[_line(row.get(name)) for name in columns] for row in first]
+    widths = [max(map(len, cells)) for cells in zip(columns, *lines, strict=True)]
+    right = [
+        bool(first) and all(isinstance(row.get(name), (int, float, type(None))) for row in first) for name in columns
+    ]
+
+    def write(cells: Sequence[str]) -> None:
+        padded = [
+            cell.rjust(width) if flush else cell.ljust(width)
+            for cell, width, flush in zip(cells, widths, right, strict=True)
+        ]
+        sys.stdout.write("  ".join(padded).rstrip() + "\n")
+
+    write(columns)
+    for cells in lines:
+        write(cells)
+    return len(first) + _each(waiting, lambda row: write([_line(row.get(name)) for name in columns]))
+
+
+def _line(value: object) -> str:
+    return " ".join(_cell(value).splitlines())

@@ -15,13 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from xscl.catalog import names_json
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.durations import UNITS
 from xscl.parser import parse_query
 from xscl.tokens import Token
 from xscl.windows import cases_of
 
-__all__ = ["Prepared", "Preparer", "names_json"]
+__all__ = ["Prepared", "Preparer"]
 
 _MOST_REMEMBERED = 200_000
 """Forms and windows; some 10 kB each."""
@@ -142,18 +143,6 @@ class Preparer:
         if self._remembered > _MOST_REMEMBERED:
             self._forms.clear()
             self._remembered = 0
-
-
-def names_json(compiled: CompiledQuery) -> str:
-    """A query's own names of its meta-variables and of the nodes that make a match, as they are kept."""
-    return json.dumps(
-        {
-            "meta": compiled.meta_names,
-            "results": compiled.result_names,
-            "result_blocks": compiled.result_blocks,
-            "joined": compiled.joined_names,
-        }
-    )
 
 
 @lru_cache(maxsize=100_000)

@@ -6,6 +6,8 @@ import hashlib
 import json
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -15,10 +17,19 @@ from xscl.catalog import Catalog, QueryInfo, names_json
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.errors import CatalogError, QuerySyntaxError, Span, XsclError
 from xscl.parser import ScriptItem, parse_query, parse_script
+from xscl.publishing import Publications, is_published, later_note
 from xscl.tables import GROUPS, NEVER, QUERIES
 from xscl.types import QueryOutcome, is_name
 
 __all__ = ["Registry", "compile_info"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """A query that was registered."""
+
+    name: str
+    note: str | None
 
 
 class Registry:
@@ -26,6 +37,8 @@ class Registry:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+        self._publications: WeakKeyDictionary[Connection, Publications] = WeakKeyDictionary()
+        """Of transactions under way."""
 
     def register(
         self,
@@ -44,6 +57,9 @@ class Registry:
         if connection is None:
             with self.catalog.begin() as connection:
                 return self.register(text, name=name, strict=strict, connection=connection)
+        return self._register(connection, text, name, strict).name
+
+    def _register(self, connection: Connection, text: str, name: str | None, strict: bool) -> _Added:
         namespaces: dict[str, str] = {}
         query: ast.CreateQuery | None = None
         _require_unicode(text)
@@ -93,8 +109,8 @@ class Registry:
                 name, text = given if isinstance(given, tuple) else (None, given)
                 try:
                     with connection.begin_nested():
-                        taken = self.register(text, name=name, connection=connection)
-                    outcomes.append(QueryOutcome(taken))
+                        added = self._register(connection, text, name, strict=False)
+                    outcomes.append(QueryOutcome(added.name, note=added.note))
                 except XsclError as error:
                     outcomes.append(QueryOutcome(name, error, action="refused"))
         return outcomes
@@ -110,6 +126,7 @@ class Registry:
                 self.drop(name, connection=connection)
                 return
         self.catalog.drop_query(connection, name, _now())
+        self._publications.pop(connection, None)
 
     def refresh(self, connection: Connection, channel: str) -> None:
         """Compile queries over a row channel again, now that its columns are known.
@@ -157,8 +174,8 @@ class Registry:
                         self.drop(name, connection=connection)
                         return QueryOutcome(name, None, item.line, "dropped")
                     case ast.CreateQuery() as create:
-                        name = self._add(connection, create, script, create.name, namespaces, strict)
-                        return QueryOutcome(name, None, item.line)
+                        added = self._add(connection, create, script, create.name, namespaces, strict)
+                        return QueryOutcome(added.name, None, item.line, note=added.note)
         except XsclError as error:
             return QueryOutcome(item.name, error, item.line, "refused")
 
@@ -170,7 +187,7 @@ class Registry:
         name: str | None,
         namespaces: Mapping[str, str],
         strict: bool,
-    ) -> str:
+    ) -> _Added:
         if name is not None and not is_name(name):
             raise CatalogError(
                 "XSCL_BAD_NAME", f"{name!r} is no name", hint="letters, digits, '_', and inside it '-' and '.'"
@@ -178,7 +195,7 @@ class Registry:
         facts = self.catalog.facts(connection)
         if strict:
             for block in ast.blocks(create.query.source):
-                if block.channel not in facts:
+                if block.channel not in facts and not is_published(connection, block.channel):
                     raise CatalogError(
                         "XSCL_UNKNOWN_CHANNEL",
                         f"there is no channel {block.channel!r}",
@@ -186,6 +203,13 @@ class Registry:
                     )
         # Spans count from the script's start, so that errors name lines of the file; kept is the query's own text.
         compiled = compile_query(create.query, script, namespaces=namespaces, channels=facts)
+        publish, starting = create.query.publish, create.query.starting
+        publications = None
+        if publish is not None:
+            # Read once a transaction, because a file may register very many.
+            publications = self._publications.get(connection) or Publications(connection)
+            self._publications[connection] = publications
+            publications.check(name, compiled.channels, publish)
         name = self._free_name(connection) if name is None else name
         self.catalog.add_query(
             connection,
@@ -195,8 +219,12 @@ class Registry:
             compiled=compiled,
             digest=hashlib.sha256(f"{name}\0{create.text}".encode()).hexdigest(),
             now=_now(),
+            publish=publish,
+            starting=starting,
         )
-        return name
+        if publications is not None and publish is not None:
+            publications.add(name, compiled.channels, publish)
+        return _Added(name, later_note(publish, starting))
 
     def _free_name(self, connection: Connection) -> str:
         number = (connection.scalar(sa.select(sa.func.max(QUERIES.c.query))) or 0) + 1
@@ -229,6 +257,8 @@ def compile_group(connection: Connection, gid: int, facts: Mapping[str, ChannelF
 
 
 def _require_unicode(text: str) -> None:
+    if (nul := text.find("\0")) >= 0:
+        raise QuerySyntaxError("XSCL_SYNTAX", "NUL is no character of XML", text=text, span=Span(nul, nul + 1))
     try:
         text.encode()
     except UnicodeEncodeError as error:

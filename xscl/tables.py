@@ -12,7 +12,9 @@ __all__ = [
     "BATCHES",
     "CHANNELS",
     "CLOCKS",
+    "DERIVED_VERSION",
     "EVENT_IDS",
+    "FILES_VERSION",
     "FLUSHES",
     "GROUPS",
     "HOME",
@@ -29,7 +31,15 @@ __all__ = [
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 3
+"""The number of the last revision in ``xscl/migrations/versions``; a catalogue with a smaller one is migrated."""
+DERIVED_VERSION = 1
+"""Of what is made from the texts of queries (instances, groups, templates, variables, ``rt_`` tables).
+
+Raise it when the same text compiles to something else; it is then made again (``xscl.rebuild``).
+"""
+FILES_VERSION = 1
+"""Of the Parquet files that the catalogue names: how many upgrades there are (``xscl.upgrade.FILE_UPGRADES``)."""
 NEVER = 1 << 62
 """``docid_until`` of a live query: later than any event."""
 
@@ -37,10 +47,12 @@ HOME = Table(
     "home",
     METADATA,
     Column("one", Integer, primary_key=True),
-    Column("schema_version", Integer, nullable=False),
+    Column("schema_version", Integer, nullable=False, comment="the number of the last migration"),
     Column("next_place", BigInteger, nullable=False, comment="next place in the intake order"),
     Column("received", BigInteger, nullable=False, comment="time of the last intake, microseconds"),
     Column("processed", BigInteger, nullable=False, comment="last place of the last committed batch"),
+    Column("derived_version", Integer, nullable=False, server_default="0", comment="of what is made from texts"),
+    Column("files_version", Integer, nullable=False, server_default="0", comment="number of upgrades its files had"),
 )
 CHANNELS = Table(
     "channels",
@@ -84,22 +96,33 @@ GROUPS = Table(
     Column("template", String, nullable=False),
     Column("text", Text, nullable=False, comment="a text of a query of the group, from which it is compiled"),
     Column("namespaces", Text, nullable=False),
+    Column("channels", Text, nullable=False, server_default="[]", comment="a JSON list, sorted, each once"),
+    sa.Index("groups_channels", "channels"),
 )
+_NAME = String().with_variant(String(collation="C"), "postgresql")  # names are ordered by code points everywhere
 QUERIES = Table(
     "queries",
     METADATA,
     Column("query", Integer, primary_key=True),
-    Column("qid", String, nullable=False, index=True, comment="the query's name"),
+    Column("qid", _NAME, nullable=False, comment="the query's name"),
     Column("text", Text, nullable=False),
     Column("namespaces", Text, nullable=False),
-    Column("gid", Integer, nullable=False, index=True),
+    Column("gid", Integer, nullable=False),
     Column("template", String, nullable=False),
     Column("digest", String, nullable=False, comment="of name and text, for match ids"),
     Column("names", Text, nullable=False, comment="the query's names of meta-variables and result nodes"),
     Column("docid_from", BigInteger, nullable=False, comment="its place in the intake order"),
     Column("docid_until", BigInteger, nullable=False, comment="where it was dropped"),
     Column("received", BigInteger, nullable=False),
+    Column("publish", String, comment="the channel its output goes to"),
+    Column("starting", String, nullable=False, server_default="NOW", comment="NOW, ALL or a time (ISO 8601)"),
+    # Live names are unique, because all of them have the same end.
+    sa.Index("queries_name", "qid", "docid_until", unique=True),
+    sa.Index("queries_group", "gid", "qid"),
+    sa.Index("queries_template", "template", "qid"),
 )
+_PUBLISHED = QUERIES.c.publish.is_not(None)
+sa.Index("queries_publish", QUERIES.c.publish, sqlite_where=_PUBLISHED, postgresql_where=_PUBLISHED)
 VARIABLES = Table(
     "variables",
     METADATA,

@@ -148,6 +148,43 @@ def test_queries_are_shown_and_dropped(home: Run) -> None:
     assert home("query", "add", "Q", FOLLOWS).code == 0, "a dropped name is free again"
 
 
+def test_queries_are_listed_in_pages_and_by_filters(home: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    texts = [f"CREATE QUERY q{i:03} AS {'S//a' if i % 2 else FOLLOWS};" for i in range(120)]
+    (tmp_path / "q.xscl").write_text("\n".join(texts))
+    assert home("query", "load", "q.xscl").code == 0
+    assert len(home("query", "list").out.splitlines()) == 121, "a program gets all"
+
+    def names(*arguments: str) -> list[str]:
+        return [
+            json.loads(line)["query"]
+            for line in home("query", "list", "--format", "ndjson", *arguments).out.splitlines()
+        ]
+
+    assert names("--limit", "2", "--after", "q010") == ["q011", "q012"]
+    assert names("--limit", "1", "--offset", "5") == ["q005"]
+    assert names("--like", "q11?") == [f"q11{i}" for i in range(10)]
+    (row,) = json.loads(home("query", "list", "--json", "--limit", "1").out)
+    assert len(names("--template", row["template"])) == len(names("--group", str(row["group"]))) == 60
+    assert names("--channel", "T") == []
+    assert home("query", "list", "--count").out == "120\n"
+    assert home("query", "list", "--count", "--channel", "S", "--like", "q0*").out == "100\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    ran = home("query", "list")
+    assert "q099" in ran.out and "q100" not in ran.out and "note: 20 more; go on with --after q099" in ran.err
+    assert home("query", "list", "--after", "q099").err == ""
+
+
+def test_what_is_kept_and_not_done_yet_is_told(home: Run, tmp_path: Path) -> None:
+    ran = home("query", "add", "Q", "S//a PUBLISH out STARTING ALL")
+    assert ran.code == 0 and "note: PUBLISH out is kept" in ran.err and "STARTING ALL is kept" in ran.err
+    (shown,) = json.loads(home("query", "show", "Q", "--json").out)
+    assert (shown["publish"], shown["starting"]) == ("out", "ALL")
+    ran = home("query", "add", "P", "out//a PUBLISH S")
+    assert ran.code == 1 and "XSCL_CYCLIC_PUBLISH" in ran.err and "S → out → S" not in ran.out
+    (tmp_path / "q.xscl").write_text("CREATE QUERY R AS S//b STARTING '2026-06-01T00:00:00Z';")
+    assert "note: R: STARTING '2026-06-01T00:00:00Z' is kept" in home("query", "load", "q.xscl").err
+
+
 def test_unknown_channels(home: Run) -> None:
     ran = home("query", "add", "Q", "Nope//a", "--strict")
     assert ran.code == 1 and "XSCL_UNKNOWN_CHANNEL" in ran.err and "'Nope'" in ran.err

@@ -40,7 +40,7 @@ def run_demo(home: Path | None) -> None:
     """
     console = Console(soft_wrap=True, highlight=False)
     with _home(home) as folder, connect(home=folder) as engine, as_file(files("xscl.demo")) as here:
-        if engine.queries():
+        if next(engine.queries(limit=1), None):
             raise EngineError("XSCL_HOME_IN_USE", f"{folder} has queries already", hint="give the demo an empty home")
         _register(engine, here, console)
         _ingest(engine, here / "corpus", console)

@@ -325,7 +325,7 @@ def test_a_refused_event_loses_nothing_else(home: Home, event: Event, condition:
     assert report.problems[0].condition == condition
     (found,) = home.catalog.rows(REJECTED)
     assert (found["condition"], found["message"]) == (condition, report.problems[0].message)
-    assert (found["channel"], found["id"]) == (event.channel, event.id)
+    assert (found["channel"], found["id"]) == (event.channel, event.id and event.id.replace("\0", "\\x00"))
     assert column(home, "id") == ["before", "after"]
 
 

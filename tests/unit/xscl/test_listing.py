@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -61,3 +62,23 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 3, "in a pipe a row is a line"
     assert "b" * 300 in lines[2]
     assert lines[1].index(" 3") + 2 == lines[2].index("10") + 2, "numbers stand on the right"
+
+
+@pytest.mark.parametrize("format_", [Format.ndjson, Format.json, Format.csv, Format.table])
+def test_rows_are_printed_as_they_come(capsys: pytest.CaptureFixture[str], format_: Format) -> None:
+    """A listing of a million rows is not kept in memory; a table looks at a thousand for its widths."""
+    printed_before = []
+
+    def rows() -> Iterator[dict[str, object]]:
+        for number in range(1_501):
+            if number == 1_500:
+                printed_before.append(capsys.readouterr().out)
+            yield {"name": f"row\n{number}", "count": number if number < 1_200 else "many"}
+
+    assert print_rows(rows(), ["name", "count"], format_) == 1_501
+    assert "1499" in printed_before[0]
+    out = printed_before[0] + capsys.readouterr().out
+    if format_ is Format.json:
+        assert len(json.loads(out)) == 1_501
+    if format_ is Format.table:
+        assert len(out.splitlines()) == 1_502 and out.splitlines()[-1].split() == ["row", "1500", "many"]

@@ -1,0 +1,20 @@
+"""Homes that earlier versions made, kept to test that this version takes them."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+
+
+def unpacked(version: str, folder: Path) -> Path:
+    """The home of a version, unpacked into a folder."""
+    with tarfile.open(DATA / f"home-{version}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "home"
+
+
+def matches_of(version: str) -> list[str]:
+    """What ``match list --format ndjson`` printed with the version that made the home."""
+    return (DATA / f"home-{version}-matches.ndjson").read_text(encoding="utf-8").splitlines()

@@ -1,0 +1,399 @@
+"""The catalogue on PostgreSQL: a server of the tests' own, from whatever package is installed here."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from homes import matches_of, unpacked
+
+from xscl.catalog import Catalog, Versions, open_catalog
+from xscl.channels import add_channel, channel_rows
+from xscl.compile import CompiledQuery, compile_query
+from xscl.errors import CatalogError
+from xscl.home import Home, init_home, open_home
+from xscl.intake import Intake
+from xscl.matches import list_matches
+from xscl.parser import parse_query
+from xscl.queries import QueryFilter, count_queries, list_queries
+from xscl.registry import Registry
+from xscl.tables import EVENT_IDS, HOME, METADATA, QUERIES
+from xscl.types import Event
+
+pytestmark = pytest.mark.postgres
+
+TEXTS = (
+    "S//book->x[./author->a][./title->t] FOLLOWED BY {a=b AND t=u, 7 days} S//blog->y[./author->b][./title->u]",
+    "S//book->x1[./author->x2] FOLLOWED BY {x2=x5, 7 days} S//blog->x4[./author->x5]",
+    "S//book->b[./author->a] FOLLOWED BY {a=c, 168 h} S//blog->d[./author->c]",
+    "ticks[./price->p] JOIN {p = q AND p != r, ONCE} ticks[./size->q][./open->r]",
+    "S//a[. = 'ä%_''x'] PUBLISH out",
+    "S//a[. = '\0']",
+    "out//a STARTING ALL",
+    "out//a PUBLISH S",
+)
+
+
+def _programs() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if found:
+        return found[-1].parent
+    initdb = shutil.which("initdb")
+    if initdb is None:
+        pytest.skip("no PostgreSQL server is installed (Debian: apt install postgresql)")
+    return Path(initdb).parent
+
+
+def _unprivileged() -> dict[str, int]:
+    """PostgreSQL does not run for root: the user that its processes get instead."""
+    if os.geteuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return {"user": user.pw_uid, "group": user.pw_gid}
+    pytest.skip("PostgreSQL does not run for root, and there is neither a user postgres nor nobody")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of a server with a database 'postgres'."""
+    pytest.importorskip("psycopg", reason="the PostgreSQL driver is not installed: pip install 'xscl[postgres]'")
+    programs, who = _programs(), _unprivileged()
+    # Not in pytest's folder, whose parents other users cannot enter; and paths of sockets are short.
+    folder = Path(tempfile.mkdtemp(prefix="xscl-pg-", dir="/tmp"))
+    try:
+        if who:
+            os.chown(folder, who["user"], who["group"])
+        environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
+        options: dict[str, object] = {"cwd": folder, "env": environment, **who}
+        data, log = folder / "data", folder / "log"
+        # A locale other than C, if there is one, orders names differently from SQLite.
+        initdb = [programs / "initdb", "-D", data, "-U", "xscl", "-A", "trust", "-E", "UTF8", "--no-sync"]
+        for locale in ("en_US.UTF-8", "C.UTF-8"):
+            made = subprocess.run([*initdb, f"--locale={locale}"], capture_output=True, text=True, **options)  # type: ignore[call-overload]
+            if made.returncode == 0:
+                break
+        if made.returncode != 0:
+            pytest.skip(f"initdb fails here: {made.stderr.strip()[-300:]}")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        settings = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-k", folder, "-p", str(port)]
+        with log.open("w") as out:
+            process = subprocess.Popen(
+                [programs / "postgres", "-D", data, *settings],
+                stdout=out,
+                stderr=out,
+                **options,  # type: ignore[call-overload]
+            )
+        try:
+            url = f"postgresql+psycopg://xscl@127.0.0.1:{port}/postgres"
+            _wait(url, process, log)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(30)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    engine = sa.create_engine(url)
+    for _ in range(300):
+        try:
+            engine.connect().close()
+        except sa.exc.OperationalError:
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.1)
+        else:
+            engine.dispose()
+            return
+    pytest.fail(f"the server does not answer: {log.read_text()}")
+
+
+@pytest.fixture
+def url(server: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """An empty database."""
+    name = f"t{abs(hash(request.node.nodeid))}"
+    admin = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.exec_driver_sql(f"create database {name}")
+    yield server.rpartition("/")[0] + f"/{name}"
+    with admin.connect() as connection:
+        connection.exec_driver_sql(f"drop database {name} with (force)")
+    admin.dispose()
+
+
+@pytest.fixture
+def catalog(url: str) -> Iterator[Catalog]:
+    opened = open_catalog(url, create=True)
+    yield opened
+    opened.close()
+
+
+def rows(catalog: Catalog) -> dict[str, list[str]]:
+    """All rows of all tables, but for times of the wall clock."""
+    found = {}
+    with catalog.read() as connection:
+        names = sa.inspect(connection).get_table_names()
+        for name in sorted(set(names) - {"alembic_version"}):
+            table = sa.Table(name, sa.MetaData(), autoload_with=connection)
+            columns = [c for c in table.columns if c.name not in ("received", "committed")]
+            values = [
+                [
+                    bool(v) if isinstance(c.type, sa.Boolean) or c.name in ("feed", "late") else v
+                    for c, v in zip(columns, row, strict=True)
+                ]
+                for row in connection.execute(sa.select(*columns))
+            ]
+            found[name] = sorted(repr([int(v) if isinstance(v, bool) else v for v in row]) for row in values)
+    return found
+
+
+def fill(catalog: Catalog) -> None:
+    registry = Registry(catalog)
+    add_channel(catalog, "ticks", kind="rows", schema="price double, size bigint")
+    registry.register("S//a", name="first")
+    assert [outcome.ok for outcome in registry.register_many(TEXTS)] == [True] * 5 + [False, True, False]
+    registry.load("DECLARE NAMESPACE p = 'urn:p'; CREATE QUERY named AS S//p:a; DROP QUERY first; S//a")
+    registry.register("S//b", name="first")
+
+
+def test_rows_are_those_of_sqlite(catalog: Catalog, tmp_path: Path) -> None:
+    other = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", create=True)
+    for each in (catalog, other):
+        fill(each)
+    assert rows(catalog) == rows(other)
+    assert [t.id for t, _, _ in catalog.templates()] == [t.id for t, _, _ in other.templates()]
+    for template, _, _ in other.templates():
+        assert catalog.rt_rows(template) == other.rt_rows(template)
+    assert list(channel_rows(catalog)) == list(channel_rows(other))
+    other.close()
+
+
+def test_refusals(catalog: Catalog) -> None:
+    fill(catalog)
+    registry = Registry(catalog)
+    for call, condition in (
+        (lambda: registry.register("S//a", name="first"), "XSCL_NAME_TAKEN"),
+        (lambda: registry.drop("nobody"), "XSCL_QUERY_NOT_FOUND"),
+        (lambda: registry.register("S//a PUBLISH ticks"), "XSCL_CHANNEL_KIND"),
+        (lambda: registry.register("out//a PUBLISH S"), "XSCL_CYCLIC_PUBLISH"),
+    ):
+        with pytest.raises(CatalogError) as caught:
+            call()
+        assert caught.value.condition == condition
+    count = count_queries(catalog)
+    assert not any(outcome.ok for outcome in registry.load("S//a; S//[", atomic=True))
+    assert count_queries(catalog) == count
+
+
+def test_no_catalogue(url: str) -> None:
+    with pytest.raises(CatalogError) as caught:
+        open_catalog(url.replace("xscl@", "xscl:secret@"))
+    assert caught.value.condition == "XSCL_NO_CATALOG"
+    assert "secret" not in str(caught.value)
+    with pytest.raises(CatalogError) as caught:
+        open_catalog(url.replace("127.0.0.1", "127.0.0.2").rpartition(":")[0] + ":1/postgres")
+    assert caught.value.condition == "XSCL_NO_CATALOG"
+
+
+def test_listing(catalog: Catalog, tmp_path: Path) -> None:
+    other = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", create=True)
+    texts = ["S//a", "T//a", "S//a->x JOIN {x = y, 1 h} T//p->y"]
+    given = [(f"{name}_{i % 7}", texts[i % 3]) for i, name in enumerate(["a", "B", "ä", "a-b", "Z", "_", "a.b"] * 9)]
+    for each in (catalog, other):
+        Registry(each).register_many(dict(given).items())
+    for wanted in (
+        QueryFilter(),
+        QueryFilter(after="a", limit=3),
+        QueryFilter(offset=2, limit=3),
+        QueryFilter(like="a*"),
+        QueryFilter(like="?_?"),
+        QueryFilter(like="*b%"),
+        QueryFilter(channel="T"),
+        QueryFilter(channel="none"),
+        QueryFilter(group=1),
+        QueryFilter(template=next(list_queries(other)).template, channel="S", like="*_*"),
+    ):
+        names = [info.name for info in list_queries(catalog, wanted)]
+        assert names == [info.name for info in list_queries(other, wanted)]
+        assert count_queries(catalog, wanted) == count_queries(other, wanted)
+    other.close()
+
+
+# -- at once ---------------------------------------------------------------------------------------------------
+
+
+def at_once(url: str, work: Callable[[Catalog, int], None], workers: int = 4) -> None:
+    def one(number: int) -> None:
+        own = open_catalog(url)
+        work(own, number)
+        own.close()
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(one, range(workers)))
+
+
+def test_registrations_at_once(catalog: Catalog, url: str) -> None:
+    taken: list[str] = []
+
+    def work(own: Catalog, number: int) -> None:
+        registry = Registry(own)
+        for i in range(25):
+            # New templates and groups, shared ones, and one name that everybody wants.
+            registry.register(f"S//a{i}->x JOIN {{x = y, {number + 1} h}} T//p->y", name=f"w{number}_{i}")
+            registry.register("S//a")
+            try:
+                registry.register("S//b", name=f"shared{i}")
+                taken.append(f"shared{i}")
+            except CatalogError as error:
+                assert error.condition == "XSCL_NAME_TAKEN"
+
+    at_once(url, work)
+    assert sorted(taken) == sorted(f"shared{i}" for i in range(25))
+    infos = catalog.queries()
+    assert len(infos) == len({info.name for info in infos}) == 4 * 50 + 25
+    assert sorted(info.docid_from for info in infos) == list(range(1, 226)), "no place is lost or taken twice"
+    assert len({info.received for info in infos}) == 225
+    with catalog.read() as connection:
+        assert connection.scalar(sa.select(HOME.c.next_place)) == 226
+    assert sum(groups for _, _, groups in catalog.templates()) == 4 * 25 + 2
+
+
+def test_the_database_itself_refuses_a_second_live_name(catalog: Catalog) -> None:
+    Registry(catalog).register("S//a", name="q")
+    with catalog.begin() as connection:
+        row = dict(connection.execute(sa.select(QUERIES)).one()._mapping)
+        with pytest.raises(sa.exc.IntegrityError):
+            connection.execute(QUERIES.insert().values(**{**row, "query": 999}))
+        connection.rollback()
+
+
+def test_a_home_that_is_busy(catalog: Catalog, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.catalog._BUSY_TIMEOUT_MS", 200)
+    other = open_catalog(url)
+    with catalog.begin(), pytest.raises(CatalogError) as caught:
+        Registry(other).register("S//a")
+    assert caught.value.condition == "XSCL_CATALOG_BUSY"
+    assert Registry(other).register("S//a") == "q1"
+    other.close()
+
+
+def test_catalogues_are_created_at_once(url: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        opened = list(pool.map(lambda _: open_catalog(url, create=True), range(4)))
+    assert [Registry(each).register("S//a") for each in opened] == ["q1", "q2", "q3", "q4"]
+    for each in opened:
+        each.close()
+
+
+# -- homes -----------------------------------------------------------------------------------------------------
+
+
+def test_intake(url: str, tmp_path: Path) -> None:
+    home = init_home(tmp_path / "home", url)
+    events = [Event("S", f"d{i}", i, xml=f"<a>{i}</a>") for i in range(50)]
+    Registry(home.catalog).register("ticks[./p->x] JOIN {x = y, 1 h} S//a->y")
+    nul = Event("S\0", "nul", 1, xml="<a/>")
+    report = Intake(home).take(
+        [nul, *events, Event("ticks", "t", 1, row={"p": 1}), Event("S", "bad", 1, xml="<a>"), events[0]]
+    )
+    assert (report.taken, report.rejected, report.duplicates) == (51, 2, 1)
+    with home.catalog.read() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(EVENT_IDS)) == 51
+    (info,) = home.catalog.queries()
+    (template,) = [t for t, _, _ in home.catalog.templates() if t.id == info.template]
+    assert home.catalog.rt_rows(template)[0]["fn_l_1"] == "number"
+    home.catalog.close()
+
+
+def copied(folder: Path, url: str) -> None:
+    """The old home's catalogue, as the first revision would have it on PostgreSQL."""
+    from alembic import command
+    from alembic.config import Config
+
+    source, target = sa.create_engine(f"sqlite:///{folder / 'catalog.db'}"), sa.create_engine(url)
+    config = Config()
+    config.set_main_option("script_location", "xscl:migrations")
+    with source.connect() as here, target.begin() as there:
+        config.attributes["connection"] = there
+        command.upgrade(config, "0001")
+        there.exec_driver_sql("drop table alembic_version")
+        for name in sa.inspect(here).get_table_names():
+            if name in METADATA.tables:
+                table = sa.Table(name, sa.MetaData(), autoload_with=there)
+                if values := [dict(row) for row in here.execute(sa.text(f"select * from {name}")).mappings()]:
+                    for row in values:
+                        row |= {c.name: bool(row[c.name]) for c in table.columns if isinstance(c.type, sa.Boolean)}
+                    there.execute(table.insert(), values)
+        for table_name, key in (
+            ("queries", "query"),
+            ("groups", "gid"),
+            ("instances", "iid"),
+            ("late", "number"),
+            ("rejected", "number"),
+        ):
+            there.exec_driver_sql(
+                f"select setval(pg_get_serial_sequence('{table_name}', '{key}'), (select max({key}) from {table_name}))"
+            )
+    source.dispose()
+    target.dispose()
+
+
+def test_an_old_home_is_upgraded(url: str, tmp_path: Path) -> None:
+    folder = unpacked("0.1", tmp_path)
+    copied(folder, url)
+    with ThreadPoolExecutor(4) as pool:
+        homes: list[Home] = list(pool.map(lambda _: open_home(folder, url), range(4)))
+    home = homes[0]
+    with home.catalog.read() as connection:
+        assert home.catalog.versions(connection) == Versions.here()
+    assert len(list(list_matches(home))) == len(matches_of("0.1"))
+    for each in homes[1:]:
+        each.catalog.close()
+    sqlite = open_home(unpacked("0.1", tmp_path / "again"))
+    for each in (home.catalog, sqlite.catalog):
+        registry = Registry(each)
+        registry.register("S//book->x JOIN {x = y, 5 h} S//blog->y", name="new")
+        registry.drop("same_price")
+    assert rows(home.catalog) == {
+        name: found for name, found in rows(sqlite.catalog).items() if not name.startswith("sqlite")
+    }
+    for each in (home, sqlite):
+        each.catalog.close()
+
+
+def test_numbers_go_on_after_rebuilding(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rebuilding gives numbers itself, which the server's sequences do not see."""
+    home = init_home(tmp_path / "home", url)
+    registry = Registry(home.catalog)
+    registry.register_many(
+        [("one", "S//a->x JOIN {x = y, 7 days} T//p->y"), ("two", "S//a->x JOIN {x = y, 168 h} T//p->y")]
+    )
+    with home.catalog.begin() as connection:
+        connection.execute(HOME.update().values(derived_version=0))
+    home.catalog.close()
+
+    def otherwise(query: object, text: str, **options: object) -> CompiledQuery:
+        return compile_query(parse_query(text.replace("168 h", "3 h").replace("S//a->x", "S//b->x")), text, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("xscl.rebuild.compile_query", otherwise)
+    home = open_home(tmp_path / "home", url)
+    assert [info.gid for info in home.catalog.queries()] == [1, 2]
+    Registry(home.catalog).register("S//c->x JOIN {x = y, 1 h} T//p->y", name="three")
+    assert home.catalog.query("three").gid == 3
+    home.catalog.close()

@@ -1,0 +1,363 @@
+"""Homes of earlier versions are upgraded when they are opened, whole and once."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from homes import matches_of, unpacked
+
+import xscl.catalog
+import xscl.rebuild
+import xscl.tables
+import xscl.upgrade
+from xscl.catalog import Versions, open_catalog
+from xscl.compile import CompiledQuery, compile_query
+from xscl.engine import Engine
+from xscl.errors import CatalogError, UnsupportedFeatureError
+from xscl.home import Home, open_home
+from xscl.matches import list_matches, match_json
+from xscl.registry import Registry, compile_group
+from xscl.tables import GROUPS, HOME, INSTANCES, METADATA, QUERIES, SCHEMA_VERSION, TEMPLATES, VARIABLES
+from xscl.types import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    return unpacked("0.1", tmp_path)
+
+
+def matches(home: Home) -> list[str]:
+    return [json.dumps(match_json(match), ensure_ascii=False) for match in list_matches(home)]
+
+
+def content(folder: Path) -> dict[str, object]:
+    """Everything in a catalogue, read without xscl."""
+    engine = sa.create_engine(f"sqlite:///{folder / 'catalog.db'}")
+    with engine.connect() as connection:
+        names = sa.inspect(connection).get_table_names()
+        found = {name: connection.execute(sa.text(f'select * from "{name}"')).all() for name in names}
+    engine.dispose()
+    return found
+
+
+def config(connection: sa.Connection) -> Config:
+    found = Config()
+    found.set_main_option("script_location", "xscl:migrations")
+    found.attributes["connection"] = connection
+    return found
+
+
+# -- the schema ------------------------------------------------------------------------------------------------
+
+
+def test_revisions_are_numbered_and_end_with_the_schema() -> None:
+    script = ScriptDirectory.from_config(config(None))  # type: ignore[arg-type]
+    numbers = [revision.revision for revision in script.walk_revisions()][::-1]
+    assert numbers == [f"{number:04d}" for number in range(1, SCHEMA_VERSION + 1)]
+
+
+def test_migrations_lead_to_the_tables() -> None:
+    """A catalogue that went through all revisions is one that was just made."""
+    migrated, made = sa.create_engine("sqlite://"), sa.create_engine("sqlite://")
+    with migrated.begin() as connection:
+        command.upgrade(config(connection), "head")
+        options = {"compare_type": True, "compare_server_default": True}
+        assert [
+            change
+            for change in compare_metadata(MigrationContext.configure(connection, opts=options), METADATA)
+            if getattr(change[1], "name", None) != "alembic_version"
+        ] == []
+    with made.begin() as connection:
+        METADATA.create_all(connection)
+
+    def indexes(engine: sa.Engine) -> set[str]:
+        with engine.connect() as connection:
+            rows = connection.exec_driver_sql("select sql from sqlite_master where type = 'index' and sql is not null")
+            return {re.sub(r"\s+", " ", row[0].replace('"', "")).lower() for row in rows}
+
+    assert indexes(migrated) == indexes(made)
+
+
+# -- an old home -----------------------------------------------------------------------------------------------
+
+
+def test_an_old_home_is_upgraded(old: Path) -> None:
+    before = content(old)
+    home = open_home(old)
+    with home.catalog.read() as connection:
+        assert home.catalog.versions(connection) == Versions.here()
+        channels = connection.execute(sa.select(GROUPS.c.gid, GROUPS.c.channels)).all()
+        compiled = {gid: compile_group(connection, gid, home.catalog.facts()) for gid, _ in channels}
+    assert {gid: json.loads(text) for gid, text in channels} == {
+        gid: sorted(set(found.channels)) for gid, found in compiled.items()
+    }
+    assert matches(home) == matches_of("0.1")
+    after = content(old)
+    # Results name groups and instances by number, and no text compiles to anything else here.
+    assert {row.query: row.gid for row in after["queries"]} == {row.query: row.gid for row in before["queries"]}  # type: ignore[attr-defined]
+    used = {row.gid for row in after["queries"]}  # type: ignore[attr-defined]
+    for name in ("groups", "instances"):
+        numbers = {row[0] for row in before[name]}  # type: ignore[attr-defined]
+        assert {row[0] for row in after[name]} == numbers  # type: ignore[attr-defined]
+    assert (
+        {row[:6] for row in after["groups"] if row.gid in used}
+        == {  # type: ignore[attr-defined]
+            row[:6]
+            for row in before["groups"]  # type: ignore[attr-defined]
+            if row.gid in used
+        }
+    )
+    assert all(info.publish is None and info.starting == "NOW" for info in home.catalog.queries(live_only=False))
+    home.catalog.close()
+
+
+def test_an_upgraded_home_takes_queries(old: Path) -> None:
+    home = open_home(old)
+    registry = Registry(home.catalog)
+    known = {info.name: info for info in home.catalog.queries()}
+    for name in ("same_author", "same_price", "price_in_note"):
+        registry.register(known[name].text, name=f"{name}_2")
+        assert home.catalog.query(f"{name}_2").gid == known[name].gid
+    registry.register("S//book->x JOIN {x = y, 5 h} S//blog->y", name="new")
+    assert home.catalog.query("new").gid not in {info.gid for info in known.values()}
+    for template, _, _ in home.catalog.templates():
+        assert {row["qid"] for row in home.catalog.rt_rows(template)} == {
+            info.name for info in home.catalog.queries() if info.template == template.id
+        }
+    with pytest.raises(CatalogError) as caught:
+        registry.register("S//a", name="same_author")
+    assert caught.value.condition == "XSCL_NAME_TAKEN"
+    home.catalog.close()
+    again = open_home(old)
+    assert len(again.catalog.queries()) == len(known) + 4
+    assert matches(again) == matches_of("0.1")
+    again.catalog.close()
+
+
+def test_a_catalogue_of_this_version_is_opened_without_alembic(old: Path) -> None:
+    open_home(old).catalog.close()
+    code = "import sys; from xscl.home import open_home; open_home(sys.argv[1]); print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code, str(old)], capture_output=True, text=True, check=True)
+    assert not {"alembic", "xscl.upgrade", "xscl.rebuild"} & set(ran.stdout.split())
+
+
+def test_many_open_an_old_home_at_once(old: Path) -> None:
+    def opened(_: int) -> int:
+        home = open_home(old)
+        count = len(home.catalog.queries())
+        home.catalog.close()
+        return count
+
+    with ThreadPoolExecutor(6) as pool:
+        assert set(pool.map(opened, range(6))) == {10}
+    code = "import sys; from xscl.home import open_home; print(len(open_home(sys.argv[1]).catalog.queries()))"
+    fresh = unpacked("0.1", old.parent / "again")
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, str(fresh)], stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    assert [process.communicate(timeout=120)[0].strip() for process in processes] == ["10"] * 4
+
+
+def test_a_home_of_a_later_version_is_refused(old: Path) -> None:
+    home = open_home(old)
+    for column in ("schema_version", "derived_version", "files_version"):
+        with home.catalog.begin() as connection:
+            connection.execute(HOME.update().values({column: 99}))
+        with pytest.raises(CatalogError, match="later version") as caught:
+            open_home(old)
+        assert caught.value.condition == "XSCL_CATALOG_VERSION"
+        with home.catalog.begin() as connection:
+            connection.execute(HOME.update().values({column: getattr(Versions.here(), column.partition("_")[0])}))
+    home.catalog.close()
+    open_home(old).catalog.close()
+
+
+def test_an_upgrade_that_fails_changes_nothing(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = content(old)
+
+    def refusing(*arguments: object, **options: object) -> CompiledQuery:
+        raise UnsupportedFeatureError("XSCL_UNSUPPORTED_AXIS", "no")
+
+    monkeypatch.setattr(xscl.rebuild, "compile_query", refusing)
+    with pytest.raises(CatalogError, match="the query 'same_story' cannot be taken by this version: no") as caught:
+        open_home(old)
+    assert caught.value.condition == "XSCL_CATALOG_VERSION"
+    assert content(old) == before
+    monkeypatch.undo()
+    home = open_home(old)
+    assert matches(home) == matches_of("0.1")
+    home.catalog.close()
+
+
+def test_new_events_join_with_what_an_old_home_holds(old: Path, spark: SparkSession) -> None:
+    with Engine(open_home(old), spark) as engine:
+        before = {match.id for match in engine.matches()}
+        xml = "<blog><author>Danny Ayers</author><title>RSS and Atom</title></blog>"
+        assert engine.ingest([Event("S", "new", 7400, xml=xml)]).taken == 1
+        engine.run_once()
+        fresh = [match for match in engine.matches() if match.id not in before]
+        assert {(match.query, match.events[0].id) for match in fresh} == {
+            ("same_story", "d1"),
+            ("same_author", "d1"),
+            ("same_author", "d7"),
+            ("same_author_again", "d1"),
+            ("same_author_again", "d7"),
+            ("same_author_soon", "d7"),
+            ("lower_once", "d2"),
+            ("lower_once", "d3"),
+            ("lower_once", "d4"),
+            ("other_title", "d3"),
+        }
+        counted = engine.sql("select count(*) as n from matches").collect()[0].n
+        assert counted == len(before) + len(fresh)
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+
+def test_files_are_upgraded_once(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, Path, int]] = []
+
+    def step(name: str) -> Callable[[Path, sa.Connection], None]:
+        def upgrade(folder: Path, connection: sa.Connection) -> None:
+            # The schema is new, what is derived is still old.
+            assert connection.scalar(sa.select(QUERIES.c.starting).limit(1)) == "NOW"
+            calls.append((name, folder, connection.scalar(sa.select(HOME.c.derived_version)) or 0))
+
+        return upgrade
+
+    monkeypatch.setattr(xscl.upgrade, "FILE_UPGRADES", (step("one"), step("two")))
+    for module in (xscl.tables, xscl.catalog, xscl.upgrade):
+        monkeypatch.setattr(module, "FILES_VERSION", 2)
+    with pytest.raises(CatalogError, match="open the home"):
+        open_catalog(f"sqlite:///{old / 'catalog.db'}")
+    for _ in range(2):
+        open_home(old).catalog.close()
+    assert calls == [("one", old, 0), ("two", old, 0)]
+    assert len(xscl.upgrade.FILE_UPGRADES) == 2
+
+
+def test_there_are_as_many_upgrades_of_files_as_the_version_says() -> None:
+    assert len(xscl.upgrade.FILE_UPGRADES) == xscl.tables.FILES_VERSION
+
+
+# -- what is derived -------------------------------------------------------------------------------------------
+
+
+def outdate(home: Home) -> None:
+    with home.catalog.begin() as connection:
+        connection.execute(HOME.update().values(derived_version=0))
+    home.catalog.close()
+
+
+def test_rebuilding_changes_nothing_where_texts_compile_as_before(old: Path) -> None:
+    home = open_home(old)
+    registry = Registry(home.catalog)
+    registry.register("S//book->x JOIN {x = y, 5 h} S//blog->y", name="new")
+    registry.drop("other_title")
+    before = content(old)
+    outdate(home)
+    again = open_home(old)
+    after = content(old)
+    assert {name: sorted(map(repr, rows)) for name, rows in after.items()} == {  # type: ignore[call-overload]
+        name: sorted(map(repr, rows))  # type: ignore[call-overload]
+        for name, rows in before.items()
+    }
+    again.catalog.close()
+
+
+def test_rebuilding_fills_what_is_missing(old: Path) -> None:
+    home = open_home(old)
+    before = content(old)
+    with home.catalog.begin() as connection:
+        connection.execute(VARIABLES.delete())
+        connection.execute(GROUPS.update().values(channels="[]"))
+        for template, _, _ in home.catalog.templates():
+            connection.exec_driver_sql(f"drop table rt_{template.id}")
+    outdate(home)
+    open_home(old).catalog.close()
+    after = content(old)
+    assert after["groups"] == before["groups"]
+    assert sorted(map(repr, after["variables"])) == sorted(map(repr, before["variables"]))  # type: ignore[call-overload]
+    assert set(after) == set(before)
+
+
+def test_groups_that_become_equal_stay_apart(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If windows did not count any more, two groups would be one; their stored matches are still told apart."""
+    home = open_home(old)
+    known = {info.name: info for info in home.catalog.queries()}
+    outdate(home)
+
+    def without_windows(query: object, text: str, **options: object) -> CompiledQuery:
+        from xscl.parser import parse_query
+
+        text = text.replace("1 h", "7 days")
+        return compile_query(parse_query(text), text, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(xscl.rebuild, "compile_query", without_windows)
+    again = open_home(old)
+    assert matches(again) == matches_of("0.1")
+    after = {info.name: info for info in again.catalog.queries()}
+    assert {name: info.gid for name, info in after.items()} == {name: info.gid for name, info in known.items()}
+    Registry(again.catalog).register(known["same_author"].text, name="joined")
+    assert again.catalog.query("joined").gid == known["same_author"].gid
+    again.catalog.close()
+
+
+def test_a_query_that_its_group_does_not_speak_for_gets_a_group(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = open_home(old)
+    known = {info.name: info for info in home.catalog.queries()}
+    assert known["same_author"].gid == known["same_author_again"].gid
+    outdate(home)
+
+    def hours_are_short(query: object, text: str, **options: object) -> CompiledQuery:
+        from xscl.parser import parse_query
+
+        text = text.replace("168 h", "3 h")
+        return compile_query(parse_query(text), text, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(xscl.rebuild, "compile_query", hours_are_short)
+    again = open_home(old)
+    after = {info.name: info for info in again.catalog.queries()}
+    assert after["same_author"].gid == known["same_author"].gid
+    assert after["same_author_again"].gid not in {info.gid for info in known.values()}
+    with again.catalog.read() as connection:
+        gid = after["same_author_again"].gid
+        group = connection.execute(sa.select(GROUPS).where(GROUPS.c.gid == gid)).one()
+        assert group.text == known["same_author_again"].text
+        assert connection.execute(sa.select(INSTANCES).where(INSTANCES.c.iid == group.iid)).one()
+        assert connection.scalar(sa.select(sa.func.count()).select_from(TEMPLATES)) == 4
+    again.catalog.close()
+
+
+def test_what_dropped_queries_found_stays(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that nobody asks any more may be one that is not taken any more."""
+
+    def refusing(query: object, text: str, **options: object) -> CompiledQuery:
+        from xscl.parser import parse_query
+
+        if "'ABC'" in text:
+            raise UnsupportedFeatureError("XSCL_UNSUPPORTED_AXIS", "no")
+        return compile_query(parse_query(text), text, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(xscl.rebuild, "compile_query", refusing)
+    home = open_home(old)
+    assert matches(home) == matches_of("0.1")
+    home.catalog.close()
