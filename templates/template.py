@@ -8,6 +8,7 @@ however many subscribe to it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from xscl.templates.bounds import Case
 from xscl.templates.canonical import Canonical
@@ -73,7 +74,7 @@ class OutputNode:
     var: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Instance:
     """What a query asks of its template, without windows.
 
@@ -93,7 +94,7 @@ class Instance:
     results: tuple[int, ...]
     links: tuple[tuple[int, int], ...]
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A digest: equal instances are one."""
         return digest_text(
@@ -107,14 +108,14 @@ class Instance:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Group:
     """An instance with its windows, as disjoint cases."""
 
     instance: Instance
     cases: tuple[Case, ...]
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A digest: queries of equal normal form and window have equal keys."""
         return digest_text(self.instance.key, repr([[(b.lo, b.hi, b.order) for b in case] for case in self.cases]))

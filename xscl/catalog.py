@@ -25,18 +25,15 @@ from xscl.tables import (
     CHANNELS,
     DERIVED_VERSION,
     FILES_VERSION,
-    GROUPS,
     HOME,
-    INSTANCES,
     METADATA,
     NEVER,
     QUERIES,
     REJECTED,
     SCHEMA_VERSION,
     TEMPLATES,
-    VARIABLES,
 )
-from xscl.templates.relations import rt_rows, rt_table, var_name
+from xscl.templates.relations import rt_table, var_name
 from xscl.templates.template import Template
 
 __all__ = ["Catalog", "ChannelInfo", "QueryInfo", "Versions", "open_catalog"]
@@ -340,102 +337,6 @@ class Catalog:
             )
         return found[0]
 
-    def add_query(
-        self,
-        connection: Connection,
-        *,
-        name: str,
-        text: str,
-        namespaces: Mapping[str, str],
-        compiled: CompiledQuery,
-        digest: str,
-        now: int,
-        publish: str | None = None,
-        starting: str = "NOW",
-    ) -> int:
-        """Register a compiled query; returns its place in the intake order.
-
-        Raises:
-            CatalogError: the name is taken.
-        """
-        taken = sa.select(QUERIES.c.query).where(QUERIES.c.qid == name, QUERIES.c.docid_until == NEVER)
-        # Transactions that write run one after another, so this says it first; the unique index guarantees it.
-        if connection.execute(taken).first():
-            raise CatalogError(
-                "XSCL_NAME_TAKEN",
-                f"there is a query {name!r} already",
-                hint=f"drop it first with 'xscl query drop {name}', or take another name",
-            )
-        gid = self.put_group(connection, compiled, text, namespaces)
-        place, received = self.take_places(connection, 1, now)
-        connection.execute(
-            QUERIES.insert().values(
-                qid=name,
-                text=text,
-                namespaces=json.dumps(dict(namespaces)),
-                gid=gid,
-                template=compiled.template.id,
-                digest=digest,
-                names=names_json(compiled),
-                docid_from=place,
-                docid_until=NEVER,
-                received=received,
-                publish=publish,
-                starting=starting,
-            )
-        )
-        return place
-
-    def put_group(
-        self, connection: Connection, compiled: CompiledQuery, text: str, namespaces: Mapping[str, str]
-    ) -> int:
-        """The number of the query's group, with its template, instance and variables if they are new."""
-        key = compiled.group.key
-        known = connection.scalar(sa.select(GROUPS.c.gid).where(GROUPS.c.key == key))
-        if known is not None:
-            return int(known)
-        template = compiled.template
-        self._put_template(connection, template)
-        instance = compiled.group.instance
-        iid = connection.scalar(sa.select(INSTANCES.c.iid).where(INSTANCES.c.key == instance.key))
-        if iid is None:
-            iid = _inserted(connection, INSTANCES, key=instance.key, template=template.id)
-        gid = _inserted(
-            connection,
-            GROUPS,
-            key=key,
-            iid=iid,
-            template=template.id,
-            text=text,
-            namespaces=json.dumps(dict(namespaces)),
-            channels=channels_json(compiled.channels),
-        )
-        rows = [{"gid": gid, **row} for row in rt_rows(template, compiled.group)]
-        connection.execute(stored_rt(template).insert(), rows)
-        self._put_variables(connection, compiled)
-        return gid
-
-    def _put_template(self, connection: Connection, template: Template) -> None:
-        if connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template == template.id)).first():
-            return
-        stored_rt(template).create(connection, checkfirst=True)
-        connection.execute(TEMPLATES.insert().values(**template_values(template)))
-
-    def _put_variables(self, connection: Connection, compiled: CompiledQuery) -> None:
-        wanted = variables_of(compiled)
-        statement = sa.select(VARIABLES.c.key, VARIABLES.c.definition)
-        statement = statement.where(VARIABLES.c.key.in_([row["key"] for row in wanted]))
-        known = {row.key: row.definition for row in connection.execute(statement)}
-        for row in wanted:
-            if row["key"] not in known:
-                connection.execute(VARIABLES.insert().values(**row))
-            elif known[row["key"]] != row["definition"]:
-                raise CatalogError(
-                    "XSCL_DIGEST_COLLISION",
-                    f"two definitions have one digest: {known[row['key']]} and {row['definition']}",
-                    hint="write one of the paths differently",
-                )
-
     def drop_query(self, connection: Connection, name: str, now: int) -> int:
         """End a query; returns the place of the drop in the intake order.
 
@@ -527,13 +428,6 @@ def stored_rt(template: Template) -> Table:
     ]
     key = sa.PrimaryKeyConstraint("gid", "case")
     return Table(f"rt_{template.id}", metadata, Column("gid", Integer), *columns, key)
-
-
-def _inserted(connection: Connection, table: Table, **values: object) -> int:
-    result = connection.execute(table.insert().values(**values))
-    key = result.inserted_primary_key
-    assert key is not None
-    return int(key[0])
 
 
 def template_values(template: Template) -> dict[str, object]:

@@ -7,7 +7,7 @@ patterns of leaves that the reduction removes; branches that keep a joined leaf 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xscl import ast
@@ -99,16 +99,12 @@ class _BlockPlan:
     output: Minor
     definitions: dict[int, Definition]
     parents: list[int]
+    edges: list[tuple[int, int]]
+    """(upper, lower) of either pattern."""
+    hanging: list[tuple[int, int]]
+    """Those of them that lead away from the joined nodes, towards results."""
     vertex: dict[int, int] = field(default_factory=dict)
     """Node of the block to vertex of the join graph."""
-
-    def ancestors(self, node: int) -> set[int]:
-        """The node and all above it."""
-        found = {node}
-        while self.parents[node] >= 0:
-            node = self.parents[node]
-            found.add(node)
-        return found
 
 
 class _Compiler:
@@ -154,13 +150,16 @@ class _Compiler:
         kept = joined or {block.result}
         shown = {node for at, node in self._results() if at == index}
         minor = reduce_tree(parents, kept)
-        output = reduce_tree(parents, kept | shown)
+        output = minor if shown <= set(minor.nodes) else reduce_tree(parents, kept | shown)
         steps, at_document = _final_steps(block, kept, self._numeric_columns(index))
         definitions = {
             node: Definition(block.channel, _path(steps, parents, node), at_document)
             for node in {*minor.nodes, *output.nodes}
         }
-        return _BlockPlan(block.channel, joined, minor, output, definitions, parents)
+        edges = sorted({*minor.edges, *output.edges})
+        joined_ways = _with_ancestors(parents, minor.nodes)
+        hanging = [edge for edge in edges if edge[1] not in joined_ways]
+        return _BlockPlan(block.channel, joined, minor, output, definitions, parents, edges, hanging)
 
     def _results(self) -> list[tuple[int, int]]:
         """(block, node) of what makes a match."""
@@ -289,18 +288,22 @@ def _as_number(functions: str) -> str:
 
 def _edges_around(plan: _BlockPlan, node: int) -> tuple[_Pairs, _Pairs]:
     """The R_bin edges that rows of a joined node carry: those on its way, and those that hang off towards results."""
-    on_the_way = plan.ancestors(node)
-    joined_ways = {n for kept in plan.minor.nodes for n in plan.ancestors(kept)}
-    edges = {*plan.minor.edges, *plan.output.edges}
-    way = {(upper, lower) for upper, lower in edges if lower in on_the_way}
-    hanging = {(upper, lower) for upper, lower in edges if lower not in joined_ways}
-    if len(plan.minor.nodes) == 1:
-        way.add((plan.minor.nodes[0],) * 2)
     definitions = plan.definitions
-    return (
-        tuple((definitions[u], definitions[w]) for u, w in sorted(way)),
-        tuple((definitions[u], definitions[w]) for u, w in sorted(hanging)),
-    )
+    on_the_way = _with_ancestors(plan.parents, (node,))
+    way = [(definitions[u], definitions[w]) for u, w in plan.edges if w in on_the_way]
+    if len(plan.minor.nodes) == 1:
+        way.append((definitions[plan.minor.nodes[0]],) * 2)
+    return tuple(way), tuple((definitions[u], definitions[w]) for u, w in plan.hanging)
+
+
+def _with_ancestors(parents: Sequence[int], nodes: Iterable[int]) -> set[int]:
+    """The nodes and all above them."""
+    found: set[int] = set()
+    for node in nodes:
+        while node >= 0 and node not in found:
+            found.add(node)
+            node = parents[node]
+    return found
 
 
 def _final_steps(
@@ -321,7 +324,8 @@ def _final_steps(
     for index in range(len(block.nodes) - 1, 0, -1):
         node = block.nodes[index]
         assert node.step is not None
-        steps[index] = Step(node.step.axis, node.step.test, conditions(own[index]))
+        # What a step says of itself stays with it, so a step without conditions is taken as it is.
+        steps[index] = Step(node.step.axis, node.step.test, conditions(own[index])) if own[index] else node.step
         if index in live:
             live.add(node.parent)
         else:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import NoReturn
 
 from xscl import ast
@@ -207,13 +208,13 @@ class _Normalizer:
 
     def _test(self, test: ast.Test) -> NodeTest:
         if test.kind == "text":
-            return NodeTest("text")
+            return _node_test("text", "", None)
         local = None if test.local == "*" else test.local
         if test.prefix is None:
             # '*' alone matches any namespace; an unprefixed name means none.
-            return NodeTest(test.kind, None if local is None else "", local)
+            return _node_test(test.kind, None if local is None else "", local)
         if test.prefix == "*":
-            return NodeTest(test.kind, None, local)
+            return _node_test(test.kind, None, local)
         uri = self.namespaces.get(test.prefix)
         if uri is None:
             raise QueryError(
@@ -224,7 +225,7 @@ class _Normalizer:
                 hint=f"declare it: DECLARE NAMESPACE {test.prefix} = '…'; "
                 f"known without declaration: {' '.join(sorted(self.namespaces))}",
             )
-        return NodeTest(test.kind, uri, local)
+        return _node_test(test.kind, uri, local)
 
     # -- brackets ----------------------------------------------------------------------------------------------
 
@@ -457,6 +458,10 @@ class _Normalizer:
 
     def _fail(self, condition: str, message: str, span: Span, hint: str | None) -> NoReturn:
         raise QueryError(condition, message, text=self.text, span=span, hint=hint)
+
+
+# Most tests are the same few.
+_node_test = lru_cache(maxsize=10_000)(NodeTest)
 
 
 def _constant(literal: ast.Literal_) -> Constant:

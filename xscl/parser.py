@@ -17,7 +17,7 @@ from xscl.errors import QueryError, QuerySyntaxError, Span, UnsupportedFeatureEr
 from xscl.tokens import Token, tokenize
 from xscl.types import to_micros
 
-__all__ = ["MAX_BLOCKS", "ScriptItem", "iter_script", "parse_query", "parse_script"]
+__all__ = ["RawStatement", "MAX_BLOCKS", "ScriptItem", "iter_script", "parse_query", "parse_script"]
 
 MAX_BLOCKS = 16
 """Blocks in one query."""
@@ -71,17 +71,37 @@ def parse_script(text: str) -> list[ScriptItem]:
 
 def iter_script(text: str) -> Iterator[ScriptItem]:
     """The statements of ``text``, each read when it is asked for."""
+    return (statement.parse() for statement in raw_statements(text))
+
+
+@dataclass(frozen=True, slots=True)
+class RawStatement:
+    """A statement that is not parsed yet: its tokens, up to a ``;`` or the end of the text."""
+
+    text: str
+    """The whole script's."""
+    tokens: list[Token]
+    line: int
+    """Where it starts, 1-based."""
+
+    def parse(self) -> ScriptItem:
+        """What it says, or why it cannot be taken."""
+        return _script_item(_Parser(self.text, self.tokens), self.line)
+
+
+def raw_statements(text: str) -> Iterator[RawStatement]:
+    """The statements of ``text``, each found when it is asked for."""
     at, line, counted = 0, 1, 0
     while True:
-        parser = _Parser(text, tokenize(text, at))
-        first = parser.token
+        tokens = tokenize(text, at)
+        first = tokens[0]
         if first.kind == "end":
             return
         if first.kind != ";":
             line += text.count("\n", counted, first.start)
             counted = first.start
-            yield _script_item(parser, line)
-        at = parser.end()
+            yield RawStatement(text, tokens, line)
+        at = tokens[-1].end if tokens[-1].kind == ";" else _Parser(text, tokens).end()
 
 
 def parse_query(text: str) -> ast.Query:

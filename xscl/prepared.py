@@ -11,14 +11,14 @@ The law, held by tests: what ``Preparer.prepare`` gives is what ``compile_query`
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from xscl import ast
 from xscl.catalog import names_json
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.durations import UNITS
-from xscl.parser import parse_query
 from xscl.tokens import Token
 from xscl.windows import cases_of
 
@@ -79,39 +79,38 @@ class Preparer:
         self._forms: dict[_Key, _Form] = {}
         self._remembered = 0
 
-    def prepare(self, text: str, tokens: Sequence[Token]) -> Prepared:
-        """The compiled query of a text, given its tokens.
+    def prepare(self, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
+        """The compiled query of some tokens; ``parse`` gives its tree and what spans speak of, if they are needed.
 
         Raises:
-            QueryError: as ``compile_query``.
+            QueryError: as ``parse`` and ``compile_query``.
         """
         read = _read(tokens)
         if read is None:
-            return self._compiled(text)
+            return self._compiled(*parse())
         form = self._forms.get(read.form)
         if form is None:
-            prepared = self._compiled(text)
+            prepared = self._compiled(*parse())
             self._remember(read, prepared)
             return prepared
         compiled = form.windows.get(read.windows)
         if compiled is None:
-            compiled = self._with_windows(form, text, read.variables)
+            compiled = self._with_windows(form, *parse(), read.variables)
             form.windows[read.windows] = compiled
             self._count()
         return Prepared(compiled, form.names.format(*map(_quoted, read.variables)))
 
-    def _compiled(self, text: str) -> Prepared:
-        query = parse_query(text)
+    def _compiled(self, query: ast.Query, text: str) -> Prepared:
         compiled = compile_query(query, text, namespaces=self.namespaces, channels=self.channels)
         return Prepared(compiled, names_json(compiled), query.publish, query.starting)
 
-    def _with_windows(self, form: _Form, text: str, variables: Sequence[str]) -> CompiledQuery:
+    def _with_windows(self, form: _Form, query: ast.Query, text: str, variables: Sequence[str]) -> CompiledQuery:
         """What was compiled for a form of two blocks, with the windows of another of its queries."""
         places = form.compiled.normal.variables
         block_of = {name: places[known][0] for name, known in zip(variables, form.variables, strict=True)}
         names = dict(zip(form.variables, variables, strict=True))
         block_names = [names.get(name, name) for name in form.compiled.block_names]
-        cases = cases_of(parse_query(text).source, text, block_of, block_names)
+        cases = cases_of(query.source, text, block_of, block_names)
         return replace(
             form.compiled,
             normal=replace(form.compiled.normal, cases=cases),
@@ -269,6 +268,8 @@ class _Reader:
             kind, value = tokens[place][:2]
             if kind == "name":
                 if value in self.bound:
+                    if place + 1 == len(tokens):
+                        return -1
                     if tokens[place - 1][0] in _NAMING or tokens[place + 1][0] in _NAMED:
                         return -1  # a name that is also something else
                     part.append("\0" + value)

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl import ast
-from xscl.catalog import Catalog, QueryInfo, names_json
+from xscl.catalog import Catalog, QueryInfo, names_json, query_info
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.errors import CatalogError, QuerySyntaxError, Span, XsclError
-from xscl.parser import ScriptItem, parse_query, parse_script
+from xscl.loading import Known, Loading
+from xscl.parser import RawStatement, parse_query, parse_script, raw_statements
+from xscl.prepared import Preparer
 from xscl.publishing import Publications, is_published, later_note
+from xscl.queries import reads
 from xscl.tables import GROUPS, NEVER, QUERIES
+from xscl.tokens import Token
 from xscl.types import QueryOutcome, is_name
 
 __all__ = ["Registry", "compile_info"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Added:
-    """A query that was registered."""
+_CHUNK = 2_000
+"""Queries written together."""
+_MOST_PREPARERS = 20
 
-    name: str
-    note: str | None
+T = TypeVar("T")
 
 
 class Registry:
@@ -37,8 +40,8 @@ class Registry:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self._publications: WeakKeyDictionary[Connection, Publications] = WeakKeyDictionary()
-        """Of transactions under way."""
+        self._known = Known()
+        self._preparers: dict[str, Preparer] = {}
 
     def register(
         self,
@@ -54,66 +57,37 @@ class Registry:
             QueryError: the text is no sound query.
             CatalogError: the name is taken; with ``strict``, a channel does not exist.
         """
-        if connection is None:
-            with self.catalog.begin() as connection:
-                return self.register(text, name=name, strict=strict, connection=connection)
-        return self._register(connection, text, name, strict).name
-
-    def _register(self, connection: Connection, text: str, name: str | None, strict: bool) -> _Added:
-        namespaces: dict[str, str] = {}
-        query: ast.CreateQuery | None = None
-        _require_unicode(text)
-        for item in parse_script(text):
-            if item.error is not None:
-                raise item.error
-            match item.statement:
-                case ast.DeclareNamespace(prefix, uri):
-                    namespaces[prefix] = uri
-                case ast.CreateQuery() as found if query is None:
-                    query = found
-                case _:
-                    raise QuerySyntaxError(
-                        "XSCL_SYNTAX",
-                        "expected one query",
-                        text=text,
-                        span=item.statement.span if item.statement else None,
-                        hint="files of many statements are loaded with 'xscl query load FILE'",
-                    )
-        if query is None:
-            raise QuerySyntaxError("XSCL_SYNTAX", "there is no query in this text", text=text)
-        if name is not None and query.name is not None and name != query.name:
-            raise CatalogError(
-                "XSCL_BAD_NAME",
-                f"the text names the query {query.name!r}, and it is to be called {name!r}",
-                hint="give one name, or 'xscl query load' the text as a file",
-            )
-        return self._add(connection, query, text, name if name is not None else query.name, namespaces, strict)
+        if connection is not None:
+            # Numbers that this transaction makes are not known until its owner commits it.
+            work = _Work(self, connection, strict)
+            name, _ = work.register(text, name)
+            work.loading.flush()
+            return name
+        with self._transaction(strict) as work:
+            return work.register(text, name)[0]
 
     def load(self, text: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
         """Every statement of a script, with an outcome each; with ``atomic`` all or none."""
         _require_unicode(text)
-        items = parse_script(text)
         namespaces: dict[str, str] = {}
-        with self.catalog.begin() as connection:
-            outcomes = [self._statement(connection, item, text, namespaces, strict) for item in items]
-            if atomic and any(not outcome.ok for outcome in outcomes):
-                connection.rollback()
-                outcomes = [o if not o.ok else _undone(o) for o in outcomes]
-        return outcomes
 
-    def register_many(self, texts: Iterable[str | tuple[str, str]]) -> list[QueryOutcome]:
-        """Texts, or (name, text) pairs; one outcome each, and one bad query never fails the rest."""
-        outcomes = []
-        with self.catalog.begin() as connection:
-            for given in texts:
-                name, text = given if isinstance(given, tuple) else (None, given)
-                try:
-                    with connection.begin_nested():
-                        added = self._register(connection, text, name, strict=False)
-                    outcomes.append(QueryOutcome(added.name, note=added.note))
-                except XsclError as error:
-                    outcomes.append(QueryOutcome(name, error, action="refused"))
-        return outcomes
+        def take(work: _Work, chunk: Sequence[RawStatement]) -> list[QueryOutcome]:
+            work.loading.look_up(name for name in map(_name_of, chunk) if name is not None)
+            return [work.statement(statement, namespaces) for statement in chunk]
+
+        return self._many(raw_statements(text), take, strict, atomic)
+
+    def register_many(
+        self, texts: Iterable[str | tuple[str | None, str]], *, strict: bool = False, atomic: bool = False
+    ) -> list[QueryOutcome]:
+        """Texts, or (name, text) pairs; one outcome each, and one bad query never fails the rest unless ``atomic``."""
+
+        def take(work: _Work, chunk: Sequence[str | tuple[str | None, str]]) -> list[QueryOutcome]:
+            pairs = [(None, given) if isinstance(given, str) else given for given in chunk]
+            work.loading.look_up(name for name, _ in pairs if name is not None)
+            return [work.outcome(name, text) for name, text in pairs]
+
+        return self._many(texts, take, strict, atomic)
 
     def drop(self, name: str, *, connection: Connection | None = None) -> None:
         """End a query; its matches stay.
@@ -126,7 +100,49 @@ class Registry:
                 self.drop(name, connection=connection)
                 return
         self.catalog.drop_query(connection, name, _now())
-        self._publications.pop(connection, None)
+
+    # -- transactions ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _transaction(self, strict: bool) -> Iterator[_Work]:
+        with self.catalog.begin() as connection:
+            work = _Work(self, connection, strict)
+            yield work
+            work.loading.flush()
+        self._known.learn(work.loading.new)
+
+    def _many(
+        self, given: Iterable[T], take: Callable[[_Work, Sequence[T]], list[QueryOutcome]], strict: bool, atomic: bool
+    ) -> list[QueryOutcome]:
+        """Take what is given in chunks: each in a transaction of its own, so that others may write between them, or
+        with ``atomic`` all in one.
+        """
+        outcomes: list[QueryOutcome] = []
+        chunks = _chunks(given)
+        if not atomic:
+            for chunk in chunks:
+                with self._transaction(strict) as work:
+                    outcomes += take(work, chunk)
+            return outcomes
+        try:
+            with self._transaction(strict) as work:
+                for chunk in chunks:
+                    outcomes += take(work, chunk)
+                    work.loading.flush()
+                if any(not outcome.ok for outcome in outcomes):
+                    raise _Undone
+        except _Undone:
+            outcomes = [outcome if not outcome.ok else _undone(outcome) for outcome in outcomes]
+        return outcomes
+
+    def preparer(self, namespaces: str, facts: Mapping[str, ChannelFacts]) -> Preparer:
+        """Compiles for these namespaces (JSON) and channels; kept while the channels stay what they are."""
+        found = self._preparers.get(namespaces)
+        if found is None or found.channels != facts:
+            if len(self._preparers) > _MOST_PREPARERS:
+                self._preparers.clear()
+            found = self._preparers[namespaces] = Preparer(json.loads(namespaces), facts)
+        return found
 
     def refresh(self, connection: Connection, channel: str) -> None:
         """Compile queries over a row channel again, now that its columns are known.
@@ -134,17 +150,16 @@ class Registry:
         No event of the channel came before its first row, so it is as if they had been registered with this knowledge.
         """
         facts = self.catalog.facts(connection)
-        for info in self.catalog.queries(connection):
-            if channel not in info.text:
-                continue
+        loading = Loading(self.catalog, connection, self._known)
+        statement = sa.select(QUERIES).where(QUERIES.c.docid_until == NEVER, reads(connection, channel))
+        for info in map(query_info, connection.execute(statement.order_by(QUERIES.c.query)).all()):
             compiled = compile_info(info, facts)
-            if channel in compiled.channels:
-                gid = self.catalog.put_group(connection, compiled, info.text, info.namespaces)
-                connection.execute(
-                    QUERIES.update()
-                    .where(QUERIES.c.query == info.query)
-                    .values(gid=gid, template=compiled.template.id, names=names_json(compiled))
-                )
+            gid = loading.put_group(compiled, info.text, namespaces_json(info.namespaces))
+            connection.execute(
+                QUERIES.update()
+                .where(QUERIES.c.query == info.query)
+                .values(gid=gid, template=compiled.template.id, names=names_json(compiled))
+            )
 
     def unknown_channels(self, text: str) -> list[str]:
         """Channels that a registered text reads and that do not exist yet."""
@@ -154,85 +169,187 @@ class Registry:
         names = {block.channel for query in queries for block in ast.blocks(query.source)}
         return sorted(names - set(known))
 
-    def _statement(
-        self,
-        connection: Connection,
-        item: ScriptItem,
-        script: str,
-        namespaces: dict[str, str],
-        strict: bool,
-    ) -> QueryOutcome:
-        if item.error is not None or item.statement is None:
-            return QueryOutcome(item.name, item.error, item.line, "refused")
-        try:
-            with connection.begin_nested():
-                match item.statement:
-                    case ast.DeclareNamespace(prefix, uri):
-                        namespaces[prefix] = uri
-                        return QueryOutcome(prefix, None, item.line, "declared")
-                    case ast.DropQuery(name):
-                        self.drop(name, connection=connection)
-                        return QueryOutcome(name, None, item.line, "dropped")
-                    case ast.CreateQuery() as create:
-                        added = self._add(connection, create, script, create.name, namespaces, strict)
-                        return QueryOutcome(added.name, None, item.line, note=added.note)
-        except XsclError as error:
-            return QueryOutcome(item.name, error, item.line, "refused")
 
-    def _add(
-        self,
-        connection: Connection,
-        create: ast.CreateQuery,
-        script: str,
-        name: str | None,
-        namespaces: Mapping[str, str],
-        strict: bool,
-    ) -> _Added:
+class _Undone(Exception):
+    """Takes an atomic load back."""
+
+
+class _Work:
+    """What one transaction registers."""
+
+    def __init__(self, registry: Registry, connection: Connection, strict: bool) -> None:
+        self.registry = registry
+        self.connection = connection
+        self.strict = strict
+        self.loading = Loading(registry.catalog, connection, registry._known)
+        self.facts = registry.catalog.facts(connection)
+        self._publications: Publications | None = None
+        self._there: set[str] = set(self.facts)
+        """Channels that exist, or will be published to."""
+        self._preparers: dict[str, Preparer] = {}
+
+    def outcome(self, name: str | None, text: str) -> QueryOutcome:
+        """Register a text and say what became of it."""
+        try:
+            taken, note = self.register(text, name)
+        except XsclError as error:
+            return QueryOutcome(name, error, action="refused")
+        return QueryOutcome(taken, note=note)
+
+    def register(self, text: str, name: str | None) -> tuple[str, str | None]:
+        """Register one query, which DECLAREs may precede: its name, and a note."""
+        _require_unicode(text)
+        namespaces: dict[str, str] = {}
+        found: RawStatement | None = None
+        for statement in raw_statements(text):
+            if found is not None or _is_drop(statement):
+                raise QuerySyntaxError(
+                    "XSCL_SYNTAX",
+                    "expected one query",
+                    text=text,
+                    span=_parsed(statement).span,
+                    hint="files of many statements are loaded with 'xscl query load FILE'",
+                )
+            if _is_declaration(statement):
+                _declare(statement, namespaces)
+            else:
+                found = statement
+        if found is None:
+            raise QuerySyntaxError("XSCL_SYNTAX", "there is no query in this text", text=text)
+        named = _name_of(found)
+        if name is not None and named is not None and name != named:
+            raise CatalogError(
+                "XSCL_BAD_NAME",
+                f"the text names the query {named!r}, and it is to be called {name!r}",
+                hint="give one name, or 'xscl query load' the text as a file",
+            )
+        return self._add(found, name if name is not None else named, namespaces)
+
+    def statement(self, statement: RawStatement, namespaces: dict[str, str]) -> QueryOutcome:
+        """Take one statement of a script; DECLARE changes ``namespaces``."""
+        name = _name_of(statement)
+        try:
+            if _is_declaration(statement):
+                return QueryOutcome(_declare(statement, namespaces), None, statement.line, "declared")
+            if _is_drop(statement):
+                name = self._drop(statement)
+                return QueryOutcome(name, None, statement.line, "dropped")
+            taken, note = self._add(statement, name, namespaces)
+            return QueryOutcome(taken, None, statement.line, note=note)
+        except XsclError as error:
+            return QueryOutcome(name or statement.parse().name, error, statement.line, "refused")
+
+    def _drop(self, statement: RawStatement) -> str:
+        parsed = _parsed(statement)
+        assert isinstance(parsed, ast.DropQuery)
+        self.loading.flush()
+        self.registry.drop(parsed.name, connection=self.connection)
+        self.loading.forget(parsed.name)
+        self._publications = None
+        return parsed.name
+
+    def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> tuple[str, str | None]:
         if name is not None and not is_name(name):
             raise CatalogError(
                 "XSCL_BAD_NAME", f"{name!r} is no name", hint="letters, digits, '_', and inside it '-' and '.'"
             )
-        facts = self.catalog.facts(connection)
-        if strict:
-            for block in ast.blocks(create.query.source):
-                if block.channel not in facts and not is_published(connection, block.channel):
-                    raise CatalogError(
-                        "XSCL_UNKNOWN_CHANNEL",
-                        f"there is no channel {block.channel!r}",
-                        hint=f"create it with 'xscl channel add {block.channel}', or leave out --strict",
-                    )
-        # Spans count from the script's start, so that errors name lines of the file; kept is the query's own text.
-        compiled = compile_query(create.query, script, namespaces=namespaces, channels=facts)
-        publish, starting = create.query.publish, create.query.starting
-        publications = None
-        if publish is not None:
-            # Read once a transaction, because a file may register very many.
-            publications = self._publications.get(connection) or Publications(connection)
-            self._publications[connection] = publications
-            publications.check(name, compiled.channels, publish)
-        name = self._free_name(connection) if name is None else name
-        self.catalog.add_query(
-            connection,
-            name=name,
-            text=create.text,
-            namespaces=namespaces,
-            compiled=compiled,
-            digest=hashlib.sha256(f"{name}\0{create.text}".encode()).hexdigest(),
-            now=_now(),
-            publish=publish,
-            starting=starting,
-        )
-        if publications is not None and publish is not None:
-            publications.add(name, compiled.channels, publish)
-        return _Added(name, later_note(publish, starting))
+        *tokens, last = statement.tokens[_begin_of_query(statement.tokens) :]
 
-    def _free_name(self, connection: Connection) -> str:
-        number = (connection.scalar(sa.select(sa.func.max(QUERIES.c.query))) or 0) + 1
-        while connection.execute(
-            sa.select(QUERIES.c.query).where(QUERIES.c.qid == f"q{number}", QUERIES.c.docid_until == NEVER)
-        ).first():
-            number += 1
-        return f"q{number}"
+        def parse() -> tuple[ast.Query, str]:
+            # Spans count from the script's start, so that errors name lines of the file.
+            return _created(statement).query, statement.text
+
+        if last.kind == "constructor" or not tokens:
+            text = _created(statement).text
+        else:
+            text = statement.text[tokens[0].start : tokens[-1].end]
+        kept = namespaces_json(namespaces)
+        if kept not in self._preparers:
+            self._preparers[kept] = self.registry.preparer(kept, self.facts)
+        prepared = self._preparers[kept].prepare(tokens, parse)
+        if self.strict:
+            self._require_channels(prepared.compiled.channels)
+        if prepared.publish is not None:
+            if self._publications is None:
+                self.loading.flush()
+                self._publications = Publications(self.connection)
+            self._publications.check(name, prepared.compiled.channels, prepared.publish)
+        if name is None:
+            name = self.loading.free_name()
+        self.loading.add(name, text, kept, prepared)
+        if self._publications is not None and prepared.publish is not None:
+            self._publications.add(name, prepared.compiled.channels, prepared.publish)
+            self._there.add(prepared.publish)
+        return name, later_note(prepared.publish, prepared.starting)
+
+    def _require_channels(self, channels: Iterable[str]) -> None:
+        for channel in channels:
+            if channel not in self._there and not is_published(self.connection, channel):
+                raise CatalogError(
+                    "XSCL_UNKNOWN_CHANNEL",
+                    f"there is no channel {channel!r}",
+                    hint=f"create it with 'xscl channel add {channel}', or leave out --strict",
+                )
+
+
+# -- statements as tokens --------------------------------------------------------------------------------------
+
+
+def _is_declaration(statement: RawStatement) -> bool:
+    tokens = statement.tokens
+    return tokens[0].is_word("declare") and tokens[1].is_word("namespace")
+
+
+def _is_drop(statement: RawStatement) -> bool:
+    tokens = statement.tokens
+    return tokens[0].is_word("drop") and tokens[1].is_word("query")
+
+
+def _parsed(statement: RawStatement) -> ast.Statement:
+    item = statement.parse()
+    if item.error is not None:
+        raise item.error
+    assert item.statement is not None
+    return item.statement
+
+
+def _created(statement: RawStatement) -> ast.CreateQuery:
+    parsed = _parsed(statement)
+    assert isinstance(parsed, ast.CreateQuery)
+    return parsed
+
+
+def _declare(statement: RawStatement, namespaces: dict[str, str]) -> str:
+    parsed = _parsed(statement)
+    assert isinstance(parsed, ast.DeclareNamespace)
+    namespaces[parsed.prefix] = parsed.uri
+    return parsed.prefix
+
+
+def _begin_of_query(tokens: Sequence[Token]) -> int:
+    """The place of the token behind ``CREATE STANDING QUERY name AS``; 0 without it."""
+    if not tokens[0].is_word("create") or len(tokens) < 6:
+        return 0
+    at = 2 if tokens[1].is_word("standing") else 1
+    named = tokens[at].is_word("query") and tokens[at + 1].kind == "name" and tokens[at + 2].is_word("as")
+    return at + 3 if named and not tokens[at + 1].value.endswith("'") else 0
+
+
+def _name_of(statement: RawStatement) -> str | None:
+    """The name that a statement gives its query."""
+    begin = _begin_of_query(statement.tokens)
+    return statement.tokens[begin - 2].value if begin else None
+
+
+def namespaces_json(namespaces: Mapping[str, str]) -> str:
+    """Declared namespaces as they are kept."""
+    return json.dumps(dict(namespaces))
+
+
+def _chunks(given: Iterable[T]) -> Iterator[list[T]]:
+    items = iter(given)
+    while chunk := list(islice(items, _CHUNK)):
+        yield chunk
 
 
 def compile_info(info: QueryInfo, facts: Mapping[str, ChannelFacts]) -> CompiledQuery:
