@@ -271,6 +271,13 @@ class _Parser:
         after, later = self.peek(), self.peek(2)
         if after.kind != "name":
             return after.kind not in ("end", "/", "//", "[", "->", ";", ")")
+        if after.is_word("as") and later.is_word("from"):
+            # Either the variable 'as' of what follows, or the channel 'select' bound to the variable 'from'.
+            source, behind = self.peek(3), self.peek(4)
+            joined = (
+                source.is_word("join") and behind.kind == "{" or source.is_word("followed") and behind.is_word("by")
+            )
+            return source.kind in ("name", "(") and not joined
         if after.is_word(*_CLAUSES):
             return later.kind in (",", "/", "//") or later.is_word("from", "as")
         return True
