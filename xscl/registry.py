@@ -84,7 +84,7 @@ class Registry:
 
         def take(work: _Work, chunk: Sequence[str | tuple[str | None, str]]) -> list[QueryOutcome]:
             pairs = [(None, given) if isinstance(given, str) else given for given in chunk]
-            work.loading.look_up(name for name, _ in pairs if name is not None)
+            work.loading.look_up(name for name, _ in pairs if name is not None and is_name(name))
             return [work.outcome(name, text) for name, text in pairs]
 
         return self._many(texts, take, strict, atomic)
