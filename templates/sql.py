@@ -6,9 +6,9 @@ equal to these statements, which run unchanged on Spark SQL and on SQLite.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, false, not_, or_, select, true
+from sqlalchemy import ColumnElement, FromClause, Select, and_, false, not_, or_, select, true
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql.compiler import IdentifierPreparer
 from sqlalchemy.sql.selectable import NamedFromClause
@@ -34,9 +34,22 @@ class SparkDialect(DefaultDialect):
 
 
 def spark_text(statement: Select[tuple[object, ...]]) -> str:
-    """The statement as Spark SQL, with its constants written out, one relation a line."""
+    """The statement as Spark SQL, with its constants written out, a line for every relation and every condition."""
     text = str(statement.compile(dialect=SparkDialect(), compile_kwargs={"literal_binds": True}))
-    return text.replace(" JOIN ", "\n  JOIN ")
+    relations, where, conditions = text.replace(" \n", "\n").partition("\nWHERE ")
+    return relations.replace(" JOIN ", "\n  JOIN ") + where + "\n  AND ".join(_conjuncts(conditions))
+
+
+def _conjuncts(text: str) -> Iterator[str]:
+    """The parts of a condition between the ANDs that stand in no parentheses."""
+    part: list[str] = []
+    depth = 0
+    for piece in text.split(" AND "):
+        part.append(piece)
+        depth += piece.count("(") - piece.count(")")
+        if depth == 0:
+            yield " AND ".join(part)
+            part = []
 
 
 def cq_statement(template: Template) -> Select[tuple[object, ...]]:
@@ -46,7 +59,7 @@ def cq_statement(template: Template) -> Select[tuple[object, ...]]:
     ``events`` stands for R_docTS, because versions of one item never join and ONCE orders equal times by channel and
     id.
     """
-    rt = rt_table(template)
+    rt = rt_table(template).alias("rt")
     query = _Conjunction(rt)
     # R_T first, then the first block, then along the value joins: every relation is entered with something bound, which
     # matters to engines that join in the written order.
@@ -133,7 +146,7 @@ def _comparison(rt: FromClause, edge: int, kind: str, left: FromClause, right: F
     return or_(and_(of_numbers, numbers), and_(not_(of_numbers), strings))
 
 
-def _bind_block(query: _Conjunction, rt: Table, template: Template, block: int) -> None:
+def _bind_block(query: _Conjunction, rt: FromClause, template: Template, block: int) -> None:
     """The structural facts of one block; a block of one variable v has rows (v, v, n, n)."""
     places = [place for place in range(template.width) if template.blocks[place] == block]
     edges = [(template.parents[place], place) for place in places if template.parents[place] >= 0]

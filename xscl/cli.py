@@ -23,6 +23,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from xscl import __version__
 from xscl.errors import CatalogError, XsclError
 from xscl.listing import Format, print_rows
+from xscl.templates.picture import GraphFormat
 
 if TYPE_CHECKING:
     from xscl.batch import BatchReport
@@ -307,14 +308,27 @@ def query_show(
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a query: its text, window, template and canonical variables."""
-    from xscl.explain import query_facts, query_text
+    """Print a query in canonical text, which 'xscl query load -' takes in another home."""
+    from xscl.explain import canonical_text, query_facts
 
     opened = _open(home, catalog)
     if json or format is not None:
-        print_rows([query_facts(opened.catalog, name)], [*query_facts(opened.catalog, name)], _format(format, json))
+        facts = query_facts(opened.catalog, name)
+        print_rows([facts], [*facts], _format(format, json))
         return
-    print(query_text(opened.catalog, name))  # noqa: T201
+    print(canonical_text(opened.catalog.query(name)))  # noqa: T201
+
+
+@query_app.command("explain")
+def query_explain(name: str, home: HomeOption = None, catalog: CatalogOption = None, json: JsonOption = False) -> None:
+    """Explain a query: normal form, canonical variables, windows, template, who shares it, SQL."""
+    from xscl.explain import explain, explanation_text
+
+    found = explain(_open(home, catalog).catalog, name)
+    if json:
+        print_rows([found.record()], [], Format.json)
+        return
+    print(explanation_text(found))  # noqa: T201
 
 
 @query_app.command("drop")
@@ -361,7 +375,7 @@ def run(
     """Process what was taken in: once, or until stopped."""
     from xscl.durations import parse_duration
     from xscl.engine import Engine
-    from xscl.explain import skipped_notes
+    from xscl.status import skipped_notes
 
     try:
         pause = parse_duration(every) / 1e6
@@ -441,12 +455,41 @@ def template_list(
     print_rows(rows, columns, _format(format, json))
 
 
+@template_app.command("show")
+def template_show(
+    template: str,
+    graph: Annotated[GraphFormat | None, typer.Option(help="Print only the join graph, so.")] = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a template: its join graph, and how many queries have it."""
+    from xscl.explain import template_facts, template_text
+    from xscl.templates.picture import join_graph
+
+    opened = _open(home, catalog)
+    if json:
+        print_rows([template_facts(opened.catalog, template)], [], Format.json)
+    elif graph is not None:
+        print(join_graph(opened.catalog.template(template), graph))  # noqa: T201
+    else:
+        print(template_text(opened.catalog, template))  # noqa: T201
+
+
 @template_app.command("sql")
 def template_sql(template: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
     """Print a template's conjunctive query as Spark SQL; it runs in 'xscl sql' as it is."""
     from xscl.templates.sql import cq_statement, spark_text
 
     print(spark_text(cq_statement(_open(home, catalog).catalog.template(template))))  # noqa: T201
+
+
+@template_app.command("datalog")
+def template_datalog(template: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
+    """Print a template's conjunctive query as a Datalog rule, as the thesis writes it."""
+    from xscl.templates.picture import datalog
+
+    print(datalog(_open(home, catalog).catalog.template(template)))  # noqa: T201
 
 
 @app.command()
@@ -476,7 +519,7 @@ def stats(
     home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
 ) -> None:
     """Print what each batch did, and what the home holds."""
-    from xscl.explain import batch_columns, batch_rows, state_notes
+    from xscl.status import batch_columns, batch_rows, state_notes
 
     opened = _open(home, catalog)
     print_rows(batch_rows(opened.catalog), batch_columns(), _format(format, json))

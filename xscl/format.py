@@ -7,7 +7,7 @@ from fractions import Fraction
 from xscl import ast
 from xscl.durations import format_duration
 
-__all__ = ["format_query", "format_statement"]
+__all__ = ["format_query", "format_select", "format_statement"]
 
 _WHITE = " \t\r\n"
 
@@ -21,7 +21,7 @@ def format_query(query: ast.Query) -> str:
     lines = _source(query.source)
     first = lines[0].lower()
     if query.select is not None:
-        lines[0] = f"SELECT {_select(query.select)} FROM {lines[0]}"
+        lines[0] = f"SELECT {format_select(query.select)} FROM {lines[0]}"
     elif first.startswith("select") and ast.blocks(query.source)[0].channel.lower() == "select":
         # Before some words a channel of that name would be taken for the keyword.
         lines[0] = f"SELECT * FROM {lines[0]}"
@@ -182,7 +182,8 @@ def _limit(micros: int | None) -> str:
 # -- SELECT ----------------------------------------------------------------------------------------------------
 
 
-def _select(select: tuple[ast.SelectItem, ...] | ast.Constructor) -> str:
+def format_select(select: tuple[ast.SelectItem, ...] | ast.Constructor) -> str:
+    """What SELECT outputs, without the word."""
     if isinstance(select, ast.Constructor):
         return _element(select)
     return ", ".join(_var_path(item.path) + ("" if item.name is None else f" AS {item.name}") for item in select)

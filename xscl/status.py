@@ -1,0 +1,68 @@
+"""What there is to say about batches and a home, for listings and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl import ast
+from xscl.catalog import Catalog
+from xscl.home import Home
+from xscl.parser import parse_query
+from xscl.tables import BATCHES, CHANNELS, EVENT_IDS, LATE, REJECTED
+
+__all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
+
+
+def batch_columns() -> list[str]:
+    """Columns of ``batch_rows``."""
+    hidden = ("witness_path", "result_path", "joined_path", "committed")
+    return [column.name for column in BATCHES.columns if column.name not in hidden]
+
+
+def batch_rows(catalog: Catalog) -> list[dict[str, object]]:
+    """One row a committed batch."""
+    rows = sorted(catalog.rows(BATCHES), key=lambda row: int(str(row["batch"])))
+    return [{name: round(v, 3) if isinstance(v := row[name], float) else v for name in batch_columns()} for row in rows]
+
+
+def state_notes(home: Home) -> Iterator[str]:
+    """What a home holds, in a few lines."""
+    catalog = home.catalog
+    with catalog.read() as connection:
+        events = _count(connection, EVENT_IDS)
+        witnesses = connection.scalar(sa.select(sa.func.sum(BATCHES.c.witnesses))) or 0
+        late, rejected = _count(connection, LATE), _count(connection, REJECTED)
+        unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
+    size = sum(f.stat().st_size for f in home.folder("witness").rglob("*.parquet"))
+    processed, last = catalog.processed()
+    yield f"events {events}, state {witnesses} witness rows in {size:,} bytes, late {late}, rejected {rejected}"
+    if last > processed:
+        yield f"{last - processed} places of the intake order are not processed yet: xscl run --once"
+    if unlimited:
+        yield f"{unlimited} channels have no limit on lateness: nothing of theirs is late, and no join state is purged"
+
+
+def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
+    """Which queries did not see events of their channels that were processed from ``first`` on, being older."""
+    with catalog.read() as connection:
+        for info in catalog.queries(connection, limit=1000):
+            if info.docid_from <= first:
+                continue
+            channels = {block.channel for block in ast.blocks(parse_query(info.text).source)}
+            count = connection.scalar(
+                sa.select(sa.func.count()).where(
+                    EVENT_IDS.c.channel.in_(channels), EVENT_IDS.c.docid.between(first, info.docid_from)
+                )
+            )
+            if count:
+                yield (
+                    f"note: {count} events are older than query {info.name} and were skipped for it; STARTING ALL "
+                    "would include them, once it is supported"
+                )
+
+
+def _count(connection: Connection, table: sa.Table) -> int:
+    return connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
