@@ -64,6 +64,8 @@ class _Rebuild:
     """Number of the group that new queries join, by its key."""
     names: dict[int, str] = field(default_factory=dict)
     """What the query whose text stands for a group calls its variables, by group."""
+    shapes: dict[int, str] = field(default_factory=dict)
+    """Template of what a group asks for now, by the number of the instance that it had."""
     variables: set[int] = field(default_factory=set)
     last_instance: int = 0
     last_group: int = 0
@@ -121,6 +123,7 @@ class _Rebuild:
             template = compiled.template
             self.names[row.gid] = names_json(compiled)
             self._put_template(template)
+            self.shapes.setdefault(row.iid, template.id)
             changed.append(
                 {
                     "b_gid": row.gid,
@@ -210,7 +213,10 @@ class _Rebuild:
     # -- what only old results name ----------------------------------------------------------------------------
 
     def _keep_old(self, old_templates: Mapping[str, Template], old_instances: Mapping[int, str]) -> None:
-        unused = {iid: template for iid, template in old_instances.items() if iid not in self.numbers}
+        # An instance that became equal to another has its template; of one that no text speaks for we know no better.
+        unused = {
+            iid: self.shapes.get(iid, template) for iid, template in old_instances.items() if iid not in self.numbers
+        }
         left = sa.select(QUERIES.c.template).where(QUERIES.c.template.not_in(sa.select(TEMPLATES.c.template)))
         needed = {*unused.values(), *self.connection.scalars(left)} - set(self.templates)
         for name in sorted(needed):
