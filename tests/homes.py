@@ -1,4 +1,7 @@
-"""Homes that earlier versions made, kept to test that this version takes them."""
+"""Homes that earlier versions made, kept to test that this version takes them.
+
+``0.1`` has queries of every kind; in ``0.1-moved`` are joins whose meta-variables that version put in another order.
+"""
 
 from __future__ import annotations
 

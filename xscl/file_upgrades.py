@@ -7,21 +7,20 @@ home as it was.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import sqlalchemy as sa
-from sqlalchemy import MetaData, Table
 from sqlalchemy.engine import Connection
 
 from xscl.compile import ChannelFacts, compile_query
 from xscl.errors import QueryError
 from xscl.parser import parse_query
-from xscl.tables import BATCHES, GROUPS, QUERIES
-from xscl.templates.relations import var_name
+from xscl.tables import BATCHES, GROUPS, QUERIES, TEMPLATES
 from xscl.templates.results import RESULT_SCHEMA
 
 __all__ = ["FILE_UPGRADES", "FileUpgrade"]
@@ -29,11 +28,15 @@ __all__ = ["FILE_UPGRADES", "FileUpgrade"]
 FileUpgrade = Callable[[Path, Connection, Mapping[str, ChannelFacts]], None]
 """Takes the home's folder, a connection, and what is known of the channels."""
 
-Order = list[int]
+Order = tuple[int, ...]
 
 
 def results_of_any_number_of_blocks(folder: Path, connection: Connection, facts: Mapping[str, ChannelFacts]) -> None:
-    """Version 0 to 1: documents in one list instead of two columns, and meta-variables in their present order."""
+    """Version 0 to 1: documents in one list instead of two columns, and meta-variables in their present order.
+
+    The names of queries, which say what the columns of results are, change with them: those of a query that is not
+    taken any more are not made again.
+    """
     orders = _orders(connection, facts)
     batches = connection.execute(sa.select(BATCHES.c.batch, BATCHES.c.result_path)).all()
     for batch, path in batches:
@@ -45,56 +48,82 @@ def results_of_any_number_of_blocks(folder: Path, connection: Connection, facts:
         (folder / target).mkdir(exist_ok=True)
         pq.write_table(table, folder / target / "part.parquet")
         connection.execute(BATCHES.update().where(BATCHES.c.batch == batch).values(result_path=target))
+    _rename(connection, orders)
 
 
-def _result(row: Mapping[str, object], orders: Mapping[object, Order]) -> dict[str, object]:
+def _result(row: Mapping[str, Any], orders: Mapping[int, Order]) -> dict[str, object]:
     docs = [row[name] for name in ("d1", "d2") if row[name] is not None]
     if row["relation"] == "pairs":
         return {"relation": "pairs", "docs": docs}
-    groups = row["groups"]
-    assert isinstance(groups, list)
-    names = ("nodes",) if row["relation"] == "rout" else ("witness",)
-    moved = {name: _moved(row[name], orders.get(groups[0])) for name in names}
+    moved = "nodes" if row["relation"] == "rout" else "witness"
     shared = {name: row[name] for name in ("relation", "instance", "nodes", "witness", "groups")}
-    return {**shared, **moved, "docs": docs, "cases": [1] * len(groups)}
+    order = orders.get(row["instance"])
+    # A query of two blocks is one case.
+    return {**shared, moved: _moved(row[moved], order), "docs": docs, "cases": [1] * len(row["groups"])}
 
 
-def _moved(nodes: object, order: Order | None) -> object:
-    assert isinstance(nodes, list)
-    return nodes if order is None else [nodes[place] for place in order]
+def _moved(values: Sequence[Any], order: Order | None) -> list[Any]:
+    return list(values) if order is None else [values[place] for place in order]
 
 
-def _orders(connection: Connection, facts: Mapping[str, ChannelFacts]) -> dict[object, Order]:
-    """By group: the old place of each meta-variable, where places have changed."""
-    found: dict[object, Order] = {}
-    for group in connection.execute(sa.select(GROUPS)).all():
-        stored = Table(f"rt_{group.template}", MetaData(), autoload_with=connection)
-        row = connection.execute(sa.select(stored).where(stored.c.gid == group.gid)).first()
-        same_text = (QUERIES.c.gid == group.gid) & (QUERIES.c.text == group.text)
-        names = connection.scalar(sa.select(QUERIES.c.names).where(same_text).limit(1))
+def _rename(connection: Connection, orders: Mapping[int, Order]) -> None:
+    statement = sa.select(QUERIES.c.query, QUERIES.c.names, GROUPS.c.iid).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+    changed = []
+    for row in connection.execute(statement):
+        names = json.loads(row.names)
+        names["meta"] = _moved(names["meta"], orders.get(row.iid))
+        # The result node of each block, in their order.
+        names["result_blocks"] = list(range(len(names["results"])))
+        changed.append({"b_query": row.query, "names": json.dumps(names)})
+    if changed:
+        connection.execute(QUERIES.update().where(QUERIES.c.query == sa.bindparam("b_query")), changed)
+
+
+def _orders(connection: Connection, facts: Mapping[str, ChannelFacts]) -> dict[int, Order]:
+    """By instance: the old place of each meta-variable.
+
+    A text that is not taken any more says nothing; its instance's meta-variables stay where they are, unless another
+    query asks for the same instance.
+    """
+    trees = {
+        row.template: (json.loads(row.blocks), json.loads(row.parents))
+        for row in connection.execute(sa.select(TEMPLATES))
+    }
+    statement = sa.select(QUERIES, GROUPS.c.iid).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid).order_by(QUERIES.c.query)
+    found: dict[int, Order] = {}
+    for row in connection.execute(statement):
+        if row.iid in found:
+            continue
         try:
-            compiled = compile_query(
-                parse_query(group.text), group.text, namespaces=json.loads(group.namespaces), channels=facts
-            )
+            query = parse_query(row.text)
+            compiled = compile_query(query, row.text, namespaces=json.loads(row.namespaces), channels=facts)
         except QueryError:
             continue
-        if row is None or names is None:
-            continue
-        width = len(compiled.meta_names)
-        # Variables of one definition are told apart by the query's own names.
-        old = [(row._mapping[f"var{place}"], name) for place, name in enumerate(json.loads(names)["meta"], start=1)]
-        new = zip(map(var_name, compiled.group.instance.variables), compiled.meta_names, strict=True)
-        order: Order = []
-        for wanted in new:
-            order.append(next(place for place in range(width) if old[place] == wanted and place not in order))
-        if order != list(range(width)):
-            found[group.gid] = order
+        template = compiled.template
+        old = _marks(json.loads(row.names)["meta"], *trees[row.template])
+        found[row.iid] = tuple(
+            old.index(mark) for mark in _marks(compiled.meta_names, template.blocks, template.parents)
+        )
     return found
+
+
+def _marks(names: Sequence[str | None], blocks: Sequence[int], parents: Sequence[int]) -> list[tuple[int, set[str]]]:
+    """What tells the meta-variables of a query apart in whatever order: the block, and the names at and below each.
+
+    Definitions do not: two variables can have one.  All leaves of a block are joined and so have names, but for a block
+    of one variable.
+    """
+    below: list[set[str]] = [set() for _ in names]
+    for place, name in enumerate(names):
+        while place >= 0:
+            below[place].update(() if name is None else (name,))
+            place = parents[place]
+    return list(zip(blocks, below, strict=True))
 
 
 FILE_UPGRADES: tuple[FileUpgrade, ...] = (results_of_any_number_of_blocks,)
 """The n-th takes a home's files from version n to n + 1; raise ``FILES_VERSION`` when you add one.
 
-It runs after the migrations and before what is derived is made again: groups, names and ``rt_`` tables are still those
-of the version that wrote the files, and texts compile to those of this version.
+It runs after the migrations and before what is derived is made again: templates, groups and names are still those of
+the version that wrote the files, and texts compile to those of this version.
 """

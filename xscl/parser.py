@@ -85,8 +85,8 @@ class RawStatement:
     """Where it starts, 1-based."""
 
     def parse(self) -> ScriptItem:
-        """What it says, or why it cannot be taken."""
-        return _script_item(_Parser(self.text, self.tokens), self.line)
+        """What it says, or why it cannot be taken; a parser adds to its tokens behind constructors, hence the copy."""
+        return _script_item(_Parser(self.text, list(self.tokens)), self.line)
 
 
 def raw_statements(text: str) -> Iterator[RawStatement]:
@@ -101,7 +101,7 @@ def raw_statements(text: str) -> Iterator[RawStatement]:
             line += text.count("\n", counted, first.start)
             counted = first.start
             yield RawStatement(text, tokens, line)
-        at = tokens[-1].end if tokens[-1].kind == ";" else _Parser(text, tokens).end()
+        at = tokens[-1].end if tokens[-1].kind == ";" else _Parser(text, list(tokens)).end()
 
 
 def parse_query(text: str) -> ast.Query:

@@ -7,6 +7,7 @@ its number; an instance keeps the number it had in the first of its groups.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -24,7 +25,7 @@ from xscl.catalog import (
     variables_of,
 )
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
-from xscl.errors import CatalogError, QueryError
+from xscl.errors import CatalogError, QueryError, UnsatisfiableWindowError
 from xscl.parser import parse_query
 from xscl.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES
 from xscl.templates.relations import rt_rows
@@ -47,11 +48,12 @@ def rebuild_derived(catalog: Catalog, connection: Connection) -> None:
     Raises:
         CatalogError: a live query cannot be taken any more.
     """
-    _Rebuild(catalog.facts(connection), connection).run()
+    _Rebuild(catalog, catalog.facts(connection), connection).run()
 
 
 @dataclass(slots=True)
 class _Rebuild:
+    catalog: Catalog
     facts: Mapping[str, ChannelFacts]
     connection: Connection
     templates: dict[str, Template] = field(default_factory=dict)
@@ -64,6 +66,8 @@ class _Rebuild:
     """Number of the group that new queries join, by its key."""
     names: dict[int, str] = field(default_factory=dict)
     """What the query whose text stands for a group calls its variables, by group."""
+    shapes: dict[int, str] = field(default_factory=dict)
+    """Template of what a group asks for now, by the number of the instance that it had."""
     variables: set[int] = field(default_factory=set)
     last_instance: int = 0
     last_group: int = 0
@@ -110,6 +114,9 @@ class _Rebuild:
         for row in rows:
             try:
                 compiled = self._compiled(row.text, row.namespaces)
+            except UnsatisfiableWindowError:
+                self._end(QUERIES.c.gid == row.gid)
+                continue
             except QueryError as error:
                 if live:
                     query = sa.select(QUERIES.c.qid).where(QUERIES.c.gid == row.gid, QUERIES.c.docid_until == NEVER)
@@ -121,6 +128,7 @@ class _Rebuild:
             template = compiled.template
             self.names[row.gid] = names_json(compiled)
             self._put_template(template)
+            self.shapes.setdefault(row.iid, template.id)
             changed.append(
                 {
                     "b_gid": row.gid,
@@ -137,6 +145,11 @@ class _Rebuild:
             self.connection.execute(GROUPS.update().where(GROUPS.c.gid == sa.bindparam("b_gid")), changed)
         for name, values in filled.items():
             self.connection.execute(stored_rt(self.templates[name]).insert(), values)
+
+    def _end(self, condition: sa.ColumnElement[bool]) -> None:
+        """Drop queries whose windows were found to allow nothing: they never had a match, nor could have one."""
+        for query in self.connection.scalars(sa.select(QUERIES.c.qid).where(condition, QUERIES.c.docid_until == NEVER)):
+            self.catalog.drop_query(self.connection, query, time.time_ns() // 1000)
 
     def _compiled(self, text: str, namespaces: str) -> CompiledQuery:
         return compile_query(parse_query(text), text, namespaces=json.loads(namespaces), channels=self.facts)
@@ -182,6 +195,9 @@ class _Rebuild:
                 continue
             try:
                 compiled = self._compiled(row.text, row.namespaces)
+            except UnsatisfiableWindowError:
+                self._end(QUERIES.c.query == row.query)
+                continue
             except QueryError as error:
                 if row.docid_until == NEVER:
                     raise _cannot_take(row.qid, error) from error
@@ -210,7 +226,10 @@ class _Rebuild:
     # -- what only old results name ----------------------------------------------------------------------------
 
     def _keep_old(self, old_templates: Mapping[str, Template], old_instances: Mapping[int, str]) -> None:
-        unused = {iid: template for iid, template in old_instances.items() if iid not in self.numbers}
+        # An instance that became equal to another has its template; of one that no text speaks for we know no better.
+        unused = {
+            iid: self.shapes.get(iid, template) for iid, template in old_instances.items() if iid not in self.numbers
+        }
         left = sa.select(QUERIES.c.template).where(QUERIES.c.template.not_in(sa.select(TEMPLATES.c.template)))
         needed = {*unused.values(), *self.connection.scalars(left)} - set(self.templates)
         for name in sorted(needed):

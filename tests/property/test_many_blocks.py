@@ -41,7 +41,7 @@ def workload(kind: str, choose: Dice, queries: int, *, halves: bool = False) -> 
     if kind == "documents":
         channels, docs = CHANNELS, plain_stream(choose, late=True)
     else:
-        channels, docs = ("R", "Q", "R", "Q", "S"), row_stream(choose)
+        channels, docs = ("R", "Q", "R", "Q", "S"), row_stream(choose, least=16, most=22)
     texts = {many_block_query(choose, channels, halves=halves, constructors=CONSTRUCTORS): None for _ in range(queries)}
     return list(texts), docs
 
@@ -84,7 +84,7 @@ def test_many_blocks_in_several_cuts(kind: str, tmp_path: Path) -> None:
         refused += len(texts) - len(expected)
         for text, answer in expected.items():
             matches[len(ast.blocks(parse_query(text).source))] += len(answer)
-        for places in ([], [choose.count(0, 16), choose.count(0, 16)], [choose.count(0, 16) for _ in range(8)]):
+        for places in ([], [choose.count(0, 22), choose.count(0, 22)], [choose.count(0, 22) for _ in range(8)]):
             check(expected, cut(docs, places), tmp_path, (seed, places))
     assert refused > 0 and all(matches[blocks] > 20 for blocks in (2, 3, 4)), "the workload must find something"
 

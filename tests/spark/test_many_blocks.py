@@ -145,7 +145,7 @@ def found(engine: Engine) -> dict[str, dict[str, Answer]]:
 
 @pytest.fixture(scope="module")
 def workload() -> tuple[dict[str, str], list[Doc], dict[str, set[Answer]]]:
-    choose = Dice(4)
+    choose = Dice(17)
     docs = [*random_docs(choose), *GOLDEN_DOCS]
     texts = {f"Q{i}": text for i, text in enumerate(random_queries(choose))}
     texts |= {name: text for name, (text, _) in GOLDEN.items()}

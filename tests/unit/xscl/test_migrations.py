@@ -6,11 +6,12 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow.dataset as ds
 import pytest
 import sqlalchemy as sa
 from alembic import command
@@ -19,23 +20,44 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from homes import matches_of, unpacked
+from local_engine import LocalEngine
+from oracle.evaluate import Doc
 
 import xscl.catalog
+import xscl.file_upgrades
 import xscl.rebuild
 import xscl.tables
 import xscl.upgrade
-from xscl.catalog import Versions, open_catalog
-from xscl.compile import CompiledQuery, compile_query
+from xscl.catalog import Versions, names_json, open_catalog
+from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.engine import Engine
 from xscl.errors import CatalogError, UnsupportedFeatureError
+from xscl.file_upgrades import FileUpgrade
 from xscl.home import Home, open_home
+from xscl.intake import EVENT_SCHEMA
 from xscl.matches import list_matches, match_json
+from xscl.parser import parse_query
 from xscl.registry import Registry, compile_group
-from xscl.tables import GROUPS, HOME, INSTANCES, METADATA, QUERIES, SCHEMA_VERSION, TEMPLATES, VARIABLES
+from xscl.tables import (
+    BATCHES,
+    GROUPS,
+    HOME,
+    INSTANCES,
+    INTAKE_FILES,
+    METADATA,
+    QUERIES,
+    SCHEMA_VERSION,
+    TEMPLATES,
+    VARIABLES,
+)
+from xscl.templates.results import RESULT_SCHEMA
 from xscl.types import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+MOVED = {"crossed", "crossed_again", "crossed_soon", "dropped", "lower", "rows"}
+"""Queries of the home '0.1-moved' whose meta-variables were in another order."""
 
 
 @pytest.fixture
@@ -110,20 +132,23 @@ def test_an_old_home_is_upgraded(old: Path) -> None:
     }
     assert matches(home) == matches_of("0.1")
     after = content(old)
-    # Results name groups and instances by number, and no text compiles to anything else here.
+    # Results name groups and instances by number.
     assert {row.query: row.gid for row in after["queries"]} == {row.query: row.gid for row in before["queries"]}  # type: ignore[attr-defined]
-    used = {row.gid for row in after["queries"]}  # type: ignore[attr-defined]
     for name in ("groups", "instances"):
         numbers = {row[0] for row in before[name]}  # type: ignore[attr-defined]
         assert {row[0] for row in after[name]} == numbers  # type: ignore[attr-defined]
-    assert (
-        {row[:6] for row in after["groups"] if row.gid in used}
-        == {  # type: ignore[attr-defined]
-            row[:6]
-            for row in before["groups"]  # type: ignore[attr-defined]
-            if row.gid in used
-        }
+    used = {row.gid for row in after["queries"]}  # type: ignore[attr-defined]
+    texts_before, texts_after = (
+        {(row.gid, row.iid, row.text, row.namespaces) for row in rows["groups"] if row.gid in used}  # type: ignore[attr-defined]
+        for rows in (before, after)
     )
+    assert texts_after == texts_before
+    # Templates got other ids; nothing names an old one any more.
+    assert {row.template for row in after["templates"]} == {found.template.id for found in compiled.values()}  # type: ignore[attr-defined]
+    assert {row.template for row in after["instances"]} <= {found.template.id for found in compiled.values()}  # type: ignore[attr-defined]
+    assert {name for name in after if name.startswith("rt_")} == {
+        f"rt_{found.template.id}" for found in compiled.values()
+    }
     assert all(info.publish is None and info.starting == "NOW" for info in home.catalog.queries(live_only=False))
     home.catalog.close()
 
@@ -232,13 +257,87 @@ def test_new_events_join_with_what_an_old_home_holds(old: Path, spark: SparkSess
 # -- files -----------------------------------------------------------------------------------------------------
 
 
+def stored_docs(home: Home) -> dict[int, Doc]:
+    """The home's events by number."""
+    with home.catalog.read() as connection:
+        paths = home.paths(list(connection.scalars(sa.select(INTAKE_FILES.c.path).order_by(INTAKE_FILES.c.first))))
+    rows = ds.dataset(paths, schema=EVENT_SCHEMA).to_table().to_pylist()
+    assert all(row["version"] == 1 for row in rows)
+    return {row["docid"]: Doc(row["channel"], row["id"], row["ts"], row["content"], row["late"]) for row in rows}
+
+
+def stored_results(home: Home) -> list[dict[str, Any]]:
+    with home.catalog.read() as connection:
+        paths = home.paths([path for path in connection.scalars(sa.select(BATCHES.c.result_path)) if path is not None])
+    return [row for path in paths for row in ds.dataset(path, schema=RESULT_SCHEMA).to_table().to_pylist()]
+
+
+@pytest.mark.parametrize("version", ["0.1", "0.1-moved"])
+def test_results_of_two_columns_are_those_of_this_version(version: str, tmp_path: Path) -> None:
+    """Stored rows of R_out and witnesses are, after the upgrade, what the same texts give on the same events now."""
+    folder = unpacked(version, tmp_path)
+    before = {row.query: json.loads(row.names)["meta"] for row in content(folder)["queries"]}  # type: ignore[attr-defined]
+    home = open_home(folder)
+    # Values are listed in the order of meta-variables; otherwise not a byte is another.
+    assert list(map(json.loads, matches(home))) == list(map(json.loads, matches_of(version)))
+    queries = home.catalog.queries(live_only=False)
+    compiled = {
+        info.name: compile_query(
+            parse_query(info.text), info.text, namespaces=info.namespaces, channels=home.catalog.facts()
+        )
+        for info in queries
+    }
+    docs, results = stored_docs(home), stored_results(home)
+    engine = LocalEngine(tmp_path, compiled)
+    engine.run(list(docs.values()))
+    compared = 0
+    for info in queries:
+        seen = {doc.id for place, doc in docs.items() if info.docid_from < place < info.docid_until}
+        count = compiled[info.name].template.block_count
+        expected = {row for row in engine.rout(info.name) if seen.issuperset(row[:count])}
+        found: dict[str, set[tuple[object, ...]]] = {"rout": set(), "match": set()}
+        for row in results:
+            ids = tuple(docs[docid].id for docid in row["docs"]) if row["relation"] in found else ()
+            if ids and info.gid in row["groups"] and seen.issuperset(ids):
+                assert row["cases"] == [1] * len(row["groups"])
+                found[row["relation"]].add((*ids, *(row["nodes"] if row["relation"] == "rout" else row["witness"])))
+        assert found["rout"] == expected, info.name
+        assert found["match"] <= expected, info.name
+        assert info.names == json.loads(names_json(compiled[info.name])), info.name
+        compared += len(expected)
+    assert compared > 15
+    moved = {info.name for info in queries if list(info.names["meta"]) != before[info.query]}
+    assert moved == (set() if version == "0.1" else MOVED)
+    home.catalog.close()
+
+
+def test_names_of_texts_that_are_not_taken_any_more_move_with_their_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dropped query of an instance that others ask for keeps its names, in the order of what is stored now."""
+
+    def refusing(query: object, text: str, **options: object) -> CompiledQuery:
+        if "3 s" in text:
+            raise UnsupportedFeatureError("XSCL_UNSUPPORTED_AXIS", "no")
+        return compile_query(parse_query(text), text, **options)  # type: ignore[arg-type]
+
+    for module in (xscl.rebuild, xscl.file_upgrades):
+        monkeypatch.setattr(module, "compile_query", refusing)
+    home = open_home(unpacked("0.1-moved", tmp_path))
+    assert list(map(json.loads, matches(home))) == list(map(json.loads, matches_of("0.1-moved")))
+    names = {info.name: info.names for info in home.catalog.queries(live_only=False)}
+    assert names["dropped"] == names["crossed"]
+    home.catalog.close()
+
+
 def test_files_are_upgraded_once(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, Path, int]] = []
 
-    def step(name: str) -> Callable[[Path, sa.Connection], None]:
-        def upgrade(folder: Path, connection: sa.Connection) -> None:
+    def step(name: str) -> FileUpgrade:
+        def upgrade(folder: Path, connection: sa.Connection, facts: Mapping[str, ChannelFacts]) -> None:
             # The schema is new, what is derived is still old.
             assert connection.scalar(sa.select(QUERIES.c.starting).limit(1)) == "NOW"
+            assert facts["ticks"].numeric == {"price", "size"}
             calls.append((name, folder, connection.scalar(sa.select(HOME.c.derived_version)) or 0))
 
         return upgrade
@@ -306,8 +405,6 @@ def test_groups_that_become_equal_stay_apart(old: Path, monkeypatch: pytest.Monk
     outdate(home)
 
     def without_windows(query: object, text: str, **options: object) -> CompiledQuery:
-        from xscl.parser import parse_query
-
         text = text.replace("1 h", "7 days")
         return compile_query(parse_query(text), text, **options)  # type: ignore[arg-type]
 
@@ -328,8 +425,6 @@ def test_a_query_that_its_group_does_not_speak_for_gets_a_group(old: Path, monke
     outdate(home)
 
     def hours_are_short(query: object, text: str, **options: object) -> CompiledQuery:
-        from xscl.parser import parse_query
-
         text = text.replace("168 h", "3 h")
         return compile_query(parse_query(text), text, **options)  # type: ignore[arg-type]
 
@@ -351,8 +446,6 @@ def test_what_dropped_queries_found_stays(old: Path, monkeypatch: pytest.MonkeyP
     """A query that nobody asks any more may be one that is not taken any more."""
 
     def refusing(query: object, text: str, **options: object) -> CompiledQuery:
-        from xscl.parser import parse_query
-
         if "'ABC'" in text:
             raise UnsupportedFeatureError("XSCL_UNSUPPORTED_AXIS", "no")
         return compile_query(parse_query(text), text, **options)  # type: ignore[arg-type]
