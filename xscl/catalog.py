@@ -36,7 +36,7 @@ from xscl.tables import (
 from xscl.templates.relations import rt_table, var_name
 from xscl.templates.template import Template
 
-__all__ = ["Catalog", "ChannelInfo", "QueryInfo", "Versions", "open_catalog"]
+__all__ = ["Catalog", "ChannelInfo", "QueryInfo", "Versions", "channel_facts", "open_catalog"]
 
 
 _BUSY_TIMEOUT_MS = 60_000
@@ -300,7 +300,7 @@ class Catalog:
 
     def facts(self, connection: Connection | None = None) -> dict[str, ChannelFacts]:
         """What registration needs of every channel."""
-        return {name: _facts(channel) for name, channel in self.channels(connection).items()}
+        return {name: channel_facts(channel) for name, channel in self.channels(connection).items()}
 
     # -- queries -----------------------------------------------------------------------------------------------
 
@@ -489,7 +489,8 @@ def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:
     )
 
 
-def _facts(channel: ChannelInfo) -> ChannelFacts:
+def channel_facts(channel: ChannelInfo) -> ChannelFacts:
+    """What registration needs of a channel."""
     columns = channel.schema or {}
     numeric = frozenset(name for name, type_ in columns.items() if type_ in ("bigint", "double"))
     return ChannelFacts(channel.kind, numeric, frozenset(name for name, type_ in columns.items() if type_ == "string"))

@@ -28,8 +28,9 @@ from xscl.templates.picture import GraphFormat
 if TYPE_CHECKING:
     from xscl.batch import BatchReport
     from xscl.home import Home
-    from xscl.ingest.records import Record
+    from xscl.ingest.records import Record, Rejected
     from xscl.intake import IntakeReport
+    from xscl.trial import BlockWitness
     from xscl.types import Match, QueryOutcome
 
 __all__ = ["app", "main"]
@@ -331,6 +332,53 @@ def query_explain(name: str, home: HomeOption = None, catalog: CatalogOption = N
     print(explanation_text(found))  # noqa: T201
 
 
+@query_app.command("test")
+def query_test(
+    name: str,
+    files: Annotated[list[str], typer.Argument(help="Event files, XML documents, feeds, directories, '-'.")],
+    channel: Annotated[
+        str | None,
+        typer.Option(help="Channel of documents and feed items.  [default: the query's, if it reads only one]"),
+    ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many witnesses; 0 for all.")] = 100,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show which witnesses documents give: the nodes and values of each block's variables.  Nothing is stored."""
+    from xscl.ingest.sources import read_paths
+    from xscl.trial import Trial
+
+    opened = _open(home, catalog)
+    trial = Trial(opened.catalog.query(name), opened.catalog.channels())
+    if channel is None:
+        read = {block_channel.removesuffix(".raw") for _, block_channel in trial.blocks}
+        channel = read.pop() if len(read) == 1 else None
+    found = trial.witnesses(read_paths(files, channel=channel, whole=whole, stdin=sys.stdin.buffer))
+    printed = _format(format, json)
+    as_row = _witness_line if printed is Format.table else _witness_record
+    rows = (as_row(witness) for witness in itertools.islice(found, limit or None))
+    columns = ["document", "channel", "block", "name", "bindings"]
+    if printed is Format.table:
+        columns = ["document", "block", "witness"]
+    shown = print_rows(rows, columns, printed)
+    if limit and shown == limit:
+        _say(f"note: the first {limit} witnesses; there may be more, --limit 0 gives all")
+    for problem in trial.problems:
+        _complain(_rejection(problem))
+    documents = trial.documents.total()
+    for number, (block, of_channel) in enumerate(trial.blocks, start=1):
+        _say(
+            f"block {number} ({block}): witnesses {trial.found[number]}, documents of channel {of_channel} "
+            f"{trial.documents[of_channel]}"
+        )
+    for other in sorted(set(trial.documents) - {of_channel for _, of_channel in trial.blocks}):
+        _say(f"note: the query does not read channel {other}, of which {trial.documents[other]} documents came")
+    _exit_partly(documents, len(trial.problems))
+
+
 @query_app.command("drop")
 def query_drop(name: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
     """End a query; its matches stay."""
@@ -629,11 +677,14 @@ def bench(
 
 
 def _read_text(file: str) -> str:
+    from xscl.registry import read_script
+
+    if file != "-":
+        return read_script(file)
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise CatalogError("XSCL_SOURCE_UNREADABLE", f"{file}: {reason}") from None
+        return sys.stdin.read()
+    except UnicodeDecodeError:
+        raise CatalogError("XSCL_SOURCE_UNREADABLE", "-: it is not UTF-8 text") from None
 
 
 def _time(text: str | None, option: str) -> int | None:
@@ -671,10 +722,14 @@ def _report_outcomes(outcomes: Iterable[QueryOutcome], file: str) -> None:
             _complain(f"{file}:{outcome.line}: {outcome.name or 'unnamed query'}: {outcome.error}")
 
 
+def _rejection(problem: Rejected) -> str:
+    where = f"{problem.source}: " if problem.source else ""
+    return f"rejected {where}[{problem.condition}] {problem.message}"
+
+
 def _report_intake(report: IntakeReport) -> None:
     for problem in report.problems:
-        where = f"{problem.source}: " if problem.source else ""
-        _complain(f"rejected {where}[{problem.condition}] {problem.message}")
+        _complain(_rejection(problem))
     if report.rejected > len(report.problems):
         _complain(f"… and {report.rejected - len(report.problems)} more, see relation 'rejected'")
     parts = [f"{report.taken} events taken"]
@@ -710,6 +765,22 @@ def _print_matches(found: Iterator[Match], format_: Format) -> None:
         print_rows(short, ["match", "query", "ts", "events", "values"], format_)
         return
     print_rows(rows, ["match", "query", "ts", "events", "nodes", "values", "document"], format_)
+
+
+def _witness_record(witness: BlockWitness) -> dict[str, object]:
+    bindings = {name: {"node": bound.node, "value": bound.value} for name, bound in witness.bindings.items()}
+    return {
+        "document": witness.document,
+        "channel": witness.channel,
+        "block": witness.block,
+        "name": witness.name,
+        "bindings": bindings,
+    }
+
+
+def _witness_line(witness: BlockWitness) -> dict[str, object]:
+    bindings = (f"{name}={bound.node} {_cut(bound.value, 40)!r}" for name, bound in witness.bindings.items())
+    return {"document": witness.document, "block": witness.block, "witness": "  ".join(bindings)}
 
 
 def _short(row: dict[str, object]) -> dict[str, object]:

@@ -22,7 +22,7 @@ from xscl.templates.template import Group, Instance, OutputNode, Template, templ
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import Compared, Condition, Definition, Exists, Step, conditions
 
-__all__ = ["ChannelFacts", "CompiledQuery", "compile_query"]
+__all__ = ["ChannelFacts", "CompiledQuery", "compile_query", "whole_steps"]
 
 _Pairs = tuple[tuple[Definition, Definition], ...]
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
@@ -87,6 +87,17 @@ def compile_query(
         raise UnsupportedFeatureError(
             error.condition, error.message, text=text, span=query.source.span, hint=error.hint
         ) from None
+
+
+def whole_steps(
+    normal: NormalQuery, block: int, channels: Mapping[str, ChannelFacts]
+) -> tuple[list[Step | None], tuple[Condition, ...]]:
+    """Every node's step with all that is below it as conditions; and the conditions on the document node.
+
+    A node that such a step reaches has a witness of everything below.
+    """
+    columns = _Compiler(normal, channels)._numeric_columns(block)
+    return _final_steps(normal.blocks[block], set(), columns)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, Planner, next_range, process_batch
 from xscl.catalog import QueryInfo
@@ -21,7 +21,7 @@ from xscl.ingest.sources import read_paths
 from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
 from xscl.queries import QueryFilter, list_queries
-from xscl.registry import Registry
+from xscl.registry import Registry, read_script
 from xscl.session import start_session
 from xscl.types import Event, Match, QueryOutcome
 from xscl.views import sql_session
@@ -110,13 +110,38 @@ class Engine:
         """
         return self.registry.register(text, name=name, strict=strict)
 
-    def register_many(self, texts: Iterable[str | tuple[str, str]]) -> list[QueryOutcome]:
-        """Register texts, or (name, text) pairs; one outcome each, in order."""
-        return self.registry.register_many(texts)
+    def register_many(
+        self,
+        texts: Iterable[str | tuple[str | None, str]] | DataFrame,
+        *,
+        strict: bool = False,
+        atomic: bool = False,
+    ) -> list[QueryOutcome]:
+        """Register many texts; one outcome each, in order, and one bad text never fails the rest.
+
+        Args:
+            texts: texts, (name, text) pairs, or a DataFrame of pandas or Spark with a column ``text`` and, if wanted,
+                one ``name``; where a name is missing the service gives one.
+            strict: refuse queries over channels that do not exist.
+            atomic: register all or none.
+
+        Raises:
+            EngineError: ``XSCL_BAD_FRAME``: the DataFrame has no column ``text``.
+        """
+        given = _frame_texts(texts) if hasattr(texts, "columns") else texts
+        return self.registry.register_many(given, strict=strict, atomic=atomic)
 
     def load(self, script: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
         """Take the statements of a script; one outcome each, in order; with ``atomic`` all or none."""
         return self.registry.load(script, strict=strict, atomic=atomic)
+
+    def load_file(self, path: str | Path, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
+        """Take the statements of a file in UTF-8, as ``load``.
+
+        Raises:
+            CatalogError: ``XSCL_SOURCE_UNREADABLE``.
+        """
+        return self.load(read_script(path), strict=strict, atomic=atomic)
 
     def drop(self, name: str) -> None:
         """End a query; its matches stay."""
@@ -133,7 +158,12 @@ class Engine:
         limit: int | None = None,
         offset: int = 0,
     ) -> Iterator[QueryInfo]:
-        """Live queries by name, read as they are asked for.
+        """Live queries by name (in the order of code points), read as they are asked for, a thousand at a time.
+
+        All filters hold together::
+
+            page = list(engine.queries(like="quake*", channel="items", limit=100))
+            next_page = engine.queries(like="quake*", channel="items", limit=100, after=page[-1].name)
 
         Args:
             like: a pattern that the whole name fits; ``*`` is any text, ``?`` any character.
@@ -285,6 +315,20 @@ class RunHandle:
 def _peek(items: Iterator[object]) -> tuple[object, Iterable[object]]:
     first = next(items, None)
     return first, () if first is None else itertools.chain([first], items)
+
+
+def _frame_texts(frame: Any) -> Iterator[tuple[str | None, str]]:
+    """(name, text) of the rows of a DataFrame of pandas or Spark."""
+    if "text" not in frame.columns:
+        raise EngineError("XSCL_BAD_FRAME", "the DataFrame has no column text", hint="needed: text; if wanted: name")
+    wanted = [name for name in ("text", "name") if name in frame.columns]
+    if hasattr(frame, "toLocalIterator"):
+        rows = frame.select(*wanted).toLocalIterator()
+    else:
+        rows = frame[wanted].itertuples(index=False, name=None)
+    for text, *name in rows:
+        # What is missing is None in Spark and NaN in pandas.
+        yield name[0] if name and isinstance(name[0], str) else None, text if isinstance(text, str) else ""
 
 
 def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Event]:

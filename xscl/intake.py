@@ -31,7 +31,7 @@ from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
 from xscl.types import Event, Scalar, format_time, is_name, to_micros
 from xscl.values import column_text, digest_text
 
-__all__ = ["EVENT_SCHEMA", "Intake", "IntakeReport"]
+__all__ = ["EVENT_SCHEMA", "CheckedEvent", "Intake", "IntakeReport", "check_event", "event_content", "require_kind"]
 
 EVENT_SCHEMA = pa.schema(
     [
@@ -76,7 +76,7 @@ class IntakeReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class CheckedEvent:
     """An event whose content is sound."""
 
     event: Event
@@ -164,8 +164,8 @@ class Intake:
     # -- events ------------------------------------------------------------------------------------------------
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
-        checked = [_check(record) if isinstance(record, Event) else _as_rejected(record) for record in records]
-        sound = [item for item in checked if isinstance(item, _Checked)]
+        checked = [check_event(record) if isinstance(record, Event) else _as_rejected(record) for record in records]
+        sound = [item for item in checked if isinstance(item, CheckedEvent)]
         file: Path | None = None
         try:
             with self.catalog.begin() as connection:
@@ -196,7 +196,7 @@ class Intake:
         for problem in chunk.rejected:
             report.note(problem)
 
-    def _place(self, chunk: _Chunk, item: _Checked, docid: int, received: int, report: IntakeReport) -> None:
+    def _place(self, chunk: _Chunk, item: CheckedEvent, docid: int, received: int, report: IntakeReport) -> None:
         event = item.event
         channel = self._channel(chunk, event)
         identity = _identify(chunk, channel, item)
@@ -204,7 +204,7 @@ class Intake:
             report.duplicates += 1
             return
         id_, version, of_item, feed = identity
-        content, channel = self._content(channel, item)
+        content, channel = event_content(channel, item)
         self._put(chunk, channel)
         ts = received if item.ts is None else item.ts
         if event.feed is not None:
@@ -270,11 +270,7 @@ class Intake:
                     f"queries publish documents to the channel {event.channel}, so it takes no rows",
                 )
             channel = ChannelInfo(event.channel, kind, False, event.channel, None, None, event.channel)
-        if channel.kind != kind:
-            raise DocumentError(
-                "XSCL_CHANNEL_KIND",
-                f"the channel {channel.name} takes {'documents' if channel.kind == 'xml' else 'rows'}",
-            )
+        require_kind(channel, event)
         return replace(channel, feed=channel.feed or event.feed is not None)
 
     def _put(self, chunk: _Chunk, channel: ChannelInfo) -> None:
@@ -286,16 +282,6 @@ class Intake:
         self.catalog.put_channel(chunk.connection, channel)
         if before is None or channel.schema != before.schema:
             self.registry.refresh(chunk.connection, channel.name)
-
-    @staticmethod
-    def _content(channel: ChannelInfo, item: _Checked) -> tuple[str, ChannelInfo]:
-        """The event's document, and the channel with what the event says of its columns."""
-        if item.content is not None:
-            return item.content, channel
-        assert item.event.row is not None
-        schema = dict(channel.schema) if channel.schema is not None else infer_schema(item.event.row)
-        row, fitted = fit_row(item.event.row, schema)
-        return row_document(row, element=channel.element), replace(channel, schema=fitted)
 
     @staticmethod
     def _is_late(chunk: _Chunk, channel: ChannelInfo, ts: int) -> bool:
@@ -361,7 +347,7 @@ def _as_rejected(record: object) -> Rejected:
     return Rejected("", "XSCL_BAD_EVENT", f"a {type(record).__name__} is no event")
 
 
-def _check(event: Event) -> _Checked | Rejected:
+def check_event(event: Event) -> CheckedEvent | Rejected:
     """Everything that can be said of an event by itself."""
     ts: int | None = None
     try:
@@ -382,7 +368,30 @@ def _check(event: Event) -> _Checked | Rejected:
     except XsclError as error:
         return _refused(event, error, event.id, ts)
     digest = event.digest or _content_digest(event, content)
-    return _Checked(event, event.id or _own_id(event, ts, digest), ts, content, digest)
+    return CheckedEvent(event, event.id or _own_id(event, ts, digest), ts, content, digest)
+
+
+def require_kind(channel: ChannelInfo, event: Event) -> None:
+    """Refuse a row for a channel of documents, and the reverse.
+
+    Raises:
+        DocumentError: ``XSCL_CHANNEL_KIND``.
+    """
+    if channel.kind != ("xml" if event.row is None else "rows"):
+        raise DocumentError(
+            "XSCL_CHANNEL_KIND",
+            f"the channel {channel.name} takes {'documents' if channel.kind == 'xml' else 'rows'}",
+        )
+
+
+def event_content(channel: ChannelInfo, item: CheckedEvent) -> tuple[str, ChannelInfo]:
+    """The event's document, and the channel with what the event says of its columns."""
+    if item.content is not None:
+        return item.content, channel
+    assert item.event.row is not None
+    schema = dict(channel.schema) if channel.schema is not None else infer_schema(item.event.row)
+    row, fitted = fit_row(item.event.row, schema)
+    return row_document(row, element=channel.element), replace(channel, schema=fitted)
 
 
 def _document(xml: str | bytes) -> str:
@@ -424,7 +433,7 @@ def _own_id(event: Event, ts: int | None, digest: str) -> str:
 
 
 def _known_ids(
-    connection: Connection, items: list[_Checked]
+    connection: Connection, items: list[CheckedEvent]
 ) -> tuple[dict[tuple[str, str], list[_Known]], set[tuple[str, str]]]:
     """What is known of the ids of these events: versions by id without feed and version, and ids that are taken."""
     wanted: dict[str, set[str]] = {}
@@ -446,7 +455,7 @@ def _known_ids(
     return versions, taken
 
 
-def _identify(chunk: _Chunk, channel: ChannelInfo, item: _Checked) -> tuple[str, int, int | None, str] | None:
+def _identify(chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent) -> tuple[str, int, int | None, str] | None:
     """(id, version, docid of the item's first version or None for itself, feed); None for what is known already.
 
     Items of different feeds are different items, even where they share a guid: the first keeps the guid as its id, the

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -25,7 +26,7 @@ from xscl.tables import GROUPS, NEVER, QUERIES
 from xscl.tokens import Token
 from xscl.types import QueryOutcome, is_name
 
-__all__ = ["Registry", "compile_info"]
+__all__ = ["Registry", "compile_info", "read_script"]
 
 
 _CHUNK = 2_000
@@ -350,6 +351,19 @@ def _chunks(given: Iterable[T]) -> Iterator[list[T]]:
     items = iter(given)
     while chunk := list(islice(items, _CHUNK)):
         yield chunk
+
+
+def read_script(path: str | Path) -> str:
+    """The text of a file of statements, in UTF-8.
+
+    Raises:
+        CatalogError: ``XSCL_SOURCE_UNREADABLE``.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CatalogError("XSCL_SOURCE_UNREADABLE", f"{path}: {reason}") from None
 
 
 def compile_info(info: QueryInfo, facts: Mapping[str, ChannelFacts]) -> CompiledQuery:

@@ -1,0 +1,204 @@
+"""Trying a query on documents: which witnesses each block finds in them, without registering or storing anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xscl.catalog import ChannelInfo, QueryInfo, channel_facts
+from xscl.compile import CompiledQuery, whole_steps
+from xscl.errors import XsclError
+from xscl.ingest.records import Record, Rejected, rejected
+from xscl.intake import CheckedEvent, check_event, event_content, require_kind
+from xscl.registry import compile_info
+from xscl.safexml import parse_xml
+from xscl.types import Event
+from xscl.xpath.condition import Memo, holds, select
+from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
+from xscl.xpath.pattern import Condition, Step
+
+__all__ = ["Binding", "BlockWitness", "Trial"]
+
+RESULT = "(result)"
+"""What a result node without a variable is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The node of a variable."""
+
+    node: int | str
+    """An element by its number, another node as ``3/@href`` or ``3/text()[2]``."""
+    value: str
+    """Its string value."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockWitness:
+    """One assignment of nodes to all variables of a block, and to its result node."""
+
+    document: str
+    """The event's id; without one, where it came from."""
+    channel: str
+    block: int
+    """From 1."""
+    name: str
+    """What the query calls the block."""
+    bindings: Mapping[str, Binding]
+    """By variable, in the order of the block's pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """A block made ready to be walked."""
+
+    number: int
+    name: str
+    channel: str
+    at_document: tuple[Condition, ...]
+    steps: Sequence[Step | None]
+    parents: Sequence[int]
+    walked: tuple[int, ...]
+    """The named nodes and those above them, parents first, without the document node."""
+    names: Mapping[int, str]
+
+
+class Trial:
+    """Tries one query; ``witnesses`` may be asked for several inputs.
+
+    Attributes:
+        documents: how many were sound, by channel.
+        found: how many witnesses were given, by block (from 1).
+        problems: what could not be taken.
+    """
+
+    def __init__(self, query: QueryInfo, channels: Mapping[str, ChannelInfo]) -> None:
+        self.query = query
+        self.documents: Counter[str] = Counter()
+        self.found: Counter[int] = Counter()
+        self.problems: list[Rejected] = []
+        self._channels = dict(channels)
+        self.blocks: tuple[tuple[str, str], ...] = ()
+        """Name and channel of each block."""
+        self._patterns = self._compile()
+
+    def witnesses(self, records: Iterable[Record]) -> Iterator[BlockWitness]:
+        """The witnesses of the events among some records, document by document and block by block."""
+        for record in records:
+            if isinstance(record, Rejected):
+                self.problems.append(record)
+            elif isinstance(record, Event):
+                yield from self._of_event(record)
+
+    def _of_event(self, event: Event) -> Iterator[BlockWitness]:
+        checked = check_event(event)
+        if isinstance(checked, Rejected):
+            self.problems.append(checked)
+            return
+        try:
+            content = self._content(checked)
+        except XsclError as error:
+            self.problems.append(rejected(event.source or "", error, event.channel))
+            return
+        self.documents[event.channel] += 1
+        patterns = [pattern for pattern in self._patterns if pattern.channel == event.channel]
+        if not patterns:
+            return
+        # A document is parsed as it would have been stored.
+        document = DocumentNode(parse_xml(content))
+        number = {element: place for place, element in enumerate(document.root.iter("*"))}
+        memo = Memo()
+
+        def place_of(node: Node) -> int | str:
+            match node:
+                case AttributeNode(owner, name):
+                    return f"{number[owner]}/@{name}"
+                case TextNode(owner, place):
+                    return f"{number[owner]}/text()[{place}]"
+                case DocumentNode(root):
+                    return number[root]
+                case _:
+                    return number[node]
+
+        for pattern in patterns:
+            for nodes in _assignments(pattern, document, memo):
+                bindings = {
+                    pattern.names[place]: Binding(place_of(node), string_value(node)) for place, node in nodes.items()
+                }
+                self.found[pattern.number] += 1
+                label = event.id or event.source or checked.id
+                yield BlockWitness(label, event.channel, pattern.number, pattern.name, bindings)
+
+    def _content(self, checked: CheckedEvent) -> str:
+        """The event's document; a first row tells what columns its channel has."""
+        event = checked.event
+        name, kind = event.channel, "xml" if event.row is None else "rows"
+        known = self._channels.get(name) or ChannelInfo(name, kind, False, name, None, None, name)
+        require_kind(known, event)
+        content, channel = event_content(known, checked)
+        if channel != self._channels.get(name):
+            self._channels[name] = channel
+            self._patterns = self._compile()
+        return content
+
+    def _compile(self) -> list[_Pattern]:
+        facts = {name: channel_facts(channel) for name, channel in self._channels.items()}
+        compiled = compile_info(self.query, facts)
+        self.blocks = tuple(zip(compiled.block_names, compiled.channels, strict=True))
+        patterns = []
+        for number in range(len(compiled.channels)):
+            steps, at_document = whole_steps(compiled.normal, number, facts)
+            patterns.append(_pattern(compiled, number, steps, at_document))
+        return patterns
+
+
+def _pattern(
+    compiled: CompiledQuery, number: int, steps: Sequence[Step | None], at_document: tuple[Condition, ...]
+) -> _Pattern:
+    block = compiled.normal.blocks[number]
+    parents = [node.parent for node in block.nodes]
+    names = {place: node.variable for place, node in enumerate(block.nodes) if node.variable is not None}
+    names.setdefault(block.result, RESULT)
+    walked = set(names)
+    for place in range(len(parents) - 1, 0, -1):
+        if place in walked:
+            walked.add(parents[place])
+    return _Pattern(
+        number=number + 1,
+        name=compiled.block_names[number],
+        channel=block.channel,
+        at_document=at_document,
+        steps=steps,
+        parents=parents,
+        walked=tuple(sorted(walked - {0})),
+        names=names,
+    )
+
+
+def _assignments(pattern: _Pattern, document: DocumentNode, memo: Memo) -> Iterator[dict[int, Node]]:
+    """The distinct assignments of nodes to the named nodes of a pattern.
+
+    Steps have all that is below them as conditions, so what is bound so far can always be completed.
+    """
+    if not all(holds(condition, document, memo) for condition in pattern.at_document):
+        return
+    named = sorted(pattern.names)
+
+    def extend(place: int, bound: dict[int, Node]) -> Iterator[dict[int, Node]]:
+        if place == len(pattern.walked):
+            yield {node: bound[node] for node in named}
+            return
+        node = pattern.walked[place]
+        step = pattern.steps[node]
+        assert step is not None
+        for reached in select(step, bound[pattern.parents[node]], memo):
+            yield from extend(place + 1, {**bound, node: reached})
+
+    # Nodes without a name on the way can reach the same nodes twice.
+    seen: set[tuple[Node, ...]] = set()
+    for nodes in extend(0, {0: document}):
+        key = tuple(nodes.values())
+        if key not in seen:
+            seen.add(key)
+            yield nodes
