@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -140,12 +141,83 @@ def test_an_atomic_load_takes_all_or_none(home: Run, tmp_path: Path) -> None:
 def test_queries_are_shown_and_dropped(home: Run) -> None:
     home("query", "add", "Q", FOLLOWS)
     assert home("query", "add", "Q", FOLLOWS).code == 1
-    shown = home("query", "show", "Q").out
-    for part in (FOLLOWS, "S//book/author", "1 w", "t2_"):
-        assert part in shown
+    assert home("query", "show", "Q").out == (
+        "CREATE QUERY Q AS\nS//book->x1[./author->x2]\n  FOLLOWED BY {x2 = x5, 1 w}\nS//blog->x4[./author->x5];\n"
+    )
+    (facts,) = json.loads(home("query", "show", "Q", "--json").out)
+    assert (facts["text"], facts["windows"], facts["joins"]) == (FOLLOWS, [["x4 - x1 IN [1 us, 1 w]"]], ["x2 = x5"])
+    assert (facts["select"], facts["publish"], facts["starting"]) == ("*", None, "NOW")
+    assert json.loads(home("query", "show", "Q", "--format", "ndjson").out) == facts
     assert home("query", "drop", "Q").code == 0
     assert "XSCL_QUERY_NOT_FOUND" in home("query", "drop", "Q").err
     assert home("query", "add", "Q", FOLLOWS).code == 0, "a dropped name is free again"
+
+
+def test_what_is_shown_can_be_loaded_elsewhere(home: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "q.xscl").write_text(
+        "DECLARE NAMESPACE ex = 'urn:ex';\n"
+        'CREATE QUERY A AS SELECT <hit by="{x}"/> FROM S//ex:a->x JOIN {x = y, 1 h, ONCE} S//b->y;'
+    )
+    assert home("query", "load", "q.xscl").code == 0
+    shown = home("query", "show", "A").out
+    other = str(tmp_path / "other")
+    home("init", "--home", other)
+    monkeypatch.setattr("sys.stdin", io.StringIO(shown))
+    assert home("query", "load", "-", "--home", other).code == 0
+    assert home("query", "show", "A", "--home", other).out == shown
+    explained = [json.loads(home("query", "explain", "A", "--json", *at).out) for at in ([], ["--home", other])]
+    assert explained[0] == explained[1]
+
+
+def test_stdin_is_named_where_it_is_refused(home: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "CREATE QUERY one AS S//a;\nCREATE QUERY two AS S//b[;\n\n"
+        "CREATE QUERY three AS\n  S//c->x JOIN {x = z, 1 h} S//d;\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    ran = home("query", "load", "-")
+    assert ran.code == 3
+    assert "-:2: two: [XSCL_SYNTAX] line 2, column 26" in ran.err
+    assert "-:4: three: [XSCL_UNBOUND_VARIABLE] line 5, column 21" in ran.err
+    assert "\n    S//c->x JOIN {x = z, 1 h} S//d;\n" + " " * 22 + "^\n" in ran.err
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    ran = home("query", "load", "-", "--atomic")
+    assert ran.code == 1 and "one: [XSCL_NAME_TAKEN]" in ran.err
+    monkeypatch.setattr("sys.stdin", io.StringIO(text.replace("QUERY one", "QUERY four")))
+    ran = home("query", "load", "-", "--atomic")
+    assert ran.code == 1 and "four: [XSCL_NOT_REGISTERED]" in ran.err
+    assert home("query", "list", "--count").out == "1\n"
+
+
+def test_queries_are_explained(home: Run) -> None:
+    home("query", "add", "Q", FOLLOWS)
+    text = home("query", "explain", "Q").out
+    for part in ("/author  x2  joined", "S//book/author", "x4 - x1 IN [1 us, 1 w]", "of 1 query: Q", "SELECT DISTINCT"):
+        assert part in text
+    (record,) = json.loads(home("query", "explain", "Q", "--json").out)
+    assert record["joins"] == [{"edge": "e1", "kind": "EQ", "text": "x2 = x5", "compares": "strings"}]
+    assert "XSCL_QUERY_NOT_FOUND" in home("query", "explain", "P").err
+
+
+def test_queries_are_tried_on_documents(home: Run, tmp_path: Path) -> None:
+    home("query", "add", "Q", FOLLOWS)
+    before = home("query", "list", "--json").out, home("stats").err
+    ran = home("query", "test", "Q", "events.ndjson", "--format", "ndjson")
+    assert ran.code == 3 and "rejected events.ndjson:2: [XSCL_MALFORMED_DOCUMENT]" in ran.err
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert [(row["document"], row["block"], row["bindings"]) for row in rows] == [
+        ("d1", 1, {"x1": {"node": 0, "value": "A"}, "x2": {"node": 1, "value": "A"}}),
+        ("d2", 2, {"x4": {"node": 0, "value": "A"}, "x5": {"node": 1, "value": "A"}}),
+    ]
+    assert "block 2 (x4): witnesses 1, documents of channel S 2" in ran.err
+    assert "note: the query does not read channel ticks" in ran.err
+    (tmp_path / "b.xml").write_text("<book>" + "<author>A</author>" * 5 + "</book>")
+    ran = home("query", "test", "Q", "b.xml", "--limit", "2", "--format", "table")
+    assert ran.code == 0 and "note: the first 2 witnesses" in ran.err
+    assert ran.out.splitlines()[1].split() == ["b.xml", "1", "x1=0", "'AAAAA'", "x2=1", "'A'"]
+    assert "does not read channel other" in home("query", "test", "Q", "b.xml", "--channel", "other").err
+    assert home("query", "test", "Q", "nowhere.xml").code == 1
+    assert (home("query", "list", "--json").out, home("stats").err) == before, "nothing was stored"
 
 
 def test_queries_are_listed_in_pages_and_by_filters(home: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -215,7 +287,19 @@ def test_templates_are_listed_with_their_sql(home: Run) -> None:
     assert (row["queries"], row["joins"], row["blocks"]) == (1, 1, 2)
     text = home("template", "sql", row["template"]).out
     assert text.startswith("SELECT DISTINCT") and f"rt_{row['template']}" in text
-    assert "XSCL_TEMPLATE_NOT_FOUND" in home("template", "sql", "t0").err
+    name = row["template"]
+    for command in ("sql", "show", "datalog"):
+        assert "XSCL_TEMPLATE_NOT_FOUND" in home("template", command, "t0").err
+    shown = home("template", "show", name).out
+    assert name in shown and "1 in 1 group: Q" in shown and "  var1           e1 EQ var2" in shown
+    assert home("template", "show", name, "--graph", "dot").out.startswith(f'digraph "{name}"')
+    assert home("template", "show", name, "--graph", "mermaid").out.startswith("flowchart")
+    assert home("template", "show", name, "--graph", "png").code == 2
+    (facts,) = json.loads(home("template", "show", name, "--json").out)
+    assert (facts["queries"], facts["groups"], facts["examples"]) == (1, 1, ["Q"])
+    assert home("template", "datalog", name).out.startswith("R_out(qid, case, docid1, docid2, node1, node2) :-")
+    home("query", "drop", "Q")
+    assert "queries   none" in home("template", "show", name).out
 
 
 def test_usage_errors_exit_with_two(home: Run) -> None:
@@ -250,6 +334,8 @@ def test_commands_without_spark_do_not_import_it(tmp_path: Path) -> None:
         ["match", "list"],
         ["channel", "list"],
         ["query", "show", "Q"],
+        ["query", "explain", "Q"],
+        ["query", "test", "Q", str(tmp_path / "events.ndjson")],
         ["template", "list"],
     ):
         subprocess.run([sys.executable, "-c", code, *command, *home], check=True, cwd=tmp_path, capture_output=True)
