@@ -13,6 +13,8 @@ from xscl.parser import parse_query, parse_script
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from xscl.engine import Engine
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -32,7 +34,7 @@ def test_every_condition_is_documented_and_every_documented_one_exists() -> None
 def test_queries_of_the_readme_are_queries() -> None:
     blocks = [block.partition("\n") for block in README.split("```")[1::2]]
     queries = [text for language, _, text in blocks if not language and "FOLLOWED BY" in text]
-    assert len(queries) == 2
+    assert len(queries) == 3
     for text in queries:
         assert all(item.error is None for item in parse_script(text))
     for text in re.findall(r"`((?:items|ticks)[./\[][^`…]*)`", README):
@@ -54,6 +56,35 @@ def test_the_library_example_prints_what_the_readme_shows(
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out == output
+
+
+def test_the_example_of_the_readme_puts_out_what_it_shows(engine: Engine, tmp_path: Path) -> None:
+    section = README.split("## How a query reads")[1].split("\n## ")[0]
+    script, events, documents = re.findall(r"```(?:json|xml)?\n(.*?)```", section, re.DOTALL)[-3:]
+    (tmp_path / "market.ndjson").write_text(events, encoding="utf-8")
+    assert all(outcome.ok for outcome in engine.load(script))
+    assert engine.ingest(tmp_path / "market.ndjson").rejected == 0
+    engine.run_once()
+    assert [match.document for match in engine.matches()] == documents.splitlines()
+
+
+def test_commands_of_the_readme_are_commands() -> None:
+    import typer.main
+
+    from xscl.cli import app
+
+    group = typer.main.get_command(app)
+    lines = [line for block in README.split("```sh\n")[1:] for line in block.partition("```")[0].splitlines()]
+    for line in lines:
+        words = line.partition("#")[0].split()
+        if words[:1] != ["xscl"]:
+            continue
+        command: object = group
+        for word in words[1:3]:
+            command = getattr(command, "commands", {}).get(word, command)
+        assert command is not group and not hasattr(command, "commands"), line
+        options = {option for parameter in command.params for option in parameter.opts}  # type: ignore[attr-defined]
+        assert {word for word in words if word.startswith("-")} <= options, line
 
 
 def test_matches_shown_in_the_readme_come_from_the_bundled_feeds() -> None:

@@ -353,9 +353,9 @@ def query_test(
 
     opened = _open(home, catalog)
     trial = Trial(opened.catalog.query(name), opened.catalog.channels())
+    read = {of_channel.removesuffix(".raw") for _, of_channel in trial.blocks}
     if channel is None:
-        read = {block_channel.removesuffix(".raw") for _, block_channel in trial.blocks}
-        channel = read.pop() if len(read) == 1 else None
+        channel = next(iter(read)) if len(read) == 1 else None
     found = trial.witnesses(read_paths(files, channel=channel, whole=whole, stdin=sys.stdin.buffer))
     printed = _format(format, json)
     as_row = _witness_line if printed is Format.table else _witness_record
@@ -374,7 +374,7 @@ def query_test(
             f"block {number} ({block}): witnesses {trial.found[number]}, documents of channel {of_channel} "
             f"{trial.documents[of_channel]}"
         )
-    for other in sorted(set(trial.documents) - {of_channel for _, of_channel in trial.blocks}):
+    for other in sorted(name for name in trial.documents if name.removesuffix(".raw") not in read):
         _say(f"note: the query does not read channel {other}, of which {trial.documents[other]} documents came")
     _exit_partly(documents, len(trial.problems))
 
