@@ -1,0 +1,31 @@
+"""What a query's blocks find when it is tried on a document, against the oracle."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from oracle.evaluate import Doc, witnesses
+from oracle.nodes import NAMESPACES
+from strategies import one_block_queries, small_documents
+
+from xscl import ast
+from xscl.catalog import QueryInfo
+from xscl.parser import parse_query
+from xscl.safexml import parse_xml
+from xscl.trial import RESULT, Trial
+from xscl.types import Event
+from xscl.xpath.nodes import locator
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(one_block_queries(channels=["S"]), small_documents())
+def test_a_trial_finds_the_witnesses(text: str, xml: str) -> None:
+    info = QueryInfo(1, "Q", text, NAMESPACES, 1, "t", "", {}, 1, 2, 0, None, "NOW")
+    trial = Trial(info, {})
+    found = list(trial.witnesses([Event("S", "d", xml=xml)]))
+    bound = [{name: b.node for name, b in witness.bindings.items()} for witness in found]
+    assert len({tuple(row.items()) for row in bound}) == len(bound), "each once"
+    variables = {tuple(sorted((name, node) for name, node in row.items() if name != RESULT)) for row in bound}
+    (block,) = ast.blocks(parse_query(text).source)
+    root = parse_xml(xml)
+    expected = witnesses(block, Doc("S", "d", 0, xml), namespaces=NAMESPACES)
+    assert variables == {tuple(sorted((name, locator(root, node)) for name, node in row.items())) for row in expected}
