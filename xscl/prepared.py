@@ -24,8 +24,8 @@ from xscl.windows import cases_of
 
 __all__ = ["Prepared", "Preparer"]
 
-_MOST_REMEMBERED = 200_000
-"""Forms and windows; some 10 kB each."""
+_MOST_REMEMBERED = 50_000
+"""Forms and windows; some 20 kB each."""
 
 # A variable with such a name is left to the parser: in a join's braces the word has a meaning of its own.
 _RESERVED = frozenset(("and", "in", "maxwindow", "once", "unbounded", *UNITS))
