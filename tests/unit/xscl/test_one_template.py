@@ -13,7 +13,7 @@ from xscl.registry import Registry
 from xscl.tables import GROUPS, INSTANCES, QUERIES, TEMPLATES, VARIABLES
 
 _MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "days": 86_400 * 10**6}
-_SPELLINGS = {1: ("1", "1.0"), 2: ("2", "2.0", "2.00"), 5: ("5", "5.0"), 8: ("8",)}
+_SPELLINGS = {1: ("1", "1.0"), 2: ("2", "2.0", "2.00"), 5: ("5", "5.0")}
 Window = tuple[str, object, object, bool]
 Meaning = tuple[object, ...]
 
@@ -38,7 +38,7 @@ def duration(choose: Dice, most: int) -> tuple[int, str]:
 
 def operator(choose: Dice) -> tuple[Window, str, str]:
     """What it asks of the times; how it and its windows are written."""
-    length, written = duration(choose, 6)
+    length, written = duration(choose, 4)
     kind = choose.count(0, 3)
     if kind == 0:
         return ("by", 1, length, False), choose.one("FOLLOWED BY", "followed by"), written
@@ -67,8 +67,8 @@ def query(choose: Dice) -> tuple[Meaning, str]:
     least, least_written = number(choose)
     word = choose.one("k", "m")
     factor, factor_written = number(choose)
-    add = choose.count(0, 2)
-    other = choose.one("q", "r", None)
+    add = choose.count(0, 1)
+    other = choose.one("q", None)
     left = [f"[./a->{x}]", f"[./b->{y}]", f"[./p->{z}]", f"[./year > {least_written}]"]
     right = [f"[./a->{u}]", f"[./b->{v}]", f"[./p->{w}]", f"[./@kind = '{word}']"]
     band = f"{factor_written} * {w}" + (f" + {add}" if add else "")
