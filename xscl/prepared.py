@@ -19,6 +19,7 @@ from xscl import ast
 from xscl.catalog import names_json
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.durations import UNITS
+from xscl.errors import QueryError
 from xscl.tokens import Token
 from xscl.windows import cases_of
 
@@ -108,9 +109,11 @@ class Preparer:
         """What was compiled for a form of two blocks, with the windows of another of its queries."""
         places = form.compiled.normal.variables
         block_of = {name: places[known][0] for name, known in zip(variables, form.variables, strict=True)}
-        names = dict(zip(form.variables, variables, strict=True))
-        block_names = [names.get(name, name) for name in form.compiled.block_names]
-        cases = cases_of(query.source, text, block_of, block_names)
+        try:
+            cases = cases_of(query.source, text, block_of, form.compiled.block_names)
+        except QueryError:
+            # Said again with the names of this query.
+            return self._compiled(query, text).compiled
         return replace(
             form.compiled,
             normal=replace(form.compiled.normal, cases=cases),
@@ -318,10 +321,16 @@ class _Reader:
         for place, words in enumerate(self.patterns):
             if place:
                 form.append("{")
-                form += sorted(" ".join([str(get(word, word)) for word in atom]) for atom in self.atoms[place - 1])
+                # Numbers of variables are strings here, so that atoms can be sorted, and no word looks like them.
+                for atom in sorted([_marked(word, get(word)) for word in atom] for atom in self.atoms[place - 1]):
+                    form += (*atom, "\0")
                 form.append("}")
             form += [get(word, word) for word in words]
         return form, [get(word, word) for word in self.windows], tuple(word[1:] for word in number)
+
+
+def _marked(word: str, number: int | None) -> str:
+    return word if number is None else f"\0{number}"
 
 
 def _told(bracket: tuple[list[str], list[str]]) -> list[str]:

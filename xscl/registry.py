@@ -245,7 +245,9 @@ class _Work:
         self.loading.flush()
         self.registry.drop(parsed.name, connection=self.connection)
         self.loading.forget(parsed.name)
+        # It may have published; what others of this transaction publish to is written by now.
         self._publications = None
+        self._there = set(self.facts)
         return parsed.name
 
     def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> tuple[str, str | None]:
