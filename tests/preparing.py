@@ -48,10 +48,10 @@ class Both:
             expected = compile_query(parse_query(text), text, namespaces=NAMESPACES, channels=self.channels)
         except QueryError as error:
             self.refused += 1
-            self._refuses(text, error, lambda: self.preparer.prepare(tokens, lambda: (parse_query(text), text)))
+            self._refuses(text, error, lambda: self.preparer.prepare(text, tokens, lambda: (parse_query(text), text)))
             return None
         before = self.preparer.compilations
-        found = self.preparer.prepare(tokens, lambda: (parse_query(text), text))
+        found = self.preparer.prepare(text, tokens, lambda: (parse_query(text), text))
         self.known += self.preparer.compilations == before
         compiled = found.compiled
         assert compiled.group == expected.group, text

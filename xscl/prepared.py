@@ -26,7 +26,7 @@ from xscl.windows import cases_of
 __all__ = ["Prepared", "Preparer"]
 
 _MOST_REMEMBERED = 50_000
-"""Forms and windows; some 20 kB each."""
+"""Texts; those of a form of their own take some 20 kB each."""
 
 # A variable with such a name is left to the parser: in a join's braces the word has a meaning of its own.
 _RESERVED = frozenset(("and", "in", "maxwindow", "once", "unbounded", *UNITS))
@@ -78,14 +78,26 @@ class Preparer:
         self.namespaces = dict(namespaces or {})
         self.channels = dict(channels or {})
         self._forms: dict[_Key, _Form] = {}
+        self._texts: dict[str, Prepared] = {}
         self._remembered = 0
 
-    def prepare(self, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
-        """The compiled query of some tokens; ``parse`` gives its tree and what spans speak of, if they are needed.
+    def known(self, text: str) -> Prepared | None:
+        """What the very same text was prepared to, if that is remembered."""
+        return self._texts.get(text)
+
+    def prepare(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
+        """The compiled query of a text and its tokens; ``parse`` gives its tree, and what spans speak of, if need be.
 
         Raises:
             QueryError: as ``parse`` and ``compile_query``.
         """
+        found = self._texts.get(text)
+        if found is None:
+            found = self._texts[text] = self._prepared(tokens, parse)
+            self._count()
+        return found
+
+    def _prepared(self, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
         read = _read(tokens)
         if read is None:
             return self._compiled(*parse())
@@ -98,7 +110,6 @@ class Preparer:
         if compiled is None:
             compiled = self._with_windows(form, *parse(), read.variables)
             form.windows[read.windows] = compiled
-            self._count()
         return Prepared(compiled, form.names.format(*map(_quoted, read.variables)))
 
     def _compiled(self, query: ast.Query, text: str) -> Prepared:
@@ -137,13 +148,13 @@ class Preparer:
         for place in range(len(number)):
             format_ = format_.replace(f'"\\u0000{place}\\u0000"', f"{{{place}}}")
         self._forms[read.form] = _Form(compiled, read.variables, format_, {read.windows: compiled})
-        self._count()
 
     def _count(self) -> None:
         """Forget everything now and then rather than grow without end."""
         self._remembered += 1
         if self._remembered > _MOST_REMEMBERED:
             self._forms.clear()
+            self._texts.clear()
             self._remembered = 0
 
 

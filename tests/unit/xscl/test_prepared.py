@@ -19,14 +19,14 @@ BOOKS = "S//r[./a->x][./b->y] FOLLOWED BY {x = u AND y = v, 7 days} T//r[./a->u]
 
 
 def prepare(preparer: Preparer, text: str) -> Prepared:
-    return preparer.prepare(tokenize(text)[:-1], lambda: (parse_query(text), text))
+    return preparer.prepare(text, tokenize(text)[:-1], lambda: (parse_query(text), text))
 
 
 def unparsed(preparer: Preparer, text: str) -> Prepared:
     def parse() -> tuple[object, str]:
         raise AssertionError("parsed")
 
-    return preparer.prepare(tokenize(text)[:-1], parse)  # type: ignore[arg-type]
+    return preparer.prepare(text, tokenize(text)[:-1], parse)  # type: ignore[arg-type]
 
 
 # -- the same query ----------------------------------------------------------------------------------------------
