@@ -374,6 +374,11 @@ class Catalog:
         found = [(stored_template(row), row.queries or 0, row.groups or 0) for row in rows]
         return sorted(found, key=lambda item: (-item[1], item[0].id))
 
+    def shapes(self) -> list[Template]:
+        """Every template, without counting its queries."""
+        with self.read() as connection:
+            return [stored_template(row) for row in connection.execute(sa.select(TEMPLATES))]
+
     def template(self, name: str) -> Template:
         """A template by id.
 

@@ -13,8 +13,9 @@ from xscl.durations import format_duration, parse_duration
 from xscl.errors import CatalogError
 from xscl.ingest.rows import parse_schema
 from xscl.publishing import is_published
-from xscl.registry import Registry, compile_info
-from xscl.tables import CLOCKS, EVENT_IDS
+from xscl.queries import reads
+from xscl.registry import Registry
+from xscl.tables import CLOCKS, EVENT_IDS, NEVER, QUERIES
 from xscl.types import is_name
 
 __all__ = ["add_channel", "channel_rows", "set_channel"]
@@ -81,7 +82,7 @@ def set_channel(
                 f"the channel {name} holds events, so its kind, element and columns stay",
                 hint="lateness and clock can be changed at any time",
             )
-        if kind is not None and kind != channel.kind and _readers(catalog, connection, name):
+        if kind is not None and kind != channel.kind and _readers(connection, name):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
                 f"queries read the channel {name}, so its kind stays: documents that joined with it were kept for it",
@@ -111,9 +112,9 @@ def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
             }
 
 
-def _readers(catalog: Catalog, connection: Connection, name: str) -> bool:
-    facts = catalog.facts(connection)
-    return any(name in compile_info(info, facts).channels for info in catalog.queries(connection) if name in info.text)
+def _readers(connection: Connection, name: str) -> bool:
+    live = sa.select(QUERIES.c.query).where(QUERIES.c.docid_until == NEVER, reads(connection, name))
+    return connection.execute(live.limit(1)).first() is not None
 
 
 def _carry_clock(connection: Connection, old: str, new: str) -> None:

@@ -22,6 +22,7 @@ from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
 from xscl.output import Selection, output_document, prepare_select, selected_document
 from xscl.parser import parse_query
+from xscl.queries import of_groups
 from xscl.safexml import STORED_LIMITS, parse_xml
 from xscl.tables import BATCHES, INTAKE_FILES
 from xscl.templates.results import RESULT_SCHEMA
@@ -120,15 +121,20 @@ def match_json(match: Match) -> dict[str, object]:
 
 
 def _found(home: Home, query: str | None, since: int | None, until: int | None) -> list[_Found]:
-    queries = home.catalog.queries(live_only=False, name=query)
-    if query is not None and not queries:
-        raise CatalogError(
-            "XSCL_QUERY_NOT_FOUND", f"there is no query {query!r}", hint="list them with 'xscl query list'"
-        )
+    if query is None:
+        stored = _stored(home, None)
+        queries = of_groups(home.catalog, {gid for row in stored for gid in row.groups})
+    else:
+        asked = home.catalog.queries(live_only=False, name=query)
+        if not asked:
+            raise CatalogError(
+                "XSCL_QUERY_NOT_FOUND", f"there is no query {query!r}", hint="list them with 'xscl query list'"
+            )
+        stored = _stored(home, {info.gid for info in asked})
+        queries = iter(asked)
     subscribers: dict[int, list[QueryInfo]] = {}
     for info in queries:
         subscribers.setdefault(info.gid, []).append(info)
-    stored = _stored(home, set(subscribers))
     members = _members(home, {docid for row in stored for docid in row.docids})
     found = []
     for row in stored:
@@ -143,7 +149,8 @@ def _found(home: Home, query: str | None, since: int | None, until: int | None) 
     return sorted(found, key=lambda item: (item.ts, item.query.name, item.id))
 
 
-def _stored(home: Home, groups: set[int]) -> list[_Stored]:
+def _stored(home: Home, groups: set[int] | None) -> list[_Stored]:
+    """The stored matches of some groups, or of all."""
     with home.catalog.read() as connection:
         columns = BATCHES.c.result_path, BATCHES.c.joined_path
         statement = sa.select(*columns).where(BATCHES.c.matches > 0).order_by(BATCHES.c.batch)
@@ -152,7 +159,7 @@ def _stored(home: Home, groups: set[int]) -> list[_Stored]:
     for path in paths:
         table = ds.dataset(path, schema=RESULT_SCHEMA).to_table(filter=ds.field("relation") == "match")
         for row in table.to_pylist():
-            if groups.intersection(row["groups"]):
+            if groups is None or groups.intersection(row["groups"]):
                 docids, nodes, witness = (tuple(row[name]) for name in ("docs", "nodes", "witness"))
                 found.append(_Stored(docids, nodes, witness, frozenset(row["groups"])))
     return found

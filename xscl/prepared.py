@@ -19,13 +19,14 @@ from xscl import ast
 from xscl.catalog import names_json
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.durations import UNITS
+from xscl.errors import QueryError
 from xscl.tokens import Token
 from xscl.windows import cases_of
 
 __all__ = ["Prepared", "Preparer"]
 
-_MOST_REMEMBERED = 200_000
-"""Forms and windows; some 10 kB each."""
+_MOST_REMEMBERED = 50_000
+"""Texts; those of a form of their own take some 20 kB each."""
 
 # A variable with such a name is left to the parser: in a join's braces the word has a meaning of its own.
 _RESERVED = frozenset(("and", "in", "maxwindow", "once", "unbounded", *UNITS))
@@ -77,14 +78,26 @@ class Preparer:
         self.namespaces = dict(namespaces or {})
         self.channels = dict(channels or {})
         self._forms: dict[_Key, _Form] = {}
+        self._texts: dict[str, Prepared] = {}
         self._remembered = 0
 
-    def prepare(self, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
-        """The compiled query of some tokens; ``parse`` gives its tree and what spans speak of, if they are needed.
+    def known(self, text: str) -> Prepared | None:
+        """What the very same text was prepared to, if that is remembered."""
+        return self._texts.get(text)
+
+    def prepare(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
+        """The compiled query of a text and its tokens; ``parse`` gives its tree, and what spans speak of, if need be.
 
         Raises:
             QueryError: as ``parse`` and ``compile_query``.
         """
+        found = self._texts.get(text)
+        if found is None:
+            found = self._texts[text] = self._prepared(tokens, parse)
+            self._count()
+        return found
+
+    def _prepared(self, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
         read = _read(tokens)
         if read is None:
             return self._compiled(*parse())
@@ -97,7 +110,6 @@ class Preparer:
         if compiled is None:
             compiled = self._with_windows(form, *parse(), read.variables)
             form.windows[read.windows] = compiled
-            self._count()
         return Prepared(compiled, form.names.format(*map(_quoted, read.variables)))
 
     def _compiled(self, query: ast.Query, text: str) -> Prepared:
@@ -108,9 +120,11 @@ class Preparer:
         """What was compiled for a form of two blocks, with the windows of another of its queries."""
         places = form.compiled.normal.variables
         block_of = {name: places[known][0] for name, known in zip(variables, form.variables, strict=True)}
-        names = dict(zip(form.variables, variables, strict=True))
-        block_names = [names.get(name, name) for name in form.compiled.block_names]
-        cases = cases_of(query.source, text, block_of, block_names)
+        try:
+            cases = cases_of(query.source, text, block_of, form.compiled.block_names)
+        except QueryError:
+            # Said again with the names of this query.
+            return self._compiled(query, text).compiled
         return replace(
             form.compiled,
             normal=replace(form.compiled.normal, cases=cases),
@@ -134,13 +148,13 @@ class Preparer:
         for place in range(len(number)):
             format_ = format_.replace(f'"\\u0000{place}\\u0000"', f"{{{place}}}")
         self._forms[read.form] = _Form(compiled, read.variables, format_, {read.windows: compiled})
-        self._count()
 
     def _count(self) -> None:
         """Forget everything now and then rather than grow without end."""
         self._remembered += 1
         if self._remembered > _MOST_REMEMBERED:
             self._forms.clear()
+            self._texts.clear()
             self._remembered = 0
 
 
@@ -318,10 +332,16 @@ class _Reader:
         for place, words in enumerate(self.patterns):
             if place:
                 form.append("{")
-                form += sorted(" ".join([str(get(word, word)) for word in atom]) for atom in self.atoms[place - 1])
+                # Numbers of variables are strings here, so that atoms can be sorted, and no word looks like them.
+                for atom in sorted([_marked(word, get(word)) for word in atom] for atom in self.atoms[place - 1]):
+                    form += (*atom, "\0")
                 form.append("}")
             form += [get(word, word) for word in words]
         return form, [get(word, word) for word in self.windows], tuple(word[1:] for word in number)
+
+
+def _marked(word: str, number: int | None) -> str:
+    return word if number is None else f"\0{number}"
 
 
 def _told(bracket: tuple[list[str], list[str]]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -13,10 +13,11 @@ from sqlalchemy.engine import Connection
 from xscl.catalog import Catalog, QueryInfo, query_info
 from xscl.tables import GROUPS, NEVER, QUERIES
 
-__all__ = ["QueryFilter", "count_queries", "list_queries", "reads"]
+__all__ = ["QueryFilter", "count_queries", "list_queries", "of_groups", "reads"]
 
 _PAGE = 1_000
 _FEW = 10_000
+_IN = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,15 @@ def count_queries(catalog: Catalog, wanted: QueryFilter = _ALL) -> int:
     with catalog.read() as connection:
         conditions = _conditions(connection, wanted, wanted.after)
         return connection.scalar(sa.select(sa.func.count()).select_from(QUERIES).where(*conditions)) or 0
+
+
+def of_groups(catalog: Catalog, groups: Collection[int]) -> Iterator[QueryInfo]:
+    """The queries of some groups, dropped ones included."""
+    wanted = sorted(groups)
+    with catalog.read() as connection:
+        for start in range(0, len(wanted), _IN):
+            statement = sa.select(QUERIES).where(QUERIES.c.gid.in_(wanted[start : start + _IN]))
+            yield from map(query_info, connection.execute(statement))
 
 
 def _conditions(connection: Connection, wanted: QueryFilter, after: str | None) -> list[sa.ColumnElement[bool]]:

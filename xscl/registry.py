@@ -19,7 +19,7 @@ from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.errors import CatalogError, QuerySyntaxError, Span, XsclError
 from xscl.loading import Known, Loading
 from xscl.parser import RawStatement, parse_query, parse_script, raw_statements
-from xscl.prepared import Preparer
+from xscl.prepared import Prepared, Preparer
 from xscl.publishing import Publications, is_published, later_note
 from xscl.queries import reads
 from xscl.tables import GROUPS, NEVER, QUERIES
@@ -200,6 +200,9 @@ class _Work:
     def register(self, text: str, name: str | None) -> tuple[str, str | None]:
         """Register one query, which DECLAREs may precede: its name, and a note."""
         _require_unicode(text)
+        prepared = self._preparer("{}").known(text)
+        if prepared is not None:
+            return self._take(text, name, "{}", prepared)
         namespaces: dict[str, str] = {}
         found: RawStatement | None = None
         for statement in raw_statements(text):
@@ -246,14 +249,12 @@ class _Work:
         self.loading.flush()
         self.registry.drop(parsed.name, connection=self.connection)
         self.loading.forget(parsed.name)
+        # It may have published; what others of this transaction publish to is written by now.
         self._publications = None
+        self._there = set(self.facts)
         return parsed.name
 
     def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> tuple[str, str | None]:
-        if name is not None and not is_name(name):
-            raise CatalogError(
-                "XSCL_BAD_NAME", f"{name!r} is no name", hint="letters, digits, '_', and inside it '-' and '.'"
-            )
         *tokens, last = statement.tokens[_begin_of_query(statement.tokens) :]
 
         def parse() -> tuple[ast.Query, str]:
@@ -265,9 +266,18 @@ class _Work:
         else:
             text = statement.text[tokens[0].start : tokens[-1].end]
         kept = namespaces_json(namespaces)
-        if kept not in self._preparers:
-            self._preparers[kept] = self.registry.preparer(kept, self.facts)
-        prepared = self._preparers[kept].prepare(tokens, parse)
+        return self._take(text, name, kept, self._preparer(kept).prepare(text, tokens, parse))
+
+    def _preparer(self, namespaces: str) -> Preparer:
+        if namespaces not in self._preparers:
+            self._preparers[namespaces] = self.registry.preparer(namespaces, self.facts)
+        return self._preparers[namespaces]
+
+    def _take(self, text: str, name: str | None, namespaces: str, prepared: Prepared) -> tuple[str, str | None]:
+        if name is not None and not is_name(name):
+            raise CatalogError(
+                "XSCL_BAD_NAME", f"{name!r} is no name", hint="letters, digits, '_', and inside it '-' and '.'"
+            )
         if self.strict:
             self._require_channels(prepared.compiled.channels)
         if prepared.publish is not None:
@@ -277,7 +287,7 @@ class _Work:
             self._publications.check(name, prepared.compiled.channels, prepared.publish)
         if name is None:
             name = self.loading.free_name()
-        self.loading.add(name, text, kept, prepared)
+        self.loading.add(name, text, namespaces, prepared)
         if self._publications is not None and prepared.publish is not None:
             self._publications.add(name, prepared.compiled.channels, prepared.publish)
             self._there.add(prepared.publish)

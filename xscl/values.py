@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 _XPATH_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*\Z")
+_MOST_DIGITS = 1_000
+"""Longer ones would be an attack on whoever computes with them."""
 _XML_SPACE = re.compile(r"[ \t\r\n]+")
 _TRACKING = re.compile(r"utm_.*|fbclid|gclid", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -39,14 +41,14 @@ def to_number(text: str) -> float | None:
     (-1.5, None, None, None)
     """
     found = _XPATH_NUMBER.match(text)
-    if not found:
+    if not found or len(found[1]) > _MOST_DIGITS:
         return None
     value = float(found[1])
     return value if math.isfinite(value) else None
 
 
 def number_text(text: str) -> str | None:
-    """The one text of a number, exact for integers of any size; None where ``text`` is not a number.
+    """The one text of a number, exact; None where ``text`` is no number, or one of more than a thousand digits.
 
     Two strings denote the same number iff their number texts are equal.
 
@@ -54,7 +56,7 @@ def number_text(text: str) -> str | None:
     ('101.5', '0', '12345678901234567890', None)
     """
     found = _XPATH_NUMBER.match(text)
-    if not found:
+    if not found or len(found[1]) > _MOST_DIGITS:
         return None
     sign, digits = ("-", found[1][1:]) if found[1].startswith("-") else ("", found[1])
     whole, _, fraction = digits.partition(".")

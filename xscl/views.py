@@ -198,7 +198,7 @@ class _Views:
         """Create the views that a statement mentions, and those that they need."""
         names = {word.lower() for word in re.findall(r"\w+", statement)}
         mentions_all = bool(re.match(r"\s*show\b", statement, re.IGNORECASE))
-        for template, _, _ in self.home.catalog.templates():
+        for template in self.home.catalog.shapes():
             for name in (f"rt_{template.id}", f"rout_{template.id}"):
                 if name in names or mentions_all:
                     self._template_view(name, template)

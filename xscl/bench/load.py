@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from xscl.bench.workload import SCHEMAS, Windows, thesis_queries
 from xscl.errors import EngineError
 from xscl.home import Home, init_home, open_home
+from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry
 from xscl.tables import GROUPS, TEMPLATES
 from xscl.types import QueryOutcome
@@ -61,6 +62,7 @@ class Loaded:
     """(queries taken, seconds since the start) on the way."""
     one_more_s: tuple[float, ...]
     list_page_s: tuple[float, ...]
+    filter_page_s: tuple[float, ...]
     templates: int
     groups: int
     catalog_bytes: int
@@ -71,7 +73,7 @@ class Loaded:
         """What another process measured."""
         found: dict[str, Any] = json.loads(text)
         marks = tuple((count, seconds) for count, seconds in found["marks"])
-        lists = {name: tuple(found[name]) for name in ("one_more_s", "list_page_s")}
+        lists = {name: tuple(found[name]) for name in ("one_more_s", "list_page_s", "filter_page_s")}
         return cls(**{**found, **lists, "marks": marks})
 
 
@@ -103,7 +105,8 @@ def load(settings: LoadSettings, say: Callable[[str], None]) -> Loaded:
             rss_bytes=rss,
             marks=(*texts.marks, (settings.queries, load_s)),
             one_more_s=tuple(one_more),
-            list_page_s=tuple(_last_page(home, settings) for _ in range(5)),
+            list_page_s=tuple(_page(home, after=f"q{settings.queries // 2}") for _ in range(5)),
+            filter_page_s=tuple(_page(home, like="q*7", channel=SCHEMAS[settings.workload].channel) for _ in range(5)),
             templates=_count(home, TEMPLATES),
             groups=_count(home, GROUPS),
             catalog_bytes=sum(path.stat().st_size for path in home.root.glob("catalog.db*")),
@@ -162,11 +165,10 @@ class _Watched:
                 self.say(f"{taken:,} of {self.expected:,} queries in {self.marks[-1][1]:.1f} s")
 
 
-def _last_page(home: Home, settings: LoadSettings) -> float:
+def _page(home: Home, *, after: str | None = None, like: str | None = None, channel: str | None = None) -> float:
     began = time.perf_counter()
-    offset = max(0, settings.queries + settings.one_more - _PAGE)
-    page = home.catalog.queries(limit=_PAGE, offset=offset)
-    assert len(page) == min(_PAGE, settings.queries + settings.one_more)
+    page = list(list_queries(home.catalog, QueryFilter(after=after, like=like, channel=channel, limit=_PAGE)))
+    assert page
     return time.perf_counter() - began
 
 

@@ -76,6 +76,7 @@ def measure(
         "templates": loaded.templates,
         "groups": loaded.groups,
         "list_page_ms": rounded(statistics.median(loaded.list_page_s) * 1e3),
+        "filter_page_ms": rounded(statistics.median(loaded.filter_page_s) * 1e3),
         "spark_jobs": 0,
         **{name: rounded(value) for name, value in stages.items()},
         "load_s": rounded(loaded.load_s),

@@ -9,9 +9,11 @@ import pytest
 import sqlalchemy as sa
 from local_engine import compiled
 
-from xscl.catalog import Catalog, open_catalog, stored_rt
+from xscl.catalog import Catalog, names_json, open_catalog, stored_rt
 from xscl.errors import CatalogError
 from xscl.home import init_home, open_home
+from xscl.loading import Known, Loading
+from xscl.prepared import Prepared
 from xscl.tables import CHANNELS, HOME, METADATA, VARIABLES
 from xscl.templates.relations import rt_table, var_name
 
@@ -26,8 +28,12 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 
 def add(catalog: Catalog, connection: sa.Connection, name: str, text: str = JOIN) -> int:
+    """Write a query; returns its place in the intake order."""
     query = compiled(text)
-    return catalog.add_query(connection, name=name, text=text, namespaces={}, compiled=query, digest="d", now=1)
+    loading = Loading(catalog, connection, Known())
+    loading.add(name, text, "{}", Prepared(query, names_json(query)))
+    loading.flush()
+    return next(info.docid_from for info in catalog.queries(connection) if info.name == name)
 
 
 def test_creating_again_keeps_what_is_there(tmp_path: Path) -> None:

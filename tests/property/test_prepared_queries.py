@@ -1,0 +1,57 @@
+"""Texts prepared one after another against each compiled by itself."""
+
+from __future__ import annotations
+
+import pytest
+from both_sides import channel_facts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from preparing import Both, near
+from strategies import (
+    NUMERIC,
+    TEXTS,
+    Choices,
+    Dice,
+    many_block_query,
+    one_block_queries,
+    query_texts,
+    two_block_queries,
+)
+
+FACTS = channel_facts(NUMERIC, TEXTS)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.lists(two_block_queries() | one_block_queries(), min_size=1, max_size=3))
+def test_prepared_is_compiled(data: st.DataObject, texts: list[str]) -> None:
+    both, choose = Both(), Choices(data.draw)
+    for text in texts:
+        both.check(text)
+    for _ in range(choose.count(1, 6)):
+        both.check(near(choose, choose.one(*texts)))
+
+
+@pytest.mark.parametrize("channels", [("S", "T"), ("R", "Q", "S")])
+@pytest.mark.parametrize("most", [2, 4])
+def test_many_texts_near_to_each_other(most: int, channels: tuple[str, ...]) -> None:
+    known = refused = count = 0
+    for seed in range(80):
+        choose, both = Dice(seed), Both(FACTS)
+        for _ in range(2):
+            text = many_block_query(choose, channels, least=2, most=most, select=choose.chance(10))
+            both.check(text)
+            for _ in range(10):
+                both.check(near(choose, text))
+                count += 1
+        known += both.known
+        refused += both.refused
+    assert known > count / 10, "forms must be met again"
+    assert refused > count / 20, "so must texts that are refused"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(query_texts(), min_size=1, max_size=4))
+def test_texts_by_the_grammar(texts: list[str]) -> None:
+    both = Both()
+    for text in [*texts, *texts]:
+        both.check(text)
