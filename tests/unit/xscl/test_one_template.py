@@ -113,4 +113,4 @@ def test_ten_thousand(tmp_path: Path) -> None:
     assert len(rows) == 10_000
     assert {(row["lo_1_2"], row["hi_1_2"], row["once_1_2"]) for row in rows} == {meaning[0] for meaning in meanings}
     catalog.close()
-    assert seconds < 50, "some 10 s where two cores are shared with others"
+    assert seconds < 55, "some 12 s where two cores are shared with others"
