@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-__all__ = ["EdgeKind", "JoinGraph", "ValueJoin", "Vertex"]
+__all__ = ["MIRRORED", "EdgeKind", "JoinGraph", "Solved", "ValueJoin", "Vertex", "solved"]
+
+MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""What an operator becomes when its sides are exchanged."""
 
 EdgeKind = Literal["EQ", "NE", "BAND"]
 
@@ -40,6 +43,37 @@ class ValueJoin:
     f: Fraction = Fraction(1)
     add: Fraction = Fraction(0)
     op: str = "="
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A value join solved for one of its sides: ``alone op f * other + add``."""
+
+    alone: Literal["l", "r"]
+    """The side that stands alone: left or right."""
+    op: str
+    f: Fraction
+    add: Fraction
+
+
+def solved(join: ValueJoin) -> Solved:
+    """A value join as people would write it: decimals rather than fractions, whole numbers rather than decimals.
+
+    ``q >= 1.02 * p`` and ``p <= 50/51 * q`` say the same, but doubles compute the former without rounding where the
+    numbers are short.
+    """
+    left = Solved("l", join.op, join.f, join.add)
+    op = join.op if join.f < 0 else MIRRORED[join.op]
+    right = Solved("r", op, 1 / join.f, -join.add / join.f)
+    return min(left, right, key=lambda form: max(_clumsiness(form.f), _clumsiness(form.add)))
+
+
+def _clumsiness(number: Fraction) -> tuple[bool, int]:
+    rest = number.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return rest != 1, number.denominator
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def _rt_columns(template: Template) -> list[str]:
     for edge, (_, _, kind) in enumerate(template.joins, start=1):
         columns += [f"fn_l_{edge}", f"fn_r_{edge}"]
         if kind == "BAND":
-            columns += [f"f_{edge}", f"add_{edge}", f"op_{edge}"]
+            columns += [f"f_{edge}", f"add_{edge}", f"op_{edge}", f"alone_{edge}"]
     for i, j in template.pairs:
         columns += [f"lo_{i}_{j}", f"hi_{i}_{j}"]
     return columns
@@ -135,7 +135,8 @@ def _value_join(template: Template, edge: int, left: int, right: int, kind: Edge
     if kind == "NE":
         yield f"{values[0]} != {values[1]}"
     elif kind == "BAND":
-        yield f"{values[0]} op_{edge} f_{edge} * {values[1]} + add_{edge}"
+        one, other = (f"{a} op_{edge} f_{edge} * {b} + add_{edge}" for a, b in (values, values[::-1]))
+        yield f"({one} if alone_{edge} = 'l' else {other})"
 
 
 def _each(name: str, count: int) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, String, Table
 
 from xscl.templates.bounds import UNBOUNDED
+from xscl.templates.graph import solved
 from xscl.templates.template import Group, Template
 
 __all__ = ["EVENTS", "R_BIN", "R_DOC", "R_DOCTS", "RELATIONS", "rt_rows", "rt_table", "var_name"]
@@ -82,6 +83,11 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
             Column(f"f_{edge}", Double),
             Column(f"add_{edge}", Double),
             Column(f"op_{edge}", String),
+            Column(
+                f"alone_{edge}",
+                String,
+                comment="BAND: 'l' for left op f * right + add, 'r' for right op f * left + add",
+            ),
         ]
     for i, j in template.pairs:
         columns += [
@@ -109,12 +115,14 @@ def _instance_columns(group: Group) -> dict[str, object]:
     for place, var in enumerate(group.instance.variables, start=1):
         row[f"var{place}"] = var_name(var)
     for edge, join in enumerate(group.instance.joins, start=1):
+        form = solved(join)
         row |= {
             f"kind_{edge}": join.kind,
             f"fn_l_{edge}": join.fn_l,
             f"fn_r_{edge}": join.fn_r,
-            f"f_{edge}": float(join.f),
-            f"add_{edge}": float(join.add),
-            f"op_{edge}": join.op,
+            f"f_{edge}": float(form.f),
+            f"add_{edge}": float(form.add),
+            f"op_{edge}": form.op,
+            f"alone_{edge}": form.alone,
         }
     return row

@@ -13,6 +13,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql.compiler import IdentifierPreparer
 from sqlalchemy.sql.selectable import NamedFromClause
 
+from xscl.templates.graph import MIRRORED
 from xscl.templates.relations import EVENTS, R_BIN, R_DOC, rt_table
 from xscl.templates.template import Template
 
@@ -137,12 +138,17 @@ def _comparison(rt: FromClause, edge: int, kind: str, left: FromClause, right: F
         return left.c.strval == right.c.strval
     if kind == "NE":
         return left.c.strval != right.c.strval
-    linear = rt.c[f"f_{edge}"] * right.c.num + rt.c[f"add_{edge}"]
+    f, add, op, alone = (rt.c[f"{name}_{edge}"] for name in ("f", "add", "op", "alone"))
     of_numbers = rt.c[f"fn_l_{edge}"].like("number%")
-    operators = ("=", "!=", "<", "<=", ">", ">=")
-    op = rt.c[f"op_{edge}"]
-    numbers = or_(*(and_(op == name, left.c.num.bool_op(name)(linear)) for name in operators))
-    strings = or_(*(and_(op == name, left.c.strval.bool_op(name)(right.c.strval)) for name in operators[2:]))
+    numbers = or_(
+        *(
+            and_(alone == side, op == name, one.c.num.bool_op(name)(f * other.c.num + add))
+            for side, one, other in (("l", left, right), ("r", right, left))
+            for name in MIRRORED
+        )
+    )
+    # Without arithmetic the left side stands alone.
+    strings = or_(*(and_(op == name, left.c.strval.bool_op(name)(right.c.strval)) for name in ("<", "<=", ">", ">=")))
     return or_(and_(of_numbers, numbers), and_(not_(of_numbers), strings))
 
 

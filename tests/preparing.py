@@ -152,14 +152,11 @@ def variables(written: Sequence[str]) -> list[str]:
     return [b for a, b in zip(written, written[1:], strict=False) if a == "->" or a.lower() == "as"]
 
 
-def renamed(choose: Choices, written: Sequence[str]) -> list[str]:
-    """With other names for its variables."""
+def renamed(choose: Choices, written: Sequence[str], names: Sequence[str] = ()) -> list[str]:
+    """With other names for its variables, some of them from ``names``."""
     old = variables(written)
-    if choose.chance(70):
-        new = [f"v{place}" for place in range(len(old))]
-    else:
-        pool = [*NAMES, *(f"v{place}" for place in range(len(old)))]
-        new = [pool.pop(choose.count(0, len(pool) - 1)) for _ in old]
+    pool = [*names, *(f"v{place}" for place in range(len(old)))]
+    new = [pool.pop(choose.count(0, len(pool) - 1)) for _ in old]
     name = dict(zip(old, new, strict=True))
     return [name.get(word, word) for word in written]
 
@@ -282,7 +279,7 @@ def near(choose: Choices, text: str) -> str:
         # Forms do not know AS.
         written = ["->" if word == "AS" else word for word in written]
     if choose.chance(60):
-        written = renamed(choose, written)
+        written = renamed(choose, written, NAMES if choose.chance(30) else ())
     if choose.chance(60):
         written = with_brackets_permuted(choose, written)
     if choose.chance(70):

@@ -20,7 +20,7 @@ from xscl.queries import QueryFilter, count_queries, list_queries
 from xscl.registry import compile_info
 from xscl.tables import NEVER, QUERIES
 from xscl.templates.bounds import UNBOUNDED, Bounds, Case, pair_index
-from xscl.templates.graph import ValueJoin
+from xscl.templates.graph import ValueJoin, solved
 from xscl.templates.links import anchor
 from xscl.templates.picture import GraphFormat, join_graph
 from xscl.templates.relations import var_name
@@ -319,11 +319,13 @@ def _join_text(compiled: CompiledQuery, join: ValueJoin) -> str:
         _applied(functions.removeprefix("number").strip(), _meta_name(compiled, place))
         for functions, place in ((join.fn_l, join.left), (join.fn_r, join.right))
     )
-    if join.f != 1:
-        right = f"{_number(join.f)} * {right}"
-    if join.add:
-        right += f" {'-' if join.add < 0 else '+'} {_number(abs(join.add))}"
-    return f"{left} {join.op} {right}"
+    form = solved(join)
+    alone, other = (left, right) if form.alone == "l" else (right, left)
+    if form.f != 1:
+        other = f"{_number(form.f)} * {other}"
+    if form.add:
+        other += f" {'-' if form.add < 0 else '+'} {_number(abs(form.add))}"
+    return f"{alone} {form.op} {other}"
 
 
 def _meta_name(compiled: CompiledQuery, place: int) -> str:

@@ -328,20 +328,18 @@ class _Reader:
                 if word[:1] == "\0":
                     number[word] = len(number)
         get = number.get
+        # In atoms numbers are strings, so that atoms can be sorted, and no other word looks like them.
+        marked = {word: f"\0{place}" for word, place in number.items()}.get
         form: list[str | int] = []
         for place, words in enumerate(self.patterns):
             if place:
                 form.append("{")
-                # Numbers of variables are strings here, so that atoms can be sorted, and no word looks like them.
-                for atom in sorted([_marked(word, get(word)) for word in atom] for atom in self.atoms[place - 1]):
-                    form += (*atom, "\0")
+                for atom in sorted([[marked(word, word) for word in atom] for atom in self.atoms[place - 1]]):
+                    form += atom
+                    form.append("\0")
                 form.append("}")
             form += [get(word, word) for word in words]
         return form, [get(word, word) for word in self.windows], tuple(word[1:] for word in number)
-
-
-def _marked(word: str, number: int | None) -> str:
-    return word if number is None else f"\0{number}"
 
 
 def _told(bracket: tuple[list[str], list[str]]) -> list[str]:

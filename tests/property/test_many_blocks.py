@@ -86,7 +86,7 @@ def test_many_blocks_in_several_cuts(kind: str, tmp_path: Path) -> None:
             matches[len(ast.blocks(parse_query(text).source))] += len(answer)
         for places in ([], [choose.count(0, 22), choose.count(0, 22)], [choose.count(0, 22) for _ in range(8)]):
             check(expected, cut(docs, places), tmp_path, (seed, places))
-    assert refused > 0 and all(matches[blocks] > 20 for blocks in (2, 3, 4)), "the workload must find something"
+    assert refused > 0 and all(matches[blocks] > 10 for blocks in (2, 3, 4)), "the workload must find something"
 
 
 @settings(

@@ -133,3 +133,80 @@ def test_programs_are_written_and_read(tmp_path: Path) -> None:
 
 def test_no_queries() -> None:
     assert build_program([]).edges == ()
+
+
+# -- many blocks ---------------------------------------------------------------------------------------------------
+
+CHAIN = "S//a->x JOIN {x = y, 2 s} T//b->y JOIN {y = z, 3 s} U//c->z"
+
+
+def test_queries_share_links_and_their_windows_are_enclosed() -> None:
+    other = "S//a->x FOLLOWED BY {x = y, 5 s} T//b->y FOLLOWED BY {y = w, 1 s} V//d->w"
+    built, _ = program(CHAIN, other)
+    assert not built.instances
+    first, second = (built.assemblies[number].links for number in sorted(built.assemblies))
+    assert {link.key for link in first} & {link.key for link in second} == {first[0].key}
+    assert first[0].key == second[0].key
+    assert len(built.links) == 3
+    shared = built.links[first[0].key].bounds
+    # Either of x and y may be the latest in one, and in the other x is first.
+    assert (shared.lo, shared.hi) == (-2 * SECOND, 5 * SECOND)
+    assert sorted(built.starts[first[0].key]) == [(0, 0), (1, 0)]
+    assert len(built.edges) == 3
+    found = [plan for plans in built.by_edge.values() for plan in plans]
+    assert sorted(plan.key for plan in found) == sorted(built.links)  # type: ignore[union-attr]
+
+
+def test_links_and_queries_of_two_blocks_share_edges() -> None:
+    built, _ = program(CHAIN, "S//a->x JOIN {x = y, 9 s} T//b->y")
+    assert len(built.edges) == 2
+    (edge,) = [edge for edge in built.edges if (edge.lo, edge.hi) == (-9 * SECOND, 9 * SECOND)]
+    assert len(built.by_edge[edge.number]) == 2
+
+
+def test_links_bind_their_own_places() -> None:
+    texts = [CHAIN, "S//r[./a->x][./b->p] JOIN {x = y AND p != q} T//r[./b->y][./c->q] JOIN {q = z} U//c->z"]
+    built, _ = program(*texts)
+    for assembly in built.assemblies.values():
+        for link in assembly.links:
+            plan = built.links[link.key]
+            assert plan.width == len(link.places)
+            ends = {end for constraint in plan.binding for end in (constraint.left, constraint.right)}
+            assert ends == set(range(plan.width))
+            assert plan.binding[0].way == "scan"
+
+
+def test_rounds_are_those_of_the_most_links() -> None:
+    assert program("S//a->x JOIN {x = y} S//b->y")[0].rounds == 0
+    assert program(CHAIN)[0].rounds == 1
+    assert program(CHAIN, CHAIN.replace("y = z", "y = z AND x = z"))[0].rounds == 2
+
+
+def test_every_step_starts_from_a_document_that_is_there() -> None:
+    texts = [
+        CHAIN,
+        CHAIN.replace("y = z", "y = z AND x = z"),
+        CHAIN + " JOIN {z = w, 1 s} V//d->w JOIN {x = v, 1 s} W//e->v",
+        "S//a->x FOLLOWED BY {1 s} T//b->y FOLLOWED BY {x = z, 9 s} U//c->z FOLLOWED BY {y = w} V//d->w",
+    ]
+    built, _ = program(*texts)
+    assert len(built.assemblies) == 4
+    for assembly in built.assemblies.values():
+        for start, steps in enumerate(assembly.steps):
+            assert sorted([start, *(step.use for step in steps)]) == list(range(len(assembly.links)))
+            bound = set(assembly.links[start].blocks)
+            for step in steps:
+                blocks = assembly.links[step.use].blocks
+                assert blocks[step.known] in bound
+                bound |= set(blocks)
+            assert bound == set(range(assembly.blocks))
+
+
+def test_what_only_tests_comes_first_and_time_last() -> None:
+    built, _ = program("S//a->x JOIN {x = y, 9 s} T//b->y JOIN {x = z AND y = z, 9 s} U//c->z JOIN {1 s} V//d->w")
+    (assembly,) = built.assemblies.values()
+    names = [link.blocks for link in assembly.links]
+    by_time = next(place for place, link in enumerate(assembly.links) if link.anchor is not None)
+    start = names.index((0, 1))
+    assert [step.use for step in assembly.steps[start]][-1] == by_time
+    assert len(assembly.steps[start]) == 3
