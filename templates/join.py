@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from xscl.arrow import spark_schema
 from xscl.templates.assemble import FOUND_SCHEMA, REQUEST_SCHEMA, assembled_batches, extend_batches, start_batches
-from xscl.templates.probe import CHECK_SCHEMA, PROBE_SCHEMA, check_batches, probe_batches
+from xscl.templates.probe import CHECK_SCHEMA, CLOSE, PROBE_SCHEMA, TINY, check_batches, probe_batches
 from xscl.templates.resolve import result_batches
 from xscl.templates.results import RESULT_SCHEMA
 
@@ -58,13 +58,13 @@ select /*+ BROADCAST(q) */ q.*, w.node as n1, w.chain as c1, w.strval as value, 
 from {witness} w join {checks} q on w.docid = q.d1 and w.var = q.lvar and w.fn = q.lfn
 """
 # Numbers are compared exactly by whoever reads this (``resolve``) where they are too close for doubles to tell.
-_CHECK = """
+_CHECK = f"""
 with met as (
   select /*+ BROADCAST(q) */
          q.*, w.node as n2, w.chain as c2, w.strval as other, q.f * w.num + q.add as line,
-         coalesce(abs(q.number - (q.f * w.num + q.add))
-                    <= 1e-9 * (abs(q.number) + abs(q.f * w.num) + abs(q.add)), true) as close
-  from {witness} w join {left} q on w.docid = q.d2 and w.var = q.rvar and w.fn = q.rfn
+         coalesce(abs(q.number - (q.f * w.num + q.add)) <= {CLOSE} * (abs(q.number) + abs(q.f * w.num) + abs(q.add))
+                    or least(abs(q.number), abs(w.num), abs(q.f * w.num)) < {TINY}, true) as close
+  from {{witness}} w join {{left}} q on w.docid = q.d2 and w.var = q.rvar and w.fn = q.rfn
 )
 select edge, d1, d2, i1, i2, t1, t2, p1, p2, n1, n2, c1, c2,
        if(numbers and close, value, null) as v1, if(numbers and close, other, null) as v2

@@ -11,12 +11,13 @@ share all common ancestors of what they bind.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from xscl.templates.bounds import Case, pair_index
-from xscl.templates.graph import ValueJoin
+from xscl.templates.canonical import canonicalize
+from xscl.templates.graph import JoinGraph, ValueJoin, Vertex
 from xscl.templates.template import Instance
 from xscl.values import hash64
 
@@ -65,20 +66,40 @@ def linked_blocks(
 
 
 def anchor(instance: Instance, blocks: tuple[int, int]) -> tuple[int, int] | None:
-    """The places by which two blocks are paired where no values are equal; None where some are."""
+    """The places by which two blocks are paired where no values are equal; None where some are.
+
+    It depends on what the two blocks ask alone, not on the rest of the instance.
+    """
     joins = _joins_between(instance, blocks)
     if any(join.kind == "EQ" for join in joins):
         return None
+    parents = _parents(instance)
     if joins:
-        return joins[0].left, joins[0].right
-    left, right = ([p for p in range(len(instance.variables)) if instance.nodes[p].block == b][-1] for b in blocks)
+        places, graph = _canonical(instance, blocks, _with_ancestors(parents, _ends(joins)), parents)
+        return places[graph.joins[0].left], places[graph.joins[0].right]
+    left, right = (_first_leaf(instance, parents, block) for block in blocks)
     return left, right
+
+
+def _first_leaf(instance: Instance, parents: Sequence[int], block: int) -> int:
+    """A joined node of a block, or its only one: the first by the variables on the way to it."""
+    width = len(instance.variables)
+    inner = {parents[place] for place in range(width)}
+
+    def way(place: int) -> list[int]:
+        return [instance.nodes[node].var for node in _upwards(parents, place)]
+
+    return min((p for p in range(width) if instance.nodes[p].block == block and p not in inner), key=way)
 
 
 def _joins_between(instance: Instance, blocks: tuple[int, int]) -> tuple[ValueJoin, ...]:
     return tuple(
         join for join in instance.joins if (instance.nodes[join.left].block, instance.nodes[join.right].block) == blocks
     )
+
+
+def _ends(joins: Sequence[ValueJoin]) -> set[int]:
+    return {end for join in joins for end in (join.left, join.right)}
 
 
 def links_of(instance: Instance) -> tuple[Link, ...]:
@@ -90,11 +111,11 @@ def links_of(instance: Instance) -> tuple[Link, ...]:
     parents = _parents(instance)
     reached: list[set[int]] = []
     for blocks in instance.links:
-        ends = {end for join in _joins_between(instance, blocks) for end in (join.left, join.right)}
+        ends = _ends(_joins_between(instance, blocks))
         reached.append(_with_ancestors(parents, ends | set(anchor(instance, blocks) or ())))
     bound = set().union(*reached)
     # Parents come before children here, so what hangs under a hanging node finds it in its link.
-    for place in _parents_first(parents):
+    for place in _parents_first(parents, range(len(parents))):
         if place not in bound:
             next(nodes for nodes in reached if parents[place] in nodes).add(place)
             bound.add(place)
@@ -111,36 +132,53 @@ def _parents(instance: Instance) -> list[int]:
     return parents
 
 
+def _upwards(parents: Sequence[int], node: int) -> Iterator[int]:
+    """A node and all above it."""
+    while node >= 0:
+        yield node
+        node = parents[node]
+
+
 def _with_ancestors(parents: Sequence[int], nodes: set[int]) -> set[int]:
-    found = set(nodes)
-    for node in nodes:
-        while parents[node] >= 0:
-            node = parents[node]
-            found.add(node)
-    return found
+    return {above for node in nodes for above in _upwards(parents, node)}
 
 
-def _parents_first(parents: Sequence[int]) -> list[int]:
-    return sorted(range(len(parents)), key=lambda node: len(_with_ancestors(parents, {node})))
+def _parents_first(parents: Sequence[int], nodes: Iterable[int]) -> list[int]:
+    return sorted(nodes, key=lambda node: (len(list(_upwards(parents, node))), node))
+
+
+def _canonical(
+    instance: Instance, blocks: tuple[int, int], nodes: set[int], parents: Sequence[int]
+) -> tuple[list[int], JoinGraph]:
+    """The places of some nodes of two blocks, and the graph that they are, in its own canonical order.
+
+    The order within the instance would not do: it depends on what other blocks ask, and that may be compiled again
+    when their columns become known, while rows of this link are kept.
+    """
+    places = _parents_first(parents, nodes)
+    local = {place: number for number, place in enumerate(places)}
+    vertices = tuple(
+        Vertex(blocks.index(instance.nodes[p].block), local.get(parents[p], -1), str(instance.nodes[p].var))
+        for p in places
+    )
+    joins = tuple(
+        replace(join, left=local[join.left], right=local[join.right]) for join in _joins_between(instance, blocks)
+    )
+    canonical = canonicalize(JoinGraph(vertices, joins))
+    return [places[old] for old in canonical.order], canonical.graph
 
 
 def _link(instance: Instance, blocks: tuple[int, int], nodes: set[int], parents: Sequence[int]) -> Link:
-    # Numbered by content first, so that equal links of different instances have equal keys wherever they can.
-    places = sorted(nodes, key=lambda p: (instance.nodes[p].block, instance.nodes[p].var, p))
-    local = {place: number for number, place in enumerate(places)}
-    joins = _joins_between(instance, blocks)
-    edges = tuple((parents[place], place) for place in places if parents[place] >= 0)
+    places, graph = _canonical(instance, blocks, nodes, parents)
     by_time = anchor(instance, blocks)
     key = hash64(
         repr(
             (
-                [(instance.nodes[p].block == blocks[1], instance.nodes[p].var) for p in places],
-                sorted((local[u], local[w]) for u, w in edges),
-                sorted(
-                    (local[j.left], local[j.right], j.kind, j.fn_l, j.fn_r, str(j.f), str(j.add), j.op) for j in joins
-                ),
-                by_time and (local[by_time[0]], local[by_time[1]]),
+                [(vertex.block, vertex.parent, vertex.definition) for vertex in graph.vertices],
+                [(j.left, j.right, j.kind, j.fn_l, j.fn_r, str(j.f), str(j.add), j.op) for j in graph.joins],
+                by_time and tuple(map(places.index, by_time)),
             )
         )
     )
-    return Link(key, blocks, tuple(places), joins, by_time, edges)
+    edges = tuple((parents[place], place) for place in places if parents[place] >= 0)
+    return Link(key, blocks, tuple(places), _joins_between(instance, blocks), by_time, edges)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from xscl.arrow import CHAIN
 from xscl.templates.program import Edge, Program, load_program
 
-__all__ = ["CHECK_SCHEMA", "PAIR", "PROBE_SCHEMA", "check_batches", "probe_batches"]
+__all__ = ["CHECK_SCHEMA", "CLOSE", "PAIR", "PROBE_SCHEMA", "TINY", "check_batches", "probe_batches"]
 
 _CARRIED = ("docid", "ts", "item", "place", "node", "strval", "h", "chain")
 PROBE_SCHEMA = pa.schema(
@@ -60,6 +60,12 @@ CHECK_SCHEMA = pa.schema(
 )
 PAIR = CHECK_SCHEMA.names[9:]
 """Columns that tell the two documents of a pair: numbers, items, event times in microseconds, places."""
+
+
+CLOSE = 1e-9
+"""Numbers whose difference is less, measured against themselves, are compared exactly and not as doubles."""
+TINY = 1e-290
+"""So are smaller numbers, which doubles hold with few digits or none."""
 
 
 def probe_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
 from operator import or_
@@ -236,13 +236,13 @@ def build_program(groups: Iterable[LiveGroup]) -> Program:
         index = pair_index(blocks)
         for place, link in enumerate(assembly.links):
             starts[link.key].append((number, place))
-            link_plan, first_edge[link.key] = _link_plan(instance, link, envelope[index[link.blocks]], edges)
+            bounds = envelope[index[link.blocks]]
+            plan_of_link, first_edge[link.key] = _link_plan(instance, link, bounds, edges)
             known = links.get(link.key)
-            if known is not None:
-                link_plan = LinkPlan(link.key, known.width, known.binding, known.needs, known.bounds | link_plan.bounds)
-            links[link.key] = link_plan
-    for key, link_plan in links.items():
-        by_edge[first_edge[key]].append(link_plan)
+            # Equal links have equal plans, but for what encloses the windows of their users.
+            links[link.key] = replace(plan_of_link, bounds=known.bounds | bounds) if known else plan_of_link
+    for key, plan_of_link in links.items():
+        by_edge[first_edge[key]].append(plan_of_link)
     return Program(
         edges.edges(),
         instances,

@@ -19,7 +19,7 @@ from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.parser import parse_query
 from xscl.safexml import parse_xml, serialize
 from xscl.templates.assemble import FOUND_SCHEMA, assembled_batches, extend_batches, start_batches
-from xscl.templates.probe import PAIR, check_batches, probe_batches
+from xscl.templates.probe import CLOSE, PAIR, TINY, check_batches, probe_batches
 from xscl.templates.program import LiveGroup, build_program, load_program, save_program
 from xscl.templates.resolve import result_batches
 from xscl.xpath.worker import save_specs, witness_batches
@@ -216,8 +216,11 @@ def _close(check: dict[str, object], a: dict[str, object], b: dict[str, object])
         return False
     if a["num"] is None or b["num"] is None:
         return True
-    parts = abs(a["num"]) + abs(check["f"] * b["num"]) + abs(check["add"])
-    return bool(abs(a["num"] - check["f"] * b["num"] - check["add"]) <= 1e-9 * parts)
+    number, scaled = abs(a["num"]), abs(check["f"] * b["num"])
+    difference = abs(a["num"] - (check["f"] * b["num"] + check["add"]))
+    return bool(
+        difference <= CLOSE * (number + scaled + abs(check["add"])) or min(number, abs(b["num"]), scaled) < TINY
+    )
 
 
 def _met(row: dict[str, object], links: list[dict[str, object]]) -> list[dict[str, object]]:

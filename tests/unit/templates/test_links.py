@@ -7,6 +7,7 @@ from both_sides import channel_facts
 from local_engine import compiled
 from strategies import CHANNELS, NUMERIC, TEXTS, Dice, many_block_query
 
+from xscl.compile import ChannelFacts
 from xscl.errors import QueryError
 from xscl.templates.bounds import Bounds
 from xscl.templates.links import Link, anchor, linked_blocks, links_of
@@ -232,3 +233,17 @@ def test_equal_keys_are_equal_links() -> None:
             shared += link.key in asked
             assert asked.setdefault(link.key, content) == content
     assert shared > 50
+
+
+def test_a_link_keeps_its_key_when_columns_of_another_block_become_known() -> None:
+    """Which of two equal variables comes first in the instance depends on the third block; the link does not."""
+    text = (
+        "A[./x->a1][./x->a2] JOIN {lower(a1) = lower(b1) AND lower(a2) = lower(b2), 1 h} B[./v->b1][./u->b2] "
+        "JOIN {a1 = c1 AND a2 = c2, 1 h} C[./p->c1][./q->c2]"
+    )
+    xml = {"A": ChannelFacts("xml"), "B": ChannelFacts("xml")}
+    rows = [
+        ChannelFacts("rows", frozenset(numeric), frozenset("pq") - frozenset(numeric)) for numeric in ("", "p", "q")
+    ]
+    keys = {links_of(compiled(text, {**xml, "C": facts}).group.instance)[0].key for facts in (ChannelFacts(), *rows)}
+    assert len(keys) == 1
