@@ -9,13 +9,13 @@ rows of earlier batches are taken.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, groupby
+from itertools import combinations, groupby, islice
 
 import pyarrow as pa
 
 from xscl.arrow import MEMBER
 from xscl.templates.program import Assembly, Program, load_program
-from xscl.templates.results import Member, ResultColumns, admitted, different
+from xscl.templates.results import MAX_BINDINGS, Member, ResultColumns, admitted, different
 
 __all__ = ["FOUND_SCHEMA", "REQUEST_SCHEMA", "assembled_batches", "extend_batches", "start_batches"]
 
@@ -81,8 +81,12 @@ def assembled_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[
     rows = (row for batch in batches for row in batch.to_pylist())
     for (number, docs), group in groupby(rows, key=lambda r: (r["instance"], tuple(m["docid"] for m in r["members"]))):
         assembly = program.assemblies[number]
-        found = list(group)
-        by = admitted(assembly.groups, [Member(**member) for member in found[0]["members"]])
+        found = list(islice(group, MAX_BINDINGS + 1))
+        members = [Member(**member) for member in found[0]["members"]]
+        if len(found) > MAX_BINDINGS:
+            out.add_refused(members)
+            continue
+        by = admitted(assembly.groups, members)
         if not by.groups:
             continue
         matches: dict[tuple[int, ...], tuple[int, ...]] = {}

@@ -16,11 +16,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import islice
 
 import pyarrow as pa
 
 from xscl.templates.program import Constraint, Edge, InstancePlan, LinkPlan, Program, load_program
-from xscl.templates.results import Member, ResultColumns, admitted
+from xscl.templates.results import MAX_BINDINGS, Member, ResultColumns, admitted
 
 __all__ = ["Matched", "Resolver", "holds_exactly", "result_batches"]
 
@@ -75,12 +76,17 @@ class _Solution:
     """(nodes that make a match, the least row of R_out that has them), distinct by the former; none for a link."""
 
 
+class _TooMany(Exception):
+    """More than ``MAX_BINDINGS`` bindings."""
+
+
 class Resolver:
     """Resolves pairs for one program; remembers signatures."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._memo: dict[Signature, tuple[_Solution, ...]] = {}
+        self._memo: dict[Signature, tuple[_Solution | None, ...]] = {}
+        """None stands for bindings that are too many."""
 
     def resolve(self, members: Sequence[Member], signature: Signature, out: ResultColumns) -> None:
         """Add the rows of R_out, the matches and the rows of links of one pair; of one document for ``ONE`` edges."""
@@ -91,6 +97,9 @@ class Resolver:
             solutions = self._memo[signature] = tuple(self._solve(signature))
         docs = [member.docid for member in members]
         for solution in solutions:
+            if solution is None:
+                out.add_refused(members)
+                continue
             plan = solution.plan
             if isinstance(plan, LinkPlan):
                 if plan.bounds.lo <= members[1].ts - members[0].ts <= plan.bounds.hi:
@@ -105,7 +114,7 @@ class Resolver:
             for results, nodes in solution.matches:
                 out.add_match(plan.number, docs, results, nodes, by)
 
-    def _solve(self, signature: Signature) -> Iterator[_Solution]:
+    def _solve(self, signature: Signature) -> Iterator[_Solution | None]:
         relations: defaultdict[tuple[int, ...], _Relation] = defaultdict(_Relation)
         for matched in signature:
             relations[matched.edge,].add(matched.left, matched.right)
@@ -116,7 +125,11 @@ class Resolver:
         for edge in sorted(present):
             for plan in self.program.by_edge.get(edge, ()):
                 if plan.needs <= present:
-                    solution = _solution(plan, relations)
+                    try:
+                        solution = _solution(plan, relations)
+                    except _TooMany:
+                        yield None
+                        continue
                     if solution.rows:
                         yield solution
 
@@ -146,12 +159,19 @@ def _extend(
             case "check":
                 current = [b for b in current if (b[left], b[right]) in relation.pairs]
             case "forward":
-                current = [{**b, right: node} for b in current for node in relation.forward.get(b[left], ())]
+                current = _some({**b, right: node} for b in current for node in relation.forward.get(b[left], ()))
             case "backward":
-                current = [{**b, left: node} for b in current for node in relation.backward.get(b[right], ())]
+                current = _some({**b, left: node} for b in current for node in relation.backward.get(b[right], ()))
             case "scan":
-                current = [{**b, left: n1, right: n2} for b in current for n1, n2 in relation.pairs]
+                current = _some({**b, left: n1, right: n2} for b in current for n1, n2 in relation.pairs)
     return current
+
+
+def _some(bindings: Iterator[dict[int, int]]) -> list[dict[int, int]]:
+    found = list(islice(bindings, MAX_BINDINGS + 1))
+    if len(found) > MAX_BINDINGS:
+        raise _TooMany
+    return found
 
 
 def result_batches(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -15,11 +15,11 @@ import pyarrow as pa
 from xscl.arrow import MEMBER
 from xscl.templates.program import LiveGroup
 
-__all__ = ["RESULT_SCHEMA", "Admitted", "Member", "ResultColumns", "admitted", "different"]
+__all__ = ["MAX_BINDINGS", "RESULT_SCHEMA", "Admitted", "Member", "ResultColumns", "admitted", "different"]
 
 RESULT_SCHEMA = pa.schema(
     [
-        ("relation", pa.string()),  # 'rout', 'match', 'link', or 'pairs' with the number of candidate pairs in docs
+        ("relation", pa.string()),  # 'rout', 'match', 'link', 'refused', or 'pairs' with the number of pairs in docs
         ("instance", pa.int32()),  # rout, match
         ("link", pa.int64()),  # link: its key
         ("docs", pa.list_(pa.int64())),  # in block order
@@ -27,9 +27,13 @@ RESULT_SCHEMA = pa.schema(
         ("witness", pa.list_(pa.int32())),  # match: the meta-variables of one row of R_out
         ("groups", pa.list_(pa.int64())),  # rout, match
         ("cases", pa.list_(pa.int32())),  # the case of each group
-        ("members", pa.list_(MEMBER)),  # link: the two documents
+        ("members", pa.list_(MEMBER)),  # link, refused: the documents
     ]
 )
+
+
+MAX_BINDINGS = 100_000
+"""Of one query in one combination of documents: variables that bind equal nodes multiply."""
 
 
 class Member(NamedTuple):
@@ -93,6 +97,12 @@ class ResultColumns:
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
         self.rows.append(("link", None, key, docs, nodes, None, None, None, rows))
+
+    def add_refused(self, members: Sequence[Member]) -> None:
+        """Documents whose bindings are too many."""
+        docs = [member.docid for member in members]
+        rows = [member._asdict() for member in members]
+        self.rows.append(("refused", None, None, docs, None, None, None, None, rows))
 
     def add_count(self, pairs: int) -> None:
         """How many pairs of documents were looked at."""

@@ -37,7 +37,7 @@ from xscl.registry import compile_group
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.program import LiveGroup, build_program, load_program, save_program
-from xscl.templates.results import RESULT_SCHEMA
+from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA
 from xscl.values import digest_text
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA, save_specs, witness_batches
@@ -169,7 +169,10 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
             result_path=result_path,
             joined_path=joined_path if counts["link"] else None,
         )
-        return _commit(home, report, _refused(home.root / witness_path))
+        refused = _refused(home.root / witness_path)
+        for name in (report.result_path, report.joined_path):
+            refused += _refused_together(home.root / name) if name is not None else []
+        return _commit(home, report, refused)
 
 
 # -- planning --------------------------------------------------------------------------------------------------
@@ -325,9 +328,10 @@ def _join_links(home: Home, spark: SparkSession, plan: _Plan, fresh_path: Path, 
 
 def _count_results(path: Path) -> Counter[str]:
     """Rows of each relation; for ``pairs`` the number of pairs."""
-    rows = ds.dataset(path, schema=RESULT_SCHEMA).to_table(columns=["relation", "docs"])
-    counts = Counter(rows.column("relation").to_pylist())
-    pairs = rows.filter(ds.field("relation") == "pairs").column("docs").to_pylist()
+    results = ds.dataset(path, schema=RESULT_SCHEMA)
+    relations = results.to_table(columns=["relation"]).column("relation").value_counts().to_pylist()
+    counts = Counter({item["values"]: item["counts"] for item in relations})
+    pairs = results.to_table(columns=["docs"], filter=ds.field("relation") == "pairs").column("docs").to_pylist()
     counts["pairs"] = sum(count for (count,) in pairs)
     return counts
 
@@ -391,6 +395,21 @@ def _refused(path: Path) -> list[dict[str, object]]:
         reason = {"condition": "XSCL_DOCUMENT_LIMIT", "message": row["strval"], "source": "stage 1"}
         found.append({"channel": channel, "id": id_, "ts": row["ts"], **reason})
     return found
+
+
+def _refused_together(path: Path) -> list[dict[str, object]]:
+    """Documents that stage 2 could not join, as rows of ``rejected``: each newest one with those it met."""
+    columns = ["docs", "members"]
+    rows = ds.dataset(path, schema=RESULT_SCHEMA).to_table(columns=columns, filter=ds.field("relation") == "refused")
+    found = {}
+    for row in rows.to_pylist():
+        *others, newest = sorted(row["members"], key=lambda member: member["docid"])
+        channel, _, id_ = newest["place"].partition("\0")
+        met = ", ".join("{0}:{2}".format(*other["place"].partition("\0")) for other in others)
+        message = f"a query has more than {MAX_BINDINGS:,} bindings in this document{met and ' with ' + met}"
+        reason = {"condition": "XSCL_DOCUMENT_LIMIT", "message": message, "source": "stage 2"}
+        found[tuple(row["docs"])] = {"channel": channel, "id": id_, "ts": newest["ts"], **reason}
+    return list(found.values())
 
 
 def _commit(home: Home, report: BatchReport, refused: Iterable[Mapping[str, object]] = ()) -> BatchReport:

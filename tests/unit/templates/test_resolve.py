@@ -9,6 +9,7 @@ import pytest
 from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc
 
+import xscl.templates.resolve
 from xscl.compile import CompiledQuery
 from xscl.templates.probe import PROBE_SCHEMA
 from xscl.templates.program import LiveGroup, build_program, save_program
@@ -228,3 +229,17 @@ def test_remembered_signatures_change_nothing(tmp_path: Path) -> None:
     engine.run([*docs, *(Doc("T", f"t{i}", i * SECOND, "<b>1</b>") for i in range(4))])
     pairs = {(left[1], right[1]) for (left, right), _ in engine.answers(text)}
     assert pairs == {(f"s{i}", f"t{j}") for i in range(4) for j in range(4) if abs(i - j) <= 2}
+
+
+def test_bindings_that_multiply_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four variables of eight equal nodes have 8 ** 4 bindings."""
+    monkeypatch.setattr(xscl.templates.resolve, "MAX_BINDINGS", 4_000)
+    brackets = "".join(f"[./c->v{i}]" for i in range(4))
+    text = f"S//a{brackets} JOIN {{{' AND '.join(f'v{i} = y' for i in range(4))}, 1 h}} T//b->y"
+    engine = LocalEngine(tmp_path, {text: compiled(text)})
+    engine.run([Doc("S", "s", 0, f"<a>{'<c>1</c>' * 8}</a>"), Doc("T", "t", 1, "<b>1</b>")])
+    (refused,) = [row for row in engine.results if row["relation"] == "refused"]
+    assert [member["place"] for member in refused["members"]] == ["S\0s", "T\0t"]
+    assert engine.answers(text) == set()
+    engine.run([Doc("S", "small", 2, f"<a>{'<c>1</c>' * 7}</a>")])
+    assert len(engine.answers(text)) == 1
