@@ -280,6 +280,21 @@ def test_a_home_may_be_called_anything(tmp_path: Path, spark: SparkSession) -> N
         assert len(list(engine.matches("Q"))) == engine.sql("SELECT * FROM matches").count() == 1
 
 
+def test_documents_whose_bindings_multiply_cost_themselves_only(engine: Engine) -> None:
+    """Seven variables of six equal nodes have 6 ** 7 bindings."""
+    brackets = "".join(f"[./c->v{i}]" for i in range(7))
+    atoms = " AND ".join(f"v{i} = y" for i in range(7))
+    engine.register(f"S//a{brackets} FOLLOWED BY {{{atoms}, 1 h}} S//b->y", name="many")
+    engine.register("S//c->x FOLLOWED BY {x = y, 1 h} S//b->y", name="one")
+    events = [xscl.Event("S", "six", 1, xml=f"<a>{'<c>1</c>' * 6}</a>"), xscl.Event("S", "b", 3, xml="<b>1</b>")]
+    engine.ingest([*events, xscl.Event("S", "two", 2, xml="<a><c>1</c><c>1</c></a>")])
+    engine.run_once()
+    assert [[e.id for e in m.events] for m in engine.matches("many")] == [["two", "b"]]
+    assert len(list(engine.matches("one"))) == 8
+    (refused,) = engine.sql("SELECT id, condition, message FROM rejected").collect()
+    assert (refused.id, refused.condition) == ("b", "XSCL_DOCUMENT_LIMIT") and "S:six" in refused.message
+
+
 def test_one_document_that_cannot_be_matched_costs_itself_only(engine: Engine) -> None:
     engine.register("S//d[.//a->x]//b FOLLOWED BY {x = y, 1 h} S//t->y", name="wide")
     engine.register("S//t->x JOIN {x = y, 1 h, ONCE} S//t->y", name="narrow")
