@@ -24,14 +24,14 @@ REQUEST_SCHEMA = pa.schema(
         ("link", pa.int64()),  # what is asked for; 0: nothing, all links are there
         ("side", pa.int32()),  # by its left (0) or right (1) document,
         ("doc", pa.int64()),  # which is this one
-        ("instance", pa.int32()),
+        ("assembly", pa.int32()),
         ("start", pa.int32()),  # the link whose new row this began with
         ("step", pa.int32()),
         ("members", pa.list_(MEMBER)),  # by block; NULL: not there yet
         ("nodes", pa.list_(pa.int32())),  # by place of the instance; NULL: not bound yet
     ]
 )
-FOUND_SCHEMA = pa.schema([REQUEST_SCHEMA.field(name) for name in ("instance", "members", "nodes")])
+FOUND_SCHEMA = pa.schema([REQUEST_SCHEMA.field(name) for name in ("assembly", "members", "nodes")])
 
 _DONE = 0
 Members = tuple[Member | None, ...]
@@ -59,7 +59,7 @@ def extend_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     for batch in batches:
         out = _Requests(program)
         for row in batch.to_pylist():
-            assembly = program.assemblies[row["instance"]]
+            assembly = program.assemblies[row["assembly"]]
             start, step = row["start"], row["step"]
             members, nodes = _members(row["members"]), tuple(row["nodes"])
             if row["link"] == _DONE:
@@ -75,18 +75,18 @@ def extend_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 def assembled_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of ``FOUND_SCHEMA``, sorted by instance and documents, to rows of ``RESULT_SCHEMA``."""
+    """Rows of ``FOUND_SCHEMA``, sorted by assembly and documents, to rows of ``RESULT_SCHEMA``."""
     program = load_program(path)
     out = ResultColumns()
     rows = (row for batch in batches for row in batch.to_pylist())
-    for (number, docs), group in groupby(rows, key=lambda r: (r["instance"], tuple(m["docid"] for m in r["members"]))):
+    for (number, docs), group in groupby(rows, key=lambda r: (r["assembly"], tuple(m["docid"] for m in r["members"]))):
         assembly = program.assemblies[number]
         found = list(islice(group, MAX_BINDINGS + 1))
         members = [Member(**member) for member in found[0]["members"]]
         if len(found) > MAX_BINDINGS:
             out.add_refused(members)
             continue
-        by = admitted(assembly.groups, members)
+        by = admitted(assembly.groups, members, assembly.pairs)
         if not by.groups:
             continue
         matches: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -94,9 +94,9 @@ def assembled_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[
         for nodes in bindings:
             matches.setdefault(tuple(nodes[place] for place in assembly.results), nodes[: assembly.width])
         for witness in sorted({nodes[: assembly.width] for nodes in bindings}):
-            out.add_rout(number, docs, witness, by)
+            out.add_rout(assembly.instance, docs, witness, by)
         for results, witness in sorted(matches.items()):
-            out.add_match(number, docs, results, witness, by)
+            out.add_match(assembly.instance, docs, results, witness, by)
         yield from out.full()
     yield out.take()
 

@@ -152,7 +152,7 @@ def assembled(
         met = spark.sql(_MEETING, requests=found, sides=sides)
         found = met.mapInArrow(extend, spark_schema(REQUEST_SCHEMA))
     named = spark.sql(
-        "select instance, transform(members, m -> m.docid) as docs, members, nodes from {found}", found=found
+        "select assembly, transform(members, m -> m.docid) as docs, members, nodes from {found}", found=found
     )
-    together = named.repartition("instance", "docs").sortWithinPartitions("instance", "docs")
+    together = named.repartition("assembly", "docs").sortWithinPartitions("assembly", "docs")
     return together.select(*FOUND_SCHEMA.names).mapInArrow(assemble, spark_schema(RESULT_SCHEMA))

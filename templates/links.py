@@ -42,9 +42,7 @@ class Link:
     """(upper, lower) places that hang together in a document."""
 
 
-def linked_blocks(
-    count: int, joined: Collection[tuple[int, int]], cases: Sequence[Case]
-) -> tuple[tuple[int, int], ...]:
+def linked_blocks(count: int, joined: Collection[tuple[int, int]], case: Case) -> tuple[tuple[int, int], ...]:
     """The pairs of blocks to link: all that are joined by value, and the closest in time where that leaves them apart.
 
     It depends on the query alone, so that what is kept for it does not change when other queries come and go.
@@ -52,8 +50,8 @@ def linked_blocks(
     places = pair_index(count)
 
     def width(pair: tuple[int, int]) -> tuple[int, tuple[int, int]]:
-        bounds = [case[places[pair]] for case in cases]
-        return max(b.hi - b.lo for b in bounds), pair
+        bounds = case[places[pair]]
+        return bounds.hi - bounds.lo, pair
 
     component = list(range(count))
     found = []
@@ -102,15 +100,16 @@ def _ends(joins: Sequence[ValueJoin]) -> set[int]:
     return {end for join in joins for end in (join.left, join.right)}
 
 
-def links_of(instance: Instance) -> tuple[Link, ...]:
-    """The links of an instance; together they bind all its nodes.
+def links_of(instance: Instance, pairs: Sequence[tuple[int, int]] | None = None) -> tuple[Link, ...]:
+    """The links between some pairs of blocks, all that the instance links if not told; they bind all its nodes.
 
     Nodes on the way to a joined node are in every link that reaches them; output nodes that hang off those ways are in
     the first link that reaches where they hang.
     """
     parents = _parents(instance)
     reached: list[set[int]] = []
-    for blocks in instance.links:
+    pairs = instance.links if pairs is None else pairs
+    for blocks in pairs:
         ends = _ends(_joins_between(instance, blocks))
         reached.append(_with_ancestors(parents, ends | set(anchor(instance, blocks) or ())))
     bound = set().union(*reached)
@@ -119,7 +118,7 @@ def links_of(instance: Instance) -> tuple[Link, ...]:
         if place not in bound:
             next(nodes for nodes in reached if parents[place] in nodes).add(place)
             bound.add(place)
-    return tuple(_link(instance, blocks, nodes, parents) for blocks, nodes in zip(instance.links, reached, strict=True))
+    return tuple(_link(instance, blocks, nodes, parents) for blocks, nodes in zip(pairs, reached, strict=True))
 
 
 def _parents(instance: Instance) -> list[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
@@ -144,9 +144,15 @@ class LinkStep:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """An instance of three or more blocks: how rows of its links are put together, and its groups."""
+    """An instance of three or more blocks: how rows of its links are put together, and its groups.
+
+    Cases that link different blocks have assemblies of their own.
+    """
 
     number: int
+    instance: int
+    pairs: tuple[tuple[int, int], ...]
+    """The blocks that are linked."""
     blocks: int
     nodes: int
     """Number of its nodes, output variables included."""
@@ -156,7 +162,7 @@ class Assembly:
     steps: tuple[tuple[LinkStep, ...], ...]
     """``steps[m]`` is the order in which the others follow link m."""
     bounds: Case
-    """Enclose the windows of all groups."""
+    """Enclose the cases of all groups that link these blocks."""
     results: tuple[int, ...]
     groups: tuple[LiveGroup, ...]
 
@@ -174,7 +180,7 @@ class Program:
     checks: dict[int, tuple[int, ...]]
     """Edge number to the NE and BAND edges that are to be checked on the pairs it matches."""
     starts: dict[int, tuple[tuple[int, int], ...]]
-    """Link key to the (instance, place among its links) that a new row of it may be part of."""
+    """Link key to the (assembly, place among its links) that a new row of it may be part of."""
 
     @property
     def rounds(self) -> int:
@@ -225,22 +231,22 @@ def build_program(groups: Iterable[LiveGroup]) -> Program:
     for number, members in sorted(by_instance.items()):
         instance = members[0].group.instance
         blocks = max(node.block for node in instance.nodes) + 1
-        envelope = tuple(reduce(or_, parts) for parts in zip(*_cases(members), strict=True))
         if blocks <= 2:
-            plan, anchor_edge = _instance_plan(number, instance, envelope, edges, tuple(members))
+            cases = [case for live in members for case in live.group.cases]
+            plan, anchor_edge = _instance_plan(number, instance, _envelope(cases), edges, tuple(members))
             instances[number] = plan
             by_edge[anchor_edge].append(plan)
             continue
-        assembly = _assembly(number, instance, blocks, envelope, tuple(members))
-        assemblies[number] = assembly
-        index = pair_index(blocks)
-        for place, link in enumerate(assembly.links):
-            starts[link.key].append((number, place))
-            bounds = envelope[index[link.blocks]]
-            plan_of_link, first_edge[link.key] = _link_plan(instance, link, bounds, edges)
-            known = links.get(link.key)
-            # Equal links have equal plans, but for what encloses the windows of their users.
-            links[link.key] = replace(plan_of_link, bounds=known.bounds | bounds) if known else plan_of_link
+        for assembly in _assemblies(number, instance, blocks, members, len(assemblies)):
+            assemblies[assembly.number] = assembly
+            index = pair_index(blocks)
+            for place, link in enumerate(assembly.links):
+                starts[link.key].append((assembly.number, place))
+                bounds = assembly.bounds[index[link.blocks]]
+                plan_of_link, first_edge[link.key] = _link_plan(instance, link, bounds, edges)
+                known = links.get(link.key)
+                # Equal links have equal plans, but for what encloses the windows of their users.
+                links[link.key] = replace(plan_of_link, bounds=known.bounds | bounds) if known else plan_of_link
     for key, plan_of_link in links.items():
         by_edge[first_edge[key]].append(plan_of_link)
     return Program(
@@ -254,8 +260,8 @@ def build_program(groups: Iterable[LiveGroup]) -> Program:
     )
 
 
-def _cases(groups: Iterable[LiveGroup]) -> list[Case]:
-    return [case for live in groups for case in live.group.cases]
+def _envelope(cases: Iterable[Case]) -> Case:
+    return tuple(reduce(or_, parts) for parts in zip(*cases, strict=True))
 
 
 # -- one or two blocks -----------------------------------------------------------------------------------------
@@ -325,19 +331,31 @@ def _link_plan(instance: Instance, link: Link, bounds: Bounds, edges: _Edges) ->
     return LinkPlan(link.key, len(link.places), binding, frozenset(numbers), bounds), numbers[0]
 
 
-def _assembly(number: int, instance: Instance, blocks: int, envelope: Case, groups: tuple[LiveGroup, ...]) -> Assembly:
-    links = links_of(instance)
-    return Assembly(
-        number=number,
-        blocks=blocks,
-        nodes=len(instance.nodes),
-        width=len(instance.variables),
-        links=links,
-        steps=tuple(_steps(links, start) for start in range(len(links))),
-        bounds=envelope,
-        results=instance.results,
-        groups=groups,
-    )
+def _assemblies(
+    iid: int, instance: Instance, blocks: int, groups: Iterable[LiveGroup], first: int
+) -> Iterator[Assembly]:
+    """The assemblies of an instance, numbered from ``first``: one for each way in which cases link its blocks."""
+    cases: dict[tuple[tuple[int, int], ...], list[Case]] = defaultdict(list)
+    users: dict[tuple[tuple[int, int], ...], dict[int, LiveGroup]] = defaultdict(dict)
+    for live in groups:
+        for case, pairs in zip(live.group.cases, live.group.links, strict=True):
+            cases[pairs].append(case)
+            users[pairs][live.gid] = live
+    for number, pairs in enumerate(sorted(cases), start=first):
+        links = links_of(instance, pairs)
+        yield Assembly(
+            number=number,
+            instance=iid,
+            pairs=pairs,
+            blocks=blocks,
+            nodes=len(instance.nodes),
+            width=len(instance.variables),
+            links=links,
+            steps=tuple(_steps(links, start) for start in range(len(links))),
+            bounds=_envelope(cases[pairs]),
+            results=instance.results,
+            groups=tuple(users[pairs].values()),
+        )
 
 
 def _steps(links: tuple[Link, ...], start: int) -> tuple[LinkStep, ...]:

@@ -59,8 +59,13 @@ def different(members: Sequence[Member]) -> bool:
     return len({member.item for member in members}) == len(members)
 
 
-def admitted(groups: Sequence[LiveGroup], members: Sequence[Member]) -> Admitted:
-    """The groups that see all members and whose windows they satisfy; cases are disjoint, so there is one for each."""
+def admitted(
+    groups: Sequence[LiveGroup], members: Sequence[Member], links: tuple[tuple[int, int], ...] | None = None
+) -> Admitted:
+    """The groups that see all members and whose windows they satisfy; cases are disjoint, so there is one for each.
+
+    With ``links`` only cases that link these pairs of blocks count.
+    """
     oldest = min(member.docid for member in members)
     newest = max(member.docid for member in members)
     pairs = [(b.ts - a.ts, (a.ts, a.place) < (b.ts, b.place)) for a, b in combinations(members, 2)]
@@ -69,7 +74,8 @@ def admitted(groups: Sequence[LiveGroup], members: Sequence[Member]) -> Admitted
         for live in groups
         if live.first <= oldest and newest <= live.last
         for number, case in enumerate(live.group.cases, start=1)
-        if all(bounds.admits(*pair) for bounds, pair in zip(case, pairs, strict=True))
+        if (links is None or live.group.links[number - 1] == links)
+        and all(bounds.admits(*pair) for bounds, pair in zip(case, pairs, strict=True))
     ]
     return Admitted(tuple(gid for gid, _ in found), tuple(case for _, case in found))
 

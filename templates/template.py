@@ -82,7 +82,7 @@ class Instance:
     between them, ``joins`` its value joins with their columns.  ``nodes`` are the variables of the output patterns
     of all blocks, meta-variables first and in their order; ``output_edges`` (upper, lower) connect them; ``results``
     are the nodes that make a match: the result node of each block, then those that SELECT mentions.  ``links`` are the
-    pairs of blocks (i < j) that are joined with each other, by value or, where that leaves blocks apart, by time.
+    pairs of blocks (i < j) that some case joins with each other, by value or, where that leaves blocks apart, by time.
     """
 
     template: str
@@ -114,6 +114,10 @@ class Group:
 
     instance: Instance
     cases: tuple[Case, ...]
+    links: tuple[tuple[tuple[int, int], ...], ...]
+    """The pairs of blocks that are joined with each other in each case: times that are near in one case need not be in
+    another.
+    """
 
     @cached_property
     def key(self) -> str:

@@ -140,7 +140,7 @@ class _Compiler:
         return CompiledQuery(
             normal=normal,
             template=template,
-            group=Group(instance, normal.cases),
+            group=Group(instance, normal.cases, self._links()),
             specs=self._specs(plans, instance, meta),
             channels=tuple(plan.channel for plan in plans),
             block_names=normal.block_names,
@@ -176,6 +176,12 @@ class _Compiler:
         """(block, node) of what makes a match."""
         results = [(index, block.result) for index, block in enumerate(self.normal.blocks)]
         return [*results, *(self.normal.variables[name] for name in self.normal.selected)]
+
+    def _links(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """The pairs of blocks that are joined with each other in each case."""
+        variables = self.normal.variables
+        joined = {(variables[join.left][0], variables[join.right][0]) for join in self.normal.joins}
+        return tuple(linked_blocks(len(self.normal.blocks), joined, case) for case in self.normal.cases)
 
     def _graph(self, plans: list[_BlockPlan]) -> JoinGraph:
         vertices: list[Vertex] = []
@@ -242,8 +248,6 @@ class _Compiler:
             )
         ]
         place = {at: index for index, at in enumerate([*where, *extra])}
-        block_of = [block for block, _ in where]
-        joined = {(block_of[join.left], block_of[join.right]) for join in graph.joins}
         output_edges = [
             (place[block, upper], place[block, lower])
             for block, plan in enumerate(plans)
@@ -258,7 +262,7 @@ class _Compiler:
             nodes=tuple(OutputNode(block, plans[block].definitions[node].key) for block, node in place),
             output_edges=tuple(sorted(output_edges)),
             results=tuple(place[at] for at in self._results()),
-            links=linked_blocks(len(plans), joined, self.normal.cases),
+            links=tuple(sorted({pair for links in self._links() for pair in links})),
         )
 
     # -- stage 1 -----------------------------------------------------------------------------------------------

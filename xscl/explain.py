@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from fractions import Fraction
+from functools import reduce
 from itertools import combinations
+from operator import or_
 
 import sqlalchemy as sa
 
@@ -392,10 +394,9 @@ def _links(compiled: CompiledQuery) -> Iterator[LinkFacts]:
         ]
         by_value = anchor(instance, (i, j)) is None
         if not by_value:
-            first, *others = [case[places[i, j]] for case in compiled.group.cases]
-            for bounds in others:
-                first |= bounds
-            asks.insert(0, _window(first, names[i], names[j]))
+            group = compiled.group
+            windows = [c[places[i, j]] for c, links in zip(group.cases, group.links, strict=True) if (i, j) in links]
+            asks.insert(0, _window(reduce(or_, windows), names[i], names[j]))
         yield LinkFacts((names[i], names[j]), "value" if by_value else "time", tuple(asks))
 
 

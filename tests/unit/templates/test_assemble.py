@@ -65,7 +65,7 @@ def found_in(path: str, batches: Sequence[Sequence[Row]]) -> Iterator[list[Row]]
 
 
 def bindings(rows: Sequence[Row]) -> list[Binding]:
-    return [(row["instance"], tuple(m["docid"] for m in row["members"]), tuple(row["nodes"])) for row in rows]  # type: ignore[misc]
+    return [(row["assembly"], tuple(m["docid"] for m in row["members"]), tuple(row["nodes"])) for row in rows]  # type: ignore[misc]
 
 
 def natural_join(assembly: Assembly, rows: Sequence[Row]) -> Iterator[Binding]:
@@ -195,7 +195,7 @@ def test_groups_take_what_their_windows_take(tmp_path: Path) -> None:
     rows = [link_row(keys[0], docs, (10, 20)) for docs in ((1, 2), (0, 2))]
     rows += [link_row(keys[1], docs, (20, 30)) for docs in ((2, 3), (2, 6))]
     (found,) = found_in(path, [rows])
-    found.sort(key=lambda row: (row["instance"], [m["docid"] for m in row["members"]]))  # type: ignore[union-attr, attr-defined]
+    found.sort(key=lambda row: (row["assembly"], [m["docid"] for m in row["members"]]))  # type: ignore[union-attr, attr-defined]
     table = pa.Table.from_pylist(found, schema=FOUND_SCHEMA)
     results = [row for b in assembled_batches(path, table.to_batches(max_chunksize=1)) for row in b.to_pylist()]
     names = {gid: text for text, gid in engine.gid.items()}

@@ -9,7 +9,7 @@ from strategies import CHANNELS, NUMERIC, TEXTS, Dice, many_block_query
 
 from xscl.compile import ChannelFacts
 from xscl.errors import QueryError
-from xscl.templates.bounds import Bounds
+from xscl.templates.bounds import Bounds, pair_index
 from xscl.templates.links import Link, anchor, linked_blocks, links_of
 from xscl.templates.template import Instance
 
@@ -59,14 +59,12 @@ def test_the_closest_in_time_where_values_leave_blocks_apart() -> None:
 
 def test_linked_blocks() -> None:
     wide, close, closer = Bounds(), Bounds(0, 9), Bounds(3, 4)
-    assert linked_blocks(1, set(), ((),)) == ()
-    assert linked_blocks(2, set(), ((close,),)) == ((0, 1),)
-    assert linked_blocks(3, set(), ((wide, close, closer),)) == ((0, 2), (1, 2))
-    assert linked_blocks(3, {(0, 1)}, ((wide, close, closer),)) == ((0, 1), (1, 2))
-    # What counts is the widest case.
-    assert linked_blocks(3, set(), ((close, closer, closer), (close, wide, closer))) == ((0, 1), (1, 2))
+    assert linked_blocks(1, set(), ()) == ()
+    assert linked_blocks(2, set(), (close,)) == ((0, 1),)
+    assert linked_blocks(3, set(), (wide, close, closer)) == ((0, 2), (1, 2))
+    assert linked_blocks(3, {(0, 1)}, (wide, close, closer)) == ((0, 1), (1, 2))
     # Of equals the first.
-    assert linked_blocks(3, set(), ((close, close, close),)) == ((0, 1), (0, 2))
+    assert linked_blocks(3, set(), (close, close, close)) == ((0, 1), (0, 2))
 
 
 def test_values_that_find_pairs_need_no_anchor() -> None:
@@ -247,3 +245,13 @@ def test_a_link_keeps_its_key_when_columns_of_another_block_become_known() -> No
     ]
     keys = {links_of(compiled(text, {**xml, "C": facts}).group.instance)[0].key for facts in (ChannelFacts(), *rows)}
     assert len(keys) == 1
+
+
+def test_each_case_links_what_is_near_in_it() -> None:
+    """The latest of A and B is near C, the other one need not be: linking it with C would pair everything for ever."""
+    group = compiled("(A[./x->x] JOIN {x = y} B[./y->y]) FOLLOWED BY {5 s} C").group
+    pairs = pair_index(3)
+    assert sorted(group.links) == [((0, 1), (0, 2)), ((0, 1), (1, 2))]
+    for case, links in zip(group.cases, group.links, strict=True):
+        assert all(case[pairs[pair]].finite for pair in links if pair != (0, 1))
+    assert group.instance.links == ((0, 1), (0, 2), (1, 2))

@@ -204,9 +204,12 @@ def test_every_step_starts_from_a_document_that_is_there() -> None:
 
 def test_what_only_tests_comes_first_and_time_last() -> None:
     built, _ = program("S//a->x JOIN {x = y, 9 s} T//b->y JOIN {x = z AND y = z, 9 s} U//c->z JOIN {1 s} V//d->w")
-    (assembly,) = built.assemblies.values()
-    names = [link.blocks for link in assembly.links]
-    by_time = next(place for place, link in enumerate(assembly.links) if link.anchor is not None)
-    start = names.index((0, 1))
-    assert [step.use for step in assembly.steps[start]][-1] == by_time
-    assert len(assembly.steps[start]) == 3
+    # The last block is near the latest of the others, which is another one in each case.
+    last = {pair for assembly in built.assemblies.values() for pair in assembly.pairs if 3 in pair}
+    assert last == {(0, 3), (1, 3), (2, 3)}
+    for assembly in built.assemblies.values():
+        names = [link.blocks for link in assembly.links]
+        by_time = next(place for place, link in enumerate(assembly.links) if link.anchor is not None)
+        start = names.index((0, 1))
+        assert [step.use for step in assembly.steps[start]][-1] == by_time
+        assert len(assembly.steps[start]) == 3
