@@ -19,7 +19,7 @@ def member(docid: int, seconds: int, *, item: int | None = None, place: str = ""
 
 
 def live(gid: int, *cases: tuple[Bounds, ...], first: int = 0, last: int = 99) -> LiveGroup:
-    return LiveGroup(gid, 0, Group(INSTANCE, cases), first, last)
+    return LiveGroup(gid, 0, Group(INSTANCE, cases, ((),) * len(cases)), first, last)
 
 
 def within(seconds: int, order: int = 0) -> Bounds:
