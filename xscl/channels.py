@@ -16,7 +16,7 @@ from xscl.publishing import is_published
 from xscl.queries import reads
 from xscl.registry import Registry
 from xscl.tables import CLOCKS, EVENT_IDS, NEVER, QUERIES
-from xscl.types import is_name
+from xscl.types import MAX_NAME, is_name
 
 __all__ = ["add_channel", "channel_rows", "set_channel"]
 
@@ -39,7 +39,9 @@ def add_channel(
     """
     if not is_name(name):
         raise CatalogError(
-            "XSCL_BAD_NAME", f"{name!r} is no name", hint="letters, digits, '_', and inside it '-' and '.'"
+            "XSCL_BAD_NAME",
+            f"{name!r} is no name",
+            hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
         )
     channel = ChannelInfo(name, "xml", False, name, None, None, name)
     with catalog.begin() as connection:
@@ -148,7 +150,7 @@ def _changed(
             "XSCL_BAD_CHANNEL", "only channels of kind rows have a schema or an element", hint="add --kind rows"
         )
     if element is not None and not is_name(element):
-        raise CatalogError("XSCL_BAD_CHANNEL", f"{element!r} is no name of an element")
+        raise CatalogError("XSCL_BAD_CHANNEL", f"{element!r} is no name of an element of at most {MAX_NAME} characters")
     columns = parse_schema(schema) if schema else channel.schema
     if kind == "xml":
         columns = None

@@ -17,13 +17,15 @@ from typing import NoReturn
 from xscl.ast import Constructor, ConstructorAttribute, VarPath
 from xscl.errors import QuerySyntaxError, Span
 
-__all__ = ["ENTITIES", "MAX_DEPTH", "MAX_LENGTH", "is_element_name", "read", "recover"]
+__all__ = ["ENTITIES", "MAX_DEPTH", "MAX_LENGTH", "NO_CHARACTER", "is_element_name", "read", "recover"]
 
 MAX_DEPTH = 100
 """Elements inside each other."""
 MAX_LENGTH = 65_536
 """Characters of one constructor, so that one that is not closed is noticed soon."""
 ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""A character that XML does not have."""
 
 Hole = Callable[[int], tuple[VarPath, int]]
 """Reads the inside of a hole from an offset; gives it with the offset behind its '}'."""
@@ -37,7 +39,6 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _TEXT = re.compile(r"[^<{}&]+")
 _VALUE = {quote: re.compile(rf"[^<{{}}&{quote}]+") for quote in "'\""}
 _REFERENCE = re.compile(r"&(?:#([0-9]{1,7})|#x([0-9A-Fa-f]{1,6})|([A-Za-z]+));")
-_NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NEWLINE = re.compile(r"\r\n?")
 _STATEMENT_END = re.compile(r";[ \t\r]*(?:\n|\Z)")
 
@@ -245,7 +246,7 @@ class _Reader:
         at, text = self.at, self.text
         found = plain.match(text, at)
         if found is not None:
-            bad = _NO_CHARACTER.search(text, at, found.end())
+            bad = NO_CHARACTER.search(text, at, found.end())
             if bad is not None:
                 self.fail(f"the character {bad[0]!r} has no place in XML", bad.start(), bad.end())
             self.at = found.end()
@@ -273,7 +274,7 @@ class _Reader:
                 self.fail(f"the entity {found[0]} is not declared", at, self.at, f"known: {names} and &#…;")
             return ENTITIES[found[3]]
         number = int(found[1]) if found[1] is not None else int(found[2], 16)
-        if number > 0x10FFFF or _NO_CHARACTER.match(chr(number)):
+        if number > 0x10FFFF or NO_CHARACTER.match(chr(number)):
             self.fail(f"{found[0]} is no character of XML", at, self.at)
         return chr(number)
 

@@ -20,7 +20,10 @@ Spark's workers and the driver.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = [
     "CatalogError",
@@ -75,6 +78,13 @@ def _rebuild(cls: type[XsclError], state: dict[str, object]) -> XsclError:
     return error
 
 
+# A script of many bad statements asks for each of its errors.
+@lru_cache(maxsize=4)
+def _newlines(text: str) -> tuple[int, ...]:
+    """Where the newlines of a text are."""
+    return tuple(found.start() for found in re.finditer("\n", text))
+
+
 class QueryError(XsclError, ValueError):
     """A query text that cannot be taken.  ``line`` and ``column`` are 1-based."""
 
@@ -91,11 +101,13 @@ class QueryError(XsclError, ValueError):
         self.text = text
         self.span = span
         start = span.start if span else 0
-        line_start = text.rfind("\n", 0, start) + 1
-        line_end = text.find("\n", start)
-        self.line = text.count("\n", 0, start) + 1
+        newlines = _newlines(text)
+        before = bisect_left(newlines, start)
+        line_start = newlines[before - 1] + 1 if before else 0
+        line_end = newlines[before] if before < len(newlines) else len(text)
+        self.line = before + 1
         self.column = start - line_start + 1
-        self.source_line = text[line_start : line_end if line_end >= 0 else len(text)].rstrip("\r")
+        self.source_line = text[line_start:line_end].rstrip("\r")
 
     def __str__(self) -> str:
         where = f"line {self.line}, column {self.column}"

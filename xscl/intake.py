@@ -28,7 +28,7 @@ from xscl.publishing import is_published
 from xscl.registry import Registry
 from xscl.safexml import DEFAULT_LIMITS, parse_xml, serialize
 from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
-from xscl.types import Event, Scalar, format_time, is_name, to_micros
+from xscl.types import MAX_NAME, Event, Scalar, format_time, is_name, to_micros
 from xscl.values import column_text, digest_text
 
 __all__ = ["EVENT_SCHEMA", "CheckedEvent", "Intake", "IntakeReport", "check_event", "event_content", "require_kind"]
@@ -354,7 +354,8 @@ def check_event(event: Event) -> CheckedEvent | Rejected:
         if not isinstance(event.channel, str) or not is_name(event.channel):
             raise DocumentError(
                 "XSCL_BAD_CHANNEL_NAME",
-                f"{event.channel!r} is no name for a channel; letters, digits, '_', '-' and '.' make one",
+                f"{event.channel!r} is no name for a channel; letters, digits, '_', '-' and '.' make one, "
+                f"of at most {MAX_NAME} characters",
             )
         event = replace(event, id=_checked_id(event.id))
         if (event.xml is None) == (event.row is None):

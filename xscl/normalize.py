@@ -69,6 +69,10 @@ DEFAULT_NAMESPACES: Mapping[str, str] = {
 """Prefixes that need no declaration."""
 
 _MIRRORED: Mapping[ast.Op, ast.Op] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+MAX_JOINS = 100
+"""Value joins of one query: each is seven columns of R_T, and stores limit columns."""
+_LARGEST = Fraction(10) ** 300
+"""Doubles end at 1.8e308 and lose digits below 2.2e-308."""
 _NUMBERS = ("count", "string-length")
 _BOOLEANS = ("contains", "starts-with")
 
@@ -322,13 +326,21 @@ class _Normalizer:
     # -- atoms -------------------------------------------------------------------------------------------------
 
     def _joins(self, source: ast.Source) -> Iterator[NormalJoin]:
-        found = set()
+        found: set[NormalJoin] = set()
         for placed in placed_joins(source):
             for atom in placed.join.atoms:
                 join = self._atom(atom, placed)
-                if join is not None and join not in found:
-                    found.add(join)
-                    yield join
+                if join is None or join in found:
+                    continue
+                if len(found) == MAX_JOINS:
+                    self._fail(
+                        "XSCL_TOO_MANY_ATOMS",
+                        f"a query has at most {MAX_JOINS} atoms that join two variables",
+                        atom.span,
+                        "leave out joins that follow from others, or publish a part of it as a channel and join that",
+                    )
+                found.add(join)
+                yield join
 
     def _atom(self, atom: ast.Atom, placed: PlacedJoin) -> NormalJoin | None:
         left, right = self._side(atom.left), self._side(atom.right)
@@ -355,6 +367,13 @@ class _Normalizer:
         if not (left.linear or right.linear):
             return NormalJoin(name_l, name_r, op, left.functions, right.functions)
         f, add = right.factor / left.factor, (right.constant - left.constant) / left.factor
+        if (reason := _too_far(f, add)) is not None:
+            self._fail(
+                "XSCL_SYNTAX",
+                f"solved for one side, this has {reason} a number for arithmetic",
+                atom.span,
+                "factors lie between 1e-300 and 1e300, addends within 1e300",
+            )
         if left.factor < 0:
             op = _MIRRORED[op]
         return NormalJoin(name_l, name_r, op, left.functions, right.functions, True, f, add)
@@ -458,6 +477,15 @@ class _Normalizer:
 
     def _fail(self, condition: str, message: str, span: Span, hint: str | None) -> NoReturn:
         raise QueryError(condition, message, text=self.text, span=span, hint=hint)
+
+
+def _too_far(f: Fraction, add: Fraction) -> str | None:
+    """What makes ``left op f * right + add``, solved for either side, unfit for doubles: too large or too small."""
+    if abs(f) > _LARGEST or abs(f) < 1 / _LARGEST:
+        return f"a factor that is too {'large' if abs(f) > 1 else 'small'}"
+    if max(abs(add), abs(add / f)) > _LARGEST:
+        return "an addend that is too large"
+    return None
 
 
 # Most tests are the same few.

@@ -15,7 +15,7 @@ from xscl import ast, constructor
 from xscl.durations import MAX_DIGITS, UNITS, iso_duration, scaled
 from xscl.errors import QueryError, QuerySyntaxError, Span, UnsupportedFeatureError
 from xscl.tokens import Token, tokenize
-from xscl.types import to_micros
+from xscl.types import MAX_NAME, to_micros
 
 __all__ = ["RawStatement", "MAX_BLOCKS", "ScriptItem", "iter_script", "parse_query", "parse_script"]
 
@@ -48,6 +48,9 @@ _LATER = {
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _CLAUSES = ("as", "join", "followed", "publish", "starting")
 _MAX_DEPTH = 100
+"""Brackets, parentheses (inside brackets they count twice) and steps of paths that are open at one place.
+
+Texts, digests and pickles of a tree are made by recursion, some seven calls a level, and Python allows a thousand."""
 _ZERO, _ONE = Fraction(0), Fraction(1)
 _HUGE = 10**MAX_DIGITS
 
@@ -126,7 +129,8 @@ def _script_item(parser: _Parser, line: int) -> ScriptItem:
         if parser.token.kind not in (";", "end"):
             parser.fail(f"unexpected {_shown(parser.token)}; statements end with ';'")
     except QueryError as error:
-        return ScriptItem(line, None, error, parser.statement_name)
+        # A trace keeps the parser and its tokens, and what is refused here is kept.
+        return ScriptItem(line, None, error.with_traceback(None), parser.statement_name)
     return ScriptItem(line, statement, name=getattr(statement, "name", None))
 
 
@@ -196,6 +200,13 @@ class _Parser:
             self.fail(f"expected {what}; only variables may end in primes")
         return self.next()
 
+    def kept_name(self, what: str) -> Token:
+        """The name of a query or a channel, which is stored."""
+        token = self.plain_name(what)
+        if len(token.value) > MAX_NAME:
+            self.fail(f"a name of more than {MAX_NAME} characters", at=token)
+        return token
+
     def fail(self, message: str, *, at: Token | Span | None = None, hint: str | None = None) -> NoReturn:
         where = at if at is not None else self.token
         span = where if isinstance(where, Span) else where.span
@@ -210,10 +221,10 @@ class _Parser:
     def since(self, start: Token) -> Span:
         return Span(start.start, self.tokens[self.at - 1 if self.at else 0].end)
 
-    def enter(self) -> None:
-        self.depth += 1
+    def enter(self, levels: int = 1) -> None:
+        self.depth += levels
         if self.depth > _MAX_DEPTH:
-            self.fail(f"brackets and parentheses nest deeper than {_MAX_DEPTH}")
+            self.fail(f"brackets, parentheses and the steps of paths together nest deeper than {_MAX_DEPTH}")
 
     # -- statements --------------------------------------------------------------------------------------------
 
@@ -224,7 +235,7 @@ class _Parser:
             self.next()
             self.take_word_if("standing")
             self.word("query", "after CREATE")
-            name = self.plain_name("the query's name").value
+            name = self.kept_name("the query's name").value
             self.statement_name = name
             self.word("as", "after the query's name")
             query = self.query()
@@ -259,7 +270,7 @@ class _Parser:
         publish_span = starting_span = ast.NOWHERE
         clause = self.token
         if self.take_word_if("publish"):
-            publish = self.plain_name("the channel to publish to").value
+            publish = self.kept_name("the channel to publish to").value
             publish_span = self.since(clause)
             clause = self.token
         if self.take_word_if("starting"):
@@ -367,7 +378,7 @@ class _Parser:
 
     def block(self) -> ast.Block:
         start = self.token
-        channel = self.plain_name("a channel").value
+        channel = self.kept_name("a channel").value
         self.blocks += 1
         if self.blocks > MAX_BLOCKS:
             raise QueryError(
@@ -397,7 +408,9 @@ class _Parser:
         # A '/' before a number, '-' or '(' divides (x/2); before anything else it starts a step.
         while self.token.kind == "//" or (self.token.kind == "/" and self.peek().kind not in ("number", "-", "(")):
             axis = "descendant" if self.next().value == "//" else "child"
+            self.enter()
             found.append(self.step(axis, binding=binding))
+        self.depth -= len(found)
         return tuple(found)
 
     def step(self, axis: str, *, binding: bool = True) -> ast.Step:
@@ -500,11 +513,12 @@ class _Parser:
         return ast.Truth(operand, op, literal, self.since(start))  # type: ignore[arg-type]
 
     def parenthesised(self) -> ast.Predicate:
-        self.enter()
+        # A 'not', an 'or' and an 'and' may begin here, each a node of its own; two levels are enough for the three.
+        self.enter(2)
         self.op("(", "")
         inner = self.predicate()
         self.op(")", "to close the parenthesis")
-        self.depth -= 1
+        self.depth -= 2
         return inner
 
     def check_digits(self, token: Token) -> None:
@@ -585,7 +599,9 @@ class _Parser:
                     "brackets hold paths, comparisons with a literal and the functions "
                     + ", ".join(sorted([*PREDICATE_FUNCTIONS, "not"])),
                 )
+            self.enter()
             steps = (self.step("child"), *self.steps())
+            self.depth -= 1
         return ast.RelPath(steps, self.since(start))
 
     # -- join parameters ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from sqlalchemy.engine import Connection
 from xscl import ast
 from xscl.catalog import Catalog, QueryInfo, names_json, query_info
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
+from xscl.constructor import NO_CHARACTER
 from xscl.errors import CatalogError, QuerySyntaxError, Span, XsclError
 from xscl.loading import Known, Loading
 from xscl.parser import RawStatement, parse_query, parse_script, raw_statements
@@ -24,7 +26,7 @@ from xscl.publishing import Publications, is_published, later_note
 from xscl.queries import reads
 from xscl.tables import GROUPS, NEVER, QUERIES
 from xscl.tokens import Token
-from xscl.types import QueryOutcome, is_name
+from xscl.types import MAX_NAME, QueryOutcome, is_name
 
 __all__ = ["Registry", "compile_info", "read_script"]
 
@@ -69,7 +71,7 @@ class Registry:
 
     def load(self, text: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
         """Every statement of a script, with an outcome each; with ``atomic`` all or none."""
-        _require_unicode(text)
+        _require_characters(text)
         namespaces: dict[str, str] = {}
 
         def take(work: _Work, chunk: Sequence[RawStatement]) -> list[QueryOutcome]:
@@ -84,9 +86,13 @@ class Registry:
         """Texts, or (name, text) pairs; one outcome each, and one bad query never fails the rest unless ``atomic``."""
 
         def take(work: _Work, chunk: Sequence[str | tuple[str | None, str]]) -> list[QueryOutcome]:
-            pairs = [(None, given) if isinstance(given, str) else given for given in chunk]
-            work.loading.look_up(name for name, _ in pairs if name is not None and is_name(name))
-            return [work.outcome(name, text) for name, text in pairs]
+            pairs = [_pair(given) for given in chunk]
+            names = (pair[0] for pair in pairs if not isinstance(pair, CatalogError))
+            work.loading.look_up(name for name in names if name is not None and is_name(name))
+            return [
+                QueryOutcome(None, pair, action="refused") if isinstance(pair, CatalogError) else work.outcome(*pair)
+                for pair in pairs
+            ]
 
         return self._many(texts, take, strict, atomic)
 
@@ -199,7 +205,7 @@ class _Work:
 
     def register(self, text: str, name: str | None) -> tuple[str, str | None]:
         """Register one query, which DECLAREs may precede: its name, and a note."""
-        _require_unicode(text)
+        _require_characters(text)
         prepared = self._preparer("{}").known(text)
         if prepared is not None:
             return self._take(text, name, "{}", prepared)
@@ -255,6 +261,9 @@ class _Work:
         return parsed.name
 
     def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> tuple[str, str | None]:
+        named = _name_of(statement)
+        if named is not None and not is_name(named):
+            _created(statement)  # says where, whether the query is of a known form or not
         *tokens, last = statement.tokens[_begin_of_query(statement.tokens) :]
 
         def parse() -> tuple[ast.Query, str]:
@@ -276,7 +285,9 @@ class _Work:
     def _take(self, text: str, name: str | None, namespaces: str, prepared: Prepared) -> tuple[str, str | None]:
         if name is not None and not is_name(name):
             raise CatalogError(
-                "XSCL_BAD_NAME", f"{name!r} is no name", hint="letters, digits, '_', and inside it '-' and '.'"
+                "XSCL_BAD_NAME",
+                f"{name!r} is no name",
+                hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
             )
         if self.strict:
             self._require_channels(prepared.compiled.channels)
@@ -397,15 +408,24 @@ def compile_group(connection: Connection, gid: int, facts: Mapping[str, ChannelF
     )
 
 
-def _require_unicode(text: str) -> None:
-    if (nul := text.find("\0")) >= 0:
-        raise QuerySyntaxError("XSCL_SYNTAX", "NUL is no character of XML", text=text, span=Span(nul, nul + 1))
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        span = Span(error.start, error.end)
-        message = "half a surrogate pair is no character"
-        raise QuerySyntaxError("XSCL_SYNTAX", message, text=text, span=span) from None
+def _require_characters(text: str) -> None:
+    """Refuse what XML does not have: no document could hold it, and stores refuse some of it."""
+    if (bad := NO_CHARACTER.search(text)) is not None:
+        message = f"U+{ord(bad[0]):04X} is no character of XML"
+        raise QuerySyntaxError("XSCL_SYNTAX", message, text=text, span=Span(*bad.span()))
+
+
+def _pair(given: object) -> tuple[str | None, str] | CatalogError:
+    """The name and the text that were given, or why they cannot be taken."""
+    match given:
+        case str():
+            return None, given
+        case (str() | None as name, str() as text):
+            return name, text
+    shown = reprlib.repr(given)
+    return CatalogError(
+        "XSCL_BAD_OPTION", f"expected a text, or a name (or None) and a text, found {shown}", hint="as in ('q', 'S//a')"
+    )
 
 
 def _undone(outcome: QueryOutcome) -> QueryOutcome:

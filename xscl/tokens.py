@@ -50,10 +50,6 @@ class Token(NamedTuple):
         """Where it stands."""
         return Span(self.start, self.end)
 
-    def is_op(self, *ops: str) -> bool:
-        """Whether this is one of these operators."""
-        return self.kind in ops
-
     def is_word(self, *words: str) -> bool:
         """Whether this is one of these keywords, in any case."""
         return self.kind == "name" and self.value.lower() in words

@@ -10,10 +10,13 @@ from decimal import Decimal
 
 from xscl.errors import XsclError
 
-__all__ = ["Event", "Match", "MatchEvent", "QueryOutcome", "Scalar", "format_time", "is_name", "to_micros"]
+__all__ = ["MAX_NAME", "Event", "Match", "MatchEvent", "QueryOutcome", "Scalar", "format_time", "is_name", "to_micros"]
 
 Scalar = bool | int | float | Decimal | str | None
 """A column of a row."""
+
+MAX_NAME = 128
+"""Characters of the name of a query or a channel."""
 
 _NAME = re.compile(r"[^\W\d]\w*(?:(?:\.|-+)\w+)*\Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -101,12 +104,12 @@ class QueryOutcome:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text names a query, a channel or a variable without primes (language.md, section 1).
+    """Whether a text can name a query or a channel (language.md, section 1).
 
     >>> is_name("items.raw"), is_name("x-"), is_name("1a")
     (True, False, False)
     """
-    return _NAME.match(text) is not None
+    return len(text) <= MAX_NAME and _NAME.match(text) is not None
 
 
 def to_micros(value: int | float | Decimal | str | datetime) -> int:

@@ -72,5 +72,13 @@ def test_line_and_column(text: str, at: int, place: tuple[int, int]) -> None:
     assert (error.line, error.column) == place
 
 
+def test_places_in_a_text_of_many_errors() -> None:
+    text = "S//[;\n" * 1000
+    errors = [QueryError("XSCL_X", "no", text=text, span=Span(at, at + 1)) for at in range(0, len(text), 7)]
+    assert [(error.line, error.column, error.source_line) for error in errors] == [
+        (at * 7 // 6 + 1, at * 7 % 6 + 1, "S//[;") for at in range(len(errors))
+    ]
+
+
 def test_spans_join() -> None:
     assert Span(3, 5) | Span(1, 4) == Span(1, 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 import xscl.normalize
 import xscl.windows
 from xscl import ast
+from xscl.compile import compile_query
 from xscl.errors import QueryError, UnboundVariableError, UnsatisfiableWindowError, UnsupportedFeatureError
 from xscl.normalize import DEFAULT_NAMESPACES, NormalJoin, NormalQuery, normalize
 from xscl.parser import parse_query
 from xscl.templates.bounds import UNBOUNDED, Bounds
+from xscl.templates.relations import rt_rows
 from xscl.xpath.pattern import Constant
 
 S = 1_000_000
@@ -181,6 +184,12 @@ REFUSALS = [
     ("XSCL_SYNTAX", JOIN % "2 * ¦x = 'b'", "no number"),
     ("XSCL_SYNTAX", FOLLOWED % "x = y, ¦ONCE", "belongs to JOIN"),
     ("XSCL_SYNTAX", JOIN % "x = y, ¦1 s..2 s", "FOLLOWED BY"),
+    ("XSCL_SYNTAX", JOIN % f"x = y AND ¦x > {'9' * 400} * y", "a factor that is too large a number for arithmetic"),
+    ("XSCL_SYNTAX", JOIN % f"¦{'9' * 400} * x > y", "a factor that is too small a number for arithmetic"),
+    ("XSCL_SYNTAX", JOIN % f"¦x > y / {'9' * 400}", "a factor that is too small a number for arithmetic"),
+    ("XSCL_SYNTAX", JOIN % f"¦x > y - {'9' * 400}", "an addend that is too large a number for arithmetic"),
+    ("XSCL_SYNTAX", JOIN % f"¦x > y / 1{'0' * 200} + 1{'0' * 101}", "an addend that is too large"),
+    ("XSCL_TOO_MANY_ATOMS", JOIN % ("".join(f"x = y/c{i} AND " for i in range(100)) + "¦x = y/c100"), "at most 100"),
     ("XSCL_ATOM_INSIDE_BLOCK", "S//a->x[./c->z] JOIN {¦x = z} S//b->y", "variables of one block"),
     ("XSCL_ATOM_INSIDE_BLOCK", "S//a->x[./c->z] JOIN {x = y, ¦x - z IN [0 s, 1 s]} S//b->y", "difference in time"),
     ("XSCL_UNBOUND_VARIABLE", JOIN % "x = ¦z", "bound here: x, y"),
@@ -228,6 +237,23 @@ def test_too_many_cases() -> None:
     blocks = " JOIN {1 h} ".join(["S"] * 10)
     with pytest.raises(UnsupportedFeatureError, match="more than 256 cases"):
         normal(f"({blocks}) FOLLOWED BY {{1 h}} S")
+
+
+def test_a_hundred_value_joins() -> None:
+    atoms = " AND ".join(f"x = y/c{i}" for i in range(100))
+    assert len(normal(JOIN % f"{atoms} AND x > 5").joins) == 100
+    assert len(normal(JOIN % " AND ".join(["x = y"] * 200)).joins) == 1
+
+
+@pytest.mark.parametrize(
+    "atom",
+    ["x > 1{0} * y", "1{0} * x > y", "x > y / 1{0}", "x > y - 1{0}", "x < 1{1} * y + 1{1}", "x = y / 1{1} - 1{1}"],
+)
+def test_the_largest_numbers_of_arithmetic_fit_doubles(atom: str) -> None:
+    text = JOIN % atom.format("0" * 300, "0" * 150)
+    compiled = compile_query(parse_query(text), text)
+    (row,) = rt_rows(compiled.template, compiled.group)
+    assert row["f_1"] and math.isfinite(float(str(row["f_1"]))) and math.isfinite(float(str(row["add_1"])))
 
 
 def test_linear_forms_are_solved_for_the_left_variable() -> None:

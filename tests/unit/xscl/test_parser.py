@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from fractions import Fraction
 
 import pytest
@@ -28,6 +29,7 @@ from xscl.ast import (
     Window,
 )
 from xscl.ast import Test as NodeTest
+from xscl.compile import compile_query
 from xscl.errors import QueryError, QuerySyntaxError, UnsupportedFeatureError
 from xscl.parser import parse_query, parse_script
 
@@ -495,9 +497,16 @@ SYNTAX = [
     ("S STARTING '2026-06-01T00:00:00'", 12, "no time zone"),
     ("S STARTING 'soon'", 12, "not an ISO 8601 time"),
     ("S STARTING now PUBLISH x", 16, "unexpected 'PUBLISH'"),
-    ("S" + "[a" * 101, 202, "nest deeper than 100"),
+    ("S" + "[a" * 51, 102, "nest deeper than 100"),
     ("(" * 101, 101, "nest deeper than 100"),
-    ("S[" + "not(" * 100 + "a", 402, "nest deeper than 100"),
+    ("S[" + "not(" * 50 + "a", 202, "nest deeper than 100"),
+    ("S" + "/a" * 101, 203, "nest deeper than 100"),
+    ("S[." + "/a" * 100 + "]", 203, "nest deeper than 100"),
+    ("S" + "/a" * 99 + "[b]", 201, "nest deeper than 100"),
+    ("S->x JOIN {x" + "/a" * 101 + " = y} T->y", 214, "nest deeper than 100"),
+    ("c" * 129 + "//a", 1, "a name of more than 128 characters"),
+    ("S JOIN {1 s} " + "c" * 129 + "//a", 14, "a name of more than 128 characters"),
+    ("S//a PUBLISH " + "c" * 129, 14, "a name of more than 128 characters"),
 ]  # fmt: skip
 
 
@@ -509,6 +518,38 @@ def test_bad_texts(text: str, column: int, message: str) -> None:
     assert (error.condition, error.line, error.column) == ("XSCL_SYNTAX", 1, column)
     assert message in error.message
     assert error.source_line == text
+
+
+DEEPEST = [
+    "S" + "/a" * 100,
+    "S//a[./" + "/".join("b" * 98) + "]",
+    "S//a[./x or ./" + "/".join("b" * 98) + "]",
+    "S//a" + "[./b" * 49 + "]" * 49,
+    "S//a[not(" + "./b[" * 48 + ". = 1" + "]" * 48 + ")]",
+    "S//a[" + "./x or ./y and ./b[" * 49 + ". = 1" + "]" * 49 + "]",
+    "S//a[" + "not(./x or ./y and " * 48 + "./b" + ")" * 48 + "]",
+    "S//a[" + "not(" * 48 + "./b" + " and ./x or ./y)" * 48 + "]",
+    "S//a[" + "contains(./b[" * 32 + ". = 1" + "], 'x')" * 32 + "]",
+    "S//a[" + "lower(" * 98 + "." + ")" * 98 + " = 'x']",
+]
+
+
+@pytest.mark.parametrize("text", DEEPEST)
+def test_texts_at_the_limit_of_depth_can_be_used(text: str) -> None:
+    specs = compile_query(parse_query(text), text).specs
+    assert repr(specs)
+    assert pickle.loads(pickle.dumps(specs)) == specs
+
+
+def test_depth_is_counted_anew_for_what_stands_side_by_side() -> None:
+    deep = "/a" * 99
+    parse_query(f"S[.{deep}][.{deep} or .{deep}] JOIN {{1 s}} S/a{deep}")
+    parse_query("S" + "[./a/b[c]]" * 200 + "[" + " and ".join(["(./a)"] * 200) + "]")
+
+
+@pytest.mark.parametrize("text", ["c" * 128 + "//a", "S//a PUBLISH " + "c" * 128, "S//" + "a" * 129 + "->" + "x" * 129])
+def test_long_names(text: str) -> None:
+    parse_query(text)
 
 
 REFUSED = [

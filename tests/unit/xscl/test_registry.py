@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from xscl.errors import CatalogError, QueryError, QuerySyntaxError, UnboundVariableError
+from xscl.errors import CatalogError, QueryError, QuerySyntaxError, Span, UnboundVariableError
 from xscl.home import Home, init_home
 from xscl.intake import Intake
 from xscl.registry import Registry, compile_group, compile_info
@@ -167,6 +168,43 @@ def test_register_many_with_what_is_no_character(registry: Registry, bad: str | 
     first, second = registry.register_many(["S//a", bad])
     assert first.ok
     assert not second.ok
+
+
+@pytest.mark.parametrize(
+    ("bad", "shown"), [("\0", "0000"), ("\x0b", "000B"), ("\ufffe", "FFFE"), ("\uffff", "FFFF"), ("\ud800", "D800")]
+)
+def test_characters_that_xml_does_not_have(registry: Registry, bad: str, shown: str) -> None:
+    text = f"S//a[\n\t. = '\r\x7f\ufffd{bad}']"
+    for attempt in (registry.register, registry.load):
+        with pytest.raises(QuerySyntaxError, match=rf"U\+{shown} is no character of XML") as caught:
+            attempt(text)
+        assert caught.value.span == Span(text.index(bad), text.index(bad) + 1)
+        assert caught.value.line == 2
+    registry.register(text.replace(bad, ""))
+
+
+def test_register_many_with_what_is_no_text(registry: Registry) -> None:
+    bad: list[object] = [None, 5, b"S//a", (), ("a",), ("a", "S//a", "b"), ("a", None), (5, "S//a"), {"a": "S//a"}]
+    texts: list[Any] = ["S//a", *bad, (None, "S//b"), ["c", "S//c"]]
+    found = registry.register_many(texts)
+    assert outcomes(found) == [("q1", None), *[(None, "XSCL_BAD_OPTION")] * len(bad), ("q2", None), ("c", None)]
+    assert {outcome.action for outcome in found[1:-2]} == {"refused"}
+    assert "expected a text, or a name (or None) and a text, found ('a',)" in str(found[5].error)
+    assert not any(outcome.ok for outcome in registry.register_many(texts, atomic=True))
+
+
+def test_names_of_more_than_128_characters(registry: Registry) -> None:
+    longest = "n" * 128
+    registry.register(f"CREATE QUERY {longest} AS S//a")
+    # Whether the query is of a known form or not.
+    for text in ("S//a", "S//b", "S//b->x PUBLISH c"):
+        with pytest.raises(QuerySyntaxError, match="a name of more than 128 characters") as caught:
+            registry.register(f"CREATE QUERY {longest}n AS {text}")
+        assert caught.value.column == 14
+    with pytest.raises(CatalogError, match="at most 128 characters") as refused:
+        registry.register("S//a", name=f"{longest}n")
+    assert refused.value.condition == "XSCL_BAD_NAME"
+    assert names(registry) == [longest]
 
 
 def test_load_keeps_the_good_ones(registry: Registry) -> None:

@@ -107,7 +107,7 @@ def test_keywords_in_any_case_are_names() -> None:
     assert first.is_word("x", "followed")
     assert second.is_word("by")
     assert not tokenize("'by'")[0].is_word("by")
-    assert not tokenize("by")[0].is_op("by")
+    assert tokenize("by")[0].kind != "by"
 
 
 @pytest.mark.parametrize(
