@@ -10,6 +10,7 @@ no trace and a batch that runs again replaces itself.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
@@ -33,7 +34,7 @@ from xscl.compile import ChannelFacts, CompiledQuery
 from xscl.errors import EngineError
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
-from xscl.registry import compile_group
+from xscl.prepared import Preparer
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.program import LiveGroup, build_program, load_program, save_program
@@ -45,6 +46,10 @@ from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA, save_specs, witness_batch
 __all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "Planner", "next_range", "process_batch", "read_parquet"]
 
 DEFAULT_BATCH_DOCS = 10_000
+_IN = 500
+"""Groups whose texts are read together."""
+
+_Facts = tuple[ChannelFacts | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +201,8 @@ class Planner:
     def __init__(self, home: Home) -> None:
         self.home = home
         self._folder: Path | None = None
-        self._compiled: dict[int, tuple[str, CompiledQuery]] = {}
+        self._compiled: dict[int, tuple[_Facts, CompiledQuery]] = {}
+        """What the groups of the last plan were compiled to, with what was known then of their channels."""
         self._last: tuple[object, _Plan] | None = None
 
     def close(self) -> None:
@@ -226,44 +232,61 @@ class Planner:
             rows = connection.execute(statement).all()
             if not rows:
                 return None
-            asked = (repr(facts), tuple(map(tuple, rows)))
+            asked = (facts, rows)
             if self._last is not None and self._last[0] == asked:
                 return self._last[1]
-            live: list[LiveGroup] = []
-            specs: dict[str, WitnessSpec] = {}
-            for row in rows:
-                compiled = self._compile(connection, row.gid, facts)
-                live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last))
-                specs |= {repr(spec): spec for spec in compiled.specs}
-        plan = self._written(live, specs)
+            self._compile(connection, [row.gid for row in rows], facts)
+        live: list[LiveGroup] = []
+        specs: dict[WitnessSpec, None] = {}
+        for row in rows:
+            compiled = self._compiled[row.gid][1]
+            live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last))
+            specs.update(dict.fromkeys(compiled.specs))
+        plan = self._written(live, list(specs))
         self._last = asked, plan
         return plan
 
-    def _compile(self, connection: Connection, gid: int, facts: dict[str, ChannelFacts]) -> CompiledQuery:
-        known = self._compiled.get(gid)
-        # A group is compiled again only if its own channels have changed.
-        if known is None or known[0] != repr([facts.get(channel) for channel in known[1].channels]):
-            compiled = compile_group(connection, gid, facts)
-            known = repr([facts.get(channel) for channel in compiled.channels]), compiled
-            self._compiled[gid] = known
-        return known[1]
+    def _compile(self, connection: Connection, gids: list[int], facts: dict[str, ChannelFacts]) -> None:
+        """Have these groups compiled, and no other."""
 
-    def _written(self, live: list[LiveGroup], specs: dict[str, WitnessSpec]) -> _Plan:
+        def of(compiled: CompiledQuery) -> _Facts:
+            return tuple(facts.get(channel) for channel in compiled.channels)
+
+        # A group is compiled again only if its own channels have changed.
+        there = ((gid, self._compiled[gid]) for gid in gids if gid in self._compiled)
+        self._compiled = {gid: known for gid, known in there if known[0] == of(known[1])}
+        missing = [gid for gid in gids if gid not in self._compiled]
+        preparers: dict[str, Preparer] = {}
+        for start in range(0, len(missing), _IN):
+            statement = sa.select(GROUPS.c["gid", "text", "namespaces"])
+            for row in connection.execute(statement.where(GROUPS.c.gid.in_(missing[start : start + _IN]))):
+                if row.namespaces not in preparers:
+                    preparers[row.namespaces] = Preparer(json.loads(row.namespaces), facts)
+                compiled = preparers[row.namespaces].prepare_text(row.text).compiled
+                self._compiled[row.gid] = of(compiled), compiled
+
+    def _written(self, live: list[LiveGroup], specs: list[WitnessSpec]) -> _Plan:
         if self._folder is None:
             self._folder = self.home.folder("programs") / uuid.uuid4().hex
             self._folder.mkdir()
         plan = _Plan(
-            self._folder / f"specs-{digest_text(*sorted(specs), size=10)}.pickle",
+            self._folder / f"specs-{digest_text(*sorted(map(_told, specs)), size=10)}.pickle",
             self._folder / f"program-{digest_text(*map(repr, live), size=10)}.pickle",
         )
         for path in self._folder.iterdir():
             if path not in (plan.specs_path, plan.program_path):
                 path.unlink()
         if not plan.specs_path.exists():
-            save_specs(list(specs.values()), plan.specs_path)
+            save_specs(specs, plan.specs_path)
         if not plan.program_path.exists():
             save_program(build_program(live), plan.program_path)
         return plan
+
+
+def _told(spec: WitnessSpec) -> str:
+    """A text that equal specs share and others do not."""
+    edges, hanging = ([(upper.key, lower.key) for upper, lower in pairs] for pairs in (spec.edges, spec.hanging))
+    return repr((spec.definition.key, spec.functions, edges, hanging))
 
 
 # -- stages ----------------------------------------------------------------------------------------------------

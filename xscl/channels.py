@@ -181,4 +181,4 @@ def _put(catalog: Catalog, connection: Connection, channel: ChannelInfo) -> None
     catalog.put_channel(connection, channel)
     if catalog.facts(connection).get(channel.name) != before:
         # Queries over the channel compare its numeric columns as numbers from now on.
-        Registry(catalog).refresh(connection, channel.name)
+        Registry(catalog).refresh(connection, channel.name, before)

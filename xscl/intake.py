@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import ChannelInfo
+from xscl.catalog import ChannelInfo, channel_facts
 from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclError
 from xscl.home import Home
 from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
@@ -280,8 +280,9 @@ class Intake:
             return
         chunk.channels[channel.name] = channel
         self.catalog.put_channel(chunk.connection, channel)
-        if before is None or channel.schema != before.schema:
-            self.registry.refresh(chunk.connection, channel.name)
+        if channel.schema != (None if before is None else before.schema):
+            known = None if before is None else channel_facts(before)
+            self.registry.refresh(chunk.connection, channel.name, known)
 
     @staticmethod
     def _is_late(chunk: _Chunk, channel: ChannelInfo, ts: int) -> bool:

@@ -158,10 +158,9 @@ class Loading:
         self.connection.execute(QUERIES.insert(), rows)
         self._last = None
 
-    def put_group(self, compiled: CompiledQuery, text: str, namespaces: str) -> int:
-        """The number of one query's group, made if it is new."""
-        one = _Waiting("", text, namespaces, Prepared(compiled, ""))
-        return self._put_groups([one])[compiled.group.key]
+    def put_groups(self, asked: Iterable[tuple[str, str, Prepared]]) -> dict[str, int]:
+        """The numbers of groups by their keys, new ones made; asked for by (text, namespaces as JSON, prepared)."""
+        return self._put_groups([_Waiting("", *one) for one in asked])
 
     # -- groups ------------------------------------------------------------------------------------------------
 

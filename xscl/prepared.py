@@ -20,7 +20,8 @@ from xscl.catalog import names_json
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.durations import UNITS
 from xscl.errors import QueryError
-from xscl.tokens import Token
+from xscl.parser import parse_query
+from xscl.tokens import Token, tokenize
 from xscl.windows import cases_of
 
 __all__ = ["Prepared", "Preparer"]
@@ -96,6 +97,10 @@ class Preparer:
             found = self._texts[text] = self._prepared(tokens, parse)
             self._count()
         return found
+
+    def prepare_text(self, text: str) -> Prepared:
+        """As ``prepare``, for a text that is one query and nothing else: the text of a registered query or group."""
+        return self.known(text) or self.prepare(text, tokenize(text)[:-1], lambda: (parse_query(text), text))
 
     def _prepared(self, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
         read = _read(tokens)

@@ -55,6 +55,8 @@ class Publications:
         """Whether all are looked up."""
         self._added: dict[str, dict[str, str]] = {}
         """The same, of queries that this transaction has added."""
+        self._fed: dict[str, bool] = {}
+        """Whether any query publishes to a channel: those asked for, and those that this transaction has added to."""
 
     def check(self, name: str | None, channels: Iterable[str], target: str) -> None:
         """Refuse a query that reads ``channels`` and publishes to ``target`` if it must not.
@@ -69,7 +71,10 @@ class Publications:
                 f"the channel {target!r} takes rows, and PUBLISH appends documents",
                 hint="publish to a channel of another name",
             )
-        way = self._way(target, set(channels))
+        ends = set(channels)
+        if target not in ends and not any(self._is_fed(channel) for channel in ends):
+            return  # a way from the target to one of them would end with a query that publishes to it
+        way = self._way(target, ends)
         if way is None:
             return
         # The new query leads from the end of the way back to its beginning.
@@ -87,8 +92,14 @@ class Publications:
         """Note a query that was registered in this transaction."""
         for channel in channels:
             self._added.setdefault(channel, {}).setdefault(target, name)
+        self._fed[target] = True
         for start in [start for start, reached in self._reached.items() if not reached.isdisjoint(channels)]:
             del self._reached[start]
+
+    def _is_fed(self, channel: str) -> bool:
+        if channel not in self._fed:
+            self._fed[channel] = is_published(self._connection, channel)
+        return self._fed[channel]
 
     def _fed_from(self, channel: str) -> Mapping[str, str]:
         if channel not in self._stored and not self._complete:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl import ast
-from xscl.catalog import Catalog, QueryInfo, names_json, query_info
+from xscl.catalog import Catalog, QueryInfo
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.constructor import NO_CHARACTER
 from xscl.errors import CatalogError, QuerySyntaxError, Span, XsclError
@@ -33,6 +33,8 @@ __all__ = ["Registry", "compile_info", "read_script"]
 
 _CHUNK = 2_000
 """Queries written together."""
+_IN = 500
+"""Groups looked up together."""
 _MOST_PREPARERS = 20
 
 T = TypeVar("T")
@@ -151,22 +153,50 @@ class Registry:
             found = self._preparers[namespaces] = Preparer(json.loads(namespaces), facts)
         return found
 
-    def refresh(self, connection: Connection, channel: str) -> None:
-        """Compile queries over a row channel again, now that its columns are known.
+    def refresh(self, connection: Connection, channel: str, before: ChannelFacts | None) -> None:
+        """Compile queries over a channel again, now that its columns are known; ``before`` is what was known of it.
 
         No event of the channel came before its first row, so it is as if they had been registered with this knowledge.
         """
         facts = self.catalog.facts(connection)
+        before, now = before or ChannelFacts(), facts.get(channel, ChannelFacts())
+        if (before.numeric, before.texts) == (now.numeric, now.texts):
+            return  # groups depend on nothing else
+        preparers: dict[str, Preparer] = {}
+
+        def prepare(text: str, namespaces: str) -> Prepared:
+            if namespaces not in preparers:
+                preparers[namespaces] = self.preparer(namespaces, facts)
+            return preparers[namespaces].prepare_text(text)
+
+        alive = QUERIES.c.docid_until == NEVER
+        reading = sa.select(QUERIES.c.gid).where(alive, reads(connection, channel)).distinct()
+        grown = before.numeric <= now.numeric
+        # What is made here is known to this transaction alone, which may be rolled back.
         loading = Loading(self.catalog, connection, self._known)
-        statement = sa.select(QUERIES).where(QUERIES.c.docid_until == NEVER, reads(connection, channel))
-        for info in map(query_info, connection.execute(statement.order_by(QUERIES.c.query)).all()):
-            compiled = compile_info(info, facts)
-            gid = loading.put_group(compiled, info.text, namespaces_json(info.namespaces))
-            connection.execute(
-                QUERIES.update()
-                .where(QUERIES.c.query == info.query)
-                .values(gid=gid, template=compiled.template.id, names=names_json(compiled))
-            )
+        for gids in _chunks(connection.scalars(reading.order_by(QUERIES.c.gid)).all(), _IN):
+            groups = connection.execute(sa.select(GROUPS).where(GROUPS.c.gid.in_(gids))).all()
+            changed = [
+                row.gid for row in groups if not (grown and _stays(row.key, prepare(row.text, row.namespaces).compiled))
+            ]
+            if not changed:
+                continue
+            statement = sa.select(QUERIES.c["query", "text", "namespaces"]).where(alive, QUERIES.c.gid.in_(changed))
+            for rows in _chunks(connection.execute(statement.order_by(QUERIES.c.query)).all()):
+                found = [(row.query, row.text, row.namespaces, prepare(row.text, row.namespaces)) for row in rows]
+                numbers = loading.put_groups(one[1:] for one in found)
+                connection.execute(
+                    QUERIES.update().where(QUERIES.c.query == sa.bindparam("number")),
+                    [
+                        {
+                            "number": query,
+                            "gid": numbers[prepared.compiled.group.key],
+                            "template": prepared.compiled.template.id,
+                            "names": prepared.names,
+                        }
+                        for query, _, _, prepared in found
+                    ],
+                )
 
     def unknown_channels(self, text: str) -> list[str]:
         """Channels that a registered text reads and that do not exist yet."""
@@ -368,9 +398,9 @@ def namespaces_json(namespaces: Mapping[str, str]) -> str:
     return json.dumps(dict(namespaces))
 
 
-def _chunks(given: Iterable[T]) -> Iterator[list[T]]:
+def _chunks(given: Iterable[T], size: int = _CHUNK) -> Iterator[list[T]]:
     items = iter(given)
-    while chunk := list(islice(items, _CHUNK)):
+    while chunk := list(islice(items, size)):
         yield chunk
 
 
@@ -397,15 +427,10 @@ def compile_info(info: QueryInfo, facts: Mapping[str, ChannelFacts]) -> Compiled
     )
 
 
-def compile_group(connection: Connection, gid: int, facts: Mapping[str, ChannelFacts]) -> CompiledQuery:
-    """Compile the text that stands for a group."""
-    row = connection.execute(sa.select(GROUPS).where(GROUPS.c.gid == gid)).one()
-    return compile_query(
-        parse_query(row.text),
-        row.text,
-        namespaces=json.loads(row.namespaces),
-        channels=facts,
-    )
+def _stays(key: str, compiled: CompiledQuery) -> bool:
+    """Whether all queries of a group stay in it when columns were added, told from what its text compiles to now."""
+    # Comparisons in order with and without arithmetic (x < y, x < y + 0) are one group until both are known as texts.
+    return key == compiled.group.key and all(join.kind != "BAND" for join in compiled.group.instance.joins)
 
 
 def _require_characters(text: str) -> None:

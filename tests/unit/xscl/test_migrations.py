@@ -37,7 +37,8 @@ from xscl.home import Home, open_home
 from xscl.intake import EVENT_SCHEMA
 from xscl.matches import list_matches, match_json
 from xscl.parser import parse_query
-from xscl.registry import Registry, compile_group
+from xscl.prepared import Preparer
+from xscl.registry import Registry
 from xscl.tables import (
     BATCHES,
     GROUPS,
@@ -125,9 +126,10 @@ def test_an_old_home_is_upgraded(old: Path) -> None:
     home = open_home(old)
     with home.catalog.read() as connection:
         assert home.catalog.versions(connection) == Versions.here()
-        channels = connection.execute(sa.select(GROUPS.c.gid, GROUPS.c.channels)).all()
-        compiled = {gid: compile_group(connection, gid, home.catalog.facts()) for gid, _ in channels}
-    assert {gid: json.loads(text) for gid, text in channels} == {
+        rows = connection.execute(sa.select(GROUPS)).all()
+    facts = home.catalog.facts()
+    compiled = {r.gid: Preparer(json.loads(r.namespaces), facts).prepare_text(r.text).compiled for r in rows}
+    assert {row.gid: json.loads(row.channels) for row in rows} == {
         gid: sorted(set(found.channels)) for gid, found in compiled.items()
     }
     assert matches(home) == matches_of("0.1")

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from xscl.catalog import ChannelInfo
+from xscl.channels import add_channel, set_channel
+from xscl.compile import compile_query
 from xscl.errors import CatalogError, QueryError, QuerySyntaxError, Span, UnboundVariableError
 from xscl.home import Home, init_home
 from xscl.intake import Intake
-from xscl.registry import Registry, compile_group, compile_info
-from xscl.tables import NEVER
+from xscl.parser import parse_query
+from xscl.registry import Registry, compile_info
+from xscl.tables import GROUPS, NEVER
+from xscl.templates.template import Group
 from xscl.types import Event, QueryOutcome
 
 JOIN = "S//a->x JOIN {x = y, 1 h} T//p->y"
@@ -36,6 +43,14 @@ def names(registry: Registry) -> list[str]:
 
 def outcomes(found: list[QueryOutcome]) -> list[tuple[str | None, str | None]]:
     return [(outcome.name, outcome.error and outcome.error.condition) for outcome in found]
+
+
+def stored_group(registry: Registry, gid: int) -> Group:
+    """What the text that stands for a group is compiled to."""
+    with registry.catalog.read() as connection:
+        row = connection.execute(sa.select(GROUPS).where(GROUPS.c.gid == gid)).one()
+    namespaces, facts = json.loads(row.namespaces), registry.catalog.facts()
+    return compile_query(parse_query(row.text), row.text, namespaces=namespaces, channels=facts).group
 
 
 # -- names -----------------------------------------------------------------------------------------------------
@@ -93,8 +108,7 @@ def test_namespaces_of_the_text(registry: Registry) -> None:
     info = registry.catalog.query("x")
     assert (info.text, info.namespaces) == ("S//p:a", {"p": "urn:p"})
     assert str(compile_info(info, {}).specs[0].definition) == "S//{urn:p}a"
-    with registry.catalog.read() as connection:
-        assert compile_group(connection, info.gid, {}).group == compile_info(info, {}).group
+    assert stored_group(registry, info.gid) == compile_info(info, {}).group
 
 
 def test_namespaces_do_not_outlive_their_text(registry: Registry) -> None:
@@ -239,8 +253,7 @@ def test_load_all_or_none(registry: Registry) -> None:
 
 def functions(registry: Registry, name: str) -> set[tuple[str, str]]:
     info = registry.catalog.query(name)
-    with registry.catalog.read() as connection:
-        group = compile_group(connection, info.gid, registry.catalog.facts()).group
+    group = stored_group(registry, info.gid)
     assert group == compile_info(info, registry.catalog.facts()).group
     (template,) = [t for t, _, _ in registry.catalog.templates() if t.id == info.template]
     (row,) = [row for row in registry.catalog.rt_rows(template) if row["qid"] == name]
@@ -270,6 +283,53 @@ def test_a_column_that_was_null_becomes_numeric(home: Home, registry: Registry) 
 def test_documents_make_no_joins_numeric(home: Home, registry: Registry) -> None:
     registry.register(JOIN, name="x")
     Intake(home).take([Event("T", "1", 1, xml="<p>1</p>")])
+    assert functions(registry, "x") == {("", "")}
+
+
+@pytest.mark.parametrize("schemas", [("p string, q string",), ("p double, q string", "p string, q string")])
+def test_known_columns_are_as_if_they_had_been_known(tmp_path: Path, schemas: tuple[str, ...]) -> None:
+    texts = [f"T//p->x JOIN {{{join}, 1 h}} T//q->y" for join in ("x < y + 0", "x < y", "x = y", "y = x")]
+    texts += [f"T->x[./p = {literal}] JOIN {{x = y, 1 h}} S->y" for literal in ("5", "'5'")]
+    texts += ["S//p", "U//p->x JOIN {x = y, 1 h} S//a->y"]
+    told = []
+    for order, early in ((1, True), (-1, True), (1, False)):
+        home = init_home(tmp_path / f"{order} {early}")
+        registry = Registry(home.catalog)
+        if early:
+            registry.register_many([(f"q{texts.index(text)}", text) for text in texts[::order]])
+        add_channel(home.catalog, "T", kind="rows", schema=schemas[0])
+        for schema in schemas[1:]:
+            set_channel(home.catalog, "T", schema=schema)
+        if not early:
+            registry.register_many([(f"q{texts.index(text)}", text) for text in texts])
+        keys = {}
+        for info in home.catalog.queries():
+            group = stored_group(registry, info.gid)
+            assert group == compile_info(info, home.catalog.facts()).group, info.text
+            keys[info.name] = group.key, info.template, info.names
+        told.append(keys)
+        home.catalog.close()
+    assert told[0] == told[1] == told[2]
+
+
+def test_a_first_row_that_is_taken_back_leaves_no_numbers(home: Home, registry: Registry) -> None:
+    registry.register(JOIN, name="x")
+    with pytest.raises(ZeroDivisionError), home.catalog.begin() as connection:
+        home.catalog.put_channel(connection, ChannelInfo("T", "rows", False, "T", {"p": "double"}, None, "T"))
+        registry.refresh(connection, "T", None)
+        raise ZeroDivisionError
+    registry.register("S//c", name="next")
+    Intake(home).take([Event("T", "1", 1, row={"p": 1.5})])
+    registry.register(JOIN, name="y")
+    assert functions(registry, "x") == functions(registry, "y") == {("number", "number")}
+    assert registry.catalog.query("x").gid == registry.catalog.query("y").gid
+
+
+def test_a_first_document_compiles_nothing(home: Home, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.register(JOIN, name="x")
+    monkeypatch.setattr(Registry, "preparer", None)
+    Intake(home).take([Event("T", "1", 1, xml="<p>1</p>")])
+    add_channel(home.catalog, "S", kind="xml")
     assert functions(registry, "x") == {("", "")}
 
 
