@@ -30,11 +30,11 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy.engine import Connection
 
 from xscl.arrow import spark_schema
-from xscl.compile import ChannelFacts, CompiledQuery
+from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.errors import EngineError
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
-from xscl.prepared import Preparer
+from xscl.parser import parse_query
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.program import LiveGroup, build_program, load_program, save_program
@@ -256,13 +256,12 @@ class Planner:
         there = ((gid, self._compiled[gid]) for gid in gids if gid in self._compiled)
         self._compiled = {gid: known for gid, known in there if known[0] == of(known[1])}
         missing = [gid for gid in gids if gid not in self._compiled]
-        preparers: dict[str, Preparer] = {}
         for start in range(0, len(missing), _IN):
-            statement = sa.select(GROUPS.c["gid", "text", "namespaces"])
+            statement = sa.select(GROUPS.c.gid, GROUPS.c.text, GROUPS.c.namespaces)
             for row in connection.execute(statement.where(GROUPS.c.gid.in_(missing[start : start + _IN]))):
-                if row.namespaces not in preparers:
-                    preparers[row.namespaces] = Preparer(json.loads(row.namespaces), facts)
-                compiled = preparers[row.namespaces].prepare_text(row.text).compiled
+                # Forms would not pay here: no two groups ask the same, so most have a form of their own.
+                namespaces = json.loads(row.namespaces)
+                compiled = compile_query(parse_query(row.text), row.text, namespaces=namespaces, channels=facts)
                 self._compiled[row.gid] = of(compiled), compiled
 
     def _written(self, live: list[LiveGroup], specs: list[WitnessSpec]) -> _Plan:

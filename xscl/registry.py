@@ -181,7 +181,9 @@ class Registry:
             ]
             if not changed:
                 continue
-            statement = sa.select(QUERIES.c["query", "text", "namespaces"]).where(alive, QUERIES.c.gid.in_(changed))
+            statement = sa.select(QUERIES.c.query, QUERIES.c.text, QUERIES.c.namespaces).where(
+                alive, QUERIES.c.gid.in_(changed)
+            )
             for rows in _chunks(connection.execute(statement.order_by(QUERIES.c.query)).all()):
                 found = [(row.query, row.text, row.namespaces, prepare(row.text, row.namespaces)) for row in rows]
                 numbers = loading.put_groups(one[1:] for one in found)

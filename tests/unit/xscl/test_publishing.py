@@ -11,7 +11,7 @@ from xscl.channels import add_channel, set_channel
 from xscl.errors import CatalogError
 from xscl.home import Home, init_home
 from xscl.intake import Intake
-from xscl.publishing import later_note
+from xscl.publishing import Publications, later_note
 from xscl.registry import Registry
 from xscl.types import Event
 
@@ -68,6 +68,17 @@ def test_a_query_that_feeds_itself(registry: Registry) -> None:
     assert "b → b (mine reads b and publishes b)" in error.message
     assert "this query reads a" in refusal(registry, "a//x PUBLISH a").message
     assert registry.catalog.queries() == []
+
+
+def test_a_chain_written_backwards_looks_nothing_up(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Publications, "_fed_from", None)
+        backwards = [f"d{i + 1}//a PUBLISH d{i}" for i in range(20)]
+        assert all(outcome.ok for outcome in registry.register_many(backwards))
+    first, last = registry.register_many(["d0//a PUBLISH e", "e//a PUBLISH d20"])
+    assert first.ok
+    assert last.error is not None
+    assert last.error.condition == "XSCL_CYCLIC_PUBLISH"
 
 
 def test_a_cycle_of_queries(registry: Registry) -> None:
