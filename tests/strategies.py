@@ -556,7 +556,7 @@ WORDS = ("S", "T", "blog", "C.raw", "a-b", "été", "_x", "join", "From", "as", 
 """Names, keywords among them, because these are not reserved."""
 UNITS = ("us", "ms", "s", "min", "h", "d", "w", "Seconds", "minutes", "mins", "DAYS", "week", "hour")
 ISO_DURATIONS = ("'PT5M'", '"P1DT2H"', "'P2W'", "'PT0.5S'", "'pt1h30m'")
-STRINGS = ("'x'", '"x"', "''", "'it''s'", '"say ""a"""', "'(: no comment :)'", "'a -- b'", "'é\n'")
+STRINGS = ("'x'", '"x"', "''", "'it''s'", '"say ""a"""', "'(: no comment :)'", "'a -- b'", "'é\t'")
 SPACES = ("", "", " ", " ", "  ", "\n", "\t", " (: c :) ", "(: a (: b :) 'c :)", " -- it's\n", "\r\n")
 
 

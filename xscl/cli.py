@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 __all__ = ["app", "main"]
 
 PARTLY = 3
+_FEW = 1_000
+"""Queries whose channels are looked at for a note."""
+_MOST = 2**63 - 1
+"""What databases hold."""
 _SCREEN = 100  # rows of a table for a person
 
 app = typer.Typer(
@@ -254,20 +259,31 @@ def query_load(
 
     text = _read_text(file)
     registry = Registry(_open(home, catalog).catalog)
-    outcomes = registry.load(text, strict=strict, atomic=atomic)
+    try:
+        outcomes = registry.load(text, strict=strict, atomic=atomic)
+    except KeyboardInterrupt:
+        kept = "nothing is kept" if atomic else "what was registered until then is kept ('xscl query list --count')"
+        _complain(f"interrupted; {kept}")
+        raise typer.Exit(130) from None
     _report_outcomes(outcomes, file)
-    _exit_partly(len([o for o in outcomes if o.ok]), len([o for o in outcomes if not o.ok]))
+    taken = [outcome for outcome in outcomes if outcome.ok]
+    done = Counter(outcome.action for outcome in taken)
+    parts = [f"{count} {action}" for action, count in sorted(done.items(), key=lambda item: -item[1])]
+    _say(", ".join([*(parts or ["nothing registered"]), f"{len(outcomes) - len(taken)} refused"]))
+    for channel in registry.unknown_channels(text) if len(taken) <= _FEW else ():
+        _say(f"note: there is no channel {channel!r} yet; its first event will create it")
+    _exit_partly(len(taken), len(outcomes) - len(taken))
 
 
 @query_app.command("list")
 def query_list(
     like: Annotated[str | None, typer.Option(help="Names that fit a pattern of '*' and '?'.")] = None,
     template: Annotated[str | None, typer.Option(help="Queries of a template.")] = None,
-    group: Annotated[int | None, typer.Option(help="Queries of a group: those that ask the same.")] = None,
+    group: Annotated[int | None, typer.Option(min=1, max=_MOST, help="Queries of a group: they ask the same.")] = None,
     channel: Annotated[str | None, typer.Option(help="Queries that read a channel.")] = None,
     after: Annotated[str | None, typer.Option(metavar="NAME", help="Names after this one.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="At most so many.")] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=0, max=_MOST, help="At most so many.")] = None,
+    offset: Annotated[int, typer.Option(min=0, max=_MOST, help="Leave out the first so many.")] = 0,
     count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     home: HomeOption = None,
     catalog: CatalogOption = None,
@@ -450,7 +466,7 @@ def match_list(
     query: Annotated[str | None, typer.Argument(help="Only matches of this query.")] = None,
     since: Annotated[str | None, typer.Option(help="Match time at or after (ISO 8601 or seconds).")] = None,
     until: Annotated[str | None, typer.Option(help="Match time at or before.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="At most so many.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=_MOST, help="At most so many.")] = None,
     home: HomeOption = None,
     catalog: CatalogOption = None,
     format: FormatOption = None,
@@ -682,7 +698,7 @@ def _read_text(file: str) -> str:
     if file != "-":
         return read_script(file)
     try:
-        return sys.stdin.read()
+        return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise CatalogError("XSCL_SOURCE_UNREADABLE", "-: it is not UTF-8 text") from None
 

@@ -21,6 +21,7 @@ Spark's workers and the driver.
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
@@ -85,6 +86,22 @@ def _newlines(text: str) -> tuple[int, ...]:
     return tuple(found.start() for found in re.finditer("\n", text))
 
 
+_SHOWN = 120
+"""Characters of a long line around a caret, half of them before it."""
+
+
+def _piece(line: str, column: int) -> tuple[str, int]:
+    """What is shown of a line, and how much of that is before the column (from 0).
+
+    What terminals would obey, or could not write, is shown as a dot.
+    """
+    start = max(0, column - _SHOWN // 2) if len(line) > _SHOWN else 0
+    end = start + _SHOWN if len(line) > _SHOWN else len(line)
+    text = "".join(c if c == "\t" or unicodedata.category(c) not in ("Cc", "Cs") else "·" for c in line[start:end])
+    left = "… " if start else ""
+    return f"{left}{text}{' …' if end < len(line) else ''}", column - start + len(left)
+
+
 class QueryError(XsclError, ValueError):
     """A query text that cannot be taken.  ``line`` and ``column`` are 1-based."""
 
@@ -113,12 +130,13 @@ class QueryError(XsclError, ValueError):
         where = f"line {self.line}, column {self.column}"
         lines = [f"[{self.condition}] {where}: {self.message}"]
         if self.source_line.strip():
+            shown, before = _piece(self.source_line, self.column - 1)
             width = 1
             if self.span:
-                width = max(1, min(self.span.end - self.span.start, len(self.source_line) - self.column + 1))
+                width = max(1, min(self.span.end - self.span.start, len(shown) - before))
             # Tabs stay tabs in the padding, so that the caret stands under its character.
-            pad = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.column - 1])
-            lines += [f"  {self.source_line}", f"  {pad}{'^' * width}"]
+            pad = "".join("\t" if c == "\t" else " " for c in shown[:before])
+            lines += [f"  {shown}", f"  {pad}{'^' * width}"]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)

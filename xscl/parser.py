@@ -615,6 +615,9 @@ class _Parser:
                 window = self.window_if()
                 if window is not None:
                     windows.append(window)
+                elif self.token.kind == "number" and (atoms or windows):
+                    self.duration()
+                    self.fail(f"expected ',' or '}}' after the window, found {_shown(self.token)}")
                 elif atoms or windows:
                     self.fail(
                         f"expected a window, found {_shown(self.token)}",
@@ -641,6 +644,8 @@ class _Parser:
         if token.is_word("maxwindow") and after.kind in ("number", "string"):
             self.next()
             return ast.Window("max", None, self.duration(), self.since(token))
+        if token.is_word("maxwindow") and after.kind == "name":
+            self.fail("MAXWINDOW takes a duration", at=after, hint="for example MAXWINDOW 7 days")
         if self.at_relative_window():
             return self.relative_window()
         if token.kind == "name" and "-" in token.value and after.is_word("in"):

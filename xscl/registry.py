@@ -73,12 +73,12 @@ class Registry:
 
     def load(self, text: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
         """Every statement of a script, with an outcome each; with ``atomic`` all or none."""
-        _require_characters(text)
         namespaces: dict[str, str] = {}
+        checked = NO_CHARACTER.search(text) is None
 
         def take(work: _Work, chunk: Sequence[RawStatement]) -> list[QueryOutcome]:
             work.loading.look_up(name for name in map(_name_of, chunk) if name is not None)
-            return [work.statement(statement, namespaces) for statement in chunk]
+            return [work.statement(statement, namespaces, checked=checked) for statement in chunk]
 
         return self._many(raw_statements(text), take, strict, atomic)
 
@@ -86,6 +86,10 @@ class Registry:
         self, texts: Iterable[str | tuple[str | None, str]], *, strict: bool = False, atomic: bool = False
     ) -> list[QueryOutcome]:
         """Texts, or (name, text) pairs; one outcome each, and one bad query never fails the rest unless ``atomic``."""
+        if isinstance(texts, str):
+            raise CatalogError(
+                "XSCL_BAD_OPTION", "register_many takes many texts, not one", hint="use register or load"
+            )
 
         def take(work: _Work, chunk: Sequence[str | tuple[str | None, str]]) -> list[QueryOutcome]:
             pairs = [_pair(given) for given in chunk]
@@ -267,10 +271,15 @@ class _Work:
             )
         return self._add(found, name if name is not None else named, namespaces)
 
-    def statement(self, statement: RawStatement, namespaces: dict[str, str]) -> QueryOutcome:
-        """Take one statement of a script; DECLARE changes ``namespaces``."""
+    def statement(self, statement: RawStatement, namespaces: dict[str, str], *, checked: bool) -> QueryOutcome:
+        """Take one statement of a script; DECLARE changes ``namespaces``.
+
+        ``checked``: the whole script has characters of XML only.
+        """
         name = _name_of(statement)
         try:
+            if not checked:
+                _require_characters(statement.text, statement.tokens[0].start, statement.tokens[-1].end)
             if _is_declaration(statement):
                 return QueryOutcome(_declare(statement, namespaces), None, statement.line, "declared")
             if _is_drop(statement):
@@ -435,9 +444,9 @@ def _stays(key: str, compiled: CompiledQuery) -> bool:
     return key == compiled.group.key and all(join.kind != "BAND" for join in compiled.group.instance.joins)
 
 
-def _require_characters(text: str) -> None:
+def _require_characters(text: str, start: int = 0, end: int | None = None) -> None:
     """Refuse what XML does not have: no document could hold it, and stores refuse some of it."""
-    if (bad := NO_CHARACTER.search(text)) is not None:
+    if (bad := NO_CHARACTER.search(text, start, len(text) if end is None else end)) is not None:
         message = f"U+{ord(bad[0]):04X} is no character of XML"
         raise QuerySyntaxError("XSCL_SYNTAX", message, text=text, span=Span(*bad.span()))
 

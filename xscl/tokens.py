@@ -22,7 +22,7 @@ _TOKEN = re.compile(
       | (?P<comment>\(:|(?<!\S)--)
       | (?P<op>->|//|::|\.\.|!=|<=|>=|[-/\[\](){},;=<>@*:+.])
       | (?P<number>[0-9]+(?:\.[0-9]+)?)
-      | (?P<string>'(?:[^']|'')*'|"(?:[^"]|"")*")
+      | (?P<string>'(?:[^'\n]|'')*'|"(?:[^"\n]|"")*")
       | (?P<end>\Z)
       | (?P<bad>['"][^\n]*|.)
     )
@@ -89,8 +89,14 @@ def tokenize(text: str, start: int = 0, stop: str = ";") -> list[Token]:
                 quote = value[0]
                 tokens.append(Token(kind, value[1:-1].replace(quote * 2, quote), begin, end))
             elif kind == "bad":
-                message = "a string that is not closed" if value[0] in "'\"" else f"the character {value!r}"
+                closed = value[0] not in "'\""
+                message = f"the character {value!r}" if closed else "a string that is not closed on its line"
                 tokens.append(Token(kind, message, begin, end))
+                if not closed and value.rstrip()[-1] in stop:
+                    # Whoever forgot the quote did not forget the end of the statement.
+                    end = begin + len(value.rstrip())
+                    tokens.append(Token(value.rstrip()[-1], value.rstrip()[-1], end - 1, end))
+                    return tokens
             else:
                 tokens.append(Token(kind, value, begin, end))
                 if kind == "end":

@@ -191,14 +191,21 @@ class _Windows:
             f"{after} {_at_least(step)} {before}"
             for before, after, step in zip(names, names[1:], cycle.steps, strict=False)
         )
-        windows = [window.span for placed in placed_joins(source) for window in placed.join.windows]
+        windows = [window for placed in placed_joins(source) for window in placed.join.windows]
+        # A relative window between two blocks of the cycle is part of it more likely than any other.
+        windows.sort(key=lambda window: not self._speaks_of(window, set(cycle.blocks)))
         raise UnsatisfiableWindowError(
             "XSCL_UNSATISFIABLE_WINDOW",
             f"no event times satisfy these windows, which ask for {' → '.join(names)}: {told}",
             text=self.text,
-            span=windows[0] if windows else source.span,
-            hint="FOLLOWED BY means a later second operand; a..b and [a, b] need a <= b",
+            span=windows[0].span if windows else source.span,
+            hint="FOLLOWED BY means a later second operand; the second end of a range is not below the first",
         )
+
+    def _speaks_of(self, window: ast.Window | ast.RelativeWindow, blocks: set[int]) -> bool:
+        if not isinstance(window, ast.RelativeWindow):
+            return False
+        return {self.block_of[window.later], self.block_of[window.earlier]} <= blocks
 
 
 def _at_least(step: int) -> str:

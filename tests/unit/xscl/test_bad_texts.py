@@ -131,8 +131,9 @@ def check(error: QueryError | None, marked: str) -> None:
     assert error.source_line == text.split("\n")[line - 1]
     if error.source_line.strip() and len(text) < 1000:
         caret = str(error).split("\n")[2]
-        assert len(caret.rstrip("^")) == 2 + column - 1
-        assert caret.count("^") == max(1, len(inside.split("\n")[0]))
+        if len(error.source_line) <= 120:  # of longer ones a piece is shown
+            assert len(caret.rstrip("^")) == 2 + column - 1
+            assert caret.count("^") == max(1, len(inside.split("\n")[0]))
 
 
 @pytest.mark.parametrize(("marked", "condition", "message", "hint"), BAD)

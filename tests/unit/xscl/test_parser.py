@@ -477,7 +477,7 @@ SYNTAX = [
     ("S JOIN {-1 s} T", 12, "expected a comparison"),
     ("S JOIN {1 s..} T", 14, "expected a duration"),
     ("S JOIN {1 s..x} T", 14, "expected a duration"),
-    ("S JOIN {MAXWINDOW x} T", 19, "expected a comparison"),
+    ("S JOIN {MAXWINDOW x} T", 19, "MAXWINDOW takes a duration"),
     ("S JOIN {x - y IN 1 s} T", 18, "expected '[' or '(' after IN"),
     ("S JOIN {x - y IN [1 s]} T", 22, "expected ',' between the bounds"),
     ("S JOIN {x - y IN [1 s, 2 s} T", 27, "expected ']' or ')'"),
@@ -621,3 +621,28 @@ def test_an_error_says_its_line() -> None:
     error = caught.value
     assert (error.line, error.column) == (3, 4)
     assert str(error).split("\n")[1:3] == ["  \t7 dayz}", "  \t  ^^^^"]
+
+
+def test_a_string_that_is_not_closed_hides_no_other_statement() -> None:
+    script = 'A//a[./x = "open];\nB//b[;\nC//c;\nD//d[./y = "closed"];\nE//e[;\n-- it\'s a comment\nF//f;'
+    found = parse_script(script)
+    assert [(item.line, item.error is None) for item in found] == [
+        (1, False),
+        (2, False),
+        (3, True),
+        (4, True),
+        (5, False),
+        (7, True),
+    ]
+    assert "not closed on its line" in str(found[0].error)
+
+
+def test_long_lines_are_shown_in_part_and_nothing_that_terminals_obey() -> None:
+    (item,) = parse_script("S//a[./b = 'x'] \x1b]0," + " " * 1_000)
+    assert item.error is not None
+    shown = str(item.error)
+    assert "\x1b" not in shown.splitlines()[1] and len(shown) < 400
+    late = parse_script(" " * 10_000 + "S//a[" + " " * 10_000)[0].error
+    assert late is not None
+    line, caret = str(late).splitlines()[1:3]
+    assert len(line) < 130 and caret.strip() == "^" and late.column > 10_000
