@@ -162,7 +162,7 @@ def test_what_is_shown_can_be_loaded_elsewhere(home: Run, tmp_path: Path, monkey
     shown = home("query", "show", "A").out
     other = str(tmp_path / "other")
     home("init", "--home", other)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((shown).encode())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(shown.encode())))
     assert home("query", "load", "-", "--home", other).code == 0
     assert home("query", "show", "A", "--home", other).out == shown
     explained = [json.loads(home("query", "explain", "A", "--json", *at).out) for at in ([], ["--home", other])]
@@ -174,16 +174,16 @@ def test_stdin_is_named_where_it_is_refused(home: Run, monkeypatch: pytest.Monke
         "CREATE QUERY one AS S//a;\nCREATE QUERY two AS S//b[;\n\n"
         "CREATE QUERY three AS\n  S//c->x JOIN {x = z, 1 h} S//d;\n"
     )
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((text).encode())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     ran = home("query", "load", "-")
     assert ran.code == 3
     assert "-:2: two: [XSCL_SYNTAX] line 2, column 26" in ran.err
     assert "-:4: three: [XSCL_UNBOUND_VARIABLE] line 5, column 21" in ran.err
     assert "\n    S//c->x JOIN {x = z, 1 h} S//d;\n" + " " * 22 + "^\n" in ran.err
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((text).encode())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     ran = home("query", "load", "-", "--atomic")
     assert ran.code == 1 and "one: [XSCL_NAME_TAKEN]" in ran.err
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((text.replace("QUERY one", "QUERY four")).encode())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.replace("QUERY one", "QUERY four").encode())))
     ran = home("query", "load", "-", "--atomic")
     assert ran.code == 1 and "four: [XSCL_NOT_REGISTERED]" in ran.err
     assert home("query", "list", "--count").out == "1\n"
