@@ -1,4 +1,6 @@
-"""What a batch costs by stage, with one query and with a thousand, in one run: ``python tests/bench/batch_cost.py``.
+"""What a batch costs by stage, in one run: ``python tests/bench/batch_cost.py``.
+
+With one query of two blocks, with a thousand, and with one of three blocks.
 
 Synthetic feed items of about 600 bytes; medians of five batches after two that warm the JVM up.
 """
@@ -38,11 +40,17 @@ def query(number: int, generator: random.Random) -> tuple[str, str]:
     return f"Q{number}", f"items->p{left} FOLLOWED BY {{{atoms}, {hours} h}} items->q{right}"
 
 
-def measure(queries: int) -> dict[int, list[BatchReport]]:
+THREE_BLOCKS = (
+    "items->p[./title->a] FOLLOWED BY {a = b, 3 h} items->q[./title->b][./channel_url->c] "
+    "JOIN {c = d AND a = e, 3 h} items->r[./channel_url->d][./title->e]"
+)
+
+
+def measure(queries: list[tuple[str, str]]) -> dict[int, list[BatchReport]]:
     generator = random.Random(1)
     found: dict[int, list[BatchReport]] = {}
     with tempfile.TemporaryDirectory() as home, xscl.connect(home=home) as engine:
-        assert all(outcome.ok for outcome in engine.register_many(query(n, generator) for n in range(queries)))
+        assert all(outcome.ok for outcome in engine.register_many(queries))
         number = 0
         for size in (10, 5_000):
             for _ in range(7):
@@ -53,19 +61,26 @@ def measure(queries: int) -> dict[int, list[BatchReport]]:
 
 
 def main() -> None:
-    print("queries  items  stage1_s  join_s  whole_s  jobs  candidate_pairs")
-    whole: dict[tuple[int, int], float] = {}
-    for queries in (1, 1_000):
-        for size, reports in measure(queries).items():
+    generator = random.Random(1)
+    workloads = {
+        "one": [query(0, generator)],
+        "thousand": [query(n, generator) for n in range(1_000)],
+        "three blocks": [("three", THREE_BLOCKS)],
+    }
+    print("queries       items  stage1_s  join_s  whole_s  jobs  candidate_pairs")
+    whole: dict[tuple[str, int], float] = {}
+    for queries, texts in workloads.items():
+        for size, reports in measure(texts).items():
             stage1 = statistics.median(r.stage1_s for r in reports)
             join = statistics.median(r.join_s for r in reports)
             total = statistics.median(r.prepare_s + r.stage1_s + r.join_s + r.commit_s for r in reports)
             pairs = statistics.median(r.pairs for r in reports)
             whole[queries, size] = total
             jobs = {r.jobs for r in reports}
-            print(f"{queries:7}  {size:5}  {stage1:8.2f}  {join:6.2f}  {total:7.2f}  {jobs}  {pairs:15.0f}")
+            print(f"{queries:12}  {size:5}  {stage1:8.2f}  {join:6.2f}  {total:7.2f}  {jobs}  {pairs:15.0f}")
     for size in (10, 5_000):
-        print(f"1,000 queries take {whole[1_000, size] / whole[1, size]:.2f} times one query, batches of {size}")
+        for queries in ("thousand", "three blocks"):
+            print(f"{queries}: {whole[queries, size] / whole['one', size]:.2f} times one query, batches of {size}")
 
 
 if __name__ == "__main__":
