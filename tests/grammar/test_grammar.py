@@ -109,8 +109,9 @@ def constructor_in_grammar(text: str) -> bool:
         tree = CONSTRUCTOR.parse(text)
     except LarkError:
         return False
-    holes = tree.scan_values(lambda token: getattr(token, "type", "") == "HOLE")
-    return all(in_grammar(str(hole)[1:-1], "variable_path") for hole in holes)
+    holes = [str(hole) for hole in tree.scan_values(lambda token: getattr(token, "type", "") == "HOLE")]
+    # Two hyphens right behind the brace begin no comment, as they would at the beginning of a text.
+    return all(not hole.startswith("{--") and in_grammar(hole[1:-1], "variable_path") for hole in holes)
 
 
 @settings(max_examples=150, deadline=None)

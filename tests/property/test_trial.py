@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
 from oracle.evaluate import Doc, witnesses
-from oracle.nodes import NAMESPACES
-from strategies import one_block_queries, small_documents
+from strategies import NAMESPACES, one_block_queries, small_documents
 
 from xscl import ast
 from xscl.catalog import QueryInfo
