@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import reprlib
 import time
@@ -134,7 +135,7 @@ class Registry:
         chunks = _chunks(given)
         if not atomic:
             for chunk in chunks:
-                with self._transaction(strict) as work:
+                with self._transaction(strict) as work, _collecting_later():
                     outcomes += take(work, chunk)
             return outcomes
         try:
@@ -407,6 +408,18 @@ def _name_of(statement: RawStatement) -> str | None:
 def namespaces_json(namespaces: Mapping[str, str]) -> str:
     """Declared namespaces as they are kept."""
     return json.dumps(dict(namespaces))
+
+
+@contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Thousands of trees without cycles: looking for cycles while they are made takes a quarter of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _chunks(given: Iterable[T], size: int = _CHUNK) -> Iterator[list[T]]:

@@ -83,7 +83,9 @@ def load(settings: LoadSettings, say: Callable[[str], None]) -> Loaded:
         home = init_home(Path(folder) / "home")
         registry = Registry(home.catalog)
         source = settings.texts()
-        texts = _Watched(source, settings.queries, say)
+        # Made beforehand: what is measured is registration, not the generator.
+        made = list(islice(source, settings.queries))
+        texts = _Watched(iter(made), settings.queries, say)
         cpu = time.process_time()
         outcomes = registry.register_many(texts)
         cpu = time.process_time() - cpu
