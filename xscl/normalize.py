@@ -19,11 +19,11 @@ from functools import lru_cache
 from typing import NoReturn
 
 from xscl import ast
-from xscl.errors import QueryError, Span, UnboundVariableError
+from xscl.errors import QueryError, Span
 from xscl.parser import PREDICATE_FUNCTIONS
 from xscl.templates.bounds import Case, pair_index
 from xscl.values import apply_functions, number_text
-from xscl.windows import PlacedJoin, cases_of, placed_joins
+from xscl.windows import PlacedJoin, bound_block, cases_of, placed_joins
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
@@ -422,20 +422,9 @@ class _Normalizer:
 
     def _lookup(self, name: str, span: Span, placed: PlacedJoin | None = None) -> tuple[int, int]:
         """(block, node) of a variable; with ``placed``, of one that is joined so far."""
-        place = self.variables.get(name)
-        if place is None or (placed is not None and not placed.start <= place[0] < placed.end):
-            where = "in any block" if place is None else "in a block joined so far"
-            known = [n for n, (b, _) in self.variables.items() if placed is None or placed.start <= b < placed.end]
-            raise UnboundVariableError(
-                "XSCL_UNBOUND_VARIABLE",
-                f"the variable {name} is not bound {where}",
-                text=self.text,
-                span=span,
-                hint=f"bind it with ->{name} in a block; bound here: {', '.join(sorted(known)) or 'none'}"
-                if place is None
-                else f"move this to the operator that joins {name}'s block",
-            )
-        return place
+        block_of = {known: block for known, (block, _) in self.variables.items()}
+        bound_block(name, span, self.text, block_of, placed)
+        return self.variables[name]
 
     def _one_variable(self, side: _Side, op: ast.Op, constant: str | Fraction) -> None:
         """A condition on a node: ``factor * node + constant op value`` is ``node op (value - constant) / factor``."""

@@ -16,7 +16,7 @@ from xscl.durations import format_duration
 from xscl.errors import QueryError, Span, UnboundVariableError, UnsatisfiableWindowError, UnsupportedFeatureError
 from xscl.templates.bounds import UNBOUNDED, Case, DifferenceBounds, NegativeCycle
 
-__all__ = ["MAX_CASES", "PlacedJoin", "cases_of", "placed_joins"]
+__all__ = ["MAX_CASES", "PlacedJoin", "bound_block", "cases_of", "placed_joins"]
 
 MAX_CASES = 256
 """Of one query: each is a row of R_T."""
@@ -62,6 +62,27 @@ def cases_of(source: ast.Source, text: str, block_of: Mapping[str, int], names: 
             it.
     """
     return _Windows(text, block_of, names).cases(source)
+
+
+def bound_block(name: str, span: Span, text: str, block_of: Mapping[str, int], placed: PlacedJoin | None = None) -> int:
+    """The block that binds a variable; with ``placed``, one of those joined so far.
+
+    Raises:
+        UnboundVariableError: there is none.
+    """
+    block = block_of.get(name)
+    if block is not None and (placed is None or placed.start <= block < placed.end):
+        return block
+    known = sorted(n for n, b in block_of.items() if placed is None or placed.start <= b < placed.end)
+    raise UnboundVariableError(
+        "XSCL_UNBOUND_VARIABLE",
+        f"the variable {name} is not bound {'in any block' if block is None else 'in a block joined so far'}",
+        text=text,
+        span=span,
+        hint=f"bind it with ->{name} in a block; bound here: {', '.join(known) or 'none'}"
+        if block is None
+        else f"move this to the operator that joins {name}'s block",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +137,8 @@ class _Windows:
         for window in placed.join.windows:
             match window:
                 case ast.RelativeWindow():
-                    later = self._joined(window.later, window.later_span, placed)
-                    earlier = self._joined(window.earlier, window.earlier_span, placed)
+                    later = bound_block(window.later, window.later_span, self.text, self.block_of, placed)
+                    earlier = bound_block(window.earlier, window.earlier_span, self.text, self.block_of, placed)
                     if later == earlier:
                         raise QueryError(
                             "XSCL_ATOM_INSIDE_BLOCK",
@@ -135,21 +156,6 @@ class _Windows:
                     for i in range(matrix.count):
                         for j in range(i + 1, matrix.count):
                             matrix.limit(i, j, -high, high)
-
-    def _joined(self, name: str, span: Span, placed: PlacedJoin) -> int:
-        """The block of a variable that is joined so far."""
-        block = self.block_of.get(name)
-        if block is not None and placed.start <= block < placed.end:
-            return block
-        known = sorted(n for n, b in self.block_of.items() if placed.start <= b < placed.end)
-        where = "in any block" if block is None else "in a block joined so far"
-        raise UnboundVariableError(
-            "XSCL_UNBOUND_VARIABLE",
-            f"the variable {name} is not bound {where}",
-            text=self.text,
-            span=span,
-            hint=f"bound here: {', '.join(known) or 'none'}",
-        )
 
     def _limits(self, join: ast.Join) -> _Limits:
         following = join.op == "followed by"
