@@ -1,206 +1,352 @@
 """All definitions of all queries in one machine.
 
-*States* are hash-consed prefixes of definitions: (state before, step).  Two queries that ask for the same path under
-the same conditions share its state, so what a document costs grows with distinct definitions, not with queries.
+States (``xscl.xpath.states``) without conditions on their way are *plain*: whether a node reaches them depends on the
+names on its path alone.  Over them lies a deterministic automaton on paths of names, built as documents come (YFilter's
+construction, made lazy): its node for a path knows the states that are reached there, the witness rows that every such
+node gives, and the open elements that the rows' chains speak of.  What a document costs is a look-up for each element,
+whatever the number of definitions.
 
-Over the states lies a deterministic automaton on element names, built as documents come (YFilter's construction, made
-lazy): its node for an element knows which states the element reaches by structure alone, and which states above wait
-for descendants.  Conditions are checked afterwards, only for what structure reached (``witness``), once per (state,
-node).
+States with conditions are *guarded*: those that one state leads to by one node test stand in a predicate index, and
+what holds is followed element by element (``xscl.xpath.walk``).
+
+Definitions come and go one by one.  Only the parts of the path automaton that lead through a changed state are
+forgotten.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakSet, WeakValueDictionary
 
-from xscl.xpath.condition import matches_name
-from xscl.xpath.pattern import Condition, Definition, NodeTest, Step
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Arrival", "Automaton", "LeafSpec", "Move", "State", "WitnessSpec"]
+from xscl.errors import DocumentLimitError
+from xscl.xpath.chains import ChainEntry, chain
+from xscl.xpath.predicates import PredicateIndex
+from xscl.xpath.states import Branch, State, Trie, WitnessSpec, shared_index
 
+__all__ = ["MAX_CHAIN_ENTRIES", "Automaton", "AutomatonSize", "Move", "RowTemplate", "WitnessSpec", "too_many_entries"]
 
-@dataclass(frozen=True, slots=True)
-class WitnessSpec:
-    """One variable whose nodes are wanted, and what is wanted of them.
+MAX_CHAIN_ENTRIES = 1_000_000
+"""For one document: many results beside many joined nodes multiply."""
 
-    ``functions`` name the values to keep (``''`` is the string value itself); None among them asks for a row without a
-    value, by which a block is found that joins by time alone or not at all.  ``edges`` are pairs of definitions (upper,
-    lower) of the reduced pattern: their bindings on the way to a node, or hanging off that way, are kept with it.
-    ``hanging`` are those of them that hang off, even where their lower end has the definition of a node on the way.
-    """
-
-    definition: Definition
-    functions: tuple[str | None, ...]
-    edges: tuple[tuple[Definition, Definition], ...]
-    hanging: tuple[tuple[Definition, Definition], ...] = ()
+MAX_HELD = 30_000_000
+"""What the path automaton may hold, in references of eight bytes; it starts anew when it holds more."""
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """A prefix of definitions.  ``parent`` is -1 for the document node of a channel."""
+class AutomatonSize:
+    """How large an automaton is."""
 
-    parent: int
-    step: Step | None
-    conditions: tuple[Condition, ...]
-    """On the node itself."""
-    key: int
-    """The digest of the definition that ends here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A state that a node reaches from ``parent``; ``by_child``: only from the node's parent element."""
-
-    state: int
-    parent: int
-    by_child: bool
+    states: int
+    moves: int
+    """Nodes of the path automaton, as far as documents have built it."""
+    bytes: int
+    """Of states and path automaton together, about."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class RowTemplate:
+    """The witness rows that every node of one path gives; arrays of equal length for rows, and for chain entries."""
+
+    variables: npt.NDArray[np.int64]
+    functions: npt.NDArray[np.int32]
+    """Place in ``asked``; -1 for a row without a value."""
+    asked: tuple[str, ...]
+    entries: npt.NDArray[np.int32]
+    """Chain entries of each row."""
+    keys: npt.NDArray[np.int64]
+    """Two columns: var1 and var2 of the chain entries, row by row."""
+    places: npt.NDArray[np.int32]
+    """Two columns: the places on the way that stand for node1 and node2; the node itself has the last one, ``way``."""
+    way: int
+    """How many open nodes the chains may speak of: 0 if they speak of the node itself only."""
+    rows: int
+    chain: int
+    """Chain entries of all rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting:
+    """Open elements that wait for descendants, innermost first."""
+
+    states: tuple[State, ...]
+    """Opened here and nowhere above."""
+    again: tuple[State, ...]
+    """Opened here and above too."""
+    place: int
+    """Where the element stands on the way of noted open nodes."""
+    above: Waiting | None
+
+    def __iter__(self) -> Iterator[Waiting]:
+        at: Waiting | None = self
+        while at is not None:
+            yield at
+            at = at.above
+
+
 class Move:
-    """A node of the lazy automaton: what is true at an element once its path is known."""
+    """A node of the path automaton: what is true at a node once its path is known."""
 
-    arrivals: tuple[Arrival, ...]
-    """States the element reaches."""
-    reached: frozenset[int]
-    waiting: frozenset[int]
-    """States with descendant steps, reached here or above."""
-    opens: tuple[int, ...]
-    """States with descendant steps reached here."""
-    attributes: tuple[tuple[NodeTest, Arrival], ...]
-    texts: tuple[Arrival, ...]
-    next: dict[str, Move] = field(default_factory=dict)
+    __slots__ = (
+        "attributes",
+        "busy",
+        "final",
+        "idle",
+        "index",
+        "inner",
+        "next",
+        "noted",
+        "on_way",
+        "place",
+        "reached",
+        "refused",
+        "rows",
+        "texts",
+        "waiting",
+    )
 
-    @property
-    def dead(self) -> bool:
-        """Nothing below can match."""
-        return not self.reached and not self.waiting
+    def __init__(self, reached: tuple[State, ...], place: int, waiting: Waiting | None, *, on_way: bool) -> None:
+        self.reached = reached
+        """Plain states."""
+        self.place = place
+        """How many nodes above are on the way: those at which something is reached, from the document node on."""
+        self.on_way = on_way
+        """Whether this one is; it stands at ``place`` then."""
+        self.waiting = waiting
+        """For descendants of the node."""
+        self.inner = tuple(state for state in reached if state.child)
+        """States reached here that lead on by the child axis."""
+        self.final = not self.inner and waiting is None
+        """Nothing below can reach a plain state, or a guarded one from a plain one."""
+        self.noted = tuple(state for state in reached if state.recorded)
+        """States reached here whose nodes are to be noted."""
+        open_ = [state for at in waiting or () for state in at.states]
+        self.attributes = any(state.attributes for state in (*self.inner, *open_))
+        self.texts = any(state.texts for state in (*self.inner, *open_))
+        self.index: PredicateIndex[State] | None = None
+        """The guarded states that the node may reach."""
+        self.rows: RowTemplate | None = None
+        self.refused = False
+        """The rows' chains are too long for any document."""
+        self.busy = self.attributes or self.texts or bool(self.noted)
+        """A row template is not all there is to do at the node."""
+        self.next: dict[str, Move] = {}
+        self.idle: Move | None = None
+        """The node of elements below at which nothing is reached."""
 
-
-@dataclass(slots=True)
-class LeafSpec:
-    """What is wanted of a state's nodes, gathered over all queries."""
-
-    functions: set[str | None] = field(default_factory=set)
-    edges: set[tuple[int, int]] = field(default_factory=set)
-    hanging: set[tuple[int, int]] = field(default_factory=set)
+    def origins(self, state: State, place: int) -> list[int]:
+        """The places on the way from which a state is reached at a place, which is this node's or above it."""
+        if state.axis == "child":
+            return [place - 1]
+        assert state.parent is not None
+        opened = (at for at in self.waiting or () if state.parent in at.states or state.parent in at.again)
+        return [at.place for at in opened if at.place < place]
 
 
 class Automaton:
-    """Built once per set of specs; documents are matched by ``xscl.xpath.witness``."""
+    """Definitions are added and removed; documents are matched by ``xscl.xpath.witness``."""
 
-    def __init__(self, specs: Iterable[WitnessSpec]) -> None:
-        self.states: list[State] = []
-        self.leaves: defaultdict[int, LeafSpec] = defaultdict(LeafSpec)
-        self.roots: defaultdict[str, dict[tuple[Condition, ...], int]] = defaultdict(dict)
-        self._by_step: dict[tuple[int, Step], int] = {}
-        self._below: defaultdict[int, list[int]] = defaultdict(list)
-        self._moves: dict[tuple[tuple[Arrival, ...], frozenset[int]], Move] = {}
+    def __init__(self, specs: Iterable[WitnessSpec] = ()) -> None:
+        self.trie = Trie()
+        self.visits = 0
+        """Elements that walks have looked at since the automaton was made."""
         self._starts: dict[str, Move] = {}
-        self._names: set[str] = set()
-        self._any_uri: set[str] = set()
-        self._any_local: set[str] = set()
+        self._indexes: WeakValueDictionary[tuple[Branch, ...], PredicateIndex[State]] = WeakValueDictionary()
+        self._held = 0
         for spec in specs:
-            leaf = self.leaves[self.state(spec.definition)]
-            leaf.functions.update(spec.functions)
-            leaf.edges.update((self.state(upper), self.state(lower)) for upper, lower in spec.edges)
-            leaf.hanging.update((self.state(upper), self.state(lower)) for upper, lower in spec.hanging)
+            self.add(spec)
 
-    def state(self, definition: Definition) -> int:
-        """The state of a definition, added with its prefixes if it is new."""
-        roots = self.roots[definition.channel]
-        at = roots.get(definition.conditions)
-        if at is None:
-            key = Definition(definition.channel, (), definition.conditions).key
-            at = roots[definition.conditions] = self._add(State(-1, None, definition.conditions, key))
-        for index, step in enumerate(definition.steps):
-            known = self._by_step.get((at, step))
-            if known is None:
-                key = Definition(definition.channel, definition.steps[: index + 1], definition.conditions).key
-                known = self._add(State(at, step, step.conditions, key))
-                self._by_step[at, step] = known
-                self._below[at].append(known)
-                self._learn_name(step.test)
-            at = known
-        return at
+    def add(self, spec: WitnessSpec) -> None:
+        """Ask for the rows of one more spec."""
+        self.trie.add(spec)
 
-    def _add(self, state: State) -> int:
-        self.states.append(state)
-        return len(self.states) - 1
-
-    def _learn_name(self, test: NodeTest) -> None:
-        if test.kind != "element":
-            return
-        if test.local is not None and test.uri is not None:
-            self._names.add(f"{{{test.uri}}}{test.local}" if test.uri else test.local)
-        elif test.local is not None:
-            self._any_uri.add(test.local)
-        elif test.uri is not None:
-            self._any_local.add(test.uri)
+    def remove(self, spec: WitnessSpec) -> None:
+        """Ask no longer for the rows of a spec that was added."""
+        self.trie.remove(spec)
 
     def start(self, channel: str) -> Move | None:
-        """The automaton's node for the document node of a channel; None if no query reads the channel."""
-        if channel not in self._starts and channel in self.roots:
-            roots = sorted(self.roots[channel].values())
-            self._starts[channel] = self._move(tuple(Arrival(root, -1, True) for root in roots), frozenset())
-        return self._starts.get(channel)
+        """The path automaton's node for the document node of a channel; None if no definition reads the channel.
 
-    def enter(self, move: Move, tag: str) -> Move:
-        """From an element (or the document node) to a child element named ``tag``."""
-        key = self._key(tag)
-        found = move.next.get(key)
+        To be called between documents: what specs have changed since the last call takes effect.
+        """
+        if self.trie.stale or self.trie.stale_roots:
+            self._forget()
+        if self._held > MAX_HELD:
+            self._starts.clear()
+            self._held = 0
+        found = self._starts.get(channel)
         if found is None:
-            arrivals = [
-                *self._arrivals(move.reached, tag, "child"),
-                *self._arrivals(move.waiting, tag, "descendant"),
-            ]
-            found = self._move(tuple(arrivals), move.waiting)
-            move.next[key] = found
+            root = self.trie.roots.get(channel)
+            if root is None:
+                return None
+            found = self._starts[channel] = self._move(None, [root])
         return found
 
-    def _key(self, tag: str) -> str:
-        """What the tests can tell of a name: strangers' names get no entries of their own, so memory stays bounded."""
-        if tag in self._names:
-            return tag
-        if not self._any_uri and not self._any_local:
-            return ""
-        uri, _, local = tag[1:].rpartition("}") if tag[0] == "{" else ("", "", tag)
-        return f"{uri if uri in self._any_local else ''}|{local if local in self._any_uri else ''}"
+    def enter(self, move: Move, name: Any) -> Move | None:
+        """From an element (or the document node) to a child element, an attribute or a text node by its name.
 
-    def _arrivals(self, parents: frozenset[int], tag: str, axis: str) -> Iterable[Arrival]:
-        for parent in sorted(parents):
-            for below in self._below[parent]:
-                step = self.states[below].step
-                assert step is not None
-                if step.axis == axis and step.test.kind == "element" and matches_name(step.test, tag):
-                    yield Arrival(below, parent, axis == "child")
+        None for what is no element: the "name" of a comment is no string.
+        """
+        if not isinstance(name, str):
+            return None
+        key = self.trie.tests.key(name)
+        found = move.next.get(key)
+        if found is None:
+            found = self._move(move, self._branches(move, name))
+            self._remember(move, key, found)
+        # Strangers' names have a common key; keeping the name as well saves making the key every time.
+        self._remember(move, name, found)
+        return found
 
-    def _move(self, arrivals: tuple[Arrival, ...], above: frozenset[int]) -> Move:
-        known = self._moves.get((arrivals, above))
-        if known is not None:
-            return known
-        reached = frozenset(arrival.state for arrival in arrivals)
-        opens = tuple(state for state in sorted(reached) if self._has_descendant_step(state))
-        waiting = above | frozenset(opens)
-        attributes, texts = [], []
-        for parents, by_child in ((reached, True), (waiting, False)):
-            for parent in sorted(parents):
-                for below in self._below[parent]:
-                    step = self.states[below].step
-                    assert step is not None
-                    if (step.axis == "child") is not by_child or step.test.kind == "element":
-                        continue
-                    arrival = Arrival(below, parent, by_child)
-                    if step.test.kind == "text":
-                        texts.append(arrival)
-                    else:
-                        attributes.append((step.test, arrival))
-        move = Move(arrivals, reached, waiting, opens, tuple(attributes), tuple(texts))
-        self._moves[arrivals, above] = move
+    def _remember(self, move: Move, name: str, found: Move) -> None:
+        if self._held <= MAX_HELD and name not in move.next:
+            move.next[name] = found
+            self._held += 16
+
+    def _branches(self, move: Move, name: str) -> list[Branch]:
+        tests = self.trie.tests.passed(name)
+        branches: list[Branch] = []
+        for state in move.inner:
+            branches.extend(state.child[test] for test in tests if test in state.child)
+        for waiting in move.waiting or ():
+            for state in waiting.states:
+                branches.extend(state.descendant[test] for test in tests if test in state.descendant)
+        return branches
+
+    def _move(self, above: Move | None, branches: list[Branch]) -> Move:
+        place, waiting = (above.place + above.on_way, above.waiting) if above else (0, None)
+        if above and not branches:
+            if above.idle is None:
+                above.idle = Move((), place, waiting, on_way=False) if above.on_way else above
+            return above.idle
+        reached = tuple(branch.free for branch in branches if branch.free is not None)
+        opened = tuple(state for state in reached if state.descendant)
+        if opened:
+            known = {state for at in waiting or () for state in at.states}
+            new = tuple(state for state in opened if state not in known)
+            again = tuple(state for state in opened if state in known)
+            waiting = Waiting(new, again, place, waiting)
+        move = Move(reached, place, waiting, on_way=True)
+        guarded = tuple(branch for branch in branches if branch.guarded)
+        move.index = self._index(guarded) if guarded else None
+        try:
+            move.rows = _template(move)
+        except DocumentLimitError:
+            move.refused = True
+        move.busy |= move.index is not None or move.refused
+        self._held += 64 + 3 * len(reached)
+        if move.rows:
+            self._held += 3 * len(move.rows.variables) + 5 * len(move.rows.keys)
         return move
 
-    def _has_descendant_step(self, state: int) -> bool:
-        steps = (self.states[below].step for below in self._below[state])
-        return any(step is not None and step.axis == "descendant" for step in steps)
+    def _index(self, branches: tuple[Branch, ...]) -> PredicateIndex[State]:
+        if len(branches) == 1:
+            return branches[0].index()
+        index = self._indexes.get(branches)
+        if index is None:
+            index = self._indexes[branches] = shared_index(branches)
+            for branch in branches:
+                branch.shared = branch.shared or WeakSet()
+                branch.shared.add(index)
+            self._held += 32 * len(index)
+        return index
+
+    def _forget(self) -> None:
+        """Drop the moves that lead through stale states."""
+        stale = self.trie.stale
+        for channel, start in list(self._starts.items()):
+            if channel in self.trie.stale_roots or not stale.isdisjoint(start.reached):
+                del self._starts[channel]
+        waiting = list(self._starts.values())
+        seen = set(waiting)
+        while waiting:
+            move = waiting.pop()
+            for name, below in list(move.next.items()):
+                if not stale.isdisjoint(below.reached):
+                    del move.next[name]
+                elif below not in seen:
+                    seen.add(below)
+                    waiting.append(below)
+        stale.clear()
+        self.trie.stale_roots.clear()
+
+    def moves(self) -> Iterator[Move]:
+        """Every node of the path automaton."""
+        waiting = list(self._starts.values())
+        seen = set(waiting)
+        while waiting:
+            move = waiting.pop()
+            yield move
+            for below in move.next.values():
+                if below not in seen:
+                    seen.add(below)
+                    waiting.append(below)
+
+    def size(self) -> AutomatonSize:
+        """Counted and measured; takes as long as looking at everything."""
+        size = 0
+        for state in self.trie.all_states():
+            branches = len(state.child) + len(state.descendant)
+            size += sys.getsizeof(state) + sys.getsizeof(state.child) + sys.getsizeof(state.descendant) + 64 * branches
+        moves = 0
+        for move in self.moves():
+            moves += 1
+            size += sys.getsizeof(move) + sys.getsizeof(move.next) + 8 * (2 * len(move.reached) + len(move.noted))
+            if move.rows is not None:
+                size += sum(sys.getsizeof(getattr(move.rows, each)) for each in ("variables", "functions", "entries"))
+                size += sys.getsizeof(move.rows.keys) + sys.getsizeof(move.rows.places)
+        return AutomatonSize(self.trie.count, moves, size)
+
+
+def _template(move: Move) -> RowTemplate | None:
+    """The rows of the states that are reached at every node of a path.
+
+    Raises:
+        DocumentLimitError: their chains have more entries than a document may have.
+    """
+    rows: list[tuple[int, str | None, list[ChainEntry]]] = []
+    count = 0
+    for state in move.reached:
+        if state.leaf is None or state.noted:
+            continue
+        entries = chain(state, move.place, origins=move.origins, below=_nothing)
+        count += len(entries) * len(state.leaf.functions)
+        if count > MAX_CHAIN_ENTRIES:
+            raise too_many_entries()
+        rows.extend((state.key, function, entries) for function in state.leaf.functions)
+    if not rows:
+        return None
+    asked = tuple(sorted({function for _, function, _ in rows if function is not None}))
+    number: dict[str | None, int] = {None: -1, **{function: place for place, function in enumerate(asked)}}
+    flat = [entry for _, _, entries in rows for entry in entries]
+    places = np.array([entry[2:] for entry in flat], dtype=np.int32).reshape(-1, 2)
+    itself_only = bool((places == move.place).all())
+    return RowTemplate(
+        variables=np.array([variable for variable, _, _ in rows], dtype=np.int64),
+        functions=np.array([number[function] for _, function, _ in rows], dtype=np.int32),
+        asked=asked,
+        entries=np.array([len(entries) for _, _, entries in rows], dtype=np.int32),
+        keys=np.array([entry[:2] for entry in flat], dtype=np.int64).reshape(-1, 2),
+        places=np.zeros_like(places) if itself_only else places,
+        way=0 if itself_only else move.place,
+        rows=len(rows),
+        chain=len(flat),
+    )
+
+
+def _nothing(state: State, place: int) -> tuple[int, ...]:
+    """No edge hangs off the way of a leaf with a template."""
+    raise AssertionError(f"{state.key} hangs off at {place}")
+
+
+def too_many_entries() -> DocumentLimitError:
+    """The refusal of a document in which bindings multiply."""
+    return DocumentLimitError(
+        "XSCL_DOCUMENT_LIMIT",
+        f"the queries' patterns have more than {MAX_CHAIN_ENTRIES:,} pairs of bindings in this document",
+    )

@@ -41,7 +41,7 @@ from xscl.xpath.pattern import (
     Truth,
 )
 
-__all__ = ["Memo", "holds", "matches_name", "select"]
+__all__ = ["Memo", "clark_name", "holds", "matches_name", "name_parts", "reach", "select"]
 
 Value = str | float | bool
 """What an expression gives."""
@@ -92,9 +92,22 @@ def holds(condition: Condition, node: Node, memo: Memo | None = None) -> bool:
             return any(holds(part, node, memo) for part in parts)
 
 
+def name_parts(name: str) -> tuple[str, str]:
+    """URI and local name of a name in Clark's form."""
+    uri, _, local = name[1:].rpartition("}") if name[0] == "{" else ("", "", name)
+    return uri, local
+
+
+def clark_name(test: NodeTest) -> str | None:
+    """The one name that passes the test, in Clark's form; None if there are several, or the test is for text."""
+    if test.uri is None or test.local is None:
+        return None
+    return f"{{{test.uri}}}{test.local}" if test.uri else test.local
+
+
 def matches_name(test: NodeTest, name: str) -> bool:
     """Whether a name in Clark's form passes the test."""
-    uri, _, local = name[1:].rpartition("}") if name[0] == "{" else ("", "", name)
+    uri, local = name_parts(name)
     return (test.uri is None or test.uri == uri) and (test.local is None or test.local == local)
 
 
@@ -135,7 +148,7 @@ def _candidates(step: Step, node: etree._Element | DocumentNode) -> Iterator[Nod
                     yield AttributeNode(owner, str(name))
 
 
-def _reach(steps: tuple[Step, ...], node: Node, memo: Memo) -> list[Node]:
+def reach(steps: tuple[Step, ...], node: Node, memo: Memo) -> list[Node]:
     """The node set of a path: one step after another, because '//' reaches a node in several ways."""
     found: list[Node] = [node]
     for step in steps:
@@ -145,7 +158,7 @@ def _reach(steps: tuple[Step, ...], node: Node, memo: Memo) -> list[Node]:
 
 def _compare(left: Expression, op: str, right: Constant, node: Node, memo: Memo) -> bool:
     if isinstance(left, Here):
-        return any(_compare_value(string_value(found), op, right) for found in _reach(left.steps, node, memo))
+        return any(_compare_value(string_value(found), op, right) for found in reach(left.steps, node, memo))
     return _compare_value(_value(left, node, memo), op, right)
 
 
@@ -179,9 +192,9 @@ def _value(expression: Expression, node: Node, memo: Memo) -> Value:
         case Constant(value, is_number):
             return float(value) if is_number else value
         case Here(steps):
-            return _first_string(_reach(steps, node, memo), node, memo)
+            return _first_string(reach(steps, node, memo), node, memo)
         case Call("count", (Here(steps),)):
-            return float(len(_reach(steps, node, memo)))
+            return float(len(reach(steps, node, memo)))
         case Call(name, args):
             texts = [_string(_value(arg, node, memo)) for arg in args] or [string_value(node)]
             return _FUNCTIONS[name](*texts)

@@ -1,4 +1,4 @@
-"""One document and the automaton to witness rows (R_docW and R_binW of the thesis, 6.4, in one relation).
+"""Documents and the automaton to witness rows (R_docW and R_binW of the thesis, 6.4, in one relation), in Arrow.
 
 A row is one node of one wanted variable with one of its values, and ``chain``: the rows of R_bin on the way from the
 document node to it, and those that hang off that way towards output nodes.  Every leaf of a reduced pattern is joined,
@@ -7,29 +7,58 @@ so the chains of matched rows hold every structural fact a match can use, and st
 
 The law, tested against lxml: the rows of a variable are the nodes that its definition selects as an XPath; a chain
 entry (u, w, a, b) says that a is selected by u's definition and b by the rest of w's definition from a.
+
+A walk notes visits; rows are made of the visits of many documents at once, column by column, so that a row costs no
+Python of its own.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain as chained
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from lxml import etree
 
-from xscl.errors import DocumentLimitError
-from xscl.values import apply_functions, hash64, to_number
-from xscl.xpath.automaton import Automaton, LeafSpec, Move
-from xscl.xpath.condition import Memo, holds, matches_name
-from xscl.xpath.nodes import DOCUMENT, AttributeNode, DocumentNode, Node, NodeNumbers, string_value, text_nodes
+from xscl.arrow import CHAIN
+from xscl.errors import XsclError
+from xscl.safexml import STORED_LIMITS, parse_xml
+from xscl.values import apply_functions, to_number, value_hashes
+from xscl.xpath.automaton import MAX_CHAIN_ENTRIES, Automaton, Move, too_many_entries
+from xscl.xpath.chains import ChainEntry
+from xscl.xpath.walk import NotedRow, Visit, Walk
 
-__all__ = ["ChainEntry", "Witness", "match_document"]
+__all__ = ["REFUSED", "WITNESS_SCHEMA", "ChainEntry", "Witness", "match_document", "witness_rows"]
 
-MAX_CHAIN_ENTRIES = 1_000_000
-"""For one document: many results beside many joined nodes multiply."""
+REFUSED = 0
+"""The variable of rows that say why a document was refused; no definition has this digest but by a miracle."""
 
-ChainEntry = tuple[int, int, int, int]
-"""(var1, var2, node1, node2): a row of R_bin."""
+WITNESS_SCHEMA = pa.schema(
+    [
+        ("docid", pa.int64()),
+        ("ts", pa.int64()),  # event time, microseconds
+        ("item", pa.int64()),  # docid of the item's first version: versions of one item never join
+        ("place", pa.string()),  # channel and id, by which ONCE orders equal times
+        ("late", pa.bool_()),
+        ("var", pa.int64()),
+        ("node", pa.int32()),
+        ("fn", pa.string()),
+        ("strval", pa.string()),
+        ("num", pa.float64()),
+        ("h", pa.int64()),
+        ("chain", CHAIN),
+    ]
+)
+_OF_EVENT = ("docid", "ts", "item", "place", "late")
+_MANY_ROWS = 250_000
+"""Rows of one Arrow batch, but for a document that has more by itself."""
+_NUMBER = r"^[ \t\r\n]*-?([0-9]+(\.[0-9]*)?|\.[0-9]+)[ \t\r\n]*$"
+"""What ``to_number`` may take; it decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,176 +78,250 @@ class Witness:
 
 
 def match_document(automaton: Automaton, channel: str, root: etree._Element) -> list[Witness]:
-    """All witness rows of one document of ``channel``."""
+    """All witness rows of one document of ``channel``.
+
+    Raises:
+        DocumentLimitError: bindings multiply beyond ``MAX_CHAIN_ENTRIES``.
+    """
+    rows = _Rows(automaton)
     start = automaton.start(channel)
-    if start is None:
-        return []
-    walk = _Walk(automaton, start, root)
-    walk.visit(root, start, DOCUMENT)
-    return list(_Rows(automaton, start, walk).rows())
+    if start is not None:
+        rows.take(0, start, root)
+    found = pa.Table.from_arrays(rows.columns()[1], names=WITNESS_SCHEMA.names[len(_OF_EVENT) :]).to_pylist()
+    return [
+        Witness(
+            row["var"],
+            row["node"],
+            row["fn"],
+            row["strval"],
+            row["num"],
+            row["h"],
+            tuple((entry["var1"], entry["var2"], entry["node1"], entry["node2"]) for entry in row["chain"]),
+        )
+        for row in found
+    ]
 
 
-class _Walk:
-    """The one pass over a document: which nodes reach which states by structure."""
+def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Rows (docid, channel, id, item, ts, late, content) to rows of ``WITNESS_SCHEMA``.
 
-    def __init__(self, automaton: Automaton, start: Move, root: etree._Element) -> None:
-        self.automaton = automaton
-        self.document = DocumentNode(root)
-        self.numbers = NodeNumbers(root)
-        self.hits: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        self.nodes: dict[int, Node] = {}
-        # State -> numbers of the open nodes that reached it and wait for descendants, outermost first.
-        self.open: defaultdict[int, list[int]] = defaultdict(list)
-        self.count = 0
-        for state in start.reached:
-            self.open[state].append(DOCUMENT)
-
-    def visit(self, element: etree._Element, above: Move, parent: int) -> None:
-        move = self.automaton.enter(above, str(element.tag))
-        number = self.count
-        self.count += 1
-        if move.dead:
-            self.count += sum(1 for _ in element.iterdescendants(etree.Element))
-            return
-        for arrival in move.arrivals:
-            origins: Iterable[int] = (parent,) if arrival.by_child else self.open[arrival.parent]
-            self.hits[arrival.state].extend((number, origin) for origin in origins)
-            self.nodes[number] = element
-        for state in move.opens:
-            self.open[state].append(number)
-        if move.attributes and element.attrib:
-            self._attributes(element, move, number)
-        if move.texts:
-            self._texts(element, move, number)
-        for child in element:
-            if type(child.tag) is str:
-                self.visit(child, move, number)
-        for state in move.opens:
-            self.open[state].pop()
-
-    def _attributes(self, element: etree._Element, move: Move, number: int) -> None:
-        for name in map(str, element.attrib):
-            for test, arrival in move.attributes:
-                if matches_name(test, name):
-                    node = AttributeNode(element, name)
-                    self._hit(arrival.state, arrival.parent, arrival.by_child, number, node)
-
-    def _texts(self, element: etree._Element, move: Move, number: int) -> None:
-        for node in text_nodes(element):
-            for arrival in move.texts:
-                self._hit(arrival.state, arrival.parent, arrival.by_child, number, node)
-
-    def _hit(self, state: int, parent: int, by_child: bool, owner: int, node: AttributeNode | object) -> None:
-        number = self.numbers.of(owner, node)  # type: ignore[arg-type]
-        origins = (owner,) if by_child else tuple(self.open[parent])
-        self.hits[state].extend((number, origin) for origin in origins)
-        self.nodes[number] = node  # type: ignore[assignment]
+    A document that cannot be matched gives one row of variable ``REFUSED`` with the reason as its value.
+    """
+    place = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0")
+    shared = [place if name == "place" else events.column(name) for name in _OF_EVENT]
+    rows = _Rows(automaton)
+    # As bytes: lxml would make them of strings first.
+    contents = events.column("content").cast(pa.binary()).to_pylist()
+    for document, (channel, content) in enumerate(zip(events.column("channel").to_pylist(), contents, strict=True)):
+        start = automaton.start(channel)
+        if start is None:
+            continue
+        try:
+            rows.take(document, start, parse_xml(content, limits=STORED_LIMITS))
+        except Exception as error:  # whatever it is, it is this document's, and costs this document only
+            reason = error.message if isinstance(error, XsclError) else f"{type(error).__name__}: {error}"
+            rows.refuse(document, reason)
+        if rows.count >= _MANY_ROWS:
+            yield rows.batch(shared)
+            rows = _Rows(automaton)
+    yield rows.batch(shared)
 
 
 class _Rows:
-    """From structural hits to rows: conditions, then values and chains of the wanted states."""
+    """Gathers what documents' walks find, and makes columns of it."""
 
-    def __init__(self, automaton: Automaton, start: Move, walk: _Walk) -> None:
-        self.automaton = automaton
-        self.nodes = walk.nodes
-        self.up: dict[int, dict[int, list[int]]] = {}
-        """state -> node -> the nodes of the state before from which it is reached, conditions included"""
-        self.down: dict[int, dict[int, list[int]]] = {}
-        self.memo = Memo()
-        self.entries = 0
-        for root in start.reached:
-            if all(holds(condition, walk.document, self.memo) for condition in automaton.states[root].conditions):
-                self.up[root] = {DOCUMENT: []}
-        # States are numbered after their parents, so one pass in order settles all conditions.
-        for state in sorted(walk.hits):
-            self.up[state] = self._valid(state, walk.hits[state])
+    def __init__(self, automaton: Automaton) -> None:
+        self._walk = Walk(automaton)
+        self._visits: list[Visit] = []
+        self._of: list[tuple[int, int]] = []
+        """Documents, by their place in the batch, and the number of their visits."""
+        self._noted: list[tuple[int, NotedRow]] = []
+        self._refused: list[tuple[int, str]] = []
+        self.count = 0
+        """Of rows, as far as they are known."""
 
-    def _valid(self, state: int, hits: list[tuple[int, int]]) -> dict[int, list[int]]:
-        above = self.up.get(self.automaton.states[state].parent, {})
-        conditions = self.automaton.states[state].conditions
-        found: dict[int, list[int]] = {}
-        failed: set[int] = set()
-        for node, origin in hits:
-            if origin not in above or node in failed:
-                continue
-            if node not in found and not all(holds(c, self.nodes[node], self.memo) for c in conditions):
-                failed.add(node)
-                continue
-            found.setdefault(node, []).append(origin)
-        return found
+    def take(self, document: int, start: Move, root: etree._Element) -> None:
+        """Walk the document at this place of the batch; all its rows are taken, or none."""
+        walk = self._walk
+        walk.document(start, root)
+        count = entries = 0
+        for template, _, _ in walk.visits:
+            count += template.rows
+            entries += template.chain
+        if entries > MAX_CHAIN_ENTRIES:
+            raise too_many_entries()
+        if walk.up:
+            self._noted += [(document, row) for row in walk.noted_rows()]
+        self._visits += walk.visits
+        self._of.append((document, len(walk.visits)))
+        self.count += count
 
-    def rows(self) -> Iterator[Witness]:
-        for state, found in sorted(self.up.items()):
-            leaf = self.automaton.leaves.get(state)
-            if leaf is None:
-                continue
-            key = self.automaton.states[state].key
-            for node in found:
-                chain = self._chain(state, node, leaf)
-                for function in sorted(leaf.functions, key=lambda name: name or ""):
-                    row = self._row(key, node, function, chain)
-                    if row is not None:
-                        yield row
+    def refuse(self, document: int, reason: str) -> None:
+        """Say why a document has no rows."""
+        self._refused.append((document, reason))
 
-    def _row(self, key: int, node: int, function: str | None, chain: tuple[ChainEntry, ...]) -> Witness | None:
-        if function is None:
-            return Witness(key, node, None, None, None, 0, chain)
-        value = apply_functions(function, string_value(self.nodes[node]))
-        if value is None:
-            return None
-        return Witness(key, node, function, value, to_number(value), hash64(value), chain)
+    def batch(self, shared: list[pa.Array]) -> pa.RecordBatch:
+        """The rows so far; ``shared`` are the columns of the batch's events."""
+        documents, columns = self.columns()
+        arrays = [*(column.take(documents) for column in shared), *columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=WITNESS_SCHEMA)
 
-    def _chain(self, state: int, node: int, leaf: LeafSpec) -> tuple[ChainEntry, ...]:
-        states = self.automaton.states
-        # Nodes on the way up from `node`, by state; and those that hang off it.
-        way: dict[int, set[int]] = {state: {node}}
-        at = state
-        while states[at].parent >= 0:
-            above = {origin for below in way[at] for origin in self.up[at][below]}
-            at = states[at].parent
-            way[at] = above
-        hung: dict[int, set[int]] = {}
-        found: set[ChainEntry] = set()
-        # Upper ends are settled before the edges below them, because states are numbered after their parents.
-        for upper, lower in sorted(leaf.edges | leaf.hanging):
-            uppers = way.get(upper, set()) | hung.get(upper, set())
-            pairs = {(high, low) for low in way.get(lower, ()) for high in self._climb(lower, upper, low)}
-            if lower not in way or (upper, lower) in leaf.hanging:
-                below = {(high, low) for high in uppers for low in self._descend(upper, lower, high)}
-                hung.setdefault(lower, set()).update(low for _, low in below)
-                pairs |= below
-            keys = states[upper].key, states[lower].key
-            found.update((*keys, high, low) for high, low in pairs if high in uppers)
-        self.entries += len(found)
-        if self.entries > MAX_CHAIN_ENTRIES:
-            raise DocumentLimitError(
-                "XSCL_DOCUMENT_LIMIT",
-                f"the queries' patterns have more than {MAX_CHAIN_ENTRIES:,} pairs of bindings in this document",
-            )
-        return tuple(sorted(found))
+    def columns(self) -> tuple[pa.Array, list[pa.Array]]:
+        """Each row's place of its document in the batch; and the columns from ``var`` on."""
+        numbers: dict[str, int] = {}
+        values: list[str | None] = []
+        parts = []
+        if self._visits:
+            of = np.array(self._of, dtype=np.int32)
+            parts.append(_of_visits(np.repeat(of[:, 0], of[:, 1]), self._visits, numbers, values))
+        if self._noted or self._refused or not parts:
+            parts.append(_of_noted(self._noted, self._refused, numbers, values))
+        return _arrays(_Flat(*map(np.concatenate, zip(*parts, strict=True))), list(numbers), values)
 
-    def _climb(self, lower: int, upper: int, node: int) -> set[int]:
-        nodes = {node}
-        while lower != upper:
-            nodes = {origin for low in nodes for origin in self.up[lower][low]}
-            lower = self.automaton.states[lower].parent
-        return nodes
 
-    def _descend(self, upper: int, lower: int, node: int) -> set[int]:
-        path = []
-        while lower != upper:
-            path.append(lower)
-            lower = self.automaton.states[lower].parent
-        nodes = {node}
-        for state in reversed(path):
-            nodes = {low for high in nodes for low in self._below(state).get(high, ())}
-        return nodes
+class _Flat(NamedTuple):
+    """Rows in columns, their values and chain entries apart."""
 
-    def _below(self, state: int) -> dict[int, list[int]]:
-        """``up`` the other way round: node of the state before to nodes of the state."""
-        if state not in self.down:
-            below = self.down[state] = {}
-            for node, origins in self.up.get(state, {}).items():
-                for origin in origins:
-                    below.setdefault(origin, []).append(node)
-        return self.down[state]
+    documents: npt.NDArray[np.int32]
+    variables: npt.NDArray[np.int64]
+    nodes: npt.NDArray[np.int32]
+    functions: npt.NDArray[np.int32]
+    """Numbers of functions; -1: a row without a value."""
+    values: npt.NDArray[np.int64]
+    """Places in a list of values; -1: none."""
+    entries: npt.NDArray[np.int32]
+    """Chain entries of each row."""
+    keys: npt.NDArray[np.int64]
+    """Two columns: var1 and var2 of the chain entries, row by row."""
+    bound: npt.NDArray[np.int32]
+    """Two columns: node1 and node2."""
+
+
+def _of_visits(
+    documents: npt.NDArray[np.int32], visits: list[Visit], numbers: dict[str, int], values: list[str | None]
+) -> _Flat:
+    """The rows of templates, without a step of Python for each."""
+    templates, texts, ways = zip(*visits, strict=True)
+    known = list(dict.fromkeys(templates))
+    order = {template: number for number, template in enumerate(known)}
+    which = np.fromiter(map(order.__getitem__, templates), np.int64, len(visits))
+    # Functions are numbered in their template; and here, over all templates.
+    asked = np.array([numbers.setdefault(name, len(numbers)) for each in known for name in each.asked], dtype=np.int32)
+    asked_start = _starts([len(each.asked) for each in known])
+    value_start = _starts(np.array([len(each.asked) for each in known])[which]) + len(values)
+    if all(each.asked == ("",) for each in known):
+        values += texts
+    else:
+        for template, text in zip(templates, texts, strict=True):
+            values += (text if name == "" or text is None else apply_functions(name, text) for name in template.asked)
+    rows = np.array([each.rows for each in known])
+    at, visit = _gather(_starts(rows)[which], rows[which])
+    functions = np.concatenate([each.functions for each in known])[at]
+    entries = np.array([each.chain for each in known])
+    entry_at, entry_visit = _gather(_starts(entries)[which], entries[which])
+    places = np.concatenate([each.places for each in known])[entry_at]
+    # Each visit's open nodes, and the node itself behind them.
+    open_nodes = np.fromiter(chained.from_iterable(ways), dtype=np.int32)
+    open_counts = np.array([each.way + 1 for each in known])[which]
+    open_start = _starts(open_counts)
+    valued = functions >= 0
+    names = np.full(len(at), -1, dtype=np.int32)
+    names[valued] = asked[(asked_start[which][visit] + functions)[valued]]
+    return _Flat(
+        documents=documents[visit],
+        variables=np.concatenate([each.variables for each in known])[at],
+        nodes=open_nodes[open_start + open_counts - 1][visit],
+        functions=names,
+        values=np.where(valued, value_start[visit] + functions, -1),
+        entries=np.concatenate([each.entries for each in known])[at],
+        keys=np.concatenate([each.keys for each in known])[entry_at],
+        bound=open_nodes[open_start[entry_visit][:, np.newaxis] + places],
+    )
+
+
+def _starts(counts: list[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where each of several runs begins that stand one behind the other."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])[:-1]
+
+
+def _gather(
+    starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The places of several runs, each from a start on; and to which run each belongs."""
+    run = np.repeat(np.arange(len(counts)), counts)
+    return np.arange(len(run)) - (_starts(counts) - starts)[run], run
+
+
+def _of_noted(
+    noted: list[tuple[int, NotedRow]],
+    refused: list[tuple[int, str]],
+    numbers: dict[str, int],
+    values: list[str | None],
+) -> _Flat:
+    rows: list[tuple[int, int, int, int, int, int]] = []
+    chains: list[ChainEntry] = []
+    for document, row in noted:
+        assert row.state.leaf is not None
+        for function in row.state.leaf.functions:
+            place, number = -1, -1
+            if function is not None:
+                place, number = len(values), numbers.setdefault(function, len(numbers))
+                values.append(apply_functions(function, row.text))
+            rows.append((document, row.state.key, row.node, number, place, len(row.chain)))
+            chains += row.chain
+    for document, reason in refused:
+        rows.append((document, REFUSED, 0, -1, len(values), 0))
+        values.append(reason)
+    table = np.array(rows, dtype=np.int64).reshape(-1, 6)
+    entries = np.array(chains, dtype=np.int64).reshape(-1, 4)
+    return _Flat(
+        documents=table[:, 0].astype(np.int32),
+        variables=table[:, 1],
+        nodes=table[:, 2].astype(np.int32),
+        functions=table[:, 3].astype(np.int32),
+        values=table[:, 4],
+        entries=table[:, 5].astype(np.int32),
+        keys=entries[:, :2],
+        bound=entries[:, 2:].astype(np.int32),
+    )
+
+
+def _arrays(flat: _Flat, names: list[str], values: list[str | None]) -> tuple[pa.Array, list[pa.Array]]:
+    texts = pa.array(values, pa.string())
+    no_function, no_value = flat.functions < 0, flat.values < 0
+    hashes = value_hashes(values)
+    at = np.where(no_value, 0, flat.values)
+    numbers = _numbers(texts, values)
+    if not values:  # nothing to take from
+        hashes, numbers = np.zeros(1, dtype=np.int64), np.full(1, np.nan)
+    number = numbers[at]
+    entries = pa.StructArray.from_arrays(
+        [flat.keys[:, 0], flat.keys[:, 1], flat.bound[:, 0], flat.bound[:, 1]], fields=list(CHAIN.value_type)
+    )
+    offsets = np.concatenate([[0], np.cumsum(flat.entries)]).astype(np.int32)
+    columns = [
+        pa.array(flat.variables),
+        pa.array(flat.nodes),
+        pa.array(names, pa.string()).take(pa.array(flat.functions, mask=no_function)),
+        texts.take(pa.array(flat.values, mask=no_value)),
+        pa.array(number, mask=np.isnan(number) | no_function),
+        pa.array(np.where(no_function, 0, hashes[at])),
+        pa.ListArray.from_arrays(offsets, entries, type=CHAIN),
+    ]
+    documents = pa.array(flat.documents)
+    if None in values:
+        # A function without a value there: the row satisfies no comparison.
+        kept = pa.array(no_function | texts.is_valid().to_numpy(zero_copy_only=False)[at])
+        return documents.filter(kept), [column.filter(kept) for column in columns]
+    return documents, columns
+
+
+def _numbers(texts: pa.Array, values: list[str | None]) -> npt.NDArray[np.float64]:
+    """XPath ``number()`` of each value; NaN where it is none."""
+    found = np.full(len(values), np.nan)
+    likely = pc.match_substring_regex(texts, _NUMBER).fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+    for place in np.flatnonzero(likely):
+        value = values[place]
+        number = None if value is None else to_number(value)
+        found[place] = np.nan if number is None else number
+    return found

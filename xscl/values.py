@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from hashlib import blake2b
 from types import MappingProxyType
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+import numpy as np
+import numpy.typing as npt
 from xxhash import xxh64_intdigest
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "number_text",
     "to_number",
     "value_hash",
+    "value_hashes",
 ]
 
 _XPATH_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*\Z")
@@ -179,6 +182,15 @@ def value_hash(text: str) -> int:
     """
     digest = xxh64_intdigest(text.encode("utf-8", "surrogatepass"), 42)
     return digest - (1 << 64) if digest >> 63 else digest
+
+
+def value_hashes(texts: Sequence[str | None]) -> npt.NDArray[np.int64]:
+    """``value_hash`` of many; 0 where there is none."""
+    try:
+        digests = [0 if text is None else xxh64_intdigest(text.encode(), 42) for text in texts]
+    except UnicodeEncodeError:  # half a surrogate pair
+        return np.array([0 if text is None else value_hash(text) for text in texts], dtype=np.int64)
+    return np.array(digests, dtype=np.uint64).view(np.int64)
 
 
 def digest_text(*parts: str, size: int = 16) -> str:

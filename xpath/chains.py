@@ -1,0 +1,70 @@
+"""Chains: the rows of R_bin around one binding of a leaf.
+
+The same computation serves the nodes of a document (``witness``) and the places on a path of names (``automaton``),
+from which it is copied to every node of that path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from xscl.xpath.states import State
+
+__all__ = ["ChainEntry", "chain"]
+
+ChainEntry = tuple[int, int, int, int]
+"""(var1, var2, node1, node2): a row of R_bin."""
+
+Related = Callable[[State, int], Iterable[int]]
+
+
+def chain(leaf: State, at: int, *, origins: Related, below: Related) -> list[ChainEntry]:
+    """The bindings of a leaf's edges on the way to the place ``at`` of the leaf, and of those that hang off it.
+
+    ``origins(state, place)`` are the places of the state before from which a place of ``state`` is reached, and
+    ``below(state, place)`` the places of ``state`` that are reached from a place of the state before.
+    """
+    assert leaf.leaf is not None
+    pairs = leaf.leaf.pairs
+    top = min((upper.depth for upper, _ in pairs), default=leaf.depth)
+    # Places on the way up, by state; and those that hang off it.
+    way: dict[State, set[int]] = {leaf: {at}}
+    state = leaf
+    while state.depth > top and state.parent is not None:
+        way[state.parent] = {origin for place in way[state] for origin in origins(state, place)}
+        state = state.parent
+    hung: dict[State, set[int]] = {}
+    found: set[ChainEntry] = set()
+    # Upper ends are settled before the edges below them, because those with a higher upper end come first.
+    for upper, lower in pairs:
+        uppers = way.get(upper, set()) | hung.get(upper, set())
+        bound = {(high, low) for low in way.get(lower, ()) for high in _climb(lower, upper, low, origins)}
+        if lower not in way or (upper, lower) in leaf.leaf.hanging:
+            down = {(high, low) for high in uppers for low in _descend(upper, lower, high, below)}
+            hung.setdefault(lower, set()).update(low for _, low in down)
+            bound |= down
+        found.update((upper.key, lower.key, high, low) for high, low in bound if high in uppers)
+    return sorted(found)
+
+
+def _climb(lower: State, upper: State, place: int, origins: Related) -> set[int]:
+    places = {place}
+    at = lower
+    while at is not upper:
+        places = {origin for low in places for origin in origins(at, low)}
+        assert at.parent is not None
+        at = at.parent
+    return places
+
+
+def _descend(upper: State, lower: State, place: int, below: Related) -> set[int]:
+    path = []
+    at = lower
+    while at is not upper:
+        path.append(at)
+        assert at.parent is not None
+        at = at.parent
+    places = {place}
+    for state in reversed(path):
+        places = {low for high in places for low in below(state, high)}
+    return places

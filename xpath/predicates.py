@@ -1,0 +1,360 @@
+"""A predicate index: which of many sets of conditions one node satisfies, without trying them one by one.
+
+Every set of conditions is filed under one comparison that it cannot do without (its *access*): equality by hash, ranges
+in a segment tree over the elementary cells between the constants (CACQ's grouped filters; seeds/cacq-psoup.md, A3.5 and
+C4), or the mere existence of a path.  A node's values are read once for each path that is asked for; what the access
+finds is then checked for the conditions that are left.  Sets without such a comparison are checked one by one.
+
+Values are read as XPath 1.0 reads them in brackets (``Comparison``), or exactly (``Compared``, atoms of one variable);
+each reading has an index of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Generic, NamedTuple, TypeVar
+
+from xscl.values import apply_functions, number_text, to_number
+from xscl.xpath.condition import Memo, clark_name, holds, reach
+from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
+from xscl.xpath.pattern import AllOf, AnyOf, Compared, Comparison, Condition, Exists, Here, Step
+
+__all__ = ["Interval", "PredicateIndex", "Ranges"]
+
+T = TypeVar("T")
+
+Key = str | float | Fraction
+"""A value as one reading has it; all keys of a reading are of one type."""
+
+Path = tuple[Step, ...]
+"""Steps without conditions; () is the node itself."""
+
+
+class Reading(NamedTuple):
+    """How a string value becomes a key."""
+
+    functions: str | None
+    """Those of an atom; None reads as XPath 1.0 does."""
+    number: bool
+
+    def key(self, text: str) -> Key | None:
+        """None: a value that satisfies no comparison of this reading."""
+        if self.functions is None:
+            return to_number(text) if self.number else text
+        value = apply_functions(self.functions, text)
+        if value is None or not self.number:
+            return value
+        exact = number_text(value)
+        return None if exact is None else Fraction(exact)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An end that is None is open to infinity."""
+
+    low: Key | None = None
+    high: Key | None = None
+    with_low: bool = False
+    with_high: bool = False
+
+    def __contains__(self, key: Key) -> bool:
+        above = self.low is None or self.low < key or (self.with_low and self.low == key)  # type: ignore[operator]
+        return above and (
+            self.high is None or key < self.high or (self.with_high and self.high == key)  # type: ignore[operator]
+        )
+
+    def __and__(self, other: Interval) -> Interval:
+        low, with_low = _tighter((self.low, self.with_low), (other.low, other.with_low), greater=True)
+        high, with_high = _tighter((self.high, self.with_high), (other.high, other.with_high), greater=False)
+        return Interval(low, high, with_low, with_high)
+
+
+def _tighter(one: tuple[Key | None, bool], other: tuple[Key | None, bool], *, greater: bool) -> tuple[Key | None, bool]:
+    if one[0] is None or other[0] is None:
+        return other if one[0] is None else one
+    if one[0] == other[0]:
+        return one[0], one[1] and other[1]
+    return one if (one[0] > other[0]) is greater else other  # type: ignore[operator]
+
+
+class Ranges(Generic[T]):
+    """Items with intervals: those at a value are found in O(log n + found).
+
+    The distinct constants c0 < c1 < … cut the line into cells: 2i+1 is c_i itself, 2i lies below it.  A segment tree
+    over the cells keeps each item at O(log n) places.  It is built when it is first asked after many changes; until
+    then a few new items are tried one by one.
+    """
+
+    def __init__(self) -> None:
+        self.intervals: dict[T, Interval] = {}
+        self._constants: list[Key] = []
+        self._size = 1
+        self._tree: dict[int, list[T]] = {}
+        self._new: dict[T, None] = {}
+        self._gone = 0
+
+    def __len__(self) -> int:
+        return len(self.intervals)
+
+    def add(self, interval: Interval, item: T) -> None:
+        """File an item; it must not be there."""
+        self.intervals[item] = interval
+        self._new[item] = None
+
+    def remove(self, item: T) -> None:
+        """Take an item out."""
+        del self.intervals[item]
+        if item in self._new:
+            del self._new[item]
+        else:
+            self._gone += 1
+
+    def at(self, key: Key) -> Iterator[T]:
+        """The items whose interval contains a key."""
+        if len(self._new) + self._gone > 16 + math.isqrt(len(self.intervals)):
+            self._build()
+        cell = 2 * bisect_left(self._constants, key)
+        if cell < 2 * len(self._constants) and self._constants[cell // 2] == key:
+            cell += 1
+        at = cell + self._size
+        while at:
+            for item in self._tree.get(at, ()):
+                # What was taken out since the tree was built is still in it; what came back may have another interval.
+                if not self._gone or (item in self.intervals and item not in self._new):
+                    yield item
+            at >>= 1
+        for item in self._new:
+            if key in self.intervals[item]:
+                yield item
+
+    def _build(self) -> None:
+        ends = {end for interval in self.intervals.values() for end in (interval.low, interval.high)}
+        self._constants = sorted(end for end in ends if end is not None)
+        self._size = 2 * len(self._constants) + 1
+        self._tree, self._new, self._gone = {}, {}, 0
+        place = {constant: 2 * index + 1 for index, constant in enumerate(self._constants)}
+        for item, interval in self.intervals.items():
+            first = 0 if interval.low is None else place[interval.low] + (not interval.with_low)
+            last = self._size - 1 if interval.high is None else place[interval.high] - (not interval.with_high)
+            left, right = first + self._size, last + 1 + self._size
+            while left < right:
+                if left & 1:
+                    self._tree.setdefault(left, []).append(item)
+                    left += 1
+                if right & 1:
+                    right -= 1
+                    self._tree.setdefault(right, []).append(item)
+                left, right = left >> 1, right >> 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """A comparison under which a set of conditions is filed."""
+
+    path: Path
+    reading: Reading | None
+    """None: that the path leads to a node is enough."""
+    equal: Key | None = None
+    interval: Interval | None = None
+    exact: bool = True
+    """It says all that its condition says."""
+    paired: bool = False
+    """The interval comes from two conditions, which two different nodes may satisfy."""
+
+    @property
+    def rank(self) -> int:
+        """Small for what few nodes satisfy."""
+        if self.equal is not None:
+            return 0
+        if self.interval is None:
+            return 3
+        return 1 if self.interval.low is not None and self.interval.high is not None else 2
+
+
+@dataclass(eq=False, slots=True)
+class _Entry(Generic[T]):
+    item: T
+    rest: tuple[Condition, ...]
+    """What is to be checked when the access has found it."""
+    conditions: tuple[Condition, ...]
+    accesses: tuple[_Access, ...]
+
+
+@dataclass(slots=True)
+class _Values(Generic[T]):
+    """The accesses of one path and reading."""
+
+    equal: dict[Key, list[_Entry[T]]] = field(default_factory=dict)
+    ranges: Ranges[_Entry[T]] = field(default_factory=Ranges)
+    paired: Ranges[_Entry[T]] = field(default_factory=Ranges)
+
+    def __bool__(self) -> bool:
+        return bool(self.equal or self.ranges or self.paired)
+
+
+class PredicateIndex(Generic[T]):
+    """Items, each with the conditions of one node; ``T`` is hashable."""
+
+    def __init__(self) -> None:
+        self._entries: dict[T, _Entry[T]] = {}
+        self._values: dict[Path, dict[Reading, _Values[T]]] = {}
+        self._exists: dict[Path, dict[_Entry[T], None]] = {}
+        self._checked: dict[_Entry[T], None] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, conditions: tuple[Condition, ...], item: T) -> None:
+        """File an item under its conditions; it must not be there."""
+        accesses, rest = _choose(conditions)
+        entry = _Entry(item, rest, conditions, accesses)
+        self._entries[item] = entry
+        if not accesses:
+            self._checked[entry] = None
+        for access in accesses:
+            if access.reading is None:
+                self._exists.setdefault(access.path, {})[entry] = None
+                continue
+            values = self._values.setdefault(access.path, {}).setdefault(access.reading, _Values())
+            if access.equal is not None:
+                values.equal.setdefault(access.equal, []).append(entry)
+            elif access.interval is not None:
+                (values.paired if access.paired else values.ranges).add(access.interval, entry)
+
+    def remove(self, item: T) -> None:
+        """Take an item out."""
+        entry = self._entries.pop(item)
+        self._checked.pop(entry, None)
+        for access in entry.accesses:
+            if access.reading is None:
+                del self._exists[access.path][entry]
+                if not self._exists[access.path]:
+                    del self._exists[access.path]
+                continue
+            readings = self._values[access.path]
+            values = readings[access.reading]
+            if access.equal is not None:
+                values.equal[access.equal].remove(entry)
+                if not values.equal[access.equal]:
+                    del values.equal[access.equal]
+            else:
+                (values.paired if access.paired else values.ranges).remove(entry)
+            if not values:
+                del readings[access.reading]
+            if not readings:
+                del self._values[access.path]
+
+    def satisfied(self, node: Node, memo: Memo) -> list[T]:
+        """The items whose conditions the node satisfies, each once."""
+        # True: the access says nothing for sure, so all conditions are checked.
+        found: dict[_Entry[T], bool] = dict.fromkeys(self._checked, False)
+        for path, entries in self._exists.items():
+            if _texts(path, node, memo):
+                found.update(dict.fromkeys(entries, False))
+        for path, readings in self._values.items():
+            texts = _texts(path, node, memo)
+            several = len(texts) > 1
+            for text in texts:
+                for reading, values in readings.items():
+                    key = reading.key(text)
+                    if key is None:
+                        continue
+                    for entry in values.equal.get(key, ()):
+                        found[entry] = False
+                    if values.ranges:
+                        found.update(dict.fromkeys(values.ranges.at(key), False))
+                    if values.paired:
+                        # Of several nodes, one may satisfy one condition and one the other.
+                        paired = values.paired.intervals if several else values.paired.at(key)
+                        found.update(dict.fromkeys(paired, several))
+        return [
+            entry.item
+            for entry, uncertain in found.items()
+            if all(holds(condition, node, memo) for condition in (entry.conditions if uncertain else entry.rest))
+        ]
+
+
+def _choose(conditions: Sequence[Condition]) -> tuple[tuple[_Access, ...], tuple[Condition, ...]]:
+    """The accesses for the conditions of one node (any of them must hold), and the conditions they leave open."""
+    found = [(condition, accesses) for condition in conditions if (accesses := _accesses(condition))]
+    together: dict[tuple[Path, Reading | None], list[tuple[Condition, _Access]]] = {}
+    for condition, accesses in found:
+        if len(accesses) == 1 and accesses[0].interval is not None:
+            together.setdefault((accesses[0].path, accesses[0].reading), []).append((condition, accesses[0]))
+    choices: list[tuple[tuple[Condition, ...], tuple[_Access, ...]]] = [((each,), accesses) for each, accesses in found]
+    for (path, _), parts in together.items():
+        if len(parts) > 1:
+            interval = Interval()
+            for _, access in parts:
+                assert access.interval is not None
+                interval &= access.interval
+            exact = all(access.exact for _, access in parts)
+            merged = replace(parts[0][1], interval=interval, exact=exact, paired=path != ())
+            choices.append((tuple(condition for condition, _ in parts), (merged,)))
+    if not choices:
+        return (), tuple(conditions)
+    # Of equal ranks the last is taken, which is the one with more conditions.
+    said, best = min(reversed(choices), key=lambda choice: max(access.rank for access in choice[1]))
+    if not all(access.exact for access in best):
+        said = ()
+    return best, tuple(condition for condition in conditions if condition not in said)
+
+
+def _accesses(condition: Condition) -> tuple[_Access, ...]:
+    """Accesses of which one finds every node that satisfies the condition; () if there is no such thing."""
+    match condition:
+        case Comparison(Here(()), op, right):
+            if op in ("=", "!=") and not right.is_number:
+                return _compared(Reading(None, number=False), op, right.value)
+            number = to_number(right.value)
+            return () if number is None else _compared(Reading(None, number=True), op, number)
+        case Compared(functions, op, right, numeric):
+            if op in ("=", "!=") and not numeric:
+                return _compared(Reading(functions, number=False), op, right.value)
+            exact = right.value if right.is_number else number_text(right.value)
+            return () if exact is None else _compared(Reading(functions, number=True), op, Fraction(exact))
+        case Exists(step):
+            bare = Step(step.axis, step.test)
+            inner, rest = _choose(step.conditions)
+            if not inner:
+                return (_Access((bare,), None, exact=not rest),)
+            below = (replace(access, path=(bare, *access.path)) for access in inner)
+            return tuple(replace(access, exact=access.exact and not rest) for access in below)
+        case AllOf(parts):
+            inner, rest = _choose(parts)
+            return tuple(replace(access, exact=access.exact and not rest) for access in inner)
+        case AnyOf(parts):
+            each = [_accesses(part) for part in parts]
+            return tuple(access for accesses in each for access in accesses) if all(each) else ()
+    return ()
+
+
+def _compared(reading: Reading, op: str, constant: Key) -> tuple[_Access, ...]:
+    match op:
+        case "=":
+            return (_Access((), reading, equal=constant),)
+        case "<" | "<=":
+            return (_Access((), reading, interval=Interval(high=constant, with_high=op == "<=")),)
+        case ">" | ">=":
+            return (_Access((), reading, interval=Interval(low=constant, with_low=op == ">=")),)
+    return ()
+
+
+def _texts(path: Path, node: Node, memo: Memo) -> list[str]:
+    """The string values of the nodes that a path reaches from a node."""
+    if not path:
+        return [string_value(node)]
+    if isinstance(node, (AttributeNode, TextNode)):
+        return []
+    step = path[0]
+    name = clark_name(step.test)
+    if len(path) == 1 and step.axis == "child" and name is not None and not isinstance(node, DocumentNode):
+        if step.test.kind == "attribute":
+            value = node.get(name)
+            return [] if value is None else [value]
+        return [string_value(child) for child in node.iterchildren(name)]
+    return [string_value(found) for found in reach(path, node, memo)]

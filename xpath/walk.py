@@ -1,0 +1,255 @@
+"""The one pass over a document.
+
+Elements are looked at in document order; the path automaton says at each what is reached there.  Most of it is noted
+as a *visit* of a row template, from which ``xscl.xpath.witness`` makes rows for all documents of a batch together.
+States with conditions are followed here, and nodes that chains need are noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from lxml import etree
+
+from xscl.xpath.automaton import MAX_CHAIN_ENTRIES, Automaton, Move, RowTemplate, too_many_entries
+from xscl.xpath.chains import ChainEntry, chain
+from xscl.xpath.condition import Memo
+from xscl.xpath.names import TEXT, attribute
+from xscl.xpath.nodes import (
+    DOCUMENT,
+    AttributeNode,
+    DocumentNode,
+    Node,
+    NodeNumbers,
+    TextNode,
+    string_value,
+    text_nodes,
+)
+from xscl.xpath.states import Branch, State
+
+__all__ = ["NotedRow", "Visit", "Walk"]
+
+_DESCENDANTS = etree.XPath("count(descendant::*)")
+
+
+Visit = tuple[RowTemplate, str | None, tuple[int, ...]]
+"""A node at which a template's rows are due: its string value, where a row asks for it; and its number, behind those of
+the open nodes if the template's chains speak of them."""
+
+
+class NotedRow(NamedTuple):
+    """A leaf's node whose rows are not of a template."""
+
+    state: State
+    node: int
+    text: str
+    chain: list[ChainEntry]
+
+
+class Walk:
+    """One document and the automaton; the next document may follow in the same object."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton = automaton
+        self.visits: list[Visit] = []
+        self.way: list[int] = []
+        """Open nodes at which something is reached."""
+        self.open: list[tuple[State, int]] = []
+        """Guarded states that wait for descendants of open nodes."""
+        self.up: dict[State, dict[int, list[int]]] = {}
+        """Noted state -> node -> the nodes of the state before from which it is reached."""
+        self.nodes: dict[int, Node] = {}
+        """Noted nodes."""
+        self.number = DOCUMENT
+        """Of the last element."""
+
+    def document(self, start: Move, root: etree._Element) -> None:
+        """Look at a document; what is found is in ``visits`` and ``noted_rows``, until the next one."""
+        self.visits = []
+        self.way.clear()
+        self.open.clear()
+        if self.nodes:
+            self.up, self.nodes = {}, {}
+        self.root = root
+        self.numbers: NodeNumbers | None = None
+        self.memo = Memo()
+        self._down: dict[State, dict[int, list[int]]] = {}
+        self.number = DOCUMENT
+        self.skipped = 0
+        states: tuple[State, ...] = ()
+        if start.rows is not None or start.noted or start.index is not None:
+            node = DocumentNode(root)
+            self._visit(start, node, DOCUMENT)
+            self._note_reached(start, node, DOCUMENT)
+            states = self._guarded(start, node, DOCUMENT, (), DOCUMENT, ())
+        self._inside((root,), start, states, DOCUMENT)
+        self.automaton.visits += self.number + 1 - self.skipped
+
+    def _inside(self, children: Iterable[etree._Element], move: Move, guarded: tuple[State, ...], number: int) -> None:
+        """Look at what is inside an open node, of which ``guarded`` are the guarded states that lead on."""
+        way = self.way
+        if move.on_way:
+            way.append(number)
+        opened = [(state, number) for state in guarded if state.descendant] if guarded else None
+        if opened:
+            self.open += opened
+        followed = bool(guarded or self.open)
+        if followed or move.attributes or move.texts:
+            self._attributes_and_texts(children, move, guarded, number)
+        known = move.next
+        visits = self.visits
+        for child in children:
+            tag: str = child.tag  # type: ignore[assignment]  # that of a comment is a function
+            below = known.get(tag)
+            if below is None:
+                below = self.automaton.enter(move, tag)
+                if below is None:
+                    continue
+            here = self.number = self.number + 1
+            rows = below.rows
+            if rows is not None:
+                text = None if not rows.asked else string_value(child) if len(child) else child.text or ""
+                visits.append((rows, text, (*way, here) if rows.way else (here,)))
+            if followed or below.busy:
+                self._busy(child, below, guarded, here, number)
+            elif len(child):
+                if below.final:
+                    self._skip(child)
+                else:
+                    self._inside(child, below, (), here)
+        if opened:
+            del self.open[-len(opened) :]
+        if move.on_way:
+            way.pop()
+
+    def _busy(self, element: etree._Element, move: Move, above: tuple[State, ...], number: int, parent: int) -> None:
+        """Look at an element that asks for more than rows of a template."""
+        self._note_reached(move, element, number)
+        states: tuple[State, ...] = ()
+        if move.index is not None or above or self.open:
+            tests = self.automaton.trie.tests.passed(str(element.tag))
+            states = self._guarded(move, element, number, above, parent, tests)
+        if states or self.open or not move.final:
+            self._inside(element, move, states, number)
+        else:
+            self._skip(element)
+
+    def _skip(self, element: etree._Element) -> None:
+        """Count what is below an element where nothing can match."""
+        count = int(_DESCENDANTS(element)) if len(element) else 0
+        self.number += count
+        self.skipped += count
+
+    def _attributes_and_texts(
+        self, element: Iterable[etree._Element], move: Move, guarded: tuple[State, ...], number: int
+    ) -> None:
+        if not isinstance(element, etree._Element):
+            return  # the document node
+        followed = [*guarded, *(state for state, _ in self.open)]
+        if element.attrib and (move.attributes or any(state.attributes for state in followed)):
+            for name in map(str, element.attrib):
+                self._beside(AttributeNode(element, name), attribute(name), move, guarded, number)
+        if move.texts or any(state.texts for state in followed):
+            for text in text_nodes(element):
+                self._beside(text, TEXT, move, guarded, number)
+
+    def _beside(
+        self, node: AttributeNode | TextNode, name: str, move: Move, guarded: tuple[State, ...], owner: int
+    ) -> None:
+        """Look at an attribute or a text of an open element."""
+        below = move.next.get(name) or self.automaton.enter(move, name)
+        assert below is not None
+        if below.on_way or guarded or self.open:
+            self.numbers = self.numbers or NodeNumbers(self.root)
+            number = self.numbers.of(owner, node)
+            self._visit(below, node, number)
+            self._note_reached(below, node, number)
+            self._guarded(below, node, number, guarded, owner, self.automaton.trie.tests.passed(name))
+
+    def _visit(self, move: Move, node: Node, number: int) -> None:
+        rows = move.rows
+        if rows is not None:
+            text = string_value(node) if rows.asked else None
+            self.visits.append((rows, text, (*self.way, number) if rows.way else (number,)))
+
+    def _note_reached(self, move: Move, node: Node, number: int) -> None:
+        """Note a node for the plain states that ask for it."""
+        if move.refused:
+            raise too_many_entries()
+        for state in move.noted:
+            origins = move.origins(state, move.place) if state.parent is not None else ()
+            self._note(state, node, number, [self.way[place] for place in origins])
+
+    def _note(self, state: State, node: Node, number: int, origins: list[int]) -> None:
+        self.up.setdefault(state, {})[number] = origins
+        self.nodes[number] = node
+
+    # -- guarded states ----------------------------------------------------------------------------------------
+
+    def _guarded(
+        self,
+        move: Move,
+        node: Node,
+        number: int,
+        above: tuple[State, ...],
+        parent: int,
+        tests: tuple[int, ...],
+    ) -> tuple[State, ...]:
+        """The states that are reached at a node and have conditions on their way; those of them that lead on.
+
+        ``above`` are such states of the node's parent, whose number is ``parent``.
+        """
+        found: dict[State, list[int]] = {}
+        if move.index is not None:
+            for state in move.index.satisfied(node, self.memo):
+                origins = move.origins(state, move.place) if state.parent is not None else ()
+                found[state] = [self.way[place] for place in origins]
+        ways: list[tuple[Branch, int]] = [
+            (branch, parent) for state in above for test in tests if (branch := state.child.get(test)) is not None
+        ]
+        ways += (
+            (branch, origin)
+            for state, origin in self.open
+            for test in tests
+            if (branch := state.descendant.get(test)) is not None
+        )
+        reached: dict[Branch, list[State]] = {}
+        for branch, origin in ways:
+            if branch not in reached:
+                reached[branch] = [branch.free] if branch.free is not None else []
+                if branch.guarded:
+                    reached[branch] += branch.index().satisfied(node, self.memo)
+            for state in reached[branch]:
+                found.setdefault(state, []).append(origin)
+        for state, nodes in found.items():
+            if state.recorded:
+                self._note(state, node, number, nodes)
+        return tuple(state for state in found if state.child or state.descendant)
+
+    # -- rows of noted leaves ----------------------------------------------------------------------------------
+
+    def noted_rows(self) -> Iterator[NotedRow]:
+        """Once the document has been walked: the leaves whose rows come from no template."""
+        count = 0
+        for state, found in self.up.items():
+            if not state.noted:
+                continue
+            for node in found:
+                entries = chain(state, node, origins=self._origins, below=self._below)
+                count += len(entries)
+                if count > MAX_CHAIN_ENTRIES:
+                    raise too_many_entries()
+                yield NotedRow(state, node, string_value(self.nodes[node]), entries)
+
+    def _origins(self, state: State, node: int) -> list[int]:
+        return self.up[state].get(node, []) if state in self.up else []
+
+    def _below(self, state: State, node: int) -> list[int]:
+        """``_origins`` the other way round."""
+        if state not in self._down:
+            below = self._down[state] = {}
+            for low, origins in self.up.get(state, {}).items():
+                for origin in origins:
+                    below.setdefault(origin, []).append(low)
+        return self._down[state].get(node, [])
