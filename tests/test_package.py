@@ -23,7 +23,7 @@ PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {
     "pyspark": {"xscl.templates.join", "xscl.session", "xscl.batch", "xscl.views", "xscl.engine"},
     "alembic": {"xscl.upgrade"},
-    "lxml": {"xscl.safexml", "xscl.output", "xscl.matches", "xscl.demo.show"},
+    "lxml": {"xscl.safexml", "xscl.output", "xscl.matches", "xscl.demo.show", "xscl.bench.matching"},
     "matplotlib": {"xscl.bench.plot"},
 }
 WHOLE = {

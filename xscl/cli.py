@@ -645,14 +645,16 @@ def demo(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which: register; or all.")],
+    name: Annotated[str, typer.Argument(help="Which: register, stage1; or all.")],
     out: Annotated[Path | None, typer.Option("--out", help="Write tables, plots and the machine's data here.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object of figures.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, within about a minute.")] = False,
     queries: Annotated[int | None, typer.Option(min=1, help="How many queries.")] = None,
+    items: Annotated[int | None, typer.Option(min=1, help="How many documents.")] = None,
+    batch_docs: Annotated[int | None, typer.Option(min=1, help="How many documents in a batch.")] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
-    workload: Annotated[str, typer.Option(help="two-level, three-level or rss.")] = "two-level",
-    windows: Annotated[str, typer.Option(help="'7 days'; random: '1 h..30 days'.")] = "unbounded",
+    workload: Annotated[str, typer.Option(help="For register: two-level, three-level or rss.")] = "two-level",
+    windows: Annotated[str, typer.Option(help="For register: '7 days'; random: '1 h..30 days'.")] = "unbounded",
 ) -> None:
     """Measure, with baselines in the same run (docs/benchmarks.md)."""
     from json import dumps
@@ -670,7 +672,7 @@ def bench(
         Windows.parse(windows)
     except ValueError as error:
         raise typer.BadParameter(f"--windows: {error}") from None
-    settings = BenchSettings(quick, queries, seed, workload, windows)
+    settings = BenchSettings(quick, queries, seed, workload, windows, items, batch_docs)
     reports = [run(settings, _say) for bench, run in BENCHES.items() if name in ("all", bench)]
     for report in reports:
         if out is not None:

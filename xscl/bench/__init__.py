@@ -1,5 +1,7 @@
-"""Benchmarks: what registration and batches cost, with their baselines in the same run (docs/benchmarks.md).
+"""Benchmarks: what stage 1, registration and batches cost, with baselines in the same run (docs/benchmarks.md).
 
 In reading order: ``workload`` (the thesis' random queries), ``report`` (figures, tables, plots and the machine),
-``load`` (the process that is measured while it loads queries), ``register``, ``benches`` (all there are).
+``apart`` (what is measured in a process of its own); ``load`` (the process that is measured while it loads queries) and
+``register``; ``grammar`` (random documents and distinct patterns), ``matching`` (stage 1 and its baselines),
+``footprint`` (the process whose memory an automaton takes) and ``stage1``; ``benches`` (all there are).
 """

@@ -7,11 +7,10 @@ JSON object of ``LoadSettings``; what was measured goes to stdout as a JSON obje
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from xscl.bench.apart import peak_memory
 from xscl.bench.workload import SCHEMAS, Windows, thesis_queries
 from xscl.errors import EngineError
 from xscl.home import Home, init_home, open_home
@@ -69,9 +69,8 @@ class Loaded:
     spark_imported: bool
 
     @classmethod
-    def from_json(cls, text: str) -> Loaded:
-        """What another process measured."""
-        found: dict[str, Any] = json.loads(text)
+    def from_json(cls, found: Mapping[str, Any]) -> Loaded:
+        """What another process measured, as it comes from JSON: lists for tuples."""
         marks = tuple((count, seconds) for count, seconds in found["marks"])
         lists = {name: tuple(found[name]) for name in ("one_more_s", "list_page_s", "filter_page_s")}
         return cls(**{**found, **lists, "marks": marks})
@@ -127,18 +126,6 @@ def require_all(outcomes: list[QueryOutcome]) -> None:
     for outcome in outcomes:
         if outcome.error is not None:
             raise EngineError("XSCL_BENCH", f"query {outcome.name} of the workload was refused: {outcome.error}")
-
-
-def peak_memory() -> int:
-    """The greatest resident size of this process so far, in bytes."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # getrusage's figure is inherited from the process that started this one.
-        for line in status.read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 class _Watched:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,6 +12,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from xscl.bench.apart import run_apart
 from xscl.bench.load import Loaded, LoadSettings, require_all
 from xscl.bench.plot import Plot
 from xscl.bench.report import Report, Value, rounded
@@ -109,18 +107,7 @@ def measure(
 
 
 def _load_apart(settings: LoadSettings, say: Callable[[str], None]) -> Loaded:
-    command = [sys.executable, "-m", "xscl.bench.load", json.dumps(asdict(settings))]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
-    assert process.stdout is not None and process.stderr is not None
-    with process:
-        last = ""
-        for line in process.stderr:
-            last = line.rstrip()
-            say(last)
-        measured = process.stdout.read()
-    if process.returncode:
-        raise EngineError("XSCL_BENCH", f"the loading process failed: {last}")
-    loaded = Loaded.from_json(measured)
+    loaded = Loaded.from_json(run_apart("xscl.bench.load", asdict(settings), say))
     if loaded.spark_imported:
         raise EngineError("XSCL_BENCH", "registration imported Spark, which it must do without")
     return loaded

@@ -13,7 +13,7 @@ from itertools import accumulate, count, islice, product
 
 from xscl.durations import format_duration, parse_duration
 
-__all__ = ["RSS", "SCHEMAS", "Schema", "Windows", "thesis_queries", "three_level", "two_level"]
+__all__ = ["FEED_ITEMS", "RSS", "SCHEMAS", "Schema", "Windows", "thesis_queries", "three_level", "two_level"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,13 @@ RSS = Schema(
     5,
 )
 """The feed items of the thesis' last experiment; its queries have no window."""
+FEED_ITEMS = Schema(
+    "items",
+    "item",
+    tuple((name,) for name in ("item_url", "channel_url", "channel_title", "title", "description")),
+    5,
+)
+"""The same over the items that intake makes of feeds (``xscl.ingest.item``), whose times are no single field."""
 SCHEMAS = {"two-level": two_level(), "three-level": three_level(), "rss": RSS}
 """The thesis' schemas with its default sizes."""
 

@@ -79,9 +79,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert set(json.loads(printed.out)) == FIGURES
     assert "written: " in printed.err
     assert {"register.csv", "register.md", "register.json"} <= {path.name for path in out.iterdir()}
-    assert run(monkeypatch, "-q", "bench", "all", "--quick", "--queries", "8", "--json") == 0
+    assert run(monkeypatch, "-q", "bench", "all", "--quick", "--queries", "8", "--items", "4", "--json") == 0
     printed = capsys.readouterr()
-    assert set(json.loads(printed.out)) == {"register"}
+    assert set(json.loads(printed.out)) == {"register", "stage1"}
     assert printed.err == ""
 
 
@@ -99,7 +99,7 @@ def test_variants_that_differ_are_a_failure(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing"], "all, register"),
+        (["nothing"], "all, register, stage1"),
         (["register", "--workload", "four-level"], "two-level"),
         (["register", "--windows", "2 h..1 h"], "greater"),
     ],

@@ -1,0 +1,194 @@
+"""Stage 1 and what it is compared with, on the same documents: bare parsing, and one XPath after another.
+
+Times are of the processor: all of this is one thread that waits for nothing, and so they leave out what else runs.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from lxml import etree
+
+from xscl.errors import EngineError
+from xscl.ingest.sources import read_paths
+from xscl.types import Event
+from xscl.xpath.automaton import Automaton
+from xscl.xpath.pattern import Definition
+from xscl.xpath.witness import witness_rows
+from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA
+
+__all__ = [
+    "Matched",
+    "block_paths",
+    "event_batches",
+    "feed_items",
+    "matched",
+    "parse_all",
+    "run_stage1",
+    "selected",
+    "xpath_of",
+    "xpath_per_query",
+]
+
+_EVENTS = pa.schema(
+    [
+        ("docid", pa.int64()),
+        ("channel", pa.string()),
+        ("id", pa.string()),
+        ("item", pa.int64()),
+        ("ts", pa.int64()),
+        ("late", pa.bool_()),
+        ("content", pa.string()),
+    ]
+)
+_SELECTED = ["docid", "var", "node"]
+_BINDING = re.compile(r"->\w+")
+
+Selected = frozenset[tuple[int, int, int]]
+"""(docid, key of the definition, number of the node)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """What stage 1 found in documents."""
+
+    patterns: int
+    """(document, definition) with at least one row."""
+    rows: int
+
+
+def feed_items(number: int, *, seed: int) -> list[str]:
+    """So many of the items that intake makes of the demonstration's feeds, in random order; over again if need be."""
+    with as_file(files("xscl.demo")) as here:
+        records = list(read_paths([here / "corpus"]))
+    items = [str(record.xml) for record in records if isinstance(record, Event) and record.channel == "items"]
+    random.Random(seed).shuffle(items)
+    return [items[place % len(items)] for place in range(number)]
+
+
+def event_batches(channel: str, documents: Iterable[str], size: int) -> list[pa.RecordBatch]:
+    """Documents as the events that stage 1 takes, so many in a batch; docids from 1."""
+    found = []
+    whole = list(documents)
+    for start in range(0, len(whole), size):
+        chunk = whole[start : start + size]
+        ids = list(range(start + 1, start + 1 + len(chunk)))
+        columns = [
+            ids,
+            [channel] * len(ids),
+            [f"d{docid}" for docid in ids],
+            ids,
+            [docid * 1_000_000 for docid in ids],
+            [False] * len(ids),
+            chunk,
+        ]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, _EVENTS, strict=True)]
+        found.append(pa.RecordBatch.from_arrays(arrays, schema=_EVENTS))
+    return found
+
+
+# -- timed -----------------------------------------------------------------------------------------------------
+
+
+def parse_all(documents: Sequence[bytes]) -> float:
+    """Seconds that lxml takes to parse them, with one parser of its default settings and nothing done to the trees."""
+    parser = etree.XMLParser()
+    began = time.process_time()
+    for document in documents:
+        etree.fromstring(document, parser)
+    return time.process_time() - began
+
+
+def run_stage1(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> float:
+    """Seconds from events in Arrow to witness rows in Arrow; the rows are dropped."""
+    began = time.process_time()
+    for batch in batches:
+        for _ in witness_rows(automaton, batch):
+            pass
+    return time.process_time() - began
+
+
+def xpath_per_query(queries: Iterable[str], documents: Sequence[bytes]) -> float:
+    """Seconds to parse the documents and evaluate one compiled XPath for each block of each query."""
+    # Compiled for each query, as nothing is shared; compiling is not counted.
+    paths = [etree.XPath(path) for query in queries for path in block_paths(query)]
+    parser = etree.XMLParser()
+    began = time.process_time()
+    for document in documents:
+        root = etree.fromstring(document, parser)
+        for path in paths:
+            path(root)
+    return time.process_time() - began
+
+
+def block_paths(query: str) -> list[str]:
+    """The blocks of one of the thesis' queries as XPath.
+
+    >>> block_paths("S//a->v0[./b->v1] FOLLOWED BY {v1 = w1} S//a->w0[./c->w1]")
+    ['//a[./b]', '//a[./c]']
+    """
+    return [_BINDING.sub("", block[block.index("/") :]) for block in re.split(r" FOLLOWED BY \{.*?\} ", query)]
+
+
+# -- what was found --------------------------------------------------------------------------------------------
+
+
+def matched(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> Matched:
+    """How much stage 1 finds.
+
+    Raises:
+        EngineError: a document was refused, so that figures would say nothing.
+    """
+    patterns = rows = 0
+    for found in _found(automaton, batches):
+        patterns += found.group_by(["docid", "var"]).aggregate([]).num_rows
+        rows += found.num_rows
+    return Matched(patterns, rows)
+
+
+def selected(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> Selected:
+    """Which nodes stage 1 selects for which definitions.
+
+    Raises:
+        EngineError: a document was refused.
+    """
+    return frozenset(
+        row
+        for found in _found(automaton, batches)
+        for row in zip(*(column.to_pylist() for column in found.columns), strict=True)
+    )
+
+
+def _found(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Rows (docid, var, node) of each batch."""
+    for batch in batches:
+        rows = [found.select(_SELECTED) for found in witness_rows(automaton, batch)]
+        found = pa.Table.from_batches(rows, pa.schema([WITNESS_SCHEMA.field(name) for name in _SELECTED]))
+        if pc.any(pc.equal(found["var"], REFUSED)).as_py():
+            raise EngineError("XSCL_BENCH", "stage 1 refused a document of the workload")
+        yield found
+
+
+def xpath_of(definitions: Sequence[Definition], documents: Sequence[str]) -> tuple[Selected, float]:
+    """What lxml's XPath selects, one definition after another, and the seconds that evaluation took.
+
+    Definitions with names in namespaces, or conditions on document nodes, are not XPath as they are written.
+    """
+    compiled = [(definition.key, etree.XPath("".join(map(str, definition.steps)))) for definition in definitions]
+    found: set[tuple[int, int, int]] = set()
+    seconds = 0.0
+    for docid, document in enumerate(documents, start=1):
+        root = etree.fromstring(document)
+        number = {element: place for place, element in enumerate(root.iter(etree.Element))}
+        began = time.process_time()
+        nodes = [(key, node) for key, path in compiled for node in path(root)]
+        seconds += time.process_time() - began
+        found.update((docid, key, number[node]) for key, node in nodes)
+    return frozenset(found), seconds
