@@ -20,18 +20,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from xscl.errors import MalformedDocumentError, SourceError, XsclError
+from xscl.errors import DocumentLimitError, MalformedDocumentError, SourceError, XsclError
 from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_event_lines
 from xscl.ingest.feed import is_feed, split_feed
 from xscl.ingest.records import Record, rejected
-from xscl.safexml import parse_xml
+from xscl.safexml import in_fresh_dictionary, parse_xml
 from xscl.types import Event
 
 __all__ = ["MAX_UNPACKED_BYTES", "read_paths"]
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
 """What a gzip file may unpack to, and what a document may have before it is parsed; inclusive."""
+
+MAX_ENTRY_CHARACTERS = 64 * 1024 * 1024
+"""What the entries of one feed may have together when they are written out; inclusive."""
 
 _HEAD_BYTES = 4096
 """How much white space may stand before the content."""
@@ -146,18 +149,32 @@ def _read_document(data: bytes, source: str, channel: str | None, whole: bool) -
     if stripped.startswith(b"<?xml"):
         # XML wants its declaration at the very start; publishers leave blank lines before it.
         data = stripped
+    yield from in_fresh_dictionary(_events, data, source, channel, whole)
+
+
+def _events(data: bytes, source: str, channel: str | None, whole: bool) -> list[Record]:
     try:
         root = parse_xml(data)
         if is_feed(root) and not whole:
-            yield from split_feed(root, source=source, channel=channel or "items")
-        else:
-            yield Event(channel or "documents", xml=data, source=source)
+            return list(_bounded(split_feed(root, source=source, channel=channel or "items")))
+        return [Event(channel or "documents", xml=data, source=source)]
     except XsclError as error:
         broken = isinstance(error, MalformedDocumentError) and looks_like_feed(data) and not whole
         events = read_broken_feed(data, source=source, channel=channel or "items") if broken else []
-        yield from events
-        if not events:
-            yield rejected(source, error, channel)
+        return [*events] or [rejected(source, error, channel)]
+
+
+def _bounded(entries: Iterator[Event]) -> Iterator[Event]:
+    """A feed's entries, of at most ``MAX_ENTRY_CHARACTERS`` in all: each repeats the namespaces of the feed."""
+    size = 0
+    for entry in entries:
+        size += len(entry.xml or "")
+        if size > MAX_ENTRY_CHARACTERS:
+            raise DocumentLimitError(
+                "XSCL_DOCUMENT_LIMIT",
+                f"the entries of the feed have more than {MAX_ENTRY_CHARACTERS:,} characters when written out",
+            )
+        yield entry
 
 
 def _unpacked(stream: ByteStream, source: str) -> tuple[bytes, ByteStream]:

@@ -26,7 +26,7 @@ from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
 from xscl.ingest.rows import fit_row, infer_schema, row_document
 from xscl.publishing import is_published
 from xscl.registry import Registry
-from xscl.safexml import DEFAULT_LIMITS, parse_xml, serialize
+from xscl.safexml import DEFAULT_LIMITS, in_fresh_dictionary, parse_xml, serialize
 from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
 from xscl.types import MAX_NAME, Event, Scalar, format_time, is_name, to_micros
 from xscl.values import column_text, digest_text
@@ -164,7 +164,7 @@ class Intake:
     # -- events ------------------------------------------------------------------------------------------------
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
-        checked = [check_event(record) if isinstance(record, Event) else _as_rejected(record) for record in records]
+        checked = in_fresh_dictionary(_check_all, records)
         sound = [item for item in checked if isinstance(item, CheckedEvent)]
         file: Path | None = None
         try:
@@ -339,6 +339,10 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield [record]
     if run:
         yield run
+
+
+def _check_all(records: list[Record]) -> list[CheckedEvent | Rejected]:
+    return [check_event(record) if isinstance(record, Event) else _as_rejected(record) for record in records]
 
 
 def _as_rejected(record: object) -> Rejected:

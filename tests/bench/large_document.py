@@ -1,0 +1,112 @@
+"""What one document of 50 MB with a million nodes costs: ``python tests/bench/large_document.py``.
+
+The limits refuse it.  With limits that allow it: checked while it is parsed, parsed as stored, and matched with five
+patterns.  Each step has a process of its own; peak is what the step adds to the document itself and the interpreter.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from xscl.errors import DocumentLimitError
+from xscl.home import init_home
+from xscl.intake import Intake
+from xscl.safexml import Limits, parse_stored, parse_xml, serialize
+from xscl.types import Event
+from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.pattern import Definition, NodeTest, Step
+from xscl.xpath.witness import match_document
+
+RAISED = Limits(max_bytes=64 * 1024 * 1024, max_nodes=2_000_000)
+
+
+def document() -> str:
+    """50 MB; 200,000 items of five nodes each, one item in 1,000 with a title."""
+    words = "some words that fill the text of an item until it has its share of the whole; " * 2
+    words += "and a few more of them here"
+    names = ("title" if n % 1000 == 0 else "name" for n in range(200_000))
+    items = (
+        f'<item id="{n}" day="{n % 365}"><{name}>{n}</{name}><text>{words}</text></item>'
+        for n, name in enumerate(names)
+    )
+    return f"<items>{''.join(items)}</items>"
+
+
+def pattern(*steps: tuple[str, str]) -> WitnessSpec:
+    definition = Definition("S", tuple(Step("descendant", NodeTest(kind, "", name)) for kind, name in steps))
+    return WitnessSpec(definition, ("",), ((definition, definition),))
+
+
+PATTERNS = [
+    pattern(("element", "title")),
+    pattern(("element", "item"), ("element", "title")),
+    pattern(("element", "items")),
+    pattern(("element", "absent")),
+    pattern(("element", "item"), ("element", "absent")),
+]
+
+
+def refused(text: str) -> str:
+    try:
+        parse_xml(text)
+    except DocumentLimitError as error:
+        return error.message
+    raise AssertionError("the limits allow it")
+
+
+def through_intake(text: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        home = init_home(Path(folder) / "home")
+        report = Intake(home).take([Event("S", "large", 1, xml=text), Event("S", "small", 1, xml="<a/>")])
+        home.catalog.close()
+    return f"{report.taken} taken, {report.rejected} rejected"
+
+
+def checked(text: str) -> str:
+    return f"{len(parse_xml(text, limits=RAISED)):,} items"
+
+
+def checked_and_written(text: str) -> str:
+    return f"{len(serialize(parse_xml(text, limits=RAISED))):,} characters"
+
+
+def stored(text: str) -> str:
+    return f"{len(parse_stored(text)):,} items"
+
+
+def matched(text: str) -> str:
+    return f"{len(match_document(Automaton(PATTERNS), 'S', parse_stored(text))):,} witnesses"
+
+
+STEPS: tuple[Callable[[str], str], ...] = (refused, through_intake, checked, checked_and_written, stored, matched)
+
+
+def measure(path: str, step: Callable[[str], str]) -> None:
+    text = Path(path).read_text(encoding="utf-8")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    result = step(text)
+    seconds = time.perf_counter() - start
+    peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    print(f"{step.__name__:<20} {seconds:6.2f} s  +{peak:5.0f} MB of {before / 1024:.0f}  {result}")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "document.xml"
+        text = document()
+        path.write_text(text, encoding="utf-8")
+        print(f"{len(text) / 1e6:.1f} MB")
+        for step in STEPS:
+            process = multiprocessing.get_context("spawn").Process(target=measure, args=(str(path), step))
+            process.start()
+            process.join()
+
+
+if __name__ == "__main__":
+    main()
