@@ -25,7 +25,7 @@ from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_event_lines
 from xscl.ingest.feed import is_feed, split_feed
 from xscl.ingest.records import Record, rejected
-from xscl.safexml import in_fresh_dictionary, parse_xml
+from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml
 from xscl.types import Event
 
 __all__ = ["MAX_UNPACKED_BYTES", "read_paths"]
@@ -50,6 +50,7 @@ def read_paths(
     channel: str | None = None,
     whole: bool = False,
     stdin: BinaryIO | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[Record]:
     """The records of files, of all files in directories (in sorted order), and of standard input (``-``).
 
@@ -61,6 +62,7 @@ def read_paths(
             keep theirs.
         whole: take a feed as one document.
         stdin: what ``-`` reads, the process's standard input if None.
+        limits: what a document may be.
 
     Yields:
         Events and other records, lazily.  What cannot be taken is a ``Rejected`` with one of the conditions
@@ -69,12 +71,12 @@ def read_paths(
     """
     for path in paths:
         if str(path) == "-":
-            yield from _read_stream(stdin or sys.stdin.buffer, "-", channel, whole)
+            yield from _read_stream(stdin or sys.stdin.buffer, "-", channel, whole, limits)
         else:
-            yield from _read_path(Path(path), channel, whole)
+            yield from _read_path(Path(path), channel, whole, limits)
 
 
-def _read_path(path: Path, channel: str | None, whole: bool) -> Iterator[Record]:
+def _read_path(path: Path, channel: str | None, whole: bool, limits: Limits) -> Iterator[Record]:
     problems: list[OSError] = []
     try:
         files = _files(path, problems) if path.is_dir() else [path]
@@ -92,7 +94,7 @@ def _read_path(path: Path, channel: str | None, whole: bool) -> Iterator[Record]
             yield rejected(name, _unreadable(name, error), channel)
             continue
         with stream:
-            yield from _read_stream(stream, name, channel, whole)
+            yield from _read_stream(stream, name, channel, whole, limits)
 
 
 def _name(path: str | Path) -> str:
@@ -119,21 +121,23 @@ def _belongs(file: Path, home: Path, problems: list[OSError]) -> bool:
         return False
 
 
-def _read_stream(stream: ByteStream, source: str, channel: str | None, whole: bool) -> Iterator[Record]:
+def _read_stream(stream: ByteStream, source: str, channel: str | None, whole: bool, limits: Limits) -> Iterator[Record]:
     try:
-        yield from _read_content(*_unpacked(stream, source), source, channel, whole)
+        yield from _read_content(*_unpacked(stream, source), source, channel, whole, limits)
     except SourceError as error:
         yield rejected(source, error, channel)
     except (OSError, EOFError, zlib.error) as error:
         yield rejected(source, _unreadable(source, error), channel)
 
 
-def _read_content(head: bytes, content: ByteStream, source: str, channel: str | None, whole: bool) -> Iterator[Record]:
+def _read_content(
+    head: bytes, content: ByteStream, source: str, channel: str | None, whole: bool, limits: Limits
+) -> Iterator[Record]:
     first = _first_character(head)
     if first == "{":
         yield from read_event_lines(bounded_lines(content), source=source)
     elif first == "<":
-        yield from _read_document(_read_all(content, source), source, channel, whole)
+        yield from _read_document(_read_all(content, source), source, channel, whole, limits)
     else:
         blank = f"begins with {len(head):,} blank bytes" if head else "is empty"
         found = f"begins with {first!r}" if first else blank
@@ -144,17 +148,17 @@ def _read_content(head: bytes, content: ByteStream, source: str, channel: str | 
         )
 
 
-def _read_document(data: bytes, source: str, channel: str | None, whole: bool) -> Iterator[Record]:
+def _read_document(data: bytes, source: str, channel: str | None, whole: bool, limits: Limits) -> Iterator[Record]:
     stripped = data.removeprefix(_UTF8_BOM).lstrip(_BLANKS)
     if stripped.startswith(b"<?xml"):
         # XML wants its declaration at the very start; publishers leave blank lines before it.
         data = stripped
-    yield from in_fresh_dictionary(_events, data, source, channel, whole)
+    yield from in_fresh_dictionary(_events, data, source, channel, whole, limits)
 
 
-def _events(data: bytes, source: str, channel: str | None, whole: bool) -> list[Record]:
+def _events(data: bytes, source: str, channel: str | None, whole: bool, limits: Limits) -> list[Record]:
     try:
-        root = parse_xml(data)
+        root = parse_xml(data, limits=limits)
         if is_feed(root) and not whole:
             return list(_bounded(split_feed(root, source=source, channel=channel or "items")))
         return [Event(channel or "documents", xml=data, source=source)]

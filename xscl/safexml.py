@@ -43,11 +43,12 @@ class Limits:
     """Levels of elements; fewer than libxml2's, so that what a query makes of the document can be parsed again."""
     max_nodes: int = 500_000
     """Elements, attributes, namespace declarations, comments and processing instructions; a tree takes up to
-    some 350 bytes for each."""
+    some 400 bytes for each, with the texts beside it."""
     max_attributes: int = 1_000
     """Attributes and namespace declarations of one element: lxml's time to read them grows with their square."""
-    max_text: int = 4 * 1024 * 1024
-    """Characters of one text, attribute value, comment or processing instruction."""
+    max_text: int = 1024 * 1024
+    """Characters of one text, attribute value, namespace, comment or processing instruction; written out, a character
+    may take six bytes, and libxml2 would not take back what has more than its 10,000,000."""
     max_names: int = 10_000
     """Distinct names of elements, attributes and processing instructions, and declarations of namespaces."""
     max_declaring_bytes: int = 1024 * 1024
@@ -215,12 +216,13 @@ def _count(events: Iterable[tuple[str, Any]], limits: Limits) -> None:
     Raises:
         DocumentLimitError: over a limit, at the first node that is.
     """
-    nodes = depth = spaces = 0
+    nodes = depth = 0
+    spaces: list[str] = []
     names: set[Any] = set()
     before: tuple[str, Any] | None = None
     for event, node in events:
         if event == "start-ns":  # comes before its element
-            spaces += 1
+            spaces.append(node[1])
             names.add(node)
             continue
         line = node.sourceline
@@ -237,8 +239,7 @@ def _count(events: Iterable[tuple[str, Any]], limits: Limits) -> None:
             depth += 1
             if depth > limits.max_depth:
                 raise _over(line, depth, "levels of elements", limits.max_depth, "max_depth")
-            attributes = spaces + len(node.attrib)
-            spaces = 0
+            attributes = len(spaces) + len(node.attrib)
             nodes += attributes
             if attributes > limits.max_attributes:
                 what = "attributes of one element"
@@ -246,8 +247,9 @@ def _count(events: Iterable[tuple[str, Any]], limits: Limits) -> None:
             names.add(node.tag)
             if attributes:
                 names.update(node.keys())
-                for value in node.values():
+                for value in (*spaces, *node.values()):
                     _check_text(line, value, limits)
+                spaces.clear()
         else:
             _check_text(line, node.text, limits)
             if event == "pi":
