@@ -1,8 +1,8 @@
 """What a million names of elements do to a process: ``python tests/bench/many_names.py``.
 
 100,000 documents of ten elements whose names were never seen before, parsed in one thread, parsed with the dictionary
-of names thrown away every 1,000 documents, and taken into a home.  Each way has a process of its own; the figures are
-its resident memory in MB after each tenth.
+of names thrown away every 1,000 documents, matched likewise, and taken into a home.  Each way has a process of its own;
+the figures are its resident memory in MB after the first thousand and after each tenth.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from xscl.home import init_home
 from xscl.intake import Intake
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.types import Event
+from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.pattern import Definition, NodeTest, Step
+from xscl.xpath.witness import match_document
 
 DOCUMENTS = 100_000
 NAMES = 10
@@ -49,6 +52,19 @@ def recycled() -> None:
         show(number)
 
 
+def matched() -> None:
+    title, anything = (Step("descendant", NodeTest("element", "", name)) for name in ("title", None))
+    definitions = [Definition("S", steps) for steps in ((title,), (anything, title), (anything,))]
+    automaton = Automaton([WitnessSpec(definition, ("",), ((definition, definition),)) for definition in definitions])
+
+    def match(numbers: range) -> int:
+        return sum(len(match_document(automaton, "S", parse_stored(document(number)))) for number in numbers)
+
+    for number, part in enumerate(parts(), 1):
+        assert in_fresh_dictionary(match, part) == (NAMES + 1) * PART
+        show(number)
+
+
 def intake() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = init_home(Path(folder) / "home")
@@ -66,7 +82,7 @@ def show(part: int) -> None:
         print(f"{pages * 4096 / 1e6:5.0f}", end=" ", flush=True)
 
 
-WAYS: dict[str, Callable[[], None]] = {"one thread": plain, "recycled": recycled, "intake": intake}
+WAYS: dict[str, Callable[[], None]] = {"one thread": plain, "recycled": recycled, "matched": matched, "intake": intake}
 
 
 def main() -> None:
