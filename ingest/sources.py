@@ -20,18 +20,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from xscl.errors import MalformedDocumentError, SourceError, XsclError
+from xscl.errors import DocumentLimitError, MalformedDocumentError, SourceError, XsclError
 from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_event_lines
 from xscl.ingest.feed import is_feed, split_feed
 from xscl.ingest.records import Record, rejected
-from xscl.safexml import parse_xml
+from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml
 from xscl.types import Event
 
 __all__ = ["MAX_UNPACKED_BYTES", "read_paths"]
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
 """What a gzip file may unpack to, and what a document may have before it is parsed; inclusive."""
+
+MAX_ENTRY_CHARACTERS = 64 * 1024 * 1024
+"""What the entries of one feed may have together when they are written out; inclusive."""
 
 _HEAD_BYTES = 4096
 """How much white space may stand before the content."""
@@ -47,6 +50,7 @@ def read_paths(
     channel: str | None = None,
     whole: bool = False,
     stdin: BinaryIO | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[Record]:
     """The records of files, of all files in directories (in sorted order), and of standard input (``-``).
 
@@ -58,6 +62,7 @@ def read_paths(
             keep theirs.
         whole: take a feed as one document.
         stdin: what ``-`` reads, the process's standard input if None.
+        limits: what a document may be.
 
     Yields:
         Events and other records, lazily.  What cannot be taken is a ``Rejected`` with one of the conditions
@@ -66,12 +71,12 @@ def read_paths(
     """
     for path in paths:
         if str(path) == "-":
-            yield from _read_stream(stdin or sys.stdin.buffer, "-", channel, whole)
+            yield from _read_stream(stdin or sys.stdin.buffer, "-", channel, whole, limits)
         else:
-            yield from _read_path(Path(path), channel, whole)
+            yield from _read_path(Path(path), channel, whole, limits)
 
 
-def _read_path(path: Path, channel: str | None, whole: bool) -> Iterator[Record]:
+def _read_path(path: Path, channel: str | None, whole: bool, limits: Limits) -> Iterator[Record]:
     problems: list[OSError] = []
     try:
         files = _files(path, problems) if path.is_dir() else [path]
@@ -89,7 +94,7 @@ def _read_path(path: Path, channel: str | None, whole: bool) -> Iterator[Record]
             yield rejected(name, _unreadable(name, error), channel)
             continue
         with stream:
-            yield from _read_stream(stream, name, channel, whole)
+            yield from _read_stream(stream, name, channel, whole, limits)
 
 
 def _name(path: str | Path) -> str:
@@ -116,21 +121,23 @@ def _belongs(file: Path, home: Path, problems: list[OSError]) -> bool:
         return False
 
 
-def _read_stream(stream: ByteStream, source: str, channel: str | None, whole: bool) -> Iterator[Record]:
+def _read_stream(stream: ByteStream, source: str, channel: str | None, whole: bool, limits: Limits) -> Iterator[Record]:
     try:
-        yield from _read_content(*_unpacked(stream, source), source, channel, whole)
+        yield from _read_content(*_unpacked(stream, source), source, channel, whole, limits)
     except SourceError as error:
         yield rejected(source, error, channel)
     except (OSError, EOFError, zlib.error) as error:
         yield rejected(source, _unreadable(source, error), channel)
 
 
-def _read_content(head: bytes, content: ByteStream, source: str, channel: str | None, whole: bool) -> Iterator[Record]:
+def _read_content(
+    head: bytes, content: ByteStream, source: str, channel: str | None, whole: bool, limits: Limits
+) -> Iterator[Record]:
     first = _first_character(head)
     if first == "{":
         yield from read_event_lines(bounded_lines(content), source=source)
     elif first == "<":
-        yield from _read_document(_read_all(content, source), source, channel, whole)
+        yield from _read_document(_read_all(content, source), source, channel, whole, limits)
     else:
         blank = f"begins with {len(head):,} blank bytes" if head else "is empty"
         found = f"begins with {first!r}" if first else blank
@@ -141,23 +148,37 @@ def _read_content(head: bytes, content: ByteStream, source: str, channel: str | 
         )
 
 
-def _read_document(data: bytes, source: str, channel: str | None, whole: bool) -> Iterator[Record]:
+def _read_document(data: bytes, source: str, channel: str | None, whole: bool, limits: Limits) -> Iterator[Record]:
     stripped = data.removeprefix(_UTF8_BOM).lstrip(_BLANKS)
     if stripped.startswith(b"<?xml"):
         # XML wants its declaration at the very start; publishers leave blank lines before it.
         data = stripped
+    yield from in_fresh_dictionary(_events, data, source, channel, whole, limits)
+
+
+def _events(data: bytes, source: str, channel: str | None, whole: bool, limits: Limits) -> list[Record]:
     try:
-        root = parse_xml(data)
+        root = parse_xml(data, limits=limits)
         if is_feed(root) and not whole:
-            yield from split_feed(root, source=source, channel=channel or "items")
-        else:
-            yield Event(channel or "documents", xml=data, source=source)
+            return list(_bounded(split_feed(root, source=source, channel=channel or "items")))
+        return [Event(channel or "documents", xml=data, source=source)]
     except XsclError as error:
         broken = isinstance(error, MalformedDocumentError) and looks_like_feed(data) and not whole
         events = read_broken_feed(data, source=source, channel=channel or "items") if broken else []
-        yield from events
-        if not events:
-            yield rejected(source, error, channel)
+        return [*events] or [rejected(source, error, channel)]
+
+
+def _bounded(entries: Iterator[Event]) -> Iterator[Event]:
+    """A feed's entries, of at most ``MAX_ENTRY_CHARACTERS`` in all: each repeats the namespaces of the feed."""
+    size = 0
+    for entry in entries:
+        size += len(entry.xml or "")
+        if size > MAX_ENTRY_CHARACTERS:
+            raise DocumentLimitError(
+                "XSCL_DOCUMENT_LIMIT",
+                f"the entries of the feed have more than {MAX_ENTRY_CHARACTERS:,} characters when written out",
+            )
+        yield entry
 
 
 def _unpacked(stream: ByteStream, source: str) -> tuple[bytes, ByteStream]:

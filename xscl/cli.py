@@ -413,16 +413,20 @@ def ingest(
     channel: Annotated[str | None, typer.Option(help="Channel of documents and feed items.")] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False,
     strict: StrictOption = False,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = 16 * 1024 * 1024,
+    max_nodes: Annotated[int, typer.Option(min=1, help="Elements, attributes and the like of a document.")] = 500_000,
     home: HomeOption = None,
     catalog: CatalogOption = None,
 ) -> None:
     """Take in documents, feeds and event files; 'xscl run' processes them."""
     from xscl.ingest.sources import read_paths
     from xscl.intake import Intake
+    from xscl.safexml import Limits
 
     opened = _open(home, catalog)
-    records = read_paths(paths, channel=channel, whole=whole, stdin=sys.stdin.buffer)
-    report = Intake(opened, strict=strict).take(_with_progress(records))
+    limits = Limits(max_bytes=max_bytes, max_nodes=max_nodes)
+    records = read_paths(paths, channel=channel, whole=whole, stdin=sys.stdin.buffer, limits=limits)
+    report = Intake(opened, strict=strict, limits=limits).take(_with_progress(records))
     _report_intake(report)
     done = report.taken + report.duplicates + report.registered + report.dropped
     _exit_partly(done, report.rejected)

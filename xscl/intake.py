@@ -26,7 +26,7 @@ from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
 from xscl.ingest.rows import fit_row, infer_schema, row_document
 from xscl.publishing import is_published
 from xscl.registry import Registry
-from xscl.safexml import DEFAULT_LIMITS, parse_xml, serialize
+from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml, serialize
 from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
 from xscl.types import MAX_NAME, Event, Scalar, format_time, is_name, to_micros
 from xscl.values import column_text, digest_text
@@ -120,14 +120,22 @@ def _wall_clock() -> int:
 
 
 class Intake:
-    """Takes records into a home.  ``now`` gives microseconds since the epoch."""
+    """Takes records into a home.  ``now`` gives microseconds since the epoch; ``limits`` say what a document may be."""
 
-    def __init__(self, home: Home, *, strict: bool = False, now: Callable[[], int] = _wall_clock) -> None:
+    def __init__(
+        self,
+        home: Home,
+        *,
+        strict: bool = False,
+        now: Callable[[], int] = _wall_clock,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
         self.home = home
         self.catalog = home.catalog
         self.registry = Registry(home.catalog)
         self.strict = strict
         self.now = now
+        self.limits = limits
 
     def take(self, records: Iterable[Record]) -> IntakeReport:
         """Take records in their order; everything that can be taken is."""
@@ -164,7 +172,7 @@ class Intake:
     # -- events ------------------------------------------------------------------------------------------------
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
-        checked = [check_event(record) if isinstance(record, Event) else _as_rejected(record) for record in records]
+        checked = in_fresh_dictionary(_check_all, records, self.limits)
         sound = [item for item in checked if isinstance(item, CheckedEvent)]
         file: Path | None = None
         try:
@@ -341,6 +349,10 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield run
 
 
+def _check_all(records: list[Record], limits: Limits) -> list[CheckedEvent | Rejected]:
+    return [check_event(record, limits) if isinstance(record, Event) else _as_rejected(record) for record in records]
+
+
 def _as_rejected(record: object) -> Rejected:
     """What is no event at all is refused like a bad one."""
     if isinstance(record, Rejected):
@@ -348,7 +360,7 @@ def _as_rejected(record: object) -> Rejected:
     return Rejected("", "XSCL_BAD_EVENT", f"a {type(record).__name__} is no event")
 
 
-def check_event(event: Event) -> CheckedEvent | Rejected:
+def check_event(event: Event, limits: Limits = DEFAULT_LIMITS) -> CheckedEvent | Rejected:
     """Everything that can be said of an event by itself."""
     ts: int | None = None
     try:
@@ -366,7 +378,7 @@ def check_event(event: Event) -> CheckedEvent | Rejected:
                 ts = to_micros(event.ts)
             except ValueError as error:
                 raise DocumentError("XSCL_BAD_EVENT_TIME", str(error)) from None
-        content = None if event.xml is None else _document(event.xml)
+        content = None if event.xml is None else _document(event.xml, limits)
     except XsclError as error:
         return _refused(event, error, event.id, ts)
     digest = event.digest or _content_digest(event, content)
@@ -396,14 +408,14 @@ def event_content(channel: ChannelInfo, item: CheckedEvent) -> tuple[str, Channe
     return row_document(row, element=channel.element), replace(channel, schema=fitted)
 
 
-def _document(xml: str | bytes) -> str:
+def _document(xml: str | bytes, limits: Limits) -> str:
     """The document as it is kept: without declaration and DTD, with its own entities expanded."""
-    content = serialize(parse_xml(xml))
+    content = serialize(parse_xml(xml, limits=limits))
     size = len(content.encode("utf-8", "surrogatepass"))
-    if size > DEFAULT_LIMITS.max_bytes:
+    if size > limits.max_bytes:
         raise DocumentLimitError(
             "XSCL_DOCUMENT_LIMIT",
-            f"the document has {size:,} bytes when written out, the limit is {DEFAULT_LIMITS.max_bytes:,}",
+            f"the document has {size:,} bytes when written out; the limit max_bytes is {limits.max_bytes:,}",
         )
     return content
 

@@ -23,7 +23,7 @@ from xscl.intake import EVENT_SCHEMA
 from xscl.output import Selection, output_document, prepare_select, selected_document
 from xscl.parser import parse_query
 from xscl.queries import of_groups
-from xscl.safexml import STORED_LIMITS, parse_xml
+from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.tables import BATCHES, INTAKE_FILES
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.types import Match, MatchEvent, format_time
@@ -196,17 +196,24 @@ def _built(home: Home, found: Sequence[_Found]) -> Iterator[Match]:
         part = found[start : start + 500]
         docids = {docid for item in part for docid in item.docids}
         events = {row["docid"]: row for row in _events(home, docids, EVENT_SCHEMA.names).to_pylist()}
-        roots: dict[int, etree._Element] = {}
         for item in part:
-            for docid in item.docids:
-                if docid not in roots:
-                    roots[docid] = parse_xml(events[docid]["content"], limits=STORED_LIMITS)
             template = item.query.template
             if template not in blocks:
                 blocks[template] = home.catalog.template(template).blocks
             if item.query.query not in selections:
                 selections[item.query.query] = _selection(item.query)
-            yield _match(item, blocks[template], selections[item.query.query], events, roots)
+        yield from in_fresh_dictionary(_matches, part, blocks, selections, events)
+
+
+def _matches(
+    found: Sequence[_Found],
+    blocks: Mapping[str, tuple[int, ...]],
+    selections: Mapping[int, Selection | None],
+    events: Mapping[int, Mapping[str, str]],
+) -> list[Match]:
+    docids = {docid for item in found for docid in item.docids}
+    roots = {docid: parse_stored(events[docid]["content"]) for docid in docids}
+    return [_match(item, blocks[item.query.template], selections[item.query.query], events, roots) for item in found]
 
 
 def _match(

@@ -12,7 +12,7 @@ from xscl.errors import XsclError
 from xscl.ingest.records import Record, Rejected, rejected
 from xscl.intake import CheckedEvent, check_event, event_content, require_kind
 from xscl.registry import compile_info
-from xscl.safexml import parse_xml
+from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.types import Event
 from xscl.xpath.condition import Memo, holds, select
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
@@ -92,7 +92,7 @@ class Trial:
                 yield from self._of_event(record)
 
     def _of_event(self, event: Event) -> Iterator[BlockWitness]:
-        checked = check_event(event)
+        checked = in_fresh_dictionary(check_event, event)
         if isinstance(checked, Rejected):
             self.problems.append(checked)
             return
@@ -106,7 +106,7 @@ class Trial:
         if not patterns:
             return
         # A document is parsed as it would have been stored.
-        document = DocumentNode(parse_xml(content))
+        document = DocumentNode(in_fresh_dictionary(parse_stored, content))
         number = {element: place for place, element in enumerate(document.root.iter("*"))}
         memo = Memo()
 

@@ -281,6 +281,14 @@ def test_ingest_takes_the_good_and_names_the_bad(home: Run) -> None:
     assert "0 events taken, 3 known already" in again.err
 
 
+def test_ingest_raises_limits(home: Run, tmp_path: Path) -> None:
+    (tmp_path / "large.xml").write_text(f"<a>{'<b/>' * 600_000}</a>")
+    ran = home("ingest", "large.xml")
+    assert ran.code == 1 and "max_nodes is 500,000" in ran.err
+    assert "max_bytes is 1,000" in home("ingest", "large.xml", "--max-bytes", "1000").err
+    assert home("ingest", "large.xml", "--max-nodes", "600001").code == 0
+
+
 def test_templates_are_listed_with_their_sql(home: Run) -> None:
     home("query", "add", "Q", FOLLOWS)
     (row,) = json.loads(home("template", "list", "--json").out)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from xscl.ingest import sources
 from xscl.ingest.records import Flush, Rejected
 from xscl.ingest.sources import read_paths
+from xscl.safexml import Limits
 from xscl.types import Event
 
 LINES = b'{"channel": "S", "id": "d1", "xml": "<a/>"}\n{"flush": true}\n'
@@ -26,8 +27,8 @@ def channels(data, **options):
     return [getattr(record, "condition", None) or record.channel for record in read(data, **options)]
 
 
-def check_rejected(data, condition, *words):
-    (record,) = read(data)
+def check_rejected(data, condition, *words, **options):
+    (record,) = read(data, **options)
     assert isinstance(record, Rejected) and record.condition == condition and record.source == "-"
     for word in words:
         assert word in record.message
@@ -217,3 +218,15 @@ def test_any_bytes(data, head, packed):
         if isinstance(record, Rejected):
             assert record.condition.startswith("XSCL_")
             record.message.encode("utf-8")
+
+
+def test_feeds_whose_entries_repeat_long_namespaces():
+    spaces = " ".join(f'xmlns:a{n}="{"u" * 5000}{n}"' for n in range(900))
+    feed = f"<rss {spaces}><channel>{'<item><title>t</title></item>' * 50}</channel></rss>".encode()
+    check_rejected(feed, "XSCL_DOCUMENT_LIMIT", "entries")
+
+
+def test_limits_may_be_others():
+    document = b"<a><b/></a>"
+    assert len(read(document, limits=Limits(max_nodes=2))) == 1
+    check_rejected(document, "XSCL_DOCUMENT_LIMIT", "max_nodes is 1", limits=Limits(max_nodes=1))

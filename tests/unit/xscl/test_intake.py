@@ -15,6 +15,7 @@ from xscl.channels import add_channel, set_channel
 from xscl.home import Home, init_home
 from xscl.ingest.records import Drop, Flush, Register, Rejected
 from xscl.intake import EVENT_SCHEMA, Intake, IntakeReport
+from xscl.safexml import Limits
 from xscl.tables import FLUSHES, INTAKE_FILES, LATE, REJECTED
 from xscl.types import Event
 from xscl.values import digest_text
@@ -402,3 +403,18 @@ def test_an_intake_that_fails_leaves_no_file(home: Home, monkeypatch: pytest.Mon
             take(home, doc("a"))
     assert list(home.folder("events").iterdir()) == []
     assert take(home, doc("a")).taken == 1
+
+
+def test_a_document_over_a_limit_is_refused_alone(home: Home) -> None:
+    documents = doc("a", xml="<a><b/></a>"), doc("b", xml="<a>\n<b c=''/></a>"), doc("c", xml="<a/>")
+    report = Intake(home, limits=Limits(max_nodes=2)).take(documents)
+    assert (report.taken, report.rejected, column(home, "id")) == (2, 1, ["a", "c"])
+    (problem,) = report.problems
+    assert problem.condition == "XSCL_DOCUMENT_LIMIT"
+    assert problem.message == "line 2: 3 elements, attributes and other nodes; the limit max_nodes is 2"
+
+
+def test_a_document_that_grows_over_a_limit_when_written_out(home: Home) -> None:
+    growing = doc("a", xml="<a b='>>>>'/>")
+    assert Intake(home, limits=Limits(max_bytes=20)).take([growing]).rejected == 1
+    assert Intake(home, limits=Limits(max_bytes=25)).take([growing]).taken == 1
