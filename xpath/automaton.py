@@ -19,15 +19,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from xscl.errors import DocumentLimitError
 from xscl.xpath.chains import ChainEntry, chain
-from xscl.xpath.predicates import PredicateIndex
-from xscl.xpath.states import Branch, State, Trie, WitnessSpec, shared_index
+from xscl.xpath.states import Branch, State, Trie, WitnessSpec
 
 __all__ = ["MAX_CHAIN_ENTRIES", "Automaton", "AutomatonSize", "Move", "RowTemplate", "WitnessSpec", "too_many_entries"]
 
@@ -81,6 +79,8 @@ class Waiting:
     place: int
     """Where the element stands on the way of noted open nodes."""
     above: Waiting | None
+    branches: dict[int, list[Branch]]
+    """The next steps of ``states`` by their node test."""
 
     def __iter__(self) -> Iterator[Waiting]:
         at: Waiting | None = self
@@ -96,8 +96,8 @@ class Move:
         "attributes",
         "busy",
         "final",
+        "guarded",
         "idle",
-        "index",
         "inner",
         "next",
         "noted",
@@ -128,8 +128,8 @@ class Move:
         open_ = [state for at in waiting or () for state in at.states]
         self.attributes = any(state.attributes for state in (*self.inner, *open_))
         self.texts = any(state.texts for state in (*self.inner, *open_))
-        self.index: PredicateIndex[State] | None = None
-        """The guarded states that the node may reach."""
+        self.guarded: tuple[Branch, ...] = ()
+        """With the guarded states that the node may reach from plain ones."""
         self.rows: RowTemplate | None = None
         self.refused = False
         """The rows' chains are too long for any document."""
@@ -156,7 +156,6 @@ class Automaton:
         self.visits = 0
         """Elements that walks have looked at since the automaton was made."""
         self._starts: dict[str, Move] = {}
-        self._indexes: WeakValueDictionary[tuple[Branch, ...], PredicateIndex[State]] = WeakValueDictionary()
         self._held = 0
         for spec in specs:
             self.add(spec)
@@ -211,11 +210,10 @@ class Automaton:
     def _branches(self, move: Move, name: str) -> list[Branch]:
         tests = self.trie.tests.passed(name)
         branches: list[Branch] = []
-        for state in move.inner:
-            branches.extend(state.child[test] for test in tests if test in state.child)
-        for waiting in move.waiting or ():
-            for state in waiting.states:
-                branches.extend(state.descendant[test] for test in tests if test in state.descendant)
+        for test in tests:
+            branches += [state.child[test] for state in move.inner if test in state.child]
+            for waiting in move.waiting or ():
+                branches += waiting.branches.get(test, ())
         return branches
 
     def _move(self, above: Move | None, branches: list[Branch]) -> Move:
@@ -230,31 +228,18 @@ class Automaton:
             known = {state for at in waiting or () for state in at.states}
             new = tuple(state for state in opened if state not in known)
             again = tuple(state for state in opened if state in known)
-            waiting = Waiting(new, again, place, waiting)
+            waiting = Waiting(new, again, place, waiting, _by_test(new))
         move = Move(reached, place, waiting, on_way=True)
-        guarded = tuple(branch for branch in branches if branch.guarded)
-        move.index = self._index(guarded) if guarded else None
+        move.guarded = tuple(branch for branch in branches if branch.guarded)
         try:
             move.rows = _template(move)
         except DocumentLimitError:
             move.refused = True
-        move.busy |= move.index is not None or move.refused
+        move.busy |= bool(move.guarded) or move.refused
         self._held += 64 + 3 * len(reached)
         if move.rows:
             self._held += 3 * len(move.rows.variables) + 5 * len(move.rows.keys)
         return move
-
-    def _index(self, branches: tuple[Branch, ...]) -> PredicateIndex[State]:
-        if len(branches) == 1:
-            return branches[0].index()
-        index = self._indexes.get(branches)
-        if index is None:
-            index = self._indexes[branches] = shared_index(branches)
-            for branch in branches:
-                branch.shared = branch.shared or WeakSet()
-                branch.shared.add(index)
-            self._held += 32 * len(index)
-        return index
 
     def _forget(self) -> None:
         """Drop the moves that lead through stale states."""
@@ -337,6 +322,14 @@ def _template(move: Move) -> RowTemplate | None:
         rows=len(rows),
         chain=len(flat),
     )
+
+
+def _by_test(states: Iterable[State]) -> dict[int, list[Branch]]:
+    found: dict[int, list[Branch]] = {}
+    for state in states:
+        for test, branch in state.descendant.items():
+            found.setdefault(test, []).append(branch)
+    return found
 
 
 def _nothing(state: State, place: int) -> tuple[int, ...]:

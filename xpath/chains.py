@@ -25,6 +25,8 @@ def chain(leaf: State, at: int, *, origins: Related, below: Related) -> list[Cha
     ``below(state, place)`` the places of ``state`` that are reached from a place of the state before.
     """
     assert leaf.leaf is not None
+    if leaf.leaf.alone:
+        return [(leaf.key, leaf.key, at, at)] if leaf.leaf.pairs else []
     pairs = leaf.leaf.pairs
     top = min((upper.depth for upper, _ in pairs), default=leaf.depth)
     # Places on the way up, by state; and those that hang off it.

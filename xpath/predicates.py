@@ -208,6 +208,9 @@ class PredicateIndex(Generic[T]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, item: T) -> bool:
+        return item in self._entries
+
     def add(self, conditions: tuple[Condition, ...], item: T) -> None:
         """File an item under its conditions; it must not be there."""
         accesses, rest = _choose(conditions)

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
-from weakref import WeakSet
 
+from xscl.xpath.condition import Memo
 from xscl.xpath.names import NodeTests
+from xscl.xpath.nodes import Node
 from xscl.xpath.pattern import Axis, Condition, Definition
 from xscl.xpath.predicates import PredicateIndex
 
@@ -42,20 +43,30 @@ class LeafSpec:
     functions: Counter[str | None] = field(default_factory=Counter)
     edges: Counter[tuple[State, State]] = field(default_factory=Counter)
     hanging: Counter[tuple[State, State]] = field(default_factory=Counter)
+    pairs: tuple[tuple[State, State], ...] = ()
+    """All edges, those with a higher upper end first."""
     hangs: bool = False
     """An edge hangs off the way."""
+    alone: bool = True
+    """No edge leads from or to another node."""
     recorded: tuple[State, ...] = ()
     """States whose nodes must be noted for the sake of this leaf's chains."""
 
-    @property
-    def pairs(self) -> list[tuple[State, State]]:
-        """All edges, those with a higher upper end first."""
+    def settle(self, end: State) -> None:
+        """Bring what follows from the edges up to date; ``end`` is the leaf's state."""
         found = {*self.edges, *self.hanging}
-        return sorted(found, key=lambda pair: (pair[0].depth, pair[1].depth, pair[0].key, pair[1].key))
+        # The keys make the order the same in every process.
+        self.pairs = tuple(sorted(found, key=lambda pair: (pair[0].depth, pair[1].depth, pair[0].key, pair[1].key)))
+        self.hangs = bool(self.hanging) or not all(_on_way(lower, end) for _, lower in self.edges)
+        self.alone = not self.hanging and all(upper is lower is end for upper, lower in self.edges)
 
 
 _Thing = TypeVar("_Thing")
-_NO_GUARDED: dict[tuple[Condition, ...], State] = {}
+FREE = 0
+"""The number of no conditions."""
+DOCUMENT_NODE = -1
+"""The number of the test that the document node passes."""
+_NO_GUARDED: dict[int, State] = {}
 _NO_BRANCHES: dict[int, Branch] = {}
 """Of the many that have none.  Nothing is ever put in."""
 
@@ -67,9 +78,9 @@ class State:
         "attributes",
         "axis",
         "child",
-        "conditions",
         "depth",
         "descendant",
+        "guard",
         "key",
         "leaf",
         "parent",
@@ -80,15 +91,15 @@ class State:
         "uses",
     )
 
-    def __init__(self, parent: State | None, axis: Axis, test: int, conditions: tuple[Condition, ...]) -> None:
+    def __init__(self, parent: State | None, axis: Axis, test: int, guard: int) -> None:
         self.parent = parent
         self.axis: Axis = axis
         self.test = test
         """The number of the node test."""
-        self.conditions = conditions
-        """On the node itself."""
+        self.guard = guard
+        """The number of the conditions on the node itself."""
         self.depth: int = 0 if parent is None else parent.depth + 1
-        self.plain: bool = not conditions and (parent is None or parent.plain)
+        self.plain: bool = guard == FREE and (parent is None or parent.plain)
         """No conditions on the node or above it."""
         self.child: dict[int, Branch] = _NO_BRANCHES
         """The next steps by the number of their node test."""
@@ -103,7 +114,7 @@ class State:
         self.uses = 0
         """Mentions in specs."""
         self.recorded = 0
-        """Leaves whose chains need this state's nodes noted."""
+        """Leaves whose chains climb from this state's nodes."""
 
     @property
     def noted(self) -> bool:
@@ -131,53 +142,97 @@ class State:
 class Branch:
     """The states that one state leads to by one axis and node test."""
 
-    __slots__ = ("free", "guarded", "own", "shared")
+    __slots__ = ("free", "guarded")
 
     def __init__(self) -> None:
         self.free: State | None = None
         """The one whose node has no conditions of its own."""
-        self.guarded: dict[tuple[Condition, ...], State] = _NO_GUARDED
-        self.own: PredicateIndex[State] | None = None
-        """Of the guarded states."""
-        self.shared: WeakSet[PredicateIndex[State]] | None = None
-        """Of these and the guarded states of other branches, as long as somebody uses them."""
+        self.guarded: dict[int, State] = _NO_GUARDED
+        """The others, by the number of their node's conditions."""
 
-    def add(self, state: State) -> None:
+    def get(self, guard: int) -> State | None:
+        """The state with these conditions."""
+        return self.free if guard == FREE else self.guarded.get(guard)
+
+    def put(self, guard: int, state: State) -> None:
         """Take in a state."""
-        if not state.conditions:
+        if guard == FREE:
             self.free = state
-            return
-        self.guarded = self.guarded or {}
-        self.guarded[state.conditions] = state
-        for index in self._indexes():
-            index.add(state.conditions, state)
+        else:
+            self.guarded = self.guarded or {}
+            self.guarded[guard] = state
 
-    def remove(self, state: State) -> None:
-        """Take a state out."""
-        if not state.conditions:
+    def take_out(self, state: State) -> bool:
+        """Take a state out; whether it was in."""
+        if self.get(state.guard) is not state:
+            return False
+        if state.guard == FREE:
             self.free = None
+        else:
+            del self.guarded[state.guard]
+        return True
+
+    def holding(self, guards: set[int]) -> list[State]:
+        """The guarded states whose conditions are among those that hold."""
+        if len(guards) < len(self.guarded):
+            return [self.guarded[guard] for guard in guards if guard in self.guarded]
+        return [state for guard, state in self.guarded.items() if guard in guards]
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is left."""
+        return self.free is None and not self.guarded
+
+
+class Guards:
+    """The sets of conditions that nodes of one test are asked for, each with a number, in one predicate index a test.
+
+    So each node is looked up once, whatever the number of states that ask for conditions on it.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Condition, ...], int] = {}
+        self._conditions: dict[int, tuple[Condition, ...]] = {}
+        self._uses: Counter[tuple[int, int]] = Counter()
+        self._indexes: dict[int, PredicateIndex[int]] = {}
+        self._next = FREE + 1
+
+    def number(self, conditions: tuple[Condition, ...]) -> int | None:
+        """The number of a set of conditions; None if no state has it."""
+        return self._numbers.get(conditions) if conditions else FREE
+
+    def add(self, test: int, conditions: tuple[Condition, ...]) -> int:
+        """Note one more state that has these conditions on a node of a test; their number."""
+        if not conditions:
+            return FREE
+        guard = self._numbers.get(conditions)
+        if guard is None:
+            guard = self._numbers[conditions] = self._next
+            self._conditions[guard] = conditions
+            self._next += 1
+        self._uses[test, guard] += 1
+        if self._uses[test, guard] == 1:
+            self._indexes.setdefault(test, PredicateIndex()).add(conditions, guard)
+        return guard
+
+    def remove(self, test: int, guard: int) -> None:
+        """Note that there is one such state less."""
+        if guard == FREE:
             return
-        del self.guarded[state.conditions]
-        for index in self._indexes():
-            index.remove(state)
+        _count(self._uses, (test, guard), -1)
+        if (test, guard) not in self._uses:
+            self._indexes[test].remove(guard)
+            if not any(guard in index for index in self._indexes.values()):
+                del self._numbers[self._conditions.pop(guard)]
 
-    def index(self) -> PredicateIndex[State]:
-        """The index of the guarded states."""
-        if self.own is None:
-            self.own = shared_index([self])
-        return self.own
-
-    def _indexes(self) -> list[PredicateIndex[State]]:
-        return [*([self.own] if self.own is not None else ()), *(self.shared or ())]
-
-
-def shared_index(branches: Iterable[Branch]) -> PredicateIndex[State]:
-    """One index of the guarded states of several branches; ``Branch.shared`` keeps it up to date."""
-    index = PredicateIndex[State]()
-    for branch in branches:
-        for conditions, state in branch.guarded.items():
-            index.add(conditions, state)
-    return index
+    def holding(self, tests: Iterable[int], node: Node, memo: Memo) -> set[int]:
+        """The numbers of the sets of conditions that a node satisfies which passes these tests."""
+        held: set[int] = set()
+        for test in tests:
+            index = self._indexes.get(test)
+            if index:
+                held.update(index.satisfied(node, memo))
+        return held
 
 
 class Trie:
@@ -186,6 +241,7 @@ class Trie:
     def __init__(self) -> None:
         self.roots: dict[str, Branch] = {}
         self.tests = NodeTests()
+        self.guards = Guards()
         self.stale: set[State] = set()
         self.stale_roots: set[str] = set()
         self.count = 0
@@ -215,9 +271,9 @@ class Trie:
             _count(leaf.edges, (state(upper), state(lower)), by)
         for upper, lower in spec.hanging:
             _count(leaf.hanging, (state(upper), state(lower)), by)
-        leaf.hangs = bool(leaf.hanging) or not all(_on_way(lower, end) for _, lower in leaf.edges)
         if not leaf.functions:
             end.leaf = None
+        leaf.settle(end)
         self._record(leaf, _to_record(end) if end.noted else ())
         if end.plain:
             self.stale.add(end)
@@ -237,29 +293,37 @@ class Trie:
         root = self.roots.get(definition.channel)
         if root is None:
             root = self.roots[definition.channel] = Branch()
-        at = root.guarded.get(definition.conditions) if definition.conditions else root.free
+        at = self._in(root, definition.conditions)
         if at is None:
-            at = State(None, "child", -1, definition.conditions)
-            root.add(at)
-            self.count += 1
+            at = self._new(root, None, "child", DOCUMENT_NODE, definition.conditions)
             self.stale_roots.add(definition.channel)
         for step in definition.steps:
             test = self.tests.number(step.test)
             branch = at.branches(step.axis).get(test)
-            new = branch is None
             if branch is None:
                 branch = at.grow(step.axis, test, step.test.kind)
-            found = branch.guarded.get(step.conditions) if step.conditions else branch.free
+            found = self._in(branch, step.conditions)
             if found is None:
-                # An index that has the branch's other guarded states takes this one in; nothing else changes.
-                if at.plain and (new or not step.conditions or not branch.guarded):
+                # Where a branch has guarded states, one more of them changes nothing for the path automaton.
+                if at.plain and not (step.conditions and branch.guarded):
                     self.stale.add(at)
-                found = State(at, step.axis, test, step.conditions)
-                branch.add(found)
-                self.count += 1
+                found = self._new(branch, at, step.axis, test, step.conditions)
             at = found
         at.key = at.key or definition.key
         return at
+
+    def _in(self, branch: Branch, conditions: tuple[Condition, ...]) -> State | None:
+        guard = self.guards.number(conditions)
+        return None if guard is None else branch.get(guard)
+
+    def _new(
+        self, branch: Branch, parent: State | None, axis: Axis, test: int, conditions: tuple[Condition, ...]
+    ) -> State:
+        guard = self.guards.add(test, conditions)
+        state = State(parent, axis, test, guard)
+        branch.put(guard, state)
+        self.count += 1
+        return state
 
     def _release(self, state: State) -> None:
         """Take a state out that nothing speaks of, and those above it that were there for its sake."""
@@ -270,11 +334,10 @@ class Trie:
                 return
             branches = at.parent.branches(at.axis)
             branch = branches.get(at.test)
-            if branch is None or (branch.guarded.get(at.conditions) if at.conditions else branch.free) is not at:
-                return  # released before
-            branch.remove(at)
-            self.count -= 1
-            if not branch.guarded and branch.free is None:
+            if branch is None or not branch.take_out(at):
+                return  # taken out before
+            self._gone(at)
+            if branch.empty:
                 del branches[at.test]
             if at.parent.plain:
                 self.stale.add(at.parent)
@@ -282,13 +345,16 @@ class Trie:
 
     def _release_root(self, state: State) -> None:
         for channel, root in self.roots.items():
-            if (root.guarded.get(state.conditions) if state.conditions else root.free) is state:
-                root.remove(state)
-                self.count -= 1
+            if root.take_out(state):
+                self._gone(state)
                 self.stale_roots.add(channel)
-                if not root.guarded and root.free is None:
+                if root.empty:
                     del self.roots[channel]
                 return
+
+    def _gone(self, state: State) -> None:
+        self.guards.remove(state.test, state.guard)
+        self.count -= 1
 
     def all_states(self) -> Iterator[State]:
         """Every state, parents first."""
@@ -317,6 +383,8 @@ def _on_way(state: State, end: State) -> bool:
 def _to_record(end: State) -> tuple[State, ...]:
     """The states below the highest upper end of a leaf's edges, on the ways that its chains climb and descend."""
     assert end.leaf is not None
+    if end.leaf.alone:
+        return ()
     pairs = end.leaf.pairs
     top = min((upper.depth for upper, _ in pairs), default=end.depth)
     found: dict[State, None] = {end: None}

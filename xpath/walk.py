@@ -26,7 +26,7 @@ from xscl.xpath.nodes import (
     string_value,
     text_nodes,
 )
-from xscl.xpath.states import Branch, State
+from xscl.xpath.states import DOCUMENT_NODE, Branch, State
 
 __all__ = ["NotedRow", "Visit", "Walk"]
 
@@ -43,7 +43,8 @@ class NotedRow(NamedTuple):
 
     state: State
     node: int
-    text: str
+    text: str | None
+    """The string value, where a row asks for it."""
     chain: list[ChainEntry]
 
 
@@ -61,6 +62,8 @@ class Walk:
         """Noted state -> node -> the nodes of the state before from which it is reached."""
         self.nodes: dict[int, Node] = {}
         """Noted nodes."""
+        self.direct: list[tuple[State, int, Node]] = []
+        """Guarded leaves whose chains speak of no other node."""
         self.number = DOCUMENT
         """Of the last element."""
 
@@ -69,8 +72,8 @@ class Walk:
         self.visits = []
         self.way.clear()
         self.open.clear()
-        if self.nodes:
-            self.up, self.nodes = {}, {}
+        if self.nodes or self.direct:
+            self.up, self.nodes, self.direct = {}, {}, []
         self.root = root
         self.numbers: NodeNumbers | None = None
         self.memo = Memo()
@@ -78,11 +81,11 @@ class Walk:
         self.number = DOCUMENT
         self.skipped = 0
         states: tuple[State, ...] = ()
-        if start.rows is not None or start.noted or start.index is not None:
+        if start.rows is not None or start.busy:
             node = DocumentNode(root)
             self._visit(start, node, DOCUMENT)
             self._note_reached(start, node, DOCUMENT)
-            states = self._guarded(start, node, DOCUMENT, (), DOCUMENT, ())
+            states = self._guarded(start, node, DOCUMENT, (), DOCUMENT, (DOCUMENT_NODE,))
         self._inside((root,), start, states, DOCUMENT)
         self.automaton.visits += self.number + 1 - self.skipped
 
@@ -127,7 +130,7 @@ class Walk:
         """Look at an element that asks for more than rows of a template."""
         self._note_reached(move, element, number)
         states: tuple[State, ...] = ()
-        if move.index is not None or above or self.open:
+        if move.guarded or above or self.open:
             tests = self.automaton.trie.tests.passed(str(element.tag))
             states = self._guarded(move, element, number, above, parent, tests)
         if states or self.open or not move.final:
@@ -200,11 +203,6 @@ class Walk:
 
         ``above`` are such states of the node's parent, whose number is ``parent``.
         """
-        found: dict[State, list[int]] = {}
-        if move.index is not None:
-            for state in move.index.satisfied(node, self.memo):
-                origins = move.origins(state, move.place) if state.parent is not None else ()
-                found[state] = [self.way[place] for place in origins]
         ways: list[tuple[Branch, int]] = [
             (branch, parent) for state in above for test in tests if (branch := state.child.get(test)) is not None
         ]
@@ -214,17 +212,26 @@ class Walk:
             for test in tests
             if (branch := state.descendant.get(test)) is not None
         )
-        reached: dict[Branch, list[State]] = {}
+        held: set[int] = set()
+        if move.guarded or any(branch.guarded for branch, _ in ways):
+            held = self.automaton.trie.guards.holding(tests, node, self.memo)
+        found: dict[State, list[int]] = {}
+        if held:
+            for branch in move.guarded:
+                for state in branch.holding(held):
+                    origins = move.origins(state, move.place) if state.recorded and state.parent is not None else ()
+                    found[state] = [self.way[place] for place in origins]
         for branch, origin in ways:
-            if branch not in reached:
-                reached[branch] = [branch.free] if branch.free is not None else []
-                if branch.guarded:
-                    reached[branch] += branch.index().satisfied(node, self.memo)
-            for state in reached[branch]:
-                found.setdefault(state, []).append(origin)
+            if branch.free is not None:
+                found.setdefault(branch.free, []).append(origin)
+            if held:
+                for state in branch.holding(held):
+                    found.setdefault(state, []).append(origin)
         for state, nodes in found.items():
             if state.recorded:
                 self._note(state, node, number, nodes)
+            elif state.leaf is not None:
+                self.direct.append((state, number, node))
         return tuple(state for state in found if state.child or state.descendant)
 
     # -- rows of noted leaves ----------------------------------------------------------------------------------
@@ -232,6 +239,8 @@ class Walk:
     def noted_rows(self) -> Iterator[NotedRow]:
         """Once the document has been walked: the leaves whose rows come from no template."""
         count = 0
+        for state, number, element in self.direct:
+            yield _noted_row(state, number, element, chain(state, number, origins=_nothing, below=_nothing))
         for state, found in self.up.items():
             if not state.noted:
                 continue
@@ -240,7 +249,7 @@ class Walk:
                 count += len(entries)
                 if count > MAX_CHAIN_ENTRIES:
                     raise too_many_entries()
-                yield NotedRow(state, node, string_value(self.nodes[node]), entries)
+                yield _noted_row(state, node, self.nodes[node], entries)
 
     def _origins(self, state: State, node: int) -> list[int]:
         return self.up[state].get(node, []) if state in self.up else []
@@ -253,3 +262,14 @@ class Walk:
                 for origin in origins:
                     below.setdefault(origin, []).append(low)
         return self._down[state].get(node, [])
+
+
+def _noted_row(state: State, number: int, node: Node, entries: list[ChainEntry]) -> NotedRow:
+    assert state.leaf is not None
+    asked = any(function is not None for function in state.leaf.functions)
+    return NotedRow(state, number, string_value(node) if asked else None, entries)
+
+
+def _nothing(state: State, node: int) -> tuple[int, ...]:
+    """A chain that speaks of no other node neither climbs nor descends."""
+    raise AssertionError(f"{state.key} at {node}")

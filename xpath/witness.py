@@ -27,7 +27,7 @@ from lxml import etree
 
 from xscl.arrow import CHAIN
 from xscl.errors import XsclError
-from xscl.safexml import STORED_LIMITS, parse_xml
+from xscl.safexml import parse_stored
 from xscl.values import apply_functions, to_number, value_hashes
 from xscl.xpath.automaton import MAX_CHAIN_ENTRIES, Automaton, Move, too_many_entries
 from xscl.xpath.chains import ChainEntry
@@ -117,7 +117,7 @@ def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.Re
         if start is None:
             continue
         try:
-            rows.take(document, start, parse_xml(content, limits=STORED_LIMITS))
+            rows.take(document, start, parse_stored(content))
         except Exception as error:  # whatever it is, it is this document's, and costs this document only
             reason = error.message if isinstance(error, XsclError) else f"{type(error).__name__}: {error}"
             rows.refuse(document, reason)
@@ -150,7 +150,7 @@ class _Rows:
             entries += template.chain
         if entries > MAX_CHAIN_ENTRIES:
             raise too_many_entries()
-        if walk.up:
+        if walk.up or walk.direct:
             self._noted += [(document, row) for row in walk.noted_rows()]
         self._visits += walk.visits
         self._of.append((document, len(walk.visits)))
@@ -264,7 +264,7 @@ def _of_noted(
         assert row.state.leaf is not None
         for function in row.state.leaf.functions:
             place, number = -1, -1
-            if function is not None:
+            if function is not None and row.text is not None:
                 place, number = len(values), numbers.setdefault(function, len(numbers))
                 values.append(apply_functions(function, row.text))
             rows.append((document, row.state.key, row.node, number, place, len(row.chain)))
