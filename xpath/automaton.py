@@ -81,6 +81,9 @@ class Waiting:
     above: Waiting | None
     branches: dict[int, list[Branch]]
     """The next steps of ``states`` by their node test."""
+    attributes: bool
+    """Here or above, something waits for attributes."""
+    texts: bool
 
     def __iter__(self) -> Iterator[Waiting]:
         at: Waiting | None = self
@@ -119,15 +122,14 @@ class Move:
         """Whether this one is; it stands at ``place`` then."""
         self.waiting = waiting
         """For descendants of the node."""
-        self.inner = tuple(state for state in reached if state.child)
+        self.inner = tuple([state for state in reached if state.child])
         """States reached here that lead on by the child axis."""
         self.final = not self.inner and waiting is None
         """Nothing below can reach a plain state, or a guarded one from a plain one."""
-        self.noted = tuple(state for state in reached if state.recorded)
+        self.noted = tuple([state for state in reached if state.recorded])
         """States reached here whose nodes are to be noted."""
-        open_ = [state for at in waiting or () for state in at.states]
-        self.attributes = any(state.attributes for state in (*self.inner, *open_))
-        self.texts = any(state.texts for state in (*self.inner, *open_))
+        self.attributes = any(state.attributes for state in self.inner) or (waiting is not None and waiting.attributes)
+        self.texts = any(state.texts for state in self.inner) or (waiting is not None and waiting.texts)
         self.guarded: tuple[Branch, ...] = ()
         """With the guarded states that the node may reach from plain ones."""
         self.rows: RowTemplate | None = None
@@ -222,15 +224,12 @@ class Automaton:
             if above.idle is None:
                 above.idle = Move((), place, waiting, on_way=False) if above.on_way else above
             return above.idle
-        reached = tuple(branch.free for branch in branches if branch.free is not None)
-        opened = tuple(state for state in reached if state.descendant)
+        reached = tuple([branch.free for branch in branches if branch.free is not None])
+        opened = [state for state in reached if state.descendant]
         if opened:
-            known = {state for at in waiting or () for state in at.states}
-            new = tuple(state for state in opened if state not in known)
-            again = tuple(state for state in opened if state in known)
-            waiting = Waiting(new, again, place, waiting, _by_test(new))
+            waiting = _opened(opened, place, waiting)
         move = Move(reached, place, waiting, on_way=True)
-        move.guarded = tuple(branch for branch in branches if branch.guarded)
+        move.guarded = tuple([branch for branch in branches if branch.guarded])
         try:
             move.rows = _template(move)
         except DocumentLimitError:
@@ -294,42 +293,62 @@ def _template(move: Move) -> RowTemplate | None:
     Raises:
         DocumentLimitError: their chains have more entries than a document may have.
     """
-    rows: list[tuple[int, str | None, list[ChainEntry]]] = []
-    count = 0
+    variables: list[int] = []
+    functions: list[str | None] = []
+    entries: list[int] = []
+    chains: list[ChainEntry] = []
+    place = move.place
     for state in move.reached:
-        if state.leaf is None or state.noted:
+        leaf = state.leaf
+        if leaf is None or state.noted:
             continue
-        entries = chain(state, move.place, origins=move.origins, below=_nothing)
-        count += len(entries) * len(state.leaf.functions)
-        if count > MAX_CHAIN_ENTRIES:
+        if leaf.alone:  # as ``chain`` has it, for the many patterns of one variable
+            found = [(state.key, state.key, place, place)] if leaf.pairs else []
+        else:
+            found = chain(state, place, origins=move.origins, below=_nothing)
+        for function in leaf.functions:
+            variables.append(state.key)
+            functions.append(function)
+            entries.append(len(found))
+            chains += found
+        if len(chains) > MAX_CHAIN_ENTRIES:
             raise too_many_entries()
-        rows.extend((state.key, function, entries) for function in state.leaf.functions)
-    if not rows:
+    if not variables:
         return None
-    asked = tuple(sorted({function for _, function, _ in rows if function is not None}))
+    asked = tuple(sorted({function for function in functions if function is not None}))
     number: dict[str | None, int] = {None: -1, **{function: place for place, function in enumerate(asked)}}
-    flat = [entry for _, _, entries in rows for entry in entries]
-    places = np.array([entry[2:] for entry in flat], dtype=np.int32).reshape(-1, 2)
-    itself_only = bool((places == move.place).all())
+    table = np.array(chains, dtype=np.int64).reshape(-1, 4)
+    places = table[:, 2:].astype(np.int32)
+    itself_only = bool((places == place).all())
     return RowTemplate(
-        variables=np.array([variable for variable, _, _ in rows], dtype=np.int64),
-        functions=np.array([number[function] for _, function, _ in rows], dtype=np.int32),
+        variables=np.array(variables, dtype=np.int64),
+        functions=np.array([number[function] for function in functions], dtype=np.int32),
         asked=asked,
-        entries=np.array([len(entries) for _, _, entries in rows], dtype=np.int32),
-        keys=np.array([entry[:2] for entry in flat], dtype=np.int64).reshape(-1, 2),
+        entries=np.array(entries, dtype=np.int32),
+        keys=table[:, :2].copy(),
         places=np.zeros_like(places) if itself_only else places,
-        way=0 if itself_only else move.place,
-        rows=len(rows),
-        chain=len(flat),
+        way=0 if itself_only else place,
+        rows=len(variables),
+        chain=len(chains),
     )
 
 
-def _by_test(states: Iterable[State]) -> dict[int, list[Branch]]:
-    found: dict[int, list[Branch]] = {}
-    for state in states:
+def _opened(states: list[State], place: int, above: Waiting | None) -> Waiting:
+    known = {state for at in above or () for state in at.states}
+    new = [state for state in states if state not in known]
+    branches: dict[int, list[Branch]] = {}
+    for state in new:
         for test, branch in state.descendant.items():
-            found.setdefault(test, []).append(branch)
-    return found
+            branches.setdefault(test, []).append(branch)
+    return Waiting(
+        states=tuple(new),
+        again=tuple([state for state in states if state in known]),
+        place=place,
+        above=above,
+        branches=branches,
+        attributes=any(state.attributes for state in new) or (above is not None and above.attributes),
+        texts=any(state.texts for state in new) or (above is not None and above.texts),
+    )
 
 
 def _nothing(state: State, place: int) -> tuple[int, ...]:

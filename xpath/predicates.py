@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from xscl.values import apply_functions, number_text, to_number
 from xscl.xpath.condition import Memo, clark_name, holds, reach
@@ -177,11 +177,13 @@ class _Access:
 
 @dataclass(eq=False, slots=True)
 class _Entry(Generic[T]):
+    """An item under one of its accesses."""
+
     item: T
-    rest: tuple[Condition, ...]
-    """What is to be checked when the access has found it."""
+    access: _Access | None
     conditions: tuple[Condition, ...]
-    accesses: tuple[_Access, ...]
+    rest: tuple[Condition, ...]
+    """What is to be checked when the access has found the item."""
 
 
 @dataclass(slots=True)
@@ -192,18 +194,27 @@ class _Values(Generic[T]):
     ranges: Ranges[_Entry[T]] = field(default_factory=Ranges)
     paired: Ranges[_Entry[T]] = field(default_factory=Ranges)
 
-    def __bool__(self) -> bool:
-        return bool(self.equal or self.ranges or self.paired)
+
+@dataclass(slots=True)
+class _Nodes(Generic[T]):
+    """The accesses of one path."""
+
+    readings: dict[Reading, _Values[T]] = field(default_factory=dict)
+    exist: dict[_Entry[T], None] = field(default_factory=dict)
+    entries: int = 0
 
 
 class PredicateIndex(Generic[T]):
     """Items, each with the conditions of one node; ``T`` is hashable."""
 
     def __init__(self) -> None:
-        self._entries: dict[T, _Entry[T]] = {}
-        self._values: dict[Path, dict[Reading, _Values[T]]] = {}
-        self._exists: dict[Path, dict[_Entry[T], None]] = {}
+        self._entries: dict[T, tuple[_Entry[T], ...]] = {}
         self._checked: dict[_Entry[T], None] = {}
+        # By path: the node itself, its children and attributes of one name, everything else.
+        self._own: dict[Path, _Nodes[T]] = {}
+        self._children: dict[str, _Nodes[T]] = {}
+        self._attributes: dict[str, _Nodes[T]] = {}
+        self._others: dict[Path, _Nodes[T]] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -214,15 +225,19 @@ class PredicateIndex(Generic[T]):
     def add(self, conditions: tuple[Condition, ...], item: T) -> None:
         """File an item under its conditions; it must not be there."""
         accesses, rest = _choose(conditions)
-        entry = _Entry(item, rest, conditions, accesses)
-        self._entries[item] = entry
-        if not accesses:
-            self._checked[entry] = None
-        for access in accesses:
-            if access.reading is None:
-                self._exists.setdefault(access.path, {})[entry] = None
+        entries = tuple(_Entry(item, access, conditions, rest) for access in accesses or (None,))
+        self._entries[item] = entries
+        for entry in entries:
+            access = entry.access
+            if access is None:
+                self._checked[entry] = None
                 continue
-            values = self._values.setdefault(access.path, {}).setdefault(access.reading, _Values())
+            nodes = self._nodes(access.path)
+            nodes.entries += 1
+            if access.reading is None:
+                nodes.exist[entry] = None
+                continue
+            values = nodes.readings.setdefault(access.reading, _Values())
             if access.equal is not None:
                 values.equal.setdefault(access.equal, []).append(entry)
             elif access.interval is not None:
@@ -230,55 +245,101 @@ class PredicateIndex(Generic[T]):
 
     def remove(self, item: T) -> None:
         """Take an item out."""
-        entry = self._entries.pop(item)
-        self._checked.pop(entry, None)
-        for access in entry.accesses:
-            if access.reading is None:
-                del self._exists[access.path][entry]
-                if not self._exists[access.path]:
-                    del self._exists[access.path]
+        for entry in self._entries.pop(item):
+            access = entry.access
+            if access is None:
+                del self._checked[entry]
                 continue
-            readings = self._values[access.path]
-            values = readings[access.reading]
-            if access.equal is not None:
-                values.equal[access.equal].remove(entry)
-                if not values.equal[access.equal]:
-                    del values.equal[access.equal]
+            nodes = self._nodes(access.path)
+            nodes.entries -= 1
+            if not nodes.entries:
+                place, key = self._place(access.path)
+                del place[key]
+            elif access.reading is None:
+                del nodes.exist[entry]
+            elif access.equal is not None:
+                equal = nodes.readings[access.reading].equal
+                equal[access.equal].remove(entry)
+                if not equal[access.equal]:
+                    del equal[access.equal]
             else:
+                values = nodes.readings[access.reading]
                 (values.paired if access.paired else values.ranges).remove(entry)
-            if not values:
-                del readings[access.reading]
-            if not readings:
-                del self._values[access.path]
 
     def satisfied(self, node: Node, memo: Memo) -> list[T]:
         """The items whose conditions the node satisfies, each once."""
-        # True: the access says nothing for sure, so all conditions are checked.
-        found: dict[_Entry[T], bool] = dict.fromkeys(self._checked, False)
-        for path, entries in self._exists.items():
-            if _texts(path, node, memo):
-                found.update(dict.fromkeys(entries, False))
-        for path, readings in self._values.items():
-            texts = _texts(path, node, memo)
+        found: set[T] = set()
+        # Those that remain to be checked, with what is to be checked.
+        likely = [(entry, entry.rest) for entry in self._checked]
+        for nodes, texts in self._reached(node, memo):
+            if nodes.exist:
+                _sort(nodes.exist, found, likely)
             several = len(texts) > 1
             for text in texts:
-                for reading, values in readings.items():
+                for reading, values in nodes.readings.items():
                     key = reading.key(text)
                     if key is None:
                         continue
-                    for entry in values.equal.get(key, ()):
-                        found[entry] = False
+                    if key in values.equal:
+                        _sort(values.equal[key], found, likely)
                     if values.ranges:
-                        found.update(dict.fromkeys(values.ranges.at(key), False))
-                    if values.paired:
+                        _sort(values.ranges.at(key), found, likely)
+                    if values.paired and several:
                         # Of several nodes, one may satisfy one condition and one the other.
-                        paired = values.paired.intervals if several else values.paired.at(key)
-                        found.update(dict.fromkeys(paired, several))
-        return [
-            entry.item
-            for entry, uncertain in found.items()
-            if all(holds(condition, node, memo) for condition in (entry.conditions if uncertain else entry.rest))
-        ]
+                        likely += [(entry, entry.conditions) for entry in values.paired.intervals]
+                    elif values.paired:
+                        _sort(values.paired.at(key), found, likely)
+        for entry, conditions in likely:
+            if entry.item not in found and all(holds(condition, node, memo) for condition in conditions):
+                found.add(entry.item)
+        return list(found)
+
+    def _reached(self, node: Node, memo: Memo) -> Iterator[tuple[_Nodes[T], list[str]]]:
+        """The paths that lead from a node to others, with the string values there."""
+        for own in self._own.values():
+            yield own, [string_value(node)]
+        if isinstance(node, (AttributeNode, TextNode)):
+            return
+        if self._children:
+            # The node's children are fewer than the names that are asked for.
+            texts: dict[str, list[str]] = {}
+            for child in (node.root,) if isinstance(node, DocumentNode) else node:
+                tag: str = child.tag  # type: ignore[assignment]  # that of a comment is a function
+                if tag in self._children:
+                    texts.setdefault(tag, []).append(string_value(child))
+            for tag, found in texts.items():
+                yield self._children[tag], found
+        if self._attributes and not isinstance(node, DocumentNode):
+            for name, value in node.attrib.items():
+                if name in self._attributes:
+                    yield self._attributes[str(name)], [str(value)]
+        for path, nodes in self._others.items():
+            found = [string_value(other) for other in reach(path, node, memo)]
+            if found:
+                yield nodes, found
+
+    def _nodes(self, path: Path) -> _Nodes[T]:
+        place, key = self._place(path)
+        nodes = place.get(key)
+        if nodes is None:
+            nodes = place[key] = _Nodes()
+        return nodes
+
+    def _place(self, path: Path) -> tuple[dict[Any, _Nodes[T]], Path | str]:
+        if not path:
+            return self._own, path
+        name = clark_name(path[0].test)
+        if len(path) == 1 and path[0].axis == "child" and name is not None:
+            return self._children if path[0].test.kind == "element" else self._attributes, name
+        return self._others, path
+
+
+def _sort(entries: Iterable[_Entry[T]], found: set[T], likely: list[tuple[_Entry[T], tuple[Condition, ...]]]) -> None:
+    for entry in entries:
+        if entry.rest:
+            likely.append((entry, entry.rest))
+        else:
+            found.add(entry.item)
 
 
 def _choose(conditions: Sequence[Condition]) -> tuple[tuple[_Access, ...], tuple[Condition, ...]]:
@@ -345,19 +406,3 @@ def _compared(reading: Reading, op: str, constant: Key) -> tuple[_Access, ...]:
         case ">" | ">=":
             return (_Access((), reading, interval=Interval(low=constant, with_low=op == ">=")),)
     return ()
-
-
-def _texts(path: Path, node: Node, memo: Memo) -> list[str]:
-    """The string values of the nodes that a path reaches from a node."""
-    if not path:
-        return [string_value(node)]
-    if isinstance(node, (AttributeNode, TextNode)):
-        return []
-    step = path[0]
-    name = clark_name(step.test)
-    if len(path) == 1 and step.axis == "child" and name is not None and not isinstance(node, DocumentNode):
-        if step.test.kind == "attribute":
-            value = node.get(name)
-            return [] if value is None else [value]
-        return [string_value(child) for child in node.iterchildren(name)]
-    return [string_value(found) for found in reach(path, node, memo)]

@@ -174,6 +174,8 @@ class Branch:
 
     def holding(self, guards: set[int]) -> list[State]:
         """The guarded states whose conditions are among those that hold."""
+        if self.guarded.keys().isdisjoint(guards):
+            return []
         if len(guards) < len(self.guarded):
             return [self.guarded[guard] for guard in guards if guard in self.guarded]
         return [state for guard, state in self.guarded.items() if guard in guards]
