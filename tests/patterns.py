@@ -82,7 +82,7 @@ SMALL = Vocabulary(
         *(attribute("k", "urn:n"), NodeTest("attribute", None, None), NodeTest("attribute", None, "k")),
         NodeTest("attribute", "urn:n", None),
     ),
-    strings=(*("x", "8", "") * 2, "y", "8.0", " 8 ", " x  y ", "xy", "NaN", "it's", "it's a \"b\""),
+    strings=(*("x", "8", "") * 2, "y", "8.0", " 8 ", " x  y ", "xy", "NaN", "it's", 'it\'s a "b"'),
     numbers=("8", "8", "3", "7", "0", "-8", "8.5", "0.5", "100", "9007199254740992"),
 )
 """For the documents of ``document``."""
@@ -205,7 +205,9 @@ class Patterns:
             parts = conditions([self.condition(depth - 1), self.condition(depth - 1)])
             return self.choose.one(Negation(parts[0]), AllOf(parts), AnyOf(parts))
         if kind < 18:
-            return Truth(self.call(depth, self.choose.one("contains", "starts-with", "lower", "normalize-space", "count")))
+            return Truth(
+                self.call(depth, self.choose.one("contains", "starts-with", "lower", "normalize-space", "count"))
+            )
         return self.atom()
 
     def comparison(self, depth: int) -> Comparison:
@@ -258,7 +260,9 @@ class Patterns:
         op = self.choose.one(*OPERATORS)
         if self.choose.chance(50):
             value = self.choose.one(*self.words.numbers)
-            return Compared(functions, op, Constant(self.choose.one(value, value, "17/2"), is_number=True), numeric=True)
+            return Compared(
+                functions, op, Constant(self.choose.one(value, value, "17/2"), is_number=True), numeric=True
+            )
         numeric = op not in ("=", "!=") or self.choose.chance(20)
         return Compared(functions, op, Constant(self.choose.one(*self.words.strings), is_number=False), numeric)
 
@@ -447,7 +451,9 @@ def walk(choose: Choices, elements: Sequence[etree._Element], *, channel: str = 
             skipped = True
             continue
         axis = "descendant" if skipped or choose.chance(15) else "child"
-        parts = [_fact(choose, element) for _ in range(choose.one(0, 0, 0, 1) if element is not at else choose.one(0, 1))]
+        parts = [
+            _fact(choose, element) for _ in range(choose.one(0, 0, 0, 1) if element is not at else choose.one(0, 1))
+        ]
         steps.append(Step(axis, _loosened(choose, _exact(element)), conditions(part for part in parts if part)))
         skipped = False
     if choose.chance(30):

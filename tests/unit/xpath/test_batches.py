@@ -124,7 +124,9 @@ def test_nothing_to_do() -> None:
 
 
 def test_values_as_they_are() -> None:
-    machine = Automaton([plain_spec(Definition("S", (Step("descendant", NodeTest("element", "", "a")),)), "", "number")])
+    machine = Automaton(
+        [plain_spec(Definition("S", (Step("descendant", NodeTest("element", "", "a")),)), "", "number")]
+    )
     values = ["", "8.0", " 8 ", "-0", "NaN", "\U0001f600", "é", "x" * 70_000, "&#10;", "9007199254740993", "1e3", "."]
     assert check(machine, batch_of([("S", f"<a>{value}</a>") for value in values])) > len(values)
     declared = '<?xml version="1.0" encoding="latin-1"?><a>é</a>'
@@ -133,7 +135,9 @@ def test_values_as_they_are() -> None:
 
 def refused(rows: Counter[Row]) -> list[tuple[object, object]]:
     """docid and reason of the rows that say so."""
-    by_name = (dict(zip((n for n in WITNESS_SCHEMA.names if n != "chain"), row, strict=False)) for row in rows.elements())
+    by_name = (
+        dict(zip((n for n in WITNESS_SCHEMA.names if n != "chain"), row, strict=False)) for row in rows.elements()
+    )
     return sorted((row["docid"], row["strval"]) for row in by_name if row["var"] == REFUSED)  # type: ignore[type-var]
 
 
