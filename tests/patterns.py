@@ -290,7 +290,7 @@ class Patterns:
         while uppers and len(hanging) < 3 and self.choose.chance(30):
             upper = self.choose.one(*uppers)
             lower = Definition(self.channel, (*upper.steps, *self.steps(1, 2)), upper.conditions)
-            if self.choose.chance(15) and len(upper.steps) < length:
+            if self.choose.chance(15) and len(upper.steps) < length and upper == _prefix(definition, len(upper.steps)):
                 lower = _prefix(definition, self.choose.count(len(upper.steps) + 1, length))
             hanging.append((upper, lower))
             if _below(lower):
