@@ -1,0 +1,189 @@
+"""Batches of events in Arrow to witness rows in Arrow: as document by document, however the batch is cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+from patterns import Patterns, documents, family, family_document, plain_spec, spec_sets, walk
+from patterns import document as random_document
+from strategies import Choices, Dice
+
+from xscl.safexml import parse_xml
+from xscl.xpath import witness
+from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.pattern import Definition, NodeTest, Step
+from xscl.xpath.witness import match_document, witness_rows
+from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA
+
+EVENTS = pa.schema(
+    [
+        ("docid", pa.int64()),
+        ("channel", pa.string()),
+        ("id", pa.string()),
+        ("item", pa.int64()),
+        ("ts", pa.int64()),
+        ("late", pa.bool_()),
+        ("content", pa.string()),
+    ]
+)
+Row = tuple[object, ...]
+
+
+def batch_of(documents: Sequence[tuple[str, str]], first: int = 0) -> pa.RecordBatch:
+    """Events of (channel, content); what else they carry tells them apart."""
+    rows = [
+        {
+            "docid": place * 7 + 1,
+            "channel": channel,
+            "id": f"e{place}é",
+            "item": place * 7 + 1 - (place % 3) * 7,
+            "ts": 1_700_000_000_000_000 + place % 5,
+            "late": place % 4 == 0,
+            "content": content,
+        }
+        for place, (channel, content) in enumerate(documents, first)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=EVENTS)
+
+
+def comparable(row: dict[str, Any]) -> Row:
+    chain = sorted((entry["var1"], entry["var2"], entry["node1"], entry["node2"]) for entry in row["chain"])
+    return (*(row[name] for name in WITNESS_SCHEMA.names if name != "chain"), tuple(chain))
+
+
+def rows_of(machine: Automaton, batches: Iterable[pa.RecordBatch]) -> Counter[Row]:
+    found: Counter[Row] = Counter()
+    for events in batches:
+        for rows in witness_rows(machine, events):
+            assert rows.schema.equals(WITNESS_SCHEMA), rows.schema
+            rows.validate(full=True)
+            found.update(map(comparable, rows.to_pylist()))
+    return found
+
+
+def one_by_one(machine: Automaton, events: pa.RecordBatch) -> Counter[Row]:
+    """The rows of sound documents by ``match_document``."""
+    found: Counter[Row] = Counter()
+    for event in events.to_pylist():
+        place = f"{event['channel']}\0{event['id']}"
+        shared = event["docid"], event["ts"], event["item"], place, event["late"]
+        for row in match_document(machine, event["channel"], parse_xml(event["content"])):
+            values = row.var, row.node, row.function, row.value, row.number, row.hash
+            found[(*shared, *values, tuple(sorted(row.chain)))] += 1
+    return found
+
+
+def check(machine: Automaton, events: pa.RecordBatch) -> int:
+    wanted = one_by_one(machine, events)
+    assert rows_of(machine, [events]) == wanted
+    return wanted.total()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("SSTU"), documents()), max_size=5), spec_sets(5), st.data())
+def test_any_batch_cut_anywhere(texts: list[tuple[str, str]], specs: list[WitnessSpec], data: st.DataObject) -> None:
+    choose = Choices(data.draw)
+    machine = Automaton([*specs, *Patterns(choose, channel="T").specs(2)])
+    events = batch_of(texts)
+    check(machine, events)
+    cuts = sorted({0, len(texts), *(choose.count(0, len(texts)) for _ in range(2))})
+    parts = [events.slice(low, high - low) for low, high in zip(cuts, cuts[1:], strict=False)]
+    assert rows_of(machine, parts) == one_by_one(machine, events)
+
+
+def test_a_long_batch() -> None:
+    choose = Dice(1)
+    texts = [(choose.one("S", "S", "T", "nobody"), random_document(choose, depth=4)) for _ in range(150)]
+    texts += [("F", family_document(choose, 60)) for _ in range(30)]
+    texts = choose.random.sample(texts, len(texts))
+    elements = [element for _, text in texts[:20] for element in parse_xml(text).iter(etree.Element)]
+    patterns = Patterns(choose)
+    specs = patterns.specs(60) + [patterns.spec(walk(choose, elements)) for _ in range(40)]
+    specs += Patterns(choose, channel="T").specs(30)
+    specs += map(plain_spec, family(choose, 60, channel="F"))
+    machine = Automaton(dict.fromkeys(specs))
+    events = batch_of(texts)
+    assert check(machine, events) > 5_000
+    whole = rows_of(machine, [events])
+    for size in (1, 7, 100):
+        assert rows_of(machine, (events.slice(start, size) for start in range(0, len(texts), size))) == whole
+
+
+def test_nothing_to_do() -> None:
+    machine = Automaton([plain_spec(Definition("S", (Step("child", NodeTest("element", "", "a")),)))])
+    assert rows_of(machine, [batch_of([])]) == Counter()
+    assert rows_of(machine, [batch_of([("T", "<a/>"), ("U", "<a")])]) == Counter()
+    assert rows_of(machine, [batch_of([("S", "<b/>")])]) == Counter()
+
+
+def test_values_as_they_are() -> None:
+    machine = Automaton(
+        [plain_spec(Definition("S", (Step("descendant", NodeTest("element", "", "a")),)), "", "number")]
+    )
+    values = ["", "8.0", " 8 ", "-0", "NaN", "\U0001f600", "é", "x" * 70_000, "&#10;", "9007199254740993", "1e3", "."]
+    assert check(machine, batch_of([("S", f"<a>{value}</a>") for value in values])) > len(values)
+    declared = '<?xml version="1.0" encoding="latin-1"?><a>é</a>'
+    assert check(machine, batch_of([("S", declared), ("S", "\ufeff<a>x</a>")])) == 2
+
+
+def refused(rows: Counter[Row]) -> list[tuple[object, object]]:
+    """docid and reason of the rows that say so."""
+    by_name = (
+        dict(zip((n for n in WITNESS_SCHEMA.names if n != "chain"), row, strict=False)) for row in rows.elements()
+    )
+    return sorted((row["docid"], row["strval"]) for row in by_name if row["var"] == REFUSED)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("content", ["<a", "", "<a>&unknown;</a>", "x", "<a/><b/>"])
+def test_malformed_content_is_refused_alone(content: str) -> None:
+    machine = Automaton([plain_spec(Definition("S", (Step("descendant", NodeTest("element", "", "a")),)))])
+    sound = [("S", "<a>1</a>"), ("T", "<a>2</a>"), ("S", "<a><a/></a>")]
+    events = batch_of([sound[0], ("S", content), *sound[1:], ("S", content), ("T", content)])
+    found = rows_of(machine, [events])
+    assert [docid for docid, _ in refused(found)] == [8, 29]
+    assert all(reason for _, reason in refused(found))
+    kept = one_by_one(machine, events.take(pa.array([0, 2, 3])))
+    assert found.total() == kept.total() + 2
+    assert kept <= found
+
+
+def test_a_document_over_the_limit_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(witness, "MAX_CHAIN_ENTRIES", 100)
+    a, b = (Step("descendant", NodeTest("element", "", name)) for name in "ab")
+    upper, lower = Definition("S", (a,)), Definition("S", (a, b))
+    # The plain spec's rows alone would be far below the limit.
+    first = plain_spec(Definition("S", (b,)))
+    machine = Automaton([first, WitnessSpec(lower, ("", "lower"), ((upper, lower),))])
+    small = "<a><a><b>x</b></a><b>y</b></a>"
+    large = "<a>" * 20 + "<b>x</b>" * 20 + "</a>" * 20
+    fits = "<a>" * 10 + "<b>x</b>" * 9 + "</a>" * 10
+    events = batch_of([("S", small), ("S", large), ("S", fits), ("S", small), ("S", large)])
+    found = rows_of(machine, [events])
+    refusals = refused(found)
+    assert [docid for docid, _ in refusals] == [8, 29]
+    assert all("100" in str(reason) for _, reason in refusals)
+    kept = one_by_one(machine, events.take(pa.array([0, 2, 3])))
+    assert found.total() == kept.total() + 2
+    assert kept <= found
+    assert rows_of(machine, (events.slice(place, 1) for place in range(5))) == found
+
+
+def test_the_automaton_may_change_between_batches() -> None:
+    choose = Dice(3)
+    texts = [("S", random_document(choose, depth=4)) for _ in range(10)]
+    specs = Patterns(choose).specs(40)
+    machine = Automaton(specs[:20])
+    events = batch_of(texts)
+    check(machine, events)
+    for old, new in zip(specs[:10], specs[20:], strict=False):
+        machine.remove(old)
+        machine.add(new)
+        check(machine, events)
+    assert rows_of(machine, [events]) == rows_of(Automaton([*specs[10:20], *specs[20:30]]), [events])
