@@ -24,13 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from xscl.errors import DocumentLimitError
-from xscl.xpath.chains import ChainEntry, chain
+from xscl.xpath.chains import ChainEntry, chain, check_entries
 from xscl.xpath.states import Branch, State, Trie, WitnessSpec
 
-__all__ = ["MAX_CHAIN_ENTRIES", "Automaton", "AutomatonSize", "Move", "RowTemplate", "WitnessSpec", "too_many_entries"]
-
-MAX_CHAIN_ENTRIES = 1_000_000
-"""For one document: many results beside many joined nodes multiply."""
+__all__ = ["Automaton", "AutomatonSize", "Move", "RowTemplate", "WitnessSpec"]
 
 MAX_HELD = 30_000_000
 """What the path automaton may hold, in references of eight bytes; it starts anew when it holds more."""
@@ -64,8 +61,8 @@ class RowTemplate:
     way: int
     """How many open nodes the chains may speak of: 0 if they speak of the node itself only."""
     rows: int
-    chain: int
-    """Chain entries of all rows."""
+    pairs: int
+    """Bindings of edges: chain entries, without those that further rows of a node repeat."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -298,9 +295,10 @@ def _template(move: Move) -> RowTemplate | None:
     entries: list[int] = []
     chains: list[ChainEntry] = []
     place = move.place
+    pairs = 0
     for state in move.reached:
         leaf = state.leaf
-        if leaf is None or state.noted:
+        if leaf is None or leaf.noted:
             continue
         if leaf.alone:  # as ``chain`` has it, for the many patterns of one variable
             found = [(state.key, state.key, place, place)] if leaf.pairs else []
@@ -311,8 +309,8 @@ def _template(move: Move) -> RowTemplate | None:
             functions.append(function)
             entries.append(len(found))
             chains += found
-        if len(chains) > MAX_CHAIN_ENTRIES:
-            raise too_many_entries()
+        pairs += len(found)
+        check_entries(pairs)
     if not variables:
         return None
     asked = tuple(sorted({function for function in functions if function is not None}))
@@ -329,7 +327,7 @@ def _template(move: Move) -> RowTemplate | None:
         places=np.zeros_like(places) if itself_only else places,
         way=0 if itself_only else place,
         rows=len(variables),
-        chain=len(chains),
+        pairs=pairs,
     )
 
 
@@ -354,11 +352,3 @@ def _opened(states: list[State], place: int, above: Waiting | None) -> Waiting:
 def _nothing(state: State, place: int) -> tuple[int, ...]:
     """No edge hangs off the way of a leaf with a template."""
     raise AssertionError(f"{state.key} hangs off at {place}")
-
-
-def too_many_entries() -> DocumentLimitError:
-    """The refusal of a document in which bindings multiply."""
-    return DocumentLimitError(
-        "XSCL_DOCUMENT_LIMIT",
-        f"the queries' patterns have more than {MAX_CHAIN_ENTRIES:,} pairs of bindings in this document",
-    )

@@ -8,14 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from xscl.errors import DocumentLimitError
 from xscl.xpath.states import State
 
-__all__ = ["ChainEntry", "chain"]
+__all__ = ["MAX_CHAIN_ENTRIES", "ChainEntry", "chain", "check_entries", "too_many_entries"]
 
 ChainEntry = tuple[int, int, int, int]
 """(var1, var2, node1, node2): a row of R_bin."""
 
+MAX_CHAIN_ENTRIES = 1_000_000
+"""For one document: many results beside many joined nodes multiply."""
+
 Related = Callable[[State, int], Iterable[int]]
+
+
+def too_many_entries() -> DocumentLimitError:
+    """The refusal of a document in which bindings multiply."""
+    return DocumentLimitError(
+        "XSCL_DOCUMENT_LIMIT",
+        f"the queries' patterns have more than {MAX_CHAIN_ENTRIES:,} pairs of bindings in this document",
+    )
+
+
+def check_entries(count: int) -> None:
+    """Refuse a document with so many entries.
+
+    Raises:
+        DocumentLimitError: more than ``MAX_CHAIN_ENTRIES``.
+    """
+    if count > MAX_CHAIN_ENTRIES:
+        raise too_many_entries()
 
 
 def chain(leaf: State, at: int, *, origins: Related, below: Related) -> list[ChainEntry]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -85,12 +85,12 @@ class Ranges(Generic[T]):
     """Items with intervals: those at a value are found in O(log n + found).
 
     The distinct constants c0 < c1 < … cut the line into cells: 2i+1 is c_i itself, 2i lies below it.  A segment tree
-    over the cells keeps each item at O(log n) places.  It is built when it is first asked after many changes; until
+    over the cells keeps each interval at O(log n) places.  It is built when it is first asked after many changes; until
     then a few new items are tried one by one.
     """
 
     def __init__(self) -> None:
-        self.intervals: dict[T, Interval] = {}
+        self.intervals: dict[T, list[Interval]] = {}
         self._constants: list[Key] = []
         self._size = 1
         self._tree: dict[int, list[T]] = {}
@@ -101,43 +101,46 @@ class Ranges(Generic[T]):
         return len(self.intervals)
 
     def add(self, interval: Interval, item: T) -> None:
-        """File an item; it must not be there."""
-        self.intervals[item] = interval
+        """File an item; it may have several intervals, which are all added before it is asked for."""
+        self.intervals.setdefault(item, []).append(interval)
         self._new[item] = None
 
     def remove(self, item: T) -> None:
-        """Take an item out."""
-        del self.intervals[item]
+        """Take an item out with all its intervals, if it is there."""
+        if self.intervals.pop(item, None) is None:
+            return
         if item in self._new:
             del self._new[item]
         else:
             self._gone += 1
 
-    def at(self, key: Key) -> Iterator[T]:
-        """The items whose interval contains a key."""
+    def at(self, key: Key) -> list[T]:
+        """The items that have an interval which contains a key."""
         if len(self._new) + self._gone > 16 + math.isqrt(len(self.intervals)):
             self._build()
         cell = 2 * bisect_left(self._constants, key)
         if cell < 2 * len(self._constants) and self._constants[cell // 2] == key:
             cell += 1
+        found: list[T] = []
         at = cell + self._size
         while at:
-            for item in self._tree.get(at, ()):
-                # What was taken out since the tree was built is still in it; what came back may have another interval.
-                if not self._gone or (item in self.intervals and item not in self._new):
-                    yield item
+            if at in self._tree:
+                found += self._tree[at]
             at >>= 1
-        for item in self._new:
-            if key in self.intervals[item]:
-                yield item
+        if self._gone:
+            # What was taken out since the tree was built is still in it; what came back may have another interval.
+            found = [item for item in found if item in self.intervals and item not in self._new]
+        found += [item for item in self._new if any(key in interval for interval in self.intervals[item])]
+        return found
 
     def _build(self) -> None:
-        ends = {end for interval in self.intervals.values() for end in (interval.low, interval.high)}
+        filed = [(interval, item) for item, intervals in self.intervals.items() for interval in intervals]
+        ends = {end for interval, _ in filed for end in (interval.low, interval.high)}
         self._constants = sorted(end for end in ends if end is not None)
         self._size = 2 * len(self._constants) + 1
         self._tree, self._new, self._gone = {}, {}, 0
         place = {constant: 2 * index + 1 for index, constant in enumerate(self._constants)}
-        for item, interval in self.intervals.items():
+        for interval, item in filed:
             first = 0 if interval.low is None else place[interval.low] + (not interval.with_low)
             last = self._size - 1 if interval.high is None else place[interval.high] - (not interval.with_high)
             left, right = first + self._size, last + 1 + self._size
@@ -175,41 +178,61 @@ class _Access:
         return 1 if self.interval.low is not None and self.interval.high is not None else 2
 
 
-@dataclass(eq=False, slots=True)
-class _Entry(Generic[T]):
-    """An item under one of its accesses."""
+@dataclass(frozen=True, slots=True)
+class _Check(Generic[T]):
+    """An item of which conditions are still to be checked."""
 
     item: T
-    access: _Access | None
     conditions: tuple[Condition, ...]
-    rest: tuple[Condition, ...]
-    """What is to be checked when the access has found the item."""
 
 
 @dataclass(slots=True)
 class _Values(Generic[T]):
-    """The accesses of one path and reading."""
+    """Comparisons with values of one reading."""
 
-    equal: dict[Key, list[_Entry[T]]] = field(default_factory=dict)
-    ranges: Ranges[_Entry[T]] = field(default_factory=Ranges)
-    paired: Ranges[_Entry[T]] = field(default_factory=Ranges)
+    equal: dict[Key, list[T]] = field(default_factory=dict)
+    ranges: Ranges[T] = field(default_factory=Ranges)
+
+    def add(self, access: _Access, item: T) -> None:
+        if access.equal is not None:
+            self.equal.setdefault(access.equal, []).append(item)
+        elif access.interval is not None:
+            self.ranges.add(access.interval, item)
+
+    def remove(self, access: _Access, item: T) -> None:
+        if access.equal is not None:
+            self.equal[access.equal].remove(item)
+            if not self.equal[access.equal]:
+                del self.equal[access.equal]
+        else:
+            self.ranges.remove(item)
+
+    def at(self, key: Key) -> list[T]:
+        """Items whose comparison holds of a value."""
+        found = self.equal.get(key, [])
+        return found + self.ranges.at(key) if self.ranges else found
 
 
 @dataclass(slots=True)
 class _Nodes(Generic[T]):
     """The accesses of one path."""
 
-    readings: dict[Reading, _Values[T]] = field(default_factory=dict)
-    exist: dict[_Entry[T], None] = field(default_factory=dict)
-    entries: int = 0
+    exist: dict[T, None] = field(default_factory=dict)
+    likely_exist: dict[_Check[T], None] = field(default_factory=dict)
+    values: dict[Reading, _Values[T]] = field(default_factory=dict)
+    """Items that satisfy all their conditions if the comparison holds."""
+    likely: dict[Reading, _Values[_Check[T]]] = field(default_factory=dict)
+    paired: dict[Reading, _Values[_Check[T]]] = field(default_factory=dict)
+    """To be checked in full where the path leads to several nodes."""
+    count: int = 0
 
 
 class PredicateIndex(Generic[T]):
     """Items, each with the conditions of one node; ``T`` is hashable."""
 
     def __init__(self) -> None:
-        self._entries: dict[T, tuple[_Entry[T], ...]] = {}
-        self._checked: dict[_Entry[T], None] = {}
+        self._conditions: dict[T, tuple[Condition, ...]] = {}
+        self._checked: dict[T, None] = {}
         # By path: the node itself, its children and attributes of one name, everything else.
         self._own: dict[Path, _Nodes[T]] = {}
         self._children: dict[str, _Nodes[T]] = {}
@@ -217,82 +240,83 @@ class PredicateIndex(Generic[T]):
         self._others: dict[Path, _Nodes[T]] = {}
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._conditions)
 
     def __contains__(self, item: T) -> bool:
-        return item in self._entries
+        return item in self._conditions
 
     def add(self, conditions: tuple[Condition, ...], item: T) -> None:
         """File an item under its conditions; it must not be there."""
+        self._conditions[item] = conditions
         accesses, rest = _choose(conditions)
-        entries = tuple(_Entry(item, access, conditions, rest) for access in accesses or (None,))
-        self._entries[item] = entries
-        for entry in entries:
-            access = entry.access
-            if access is None:
-                self._checked[entry] = None
-                continue
+        if not accesses:
+            self._checked[item] = None
+        check = _Check(item, rest)
+        for access in accesses:
             nodes = self._nodes(access.path)
-            nodes.entries += 1
-            if access.reading is None:
-                nodes.exist[entry] = None
-                continue
-            values = nodes.readings.setdefault(access.reading, _Values())
-            if access.equal is not None:
-                values.equal.setdefault(access.equal, []).append(entry)
-            elif access.interval is not None:
-                (values.paired if access.paired else values.ranges).add(access.interval, entry)
+            nodes.count += 1
+            if access.reading is None and rest:
+                nodes.likely_exist[check] = None
+            elif access.reading is None:
+                nodes.exist[item] = None
+            elif access.paired:
+                nodes.paired.setdefault(access.reading, _Values()).add(access, check)
+            elif rest:
+                nodes.likely.setdefault(access.reading, _Values()).add(access, check)
+            else:
+                nodes.values.setdefault(access.reading, _Values()).add(access, item)
 
     def remove(self, item: T) -> None:
         """Take an item out."""
-        for entry in self._entries.pop(item):
-            access = entry.access
-            if access is None:
-                del self._checked[entry]
-                continue
+        accesses, rest = _choose(self._conditions.pop(item))
+        self._checked.pop(item, None)
+        check = _Check(item, rest)
+        for access in accesses:
             nodes = self._nodes(access.path)
-            nodes.entries -= 1
-            if not nodes.entries:
+            nodes.count -= 1
+            if not nodes.count:
                 place, key = self._place(access.path)
                 del place[key]
             elif access.reading is None:
-                del nodes.exist[entry]
-            elif access.equal is not None:
-                equal = nodes.readings[access.reading].equal
-                equal[access.equal].remove(entry)
-                if not equal[access.equal]:
-                    del equal[access.equal]
+                nodes.exist.pop(item, None)
+                nodes.likely_exist.pop(check, None)
+            elif access.paired:
+                nodes.paired[access.reading].remove(access, check)
+            elif rest:
+                nodes.likely[access.reading].remove(access, check)
             else:
-                values = nodes.readings[access.reading]
-                (values.paired if access.paired else values.ranges).remove(entry)
+                nodes.values[access.reading].remove(access, item)
 
-    def satisfied(self, node: Node, memo: Memo) -> list[T]:
-        """The items whose conditions the node satisfies, each once."""
+    def satisfied(self, node: Node, memo: Memo) -> set[T]:
+        """The items whose conditions the node satisfies."""
         found: set[T] = set()
-        # Those that remain to be checked, with what is to be checked.
-        likely = [(entry, entry.rest) for entry in self._checked]
+        likely = [_Check(item, self._conditions[item]) for item in self._checked]
         for nodes, texts in self._reached(node, memo):
-            if nodes.exist:
-                _sort(nodes.exist, found, likely)
-            several = len(texts) > 1
+            found.update(nodes.exist)
+            likely += nodes.likely_exist
             for text in texts:
-                for reading, values in nodes.readings.items():
-                    key = reading.key(text)
-                    if key is None:
-                        continue
-                    if key in values.equal:
-                        _sort(values.equal[key], found, likely)
-                    if values.ranges:
-                        _sort(values.ranges.at(key), found, likely)
-                    if values.paired and several:
-                        # Of several nodes, one may satisfy one condition and one the other.
-                        likely += [(entry, entry.conditions) for entry in values.paired.intervals]
-                    elif values.paired:
-                        _sort(values.paired.at(key), found, likely)
-        for entry, conditions in likely:
-            if entry.item not in found and all(holds(condition, node, memo) for condition in conditions):
-                found.add(entry.item)
-        return list(found)
+                for reading, values in nodes.values.items():
+                    if (key := reading.key(text)) is not None:
+                        found.update(values.at(key))
+                for reading, checks in nodes.likely.items():
+                    if (key := reading.key(text)) is not None:
+                        likely += checks.at(key)
+            if nodes.paired:
+                likely += self._pairs(nodes, texts)
+        for check in likely:
+            if check.item not in found and all(holds(condition, node, memo) for condition in check.conditions):
+                found.add(check.item)
+        return found
+
+    def _pairs(self, nodes: _Nodes[T], texts: list[str]) -> list[_Check[T]]:
+        """Items of which two conditions on one path hold if it leads to one node; of several, each may satisfy one."""
+        found: list[_Check[T]] = []
+        for reading, checks in nodes.paired.items():
+            if len(texts) > 1:
+                found += [_Check(check.item, self._conditions[check.item]) for check in checks.ranges.intervals]
+            elif (key := reading.key(texts[0])) is not None:
+                found += checks.at(key)
+        return found
 
     def _reached(self, node: Node, memo: Memo) -> Iterator[tuple[_Nodes[T], list[str]]]:
         """The paths that lead from a node to others, with the string values there."""
@@ -332,14 +356,6 @@ class PredicateIndex(Generic[T]):
         if len(path) == 1 and path[0].axis == "child" and name is not None:
             return self._children if path[0].test.kind == "element" else self._attributes, name
         return self._others, path
-
-
-def _sort(entries: Iterable[_Entry[T]], found: set[T], likely: list[tuple[_Entry[T], tuple[Condition, ...]]]) -> None:
-    for entry in entries:
-        if entry.rest:
-            likely.append((entry, entry.rest))
-        else:
-            found.add(entry.item)
 
 
 def _choose(conditions: Sequence[Condition]) -> tuple[tuple[_Access, ...], tuple[Condition, ...]]:

@@ -45,8 +45,8 @@ class LeafSpec:
     hanging: Counter[tuple[State, State]] = field(default_factory=Counter)
     pairs: tuple[tuple[State, State], ...] = ()
     """All edges, those with a higher upper end first."""
-    hangs: bool = False
-    """An edge hangs off the way."""
+    noted: bool = False
+    """Its rows are made when the document has been walked: an edge hangs off the way, or conditions stand on it."""
     alone: bool = True
     """No edge leads from or to another node."""
     recorded: tuple[State, ...] = ()
@@ -57,7 +57,8 @@ class LeafSpec:
         found = {*self.edges, *self.hanging}
         # The keys make the order the same in every process.
         self.pairs = tuple(sorted(found, key=lambda pair: (pair[0].depth, pair[1].depth, pair[0].key, pair[1].key)))
-        self.hangs = bool(self.hanging) or not all(_on_way(lower, end) for _, lower in self.edges)
+        hangs = bool(self.hanging) or not all(_on_way(lower, end) for _, lower in self.edges)
+        self.noted = hangs or not end.plain
         self.alone = not self.hanging and all(upper is lower is end for upper, lower in self.edges)
 
 
@@ -119,7 +120,7 @@ class State:
     @property
     def noted(self) -> bool:
         """Rows of these nodes are made when the document has been walked, not from a template."""
-        return self.leaf is not None and (not self.plain or self.leaf.hangs)
+        return self.leaf is not None and self.leaf.noted
 
     def branches(self, axis: Axis) -> dict[int, Branch]:
         """The next steps of one axis."""
@@ -174,8 +175,6 @@ class Branch:
 
     def holding(self, guards: set[int]) -> list[State]:
         """The guarded states whose conditions are among those that hold."""
-        if self.guarded.keys().isdisjoint(guards):
-            return []
         if len(guards) < len(self.guarded):
             return [self.guarded[guard] for guard in guards if guard in self.guarded]
         return [state for guard, state in self.guarded.items() if guard in guards]
@@ -233,7 +232,7 @@ class Guards:
         for test in tests:
             index = self._indexes.get(test)
             if index:
-                held.update(index.satisfied(node, memo))
+                held |= index.satisfied(node, memo)
         return held
 
 
@@ -265,6 +264,9 @@ class Trie:
             mentioned.append(found)
             return found
 
+        for upper, lower in (*spec.edges, *spec.hanging):
+            if lower.steps[: len(upper.steps)] != upper.steps or lower.conditions != upper.conditions:
+                raise ValueError(f"{lower} does not begin with {upper}")
         end = state(spec.definition)
         leaf = end.leaf = end.leaf or LeafSpec()
         for name in spec.functions:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from xscl.xpath.automaton import MAX_CHAIN_ENTRIES, Automaton, Move, RowTemplate, too_many_entries
-from xscl.xpath.chains import ChainEntry, chain
+from xscl.xpath.automaton import Automaton, Move, RowTemplate
+from xscl.xpath.chains import ChainEntry, chain, check_entries, too_many_entries
 from xscl.xpath.condition import Memo
 from xscl.xpath.names import TEXT, attribute
 from xscl.xpath.nodes import (
@@ -218,6 +218,8 @@ class Walk:
         found: dict[State, list[int]] = {}
         if held:
             for branch in move.guarded:
+                if branch.guarded.keys().isdisjoint(held):
+                    continue
                 for state in branch.holding(held):
                     origins = move.origins(state, move.place) if state.recorded and state.parent is not None else ()
                     found[state] = [self.way[place] for place in origins]
@@ -247,8 +249,7 @@ class Walk:
             for node in found:
                 entries = chain(state, node, origins=self._origins, below=self._below)
                 count += len(entries)
-                if count > MAX_CHAIN_ENTRIES:
-                    raise too_many_entries()
+                check_entries(count)
                 yield _noted_row(state, node, self.nodes[node], entries)
 
     def _origins(self, state: State, node: int) -> list[int]:

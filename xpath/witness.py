@@ -29,8 +29,8 @@ from xscl.arrow import CHAIN
 from xscl.errors import XsclError
 from xscl.safexml import parse_stored
 from xscl.values import apply_functions, to_number, value_hashes
-from xscl.xpath.automaton import MAX_CHAIN_ENTRIES, Automaton, Move, too_many_entries
-from xscl.xpath.chains import ChainEntry
+from xscl.xpath.automaton import Automaton, Move
+from xscl.xpath.chains import ChainEntry, check_entries
 from xscl.xpath.walk import NotedRow, Visit, Walk
 
 __all__ = ["REFUSED", "WITNESS_SCHEMA", "ChainEntry", "Witness", "match_document", "witness_rows"]
@@ -81,7 +81,7 @@ def match_document(automaton: Automaton, channel: str, root: etree._Element) -> 
     """All witness rows of one document of ``channel``.
 
     Raises:
-        DocumentLimitError: bindings multiply beyond ``MAX_CHAIN_ENTRIES``.
+        DocumentLimitError: bindings multiply beyond ``chains.MAX_CHAIN_ENTRIES``.
     """
     rows = _Rows(automaton)
     start = automaton.start(channel)
@@ -147,9 +147,8 @@ class _Rows:
         count = entries = 0
         for template, _, _ in walk.visits:
             count += template.rows
-            entries += template.chain
-        if entries > MAX_CHAIN_ENTRIES:
-            raise too_many_entries()
+            entries += template.pairs
+        check_entries(entries)
         if walk.up or walk.direct:
             self._noted += [(document, row) for row in walk.noted_rows()]
         self._visits += walk.visits
@@ -217,7 +216,7 @@ def _of_visits(
     rows = np.array([each.rows for each in known])
     at, visit = _gather(_starts(rows)[which], rows[which])
     functions = np.concatenate([each.functions for each in known])[at]
-    entries = np.array([each.chain for each in known])
+    entries = np.array([len(each.keys) for each in known])
     entry_at, entry_visit = _gather(_starts(entries)[which], entries[which])
     places = np.concatenate([each.places for each in known])[entry_at]
     # Each visit's open nodes, and the node itself behind them.

@@ -16,7 +16,7 @@ from patterns import document as random_document
 from strategies import Choices, Dice
 
 from xscl.safexml import parse_xml
-from xscl.xpath import witness
+from xscl.xpath import chains
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Definition, NodeTest, Step
 from xscl.xpath.witness import match_document, witness_rows
@@ -155,7 +155,7 @@ def test_malformed_content_is_refused_alone(content: str) -> None:
 
 
 def test_a_document_over_the_limit_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "MAX_CHAIN_ENTRIES", 100)
+    monkeypatch.setattr(chains, "MAX_CHAIN_ENTRIES", 100)
     a, b = (Step("descendant", NodeTest("element", "", name)) for name in "ab")
     upper, lower = Definition("S", (a,)), Definition("S", (a, b))
     # The plain spec's rows alone would be far below the limit.
