@@ -27,7 +27,7 @@ from lxml import etree
 
 from xscl.arrow import CHAIN
 from xscl.errors import XsclError
-from xscl.safexml import parse_stored
+from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.values import apply_functions, to_number, value_hashes
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chains import ChainEntry, check_entries
@@ -57,6 +57,8 @@ WITNESS_SCHEMA = pa.schema(
 _OF_EVENT = ("docid", "ts", "item", "place", "late")
 _MANY_ROWS = 250_000
 """Rows of one Arrow batch, but for a document that has more by itself."""
+_MANY_BYTES = 8 << 20
+"""Of documents whose names are kept at a time."""
 _NUMBER = r"^[ \t\r\n]*-?([0-9]+(\.[0-9]*)?|\.[0-9]+)[ \t\r\n]*$"
 """What ``to_number`` may take; it decides."""
 
@@ -107,24 +109,45 @@ def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.Re
 
     A document that cannot be matched gives one row of variable ``REFUSED`` with the reason as its value.
     """
-    place = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0")
-    shared = [place if name == "place" else events.column(name) for name in _OF_EVENT]
-    rows = _Rows(automaton)
-    # As bytes: lxml would make them of strings first.
-    contents = events.column("content").cast(pa.binary()).to_pylist()
-    for document, (channel, content) in enumerate(zip(events.column("channel").to_pylist(), contents, strict=True)):
-        start = automaton.start(channel)
-        if start is None:
-            continue
-        try:
-            rows.take(document, start, parse_stored(content))
-        except Exception as error:  # whatever it is, it is this document's, and costs this document only
-            reason = error.message if isinstance(error, XsclError) else f"{type(error).__name__}: {error}"
-            rows.refuse(document, reason)
-        if rows.count >= _MANY_ROWS:
-            yield rows.batch(shared)
-            rows = _Rows(automaton)
-    yield rows.batch(shared)
+    parts = _Parts(automaton, events)
+    while parts.place < events.num_rows:
+        # lxml never forgets a name of a living thread.
+        yield in_fresh_dictionary(parts.following)
+
+
+class _Parts:
+    """A batch of events, some documents at a time: up to ``_MANY_ROWS`` rows or ``_MANY_BYTES`` of documents."""
+
+    def __init__(self, automaton: Automaton, events: pa.RecordBatch) -> None:
+        self.automaton = automaton
+        self.place = 0
+        """Of the next document."""
+        self.channels = events.column("channel").to_pylist()
+        # As bytes: lxml would make them of strings first.
+        self.contents = events.column("content").cast(pa.binary()).to_pylist()
+        place = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0")
+        self.shared = [place if name == "place" else events.column(name) for name in _OF_EVENT]
+
+    def following(self) -> pa.RecordBatch:
+        """The rows of the next documents."""
+        rows = _Rows(self.automaton)
+        size = 0
+        while self.place < len(self.channels) and rows.count < _MANY_ROWS and size < _MANY_BYTES:
+            place = self.place
+            self.place += 1
+            start = self.automaton.start(self.channels[place])
+            if start is None:
+                continue
+            size += len(self.contents[place])
+            try:
+                rows.take(place, start, parse_stored(self.contents[place]))
+            except Exception as error:  # whatever it is, it is this document's, and costs this document only
+                rows.refuse(
+                    place, error.message if isinstance(error, XsclError) else f"{type(error).__name__}: {error}"
+                )
+        documents, columns = rows.columns()
+        arrays = [*(column.take(documents) for column in self.shared), *columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=WITNESS_SCHEMA)
 
 
 class _Rows:
@@ -158,12 +181,6 @@ class _Rows:
     def refuse(self, document: int, reason: str) -> None:
         """Say why a document has no rows."""
         self._refused.append((document, reason))
-
-    def batch(self, shared: list[pa.Array]) -> pa.RecordBatch:
-        """The rows so far; ``shared`` are the columns of the batch's events."""
-        documents, columns = self.columns()
-        arrays = [*(column.take(documents) for column in shared), *columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=WITNESS_SCHEMA)
 
     def columns(self) -> tuple[pa.Array, list[pa.Array]]:
         """Each row's place of its document in the batch; and the columns from ``var`` on."""

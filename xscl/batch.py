@@ -41,7 +41,7 @@ from xscl.templates.program import LiveGroup, build_program, load_program, save_
 from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA
 from xscl.values import digest_text
 from xscl.xpath.automaton import WitnessSpec
-from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA, save_specs, witness_batches
+from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA, SpecChange, save_change, witness_batches
 
 __all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "Planner", "next_range", "process_batch", "read_parquet"]
 
@@ -201,6 +201,7 @@ class Planner:
     def __init__(self, home: Home) -> None:
         self.home = home
         self._folder: Path | None = None
+        self._specs: _SpecFiles
         self._compiled: dict[int, tuple[_Facts, CompiledQuery]] = {}
         """What the groups of the last plan were compiled to, with what was known then of their channels."""
         self._last: tuple[object, _Plan] | None = None
@@ -237,12 +238,12 @@ class Planner:
                 return self._last[1]
             self._compile(connection, [row.gid for row in rows], facts)
         live: list[LiveGroup] = []
-        specs: dict[WitnessSpec, None] = {}
+        specs: list[WitnessSpec] = []
         for row in rows:
             compiled = self._compiled[row.gid][1]
             live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last))
-            specs.update(dict.fromkeys(compiled.specs))
-        plan = self._written(live, list(specs))
+            specs += compiled.specs
+        plan = self._written(live, specs)
         self._last = asked, plan
         return plan
 
@@ -264,28 +265,65 @@ class Planner:
                 compiled = compile_query(parse_query(row.text), row.text, namespaces=namespaces, channels=facts)
                 self._compiled[row.gid] = of(compiled), compiled
 
-    def _written(self, live: list[LiveGroup], specs: list[WitnessSpec]) -> _Plan:
+    def _written(self, live: list[LiveGroup], specs: Iterable[WitnessSpec]) -> _Plan:
         if self._folder is None:
             self._folder = self.home.folder("programs") / uuid.uuid4().hex
             self._folder.mkdir()
-        plan = _Plan(
-            self._folder / f"specs-{digest_text(*sorted(map(_told, specs)), size=10)}.pickle",
-            self._folder / f"program-{digest_text(*map(repr, live), size=10)}.pickle",
-        )
-        for path in self._folder.iterdir():
-            if path not in (plan.specs_path, plan.program_path):
+            self._specs = _SpecFiles(self._folder)
+        specs_path = self._specs.version(specs)
+        program_path = self._folder / f"program-{digest_text(*map(repr, live), size=10)}.pickle"
+        if not program_path.exists():
+            save_program(build_program(live), program_path)
+        for path in self._folder.glob("program-*"):
+            if path != program_path:
                 path.unlink()
-        if not plan.specs_path.exists():
-            save_specs(specs, plan.specs_path)
-        if not plan.program_path.exists():
-            save_program(build_program(live), plan.program_path)
-        return plan
+        return _Plan(specs_path, program_path)
 
 
-def _told(spec: WitnessSpec) -> str:
-    """A text that equal specs share and others do not."""
-    edges, hanging = ([(upper.key, lower.key) for upper, lower in pairs] for pairs in (spec.edges, spec.hanging))
-    return repr((spec.definition.key, spec.functions, edges, hanging))
+class _SpecFiles:
+    """The versions of what stage 1 is asked, as files in one folder.
+
+    A version is written as what it adds to the one before and takes away, until the changes are as many as what is
+    asked: then as a whole, and the files before it go.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._asked: dict[_Told, WitnessSpec] = {}
+        self._files: list[Path] = []
+        self._changes = 0
+        self._written = 0
+
+    def version(self, specs: Iterable[WitnessSpec]) -> Path:
+        """The file of the version that asks for these."""
+        asked = {_told(spec): spec for spec in specs}
+        added = [spec for told, spec in asked.items() if told not in self._asked]
+        removed = [spec for told, spec in self._asked.items() if told not in asked]
+        if self._files and not added and not removed:
+            return self._files[-1]
+        self._asked = asked
+        self._changes += len(added) + len(removed)
+        path = self._folder / f"specs-{self._written:06d}.pickle"
+        self._written += 1
+        if self._files and self._changes < len(asked):
+            save_change(SpecChange(str(self._files[-1]), tuple(added), tuple(removed)), path)
+            self._files.append(path)
+            return path
+        save_change(SpecChange(None, tuple(asked.values())), path)
+        for old in self._files:
+            old.unlink()
+        self._files = [path]
+        self._changes = 0
+        return path
+
+
+_Told = tuple[int, tuple[str | None, ...], tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+
+
+def _told(spec: WitnessSpec) -> _Told:
+    """What equal specs share and others do not."""
+    edges, hanging = (tuple((upper.key, lower.key) for upper, lower in pairs) for pairs in (spec.edges, spec.hanging))
+    return spec.definition.key, spec.functions, edges, hanging
 
 
 # -- stages ----------------------------------------------------------------------------------------------------
