@@ -21,6 +21,7 @@ __all__ = [
     "REFUSED",
     "WITNESS_SCHEMA",
     "SpecChange",
+    "apply_change",
     "load_automaton",
     "save_change",
     "save_specs",
@@ -69,23 +70,24 @@ def load_automaton(path: str) -> Automaton:
         changes.append(change)
         at = change.previous
     automaton = Automaton() if at is None else _automata.pop(at)
-    _apply(automaton, reversed(changes))
+    for change in reversed(changes):
+        apply_change(automaton, change)
     _automata[path] = automaton
     while len(_automata) > _MOST_KEPT:
         del _automata[next(iter(_automata))]
     return automaton
 
 
-def _apply(automaton: Automaton, changes: Iterator[SpecChange]) -> None:
+def apply_change(automaton: Automaton, change: SpecChange) -> None:
+    """Make an automaton of the version before one of this version."""
     # A hundred thousand definitions are some million objects, none of them garbage.  The collector would look at them
     # again and again while they are made, and at every full collection ever after.
     gc.disable()
     try:
-        for change in changes:
-            for spec in change.removed:
-                automaton.remove(spec)
-            for spec in change.added:
-                automaton.add(spec)
+        for spec in change.removed:
+            automaton.remove(spec)
+        for spec in change.added:
+            automaton.add(spec)
     finally:
         gc.freeze()
         gc.enable()

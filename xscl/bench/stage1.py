@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,7 @@ from xscl.compile import ChannelFacts
 from xscl.prepared import Preparer
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Definition
-from xscl.xpath.worker import save_specs
+from xscl.xpath.worker import SpecChange, apply_change, save_specs
 
 __all__ = ["Sizes", "measure"]
 
@@ -191,7 +191,7 @@ def _feed_items(sizes: Sizes, seed: int, say: Callable[[str], None]) -> tuple[li
     everything = feed_items(sizes.items + sizes.item_batch, seed=seed)
     known = _Documents.of(FEED_ITEMS.channel, everything[: sizes.items], sizes.item_batch)
     unseen = _Documents.of(FEED_ITEMS.channel, everything[sizes.items :], sizes.item_batch)
-    automata = {count: Automaton(specs[count]) for count in counts}
+    automata = {count: _automaton(specs[count]) for count in counts}
     say(f"matching {sizes.items:,} feed items")
     levels = _levels(automata, {count: _definitions(specs[count]) for count in counts}, known, unseen, sizes)
     most, by_count = levels[-1], {level.count: level for level in levels}
@@ -242,7 +242,7 @@ def _distinct_patterns(
     automata: dict[int, Automaton] = {}
     for count in counts:
         began = time.process_time()
-        automata[count] = Automaton(map(block_spec, walks[:count]))
+        automata[count] = _automaton(map(block_spec, walks[:count]))
         build_s = time.process_time() - began
     say(f"matching {sizes.documents:,} documents of the grammar")
     levels = _levels(automata, {count: walks[:count] for count in counts}, known, unseen, sizes)
@@ -290,10 +290,10 @@ def _changes(automaton: Automaton, added: Sequence[Sequence[WitnessSpec]], batch
     for specs in added:
         run_stage1(automaton, [batch])
         times["warm"].append(run_stage1(automaton, [batch]))
-        for name, change in (("add", automaton.add), ("remove", automaton.remove)):
+        changes = {"add": SpecChange(None, tuple(specs)), "remove": SpecChange(None, (), tuple(specs))}
+        for name, change in changes.items():
             began = time.process_time()
-            for spec in specs:
-                change(spec)
+            apply_change(automaton, change)
             times[name].append(time.process_time() - began)
             times[f"after_{name}"].append(run_stage1(automaton, [batch]))
     median = {name: statistics.median(found) for name, found in times.items()}
@@ -319,6 +319,13 @@ def _footprint(walks: Sequence[Definition], sizes: Sizes, seed: int, say: Callab
 
 def _counts(most: int) -> list[int]:
     return [*(count for count in _STEPS if count < most), most]
+
+
+def _automaton(specs: Iterable[WitnessSpec]) -> Automaton:
+    """As a worker has it."""
+    automaton = Automaton()
+    apply_change(automaton, SpecChange(None, tuple(specs)))
+    return automaton
 
 
 def _definitions(specs: Sequence[WitnessSpec]) -> list[Definition]:
