@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from xscl.errors import DocumentLimitError
-from xscl.values import apply_functions, hash64, to_number
+from xscl.values import apply_functions, to_number, value_hash
 from xscl.xpath.automaton import Automaton, LeafSpec, Move
 from xscl.xpath.condition import Memo, holds, matches_name
 from xscl.xpath.nodes import DOCUMENT, AttributeNode, DocumentNode, Node, NodeNumbers, string_value, text_nodes
@@ -166,7 +166,7 @@ class _Rows:
         value = apply_functions(function, string_value(self.nodes[node]))
         if value is None:
             return None
-        return Witness(key, node, function, value, to_number(value), hash64(value), chain)
+        return Witness(key, node, function, value, to_number(value), value_hash(value), chain)
 
     def _chain(self, state: int, node: int, leaf: LeafSpec) -> tuple[ChainEntry, ...]:
         states = self.automaton.states

@@ -1,8 +1,9 @@
 """One batch: a range of the intake order, from documents to matches, committed whole.
 
-Stage 1 walks every new document once for all queries (``mapInArrow``); stage 2 joins the new witnesses with all
-witnesses in one statement for all queries and resolves what it finds.  The number of Spark jobs does not depend on the
-number of queries or templates, because queries are rows of what the jobs read.
+Stage 1 walks every new document once for all queries (``mapInArrow``) and answers by columns what they can answer of
+rows (``xpath/relational.py``), in one job; stage 2 joins the new witnesses with all witnesses in one statement for all
+queries and resolves what it finds.  The number of Spark jobs does not depend on the number of queries or templates,
+because queries are rows of what the jobs read.
 
 Files are written under names that nothing refers to until the last transaction names them, so a batch that fails leaves
 no trace and a batch that runs again replaces itself.
@@ -16,13 +17,16 @@ import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -30,9 +34,11 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy.engine import Connection
 
 from xscl.arrow import spark_schema
+from xscl.catalog import ChannelInfo, channel_facts
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.errors import EngineError
 from xscl.home import Home
+from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.intake import EVENT_SCHEMA
 from xscl.parser import parse_query
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
@@ -41,9 +47,19 @@ from xscl.templates.program import LiveGroup, build_program, load_program, save_
 from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA
 from xscl.values import digest_text
 from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape, Split, asked_table, split_specs
 from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA, save_specs, witness_batches
 
-__all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "Planner", "next_range", "process_batch", "read_parquet"]
+__all__ = [
+    "DEFAULT_BATCH_DOCS",
+    "BatchReport",
+    "Planner",
+    "next_range",
+    "process_batch",
+    "read_parquet",
+    "row_shapes",
+    "with_documents",
+]
 
 DEFAULT_BATCH_DOCS = 10_000
 _IN = 500
@@ -86,7 +102,17 @@ class _Plan:
     """What the live queries need, compiled and written where workers find it."""
 
     specs_path: Path
+    """What documents are walked for, and rows where columns do not answer."""
+    answered_path: Path
+    """What columns answer; rows of earlier versions, which are documents, are walked for that too."""
+    asked_path: Path
+    """The same as the relation that columns are joined with."""
     program_path: Path
+    walked: frozenset[str]
+    """Channels with something to walk for."""
+    answered: frozenset[str]
+    """Row channels with something that columns answer."""
+    shapes: Mapping[str, RowShape]
 
 
 def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
@@ -116,8 +142,10 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
     started = time.perf_counter()
     with home.catalog.read() as connection:
         number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
-        in_range = EVENT_IDS.c.docid.between(first, last)
-        events = connection.scalar(sa.select(sa.func.count()).where(in_range)) or 0
+        statement = sa.select(EVENT_IDS.c.channel, sa.func.count()).group_by(EVENT_IDS.c.channel)
+        in_range = statement.where(EVENT_IDS.c.docid.between(first, last))
+        channels: dict[str, int] = {row[0]: row[1] for row in connection.execute(in_range)}
+        events = sum(channels.values())
     plan = planner.plan(first, last) if events else None
     prepared = time.perf_counter()
     if plan is None:
@@ -147,7 +175,7 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
     witness_path, result_path, joined_path = f"witness/{tag}", f"results/{tag}", f"results/{tag}-joined"
     with _named_failure(home, number, first, last, tag):
         with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
-            _stage1(home, spark, plan, first, last, home.root / witness_path)
+            _stage1(home, spark, plan, first, last, channels, home.root / witness_path)
             walked = time.perf_counter()
             _stage2(home, spark, plan, first, home.root / witness_path, home.root / result_path)
             counts = _count_results(home.root / result_path)
@@ -216,7 +244,9 @@ class Planner:
         """What the queries need that see some event of a range; None if there is none."""
         catalog = self.home.catalog
         with catalog.read() as connection:
-            facts = catalog.facts(connection)
+            channels = catalog.channels(connection)
+            facts = {name: channel_facts(channel) for name, channel in channels.items()}
+            shapes = row_shapes(channels)
             statement = (
                 sa.select(
                     QUERIES.c.gid,
@@ -232,7 +262,7 @@ class Planner:
             rows = connection.execute(statement).all()
             if not rows:
                 return None
-            asked = (facts, rows)
+            asked = (facts, shapes, rows)
             if self._last is not None and self._last[0] == asked:
                 return self._last[1]
             self._compile(connection, [row.gid for row in rows], facts)
@@ -242,7 +272,7 @@ class Planner:
             compiled = self._compiled[row.gid][1]
             live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last))
             specs.update(dict.fromkeys(compiled.specs))
-        plan = self._written(live, list(specs))
+        plan = self._written(live, split_specs(specs, shapes), shapes)
         self._last = asked, plan
         return plan
 
@@ -264,19 +294,33 @@ class Planner:
                 compiled = compile_query(parse_query(row.text), row.text, namespaces=namespaces, channels=facts)
                 self._compiled[row.gid] = of(compiled), compiled
 
-    def _written(self, live: list[LiveGroup], specs: list[WitnessSpec]) -> _Plan:
+    def _written(self, live: list[LiveGroup], split: Split, shapes: Mapping[str, RowShape]) -> _Plan:
         if self._folder is None:
             self._folder = self.home.folder("programs") / uuid.uuid4().hex
             self._folder.mkdir()
-        plan = _Plan(
-            self._folder / f"specs-{digest_text(*sorted(map(_told, specs)), size=10)}.pickle",
-            self._folder / f"program-{digest_text(*map(repr, live), size=10)}.pickle",
+        walked, answered = (
+            digest_text(*sorted(map(_told, specs)), size=10) for specs in (split.walked, split.answered)
         )
+        asked = digest_text(answered, *(repr((name, shapes[name])) for name in sorted(split.asked)), size=10)
+        plan = _Plan(
+            specs_path=self._folder / f"specs-{walked}.pickle",
+            answered_path=self._folder / f"answered-{answered}.pickle",
+            asked_path=self._folder / f"asked-{asked}.parquet",
+            program_path=self._folder / f"program-{digest_text(*map(repr, live), size=10)}.pickle",
+            walked=frozenset(spec.definition.channel for spec in split.walked),
+            answered=frozenset(spec.definition.channel for spec in split.answered),
+            shapes=shapes,
+        )
+        kept = (plan.specs_path, plan.answered_path, plan.asked_path, plan.program_path)
         for path in self._folder.iterdir():
-            if path not in (plan.specs_path, plan.program_path):
+            if path not in kept:
                 path.unlink()
         if not plan.specs_path.exists():
-            save_specs(specs, plan.specs_path)
+            save_specs(list(split.walked), plan.specs_path)
+        if not plan.answered_path.exists():
+            save_specs(list(split.answered), plan.answered_path)
+        if not plan.asked_path.exists():
+            pq.write_table(asked_table(split.asked), plan.asked_path)
         if not plan.program_path.exists():
             save_program(build_program(live), plan.program_path)
         return plan
@@ -291,13 +335,43 @@ def _told(spec: WitnessSpec) -> str:
 # -- stages ----------------------------------------------------------------------------------------------------
 
 
-def events_frame(home: Home, spark: SparkSession, first: int, last: int) -> DataFrame:
+def row_shapes(channels: Mapping[str, ChannelInfo]) -> dict[str, RowShape]:
+    """What documents of rows look like, of each channel whose columns are known."""
+    return {
+        name: RowShape(channel.element, tuple(channel.schema))
+        for name, channel in channels.items()
+        if channel.schema is not None
+    }
+
+
+_WITH_DOCUMENTS = f"""
+with shaped as (
+  select *, element_at(
+    from_json(:shapes, 'map<string, struct<element string, columns array<string>>>'), channel) as shape
+  from {{events}}
+)
+select {", ".join(name for name in EVENT_SCHEMA.names if name != "content")}, shape is not null as shaped,
+       coalesce(content, {ROW_DOCUMENT}) as content
+from shaped
+"""
+
+
+def with_documents(spark: SparkSession, events: DataFrame, shapes: Mapping[str, RowShape]) -> DataFrame:
+    """Events with the document of each row of these channels as its content; ``shaped`` says which events those are."""
+    told = {name: {"element": shape.element, "columns": shape.columns} for name, shape in shapes.items()}
+    return spark.sql(_WITH_DOCUMENTS, args={"shapes": json.dumps(told)}, events=events)
+
+
+def _events_frame(spark: SparkSession, paths: list[str], first: int, last: int) -> DataFrame:
     """The events of a range of the intake order, in the shape of ``EVENT_SCHEMA``."""
+    return read_parquet(spark, EVENT_SCHEMA, paths).where(f"docid between {first} and {last}")
+
+
+def _event_paths(home: Home, first: int, last: int) -> list[str]:
+    """The files that hold the events of a range."""
     with home.catalog.read() as connection:
         statement = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
-        names = [row.path for row in connection.execute(statement.order_by(INTAKE_FILES.c.first))]
-    frame = read_parquet(spark, EVENT_SCHEMA, home.paths(names))
-    return frame.where(f"docid between {first} and {last}")
+        return home.paths([row.path for row in connection.execute(statement.order_by(INTAKE_FILES.c.first))])
 
 
 def read_parquet(spark: SparkSession, schema: pa.Schema, paths: list[str]) -> DataFrame:
@@ -309,15 +383,41 @@ def read_parquet(spark: SparkSession, schema: pa.Schema, paths: list[str]) -> Da
     return spark.read.schema(spark_schema(schema)).parquet(*literal)
 
 
-def _stage1(home: Home, spark: SparkSession, plan: _Plan, first: int, last: int, target: Path) -> None:
-    specs = str(plan.specs_path)
+_WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
+
+
+def _stage1(
+    home: Home, spark: SparkSession, plan: _Plan, first: int, last: int, channels: Collection[str], target: Path
+) -> None:
+    """Write the witness rows of a range, whose events are of ``channels``, in one job."""
+    paths = _event_paths(home, first, last)
+    events = _events_frame(spark, paths, first, last)
+    answered = plan.answered.intersection(channels)
+    # Rows of earlier versions are documents, and walked for all that is asked of them.
+    old = bool(answered) and any("cells" not in pq.read_schema(path).names for path in paths)
+    frames = []
+    if old or not plan.walked.isdisjoint(channels):
+        shapes = {name: plan.shapes[name] for name in plan.walked.intersection(channels) if name in plan.shapes}
+        frames.append(_walked(spark, plan, with_documents(spark, events, shapes), old))
+    if answered or not frames:
+        asked = read_parquet(spark, ASKED_SCHEMA, [str(plan.asked_path)])
+        frames.append(spark.sql(WITNESSES, events=events, asked=asked))
+    reduce(DataFrame.unionByName, frames).write.parquet(str(target))
+
+
+def _walked(spark: SparkSession, plan: _Plan, events: DataFrame, old: bool) -> DataFrame:
+    """The witness rows of documents; of ``old`` rows also those that columns answer."""
+    specs, answered = str(plan.specs_path), str(plan.answered_path)
 
     def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return witness_batches(specs, batches)
+        for batch in batches:
+            documents = batch.select(_WALKED)
+            yield from witness_batches(specs, iter([documents]))
+            if old:
+                yield from witness_batches(answered, iter([documents.filter(pc.invert(batch.column("row")))]))
 
-    events = events_frame(home, spark, first, last)
-    needed = events.select("docid", "channel", "id", "item", "ts", "late", "content")
-    needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA)).write.parquet(str(target))
+    needed = events.where("cells is null or shaped").select(*_WALKED, (events.cells.isNotNull()).alias("row"))
+    return needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA))
 
 
 def _stage2(home: Home, spark: SparkSession, plan: _Plan, first: int, fresh_path: Path, target: Path) -> None:

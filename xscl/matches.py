@@ -19,7 +19,7 @@ from lxml import etree
 from xscl.catalog import QueryInfo
 from xscl.errors import CatalogError
 from xscl.home import Home
-from xscl.intake import EVENT_SCHEMA
+from xscl.intake import EVENT_SCHEMA, event_document
 from xscl.output import Selection, output_document, prepare_select, selected_document
 from xscl.parser import parse_query
 from xscl.queries import of_groups
@@ -190,6 +190,7 @@ def _events(home: Home, docids: set[int], columns: list[str]) -> pa.Table:
 
 def _built(home: Home, found: Sequence[_Found]) -> Iterator[Match]:
     """Matches with their documents, a few hundred at a time so that memory stays bounded."""
+    channels = home.catalog.channels()
     blocks: dict[str, tuple[int, ...]] = {}
     selections: dict[int, Selection | None] = {}
     for start in range(0, len(found), 500):
@@ -200,7 +201,9 @@ def _built(home: Home, found: Sequence[_Found]) -> Iterator[Match]:
         for item in part:
             for docid in item.docids:
                 if docid not in roots:
-                    roots[docid] = parse_xml(events[docid]["content"], limits=STORED_LIMITS)
+                    event = events[docid]
+                    content = event_document(event["content"], event["cells"], channels[event["channel"]])
+                    roots[docid] = parse_xml(content, limits=STORED_LIMITS)
             template = item.query.template
             if template not in blocks:
                 blocks[template] = home.catalog.template(template).blocks

@@ -20,7 +20,7 @@ from xscl.compile import compile_query
 from xscl.normalize import DEFAULT_NAMESPACES
 from xscl.parser import parse_query
 from xscl.safexml import parse_xml
-from xscl.values import apply_functions, hash64, to_number
+from xscl.values import apply_functions, to_number, value_hash
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.condition import holds, matches_name, select
 from xscl.xpath.nodes import AttributeNode, DocumentNode, TextNode
@@ -482,7 +482,7 @@ def values_of(specs: Sequence[WitnessSpec], document: Numbered) -> set[tuple[obj
                 value = None if function is None else apply_functions(function, document.value(node))
                 if function is None or value is not None:
                     number = None if value is None else to_number(value)
-                    hashed = 0 if value is None else hash64(value)
+                    hashed = 0 if value is None else value_hash(value)
                     found.add((spec.definition.key, node, function, value, number, hashed))
     return found
 
