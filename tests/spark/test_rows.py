@@ -138,7 +138,7 @@ SENSORS = (
     ("hot", "temps/temps[./t > 20][./room->r] JOIN {r = s, 1 h} doors/doors[./room->s]"),
     ("any", "temps//*->r JOIN {r = s, 1 h} doors//*->s"),
     ("mixed", "temps//room->r JOIN {r = s, 1 h} S//room->s"),
-    ("select", "SELECT {$t, $d} FROM temps/temps[./room->r][./t->t] JOIN {r = s, 1 h} doors/doors[./room->s][./d->d]"),
+    ("select", "SELECT t, d FROM temps/temps[./room->r][./t->t] JOIN {r = s, 1 h} doors/doors[./room->s][./d->d]"),
 )
 
 
