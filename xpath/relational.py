@@ -165,19 +165,20 @@ def split_specs(specs: Iterable[WitnessSpec], shapes: Mapping[str, RowShape]) ->
 
     Answered are paths of elements whose brackets, if any, ask for columns to be there, with functions that Spark has.
     """
-    by_definition: defaultdict[Definition, list[WitnessSpec]] = defaultdict(list)
+    by_definition: defaultdict[int, list[WitnessSpec]] = defaultdict(list)
     for spec in specs:
-        by_definition[spec.definition].append(spec)
+        by_definition[spec.definition.key].append(spec)
     walked: list[WitnessSpec] = []
     candidates: defaultdict[str, list[_Candidate]] = defaultdict(list)
     selections = {channel: _Selections(shape) for channel, shape in shapes.items()}
-    for definition, asking in by_definition.items():
-        selected = selections.get(definition.channel)
+    for asking in by_definition.values():
+        channel = asking[0].definition.channel
+        selected = selections.get(channel)
         candidate = None if selected is None else _candidate(asking, selected)
         if candidate is None:
             walked += asking
         else:
-            candidates[definition.channel].append(candidate)
+            candidates[channel].append(candidate)
     answered: list[WitnessSpec] = []
     asked: dict[str, tuple[Asked, ...]] = {}
     for channel, found in candidates.items():
@@ -223,19 +224,20 @@ class _Selections:
 
     def __init__(self, shape: RowShape) -> None:
         self.shape = shape
-        self._known: dict[Definition, dict[int, frozenset[int]] | None] = {}
+        self._known: dict[int, dict[int, frozenset[int]] | None] = {}
+        """By the keys of definitions, which are sooner hashed."""
 
     def of(self, definition: Definition) -> dict[int, frozenset[int]]:
         """Positions that a definition selects, each with the columns it needs.
 
         Every step goes down, and there are two levels below the document node, so there is one way to each position.
         """
-        if definition not in self._known:
+        if definition.key not in self._known:
             try:
-                self._known[definition] = self._select(definition)
+                self._known[definition.key] = self._select(definition)
             except _NeedsWalk:
-                self._known[definition] = None
-        found = self._known[definition]
+                self._known[definition.key] = None
+        found = self._known[definition.key]
         if found is None:
             raise _NeedsWalk
         return found
@@ -298,9 +300,10 @@ def _candidate(specs: list[WitnessSpec], selections: _Selections) -> _Candidate 
     definition = specs[0].definition
     if not all(_FUNCTIONS.issuperset(spec.functions) for spec in specs):
         return None
-    ends = {end for spec in specs for edge in (*spec.edges, *spec.hanging) for end in edge}
+    ends = {end.key: end for spec in specs for edge in (*spec.edges, *spec.hanging) for end in edge}
     try:
-        return _Candidate(definition, specs, selections.of(definition), {end.key: selections.of(end) for end in ends})
+        selected = {key: selections.of(end) for key, end in ends.items()}
+        return _Candidate(definition, specs, selections.of(definition), selected)
     except _NeedsWalk:
         return None
 
@@ -310,11 +313,15 @@ def _asked(channel: str, shape: RowShape, candidates: list[_Candidate]) -> tuple
     by_key = {candidate.definition.key: candidate for candidate in candidates}
     # The walk itself says what the chains are: those of a row without NULLs.
     bare = [
-        WitnessSpec(candidate.definition, (None,), spec.edges, spec.hanging)
+        WitnessSpec(
+            candidate.definition,
+            (None,),
+            _distinct(edge for spec in candidate.specs for edge in spec.edges),
+            _distinct(edge for spec in candidate.specs for edge in spec.hanging),
+        )
         for candidate in candidates
-        for spec in candidate.specs
     ]
-    witnesses = match_document(Automaton(dict.fromkeys(bare)), channel, _whole_row(shape))
+    witnesses = match_document(Automaton(bare), channel, _whole_row(shape))
     found: defaultdict[int, list[Asked]] = defaultdict(list)
     unclear: set[int] = set()
     for witness in witnesses:
@@ -332,6 +339,10 @@ def _asked(channel: str, shape: RowShape, candidates: list[_Candidate]) -> tuple
         )
     clear = (row for var, rows in found.items() if var not in unclear for row in rows)
     return tuple(clear), frozenset(unclear)
+
+
+def _distinct(edges: Iterable[tuple[Definition, Definition]]) -> tuple[tuple[Definition, Definition], ...]:
+    return tuple({(upper.key, lower.key): (upper, lower) for upper, lower in edges}.values())
 
 
 def _whole_row(shape: RowShape) -> etree._Element:
