@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from xml.sax.saxutils import escape
 
@@ -16,7 +16,16 @@ from xscl.errors import DocumentError, MalformedDocumentError, SourceError
 from xscl.types import Scalar
 from xscl.values import column_text
 
-__all__ = ["COLUMN_TYPES", "fit_row", "infer_schema", "parse_schema", "row_document"]
+__all__ = [
+    "COLUMN_TYPES",
+    "ROW_DOCUMENT",
+    "cells_document",
+    "fit_row",
+    "infer_schema",
+    "parse_schema",
+    "row_cells",
+    "row_document",
+]
 
 COLUMN_TYPES = ("string", "bigint", "double", "boolean")
 
@@ -113,11 +122,22 @@ def row_document(row: Mapping[str, Scalar], *, element: str) -> str:
     >>> row_document({"room": "a<b", "temp": 3.0, "note": None}, element="r")
     '<r><room>a&lt;b</room><temp>3</temp></r>'
     """
+    return cells_document(row_cells(row, element=element), list(row), element=element)
+
+
+def row_cells(row: Mapping[str, Scalar], *, element: str) -> list[str | None]:
+    """The text of each column in the row's order; None for NULL.
+
+    Raises:
+        MalformedDocumentError: as ``row_document``.
+
+    >>> row_cells({"room": "a<b", "temp": 3.0, "note": None}, element="r")
+    ['a<b', '3', None]
+    """
     for name in (element, *row):
         if not _XML_NAME.fullmatch(name):
             raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", f"{name!r} is not a name of an XML element")
-    columns = [f"<{name}>{_cell(name, value)}</{name}>" for name, value in row.items() if value is not None]
-    return f"<{element}>{''.join(columns)}</{element}>"
+    return [None if value is None else _cell(name, value) for name, value in row.items()]
 
 
 def _cell(name: str, value: bool | int | float | Decimal | str) -> str:
@@ -126,8 +146,35 @@ def _cell(name: str, value: bool | int | float | Decimal | str) -> str:
         raise MalformedDocumentError(
             "XSCL_MALFORMED_DOCUMENT", f"column {name!r} holds U+{ord(bad[0]):04X}, which XML cannot hold"
         )
+    return text
+
+
+def cells_document(cells: Sequence[str | None], columns: Sequence[str], *, element: str) -> str:
+    """The document of a row by its cells, which ``row_cells`` has found sound.
+
+    >>> cells_document(["a<b", None], ["room", "temp"], element="r")
+    '<r><room>a&lt;b</room></r>'
+    """
     # A parser would turn a bare carriage return into a line feed.
-    return escape(text, {"\r": "&#13;"})
+    texts = [
+        f"<{name}>{escape(cell, _REFERENCES)}</{name}>"
+        for name, cell in zip(columns, cells, strict=True)
+        if cell is not None
+    ]
+    return f"<{element}>{''.join(texts)}</{element}>"
+
+
+_REFERENCES = {"\r": "&#13;"}
+
+ROW_DOCUMENT = """
+concat('<', shape.element, '>',
+       array_join(zip_with(shape.columns, cells, (name, cell) -> concat(
+         '<', name, '>',
+         replace(replace(replace(replace(cell, '&', '&amp;'), '<', '&lt;'), '>', '&gt;'), char(13), '&#13;'),
+         '</', name, '>')), ''),
+       '</', shape.element, '>')
+"""
+"""``cells_document`` in Spark SQL, of columns ``cells`` and ``shape`` (a struct of element and columns)."""
 
 
 def _fit(name: str, value: Scalar, expected: str | None) -> Scalar:

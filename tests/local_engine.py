@@ -22,7 +22,8 @@ from xscl.templates.assemble import FOUND_SCHEMA, assembled_batches, extend_batc
 from xscl.templates.probe import CLOSE, PAIR, TINY, check_batches, probe_batches
 from xscl.templates.program import LiveGroup, build_program, load_program, save_program
 from xscl.templates.resolve import result_batches
-from xscl.xpath.worker import save_specs, witness_batches
+from xscl.xpath.spec_files import SpecFiles
+from xscl.xpath.worker import witness_batches
 
 _CHECKED = ("edge", *PAIR)
 _MATCHED = (*_CHECKED, "n1", "n2", "c1", "c2", "v1", "v2")
@@ -52,10 +53,9 @@ class LocalEngine:
         }
         tag = abs(hash(tuple(groups)))
         self.program = str(self.folder / f"program-{tag}")
-        self.specs = str(self.folder / f"specs-{tag}")
         save_program(build_program(live.values()), Path(self.program))
-        specs = {repr(spec): spec for c in self.queries.values() for spec in c.specs}
-        save_specs(list(specs.values()), Path(self.specs))
+        specs = [spec for c in self.queries.values() for spec in c.specs]
+        self.specs = str(SpecFiles(f"specs-{tag}").version(specs, self.folder))
         pickle.loads(Path(self.program).read_bytes())
 
     def run(self, batch: Sequence[Doc]) -> None:

@@ -1,8 +1,9 @@
 """One batch: a range of the intake order, from documents to matches, committed whole.
 
-Stage 1 walks every new document once for all queries (``mapInArrow``); stage 2 joins the new witnesses with all
-witnesses in one statement for all queries and resolves what it finds.  The number of Spark jobs does not depend on the
-number of queries or templates, because queries are rows of what the jobs read.
+Stage 1 walks every new document once for all queries (``mapInArrow``) and answers by columns what they can answer of
+rows (``xpath/relational.py``), in one job; stage 2 joins the new witnesses with all witnesses in one statement for all
+queries and resolves what it finds.  The number of Spark jobs does not depend on the number of queries or templates,
+because queries are rows of what the jobs read.
 
 Files are written under names that nothing refers to until the last transaction names them, so a batch that fails leaves
 no trace and a batch that runs again replaces itself.
@@ -16,40 +17,44 @@ import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from sqlalchemy.engine import Connection
 
 from xscl.arrow import spark_schema
-from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.errors import EngineError
 from xscl.home import Home
+from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.intake import EVENT_SCHEMA
-from xscl.parser import parse_query
-from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, GROUPS, HOME, INTAKE_FILES, QUERIES
+from xscl.planner import Plan, Planner
+from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
 from xscl.templates.join import assembled, matched_edges, resolved
-from xscl.templates.program import LiveGroup, build_program, load_program, save_program
+from xscl.templates.program import load_program
 from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA
-from xscl.values import digest_text
-from xscl.xpath.automaton import WitnessSpec
-from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA, SpecChange, save_change, witness_batches
+from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
+from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA, witness_batches
 
-__all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "Planner", "next_range", "process_batch", "read_parquet"]
+__all__ = [
+    "DEFAULT_BATCH_DOCS",
+    "BatchReport",
+    "next_range",
+    "process_batch",
+    "read_parquet",
+    "with_documents",
+]
 
 DEFAULT_BATCH_DOCS = 10_000
-_IN = 500
-"""Groups whose texts are read together."""
-
-_Facts = tuple[ChannelFacts | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +86,6 @@ class BatchReport:
     """Results of queries of three and more blocks."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What the live queries need, compiled and written where workers find it."""
-
-    specs_path: Path
-    program_path: Path
-
-
 def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
     """The next batch's (first, last) place of the intake order; None if there is nothing to do.
 
@@ -116,8 +113,10 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
     started = time.perf_counter()
     with home.catalog.read() as connection:
         number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
-        in_range = EVENT_IDS.c.docid.between(first, last)
-        events = connection.scalar(sa.select(sa.func.count()).where(in_range)) or 0
+        statement = sa.select(EVENT_IDS.c.channel, sa.func.count()).group_by(EVENT_IDS.c.channel)
+        in_range = statement.where(EVENT_IDS.c.docid.between(first, last))
+        channels: dict[str, int] = {row[0]: row[1] for row in connection.execute(in_range)}
+        events = sum(channels.values())
     plan = planner.plan(first, last) if events else None
     prepared = time.perf_counter()
     if plan is None:
@@ -147,7 +146,7 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
     witness_path, result_path, joined_path = f"witness/{tag}", f"results/{tag}", f"results/{tag}-joined"
     with _named_failure(home, number, first, last, tag):
         with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
-            _stage1(home, spark, plan, first, last, home.root / witness_path)
+            _stage1(home, spark, plan, first, last, channels, home.root / witness_path)
             walked = time.perf_counter()
             _stage2(home, spark, plan, first, home.root / witness_path, home.root / result_path)
             counts = _count_results(home.root / result_path)
@@ -180,162 +179,37 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
         return _commit(home, report, refused)
 
 
-# -- planning --------------------------------------------------------------------------------------------------
-
-
-def _alive(first: int, last: int) -> tuple[sa.ColumnElement[bool], ...]:
-    """Queries that see some event of a range.
-
-    A registration is no batch boundary: who sees which event is told apart by the places of the intake order.
-    """
-    return QUERIES.c.docid_from < last, QUERIES.c.docid_until > first
-
-
-class Planner:
-    """Compiles what the live queries ask, once per group and process, and writes it where workers find it.
-
-    What workers load is written by this process for this process, into a folder of its own that goes with it: nothing
-    that was left by another process, or version, is ever loaded.
-    """
-
-    def __init__(self, home: Home) -> None:
-        self.home = home
-        self._folder: Path | None = None
-        self._specs: _SpecFiles
-        self._compiled: dict[int, tuple[_Facts, CompiledQuery]] = {}
-        """What the groups of the last plan were compiled to, with what was known then of their channels."""
-        self._last: tuple[object, _Plan] | None = None
-
-    def close(self) -> None:
-        """Remove what was written for workers."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-            self._last = None
-
-    def plan(self, first: int, last: int) -> _Plan | None:
-        """What the queries need that see some event of a range; None if there is none."""
-        catalog = self.home.catalog
-        with catalog.read() as connection:
-            facts = catalog.facts(connection)
-            statement = (
-                sa.select(
-                    QUERIES.c.gid,
-                    GROUPS.c.iid,
-                    sa.func.min(QUERIES.c.docid_from).label("first"),
-                    sa.func.max(QUERIES.c.docid_until).label("last"),
-                )
-                .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
-                .where(*_alive(first, last))
-                .group_by(QUERIES.c.gid, GROUPS.c.iid)
-                .order_by(QUERIES.c.gid)
-            )
-            rows = connection.execute(statement).all()
-            if not rows:
-                return None
-            asked = (facts, rows)
-            if self._last is not None and self._last[0] == asked:
-                return self._last[1]
-            self._compile(connection, [row.gid for row in rows], facts)
-        live: list[LiveGroup] = []
-        specs: list[WitnessSpec] = []
-        for row in rows:
-            compiled = self._compiled[row.gid][1]
-            live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last))
-            specs += compiled.specs
-        plan = self._written(live, specs)
-        self._last = asked, plan
-        return plan
-
-    def _compile(self, connection: Connection, gids: list[int], facts: dict[str, ChannelFacts]) -> None:
-        """Have these groups compiled, and no other."""
-
-        def of(compiled: CompiledQuery) -> _Facts:
-            return tuple(facts.get(channel) for channel in compiled.channels)
-
-        # A group is compiled again only if its own channels have changed.
-        there = ((gid, self._compiled[gid]) for gid in gids if gid in self._compiled)
-        self._compiled = {gid: known for gid, known in there if known[0] == of(known[1])}
-        missing = [gid for gid in gids if gid not in self._compiled]
-        for start in range(0, len(missing), _IN):
-            statement = sa.select(GROUPS.c.gid, GROUPS.c.text, GROUPS.c.namespaces)
-            for row in connection.execute(statement.where(GROUPS.c.gid.in_(missing[start : start + _IN]))):
-                # Forms would not pay here: no two groups ask the same, so most have a form of their own.
-                namespaces = json.loads(row.namespaces)
-                compiled = compile_query(parse_query(row.text), row.text, namespaces=namespaces, channels=facts)
-                self._compiled[row.gid] = of(compiled), compiled
-
-    def _written(self, live: list[LiveGroup], specs: Iterable[WitnessSpec]) -> _Plan:
-        if self._folder is None:
-            self._folder = self.home.folder("programs") / uuid.uuid4().hex
-            self._folder.mkdir()
-            self._specs = _SpecFiles(self._folder)
-        specs_path = self._specs.version(specs)
-        program_path = self._folder / f"program-{digest_text(*map(repr, live), size=10)}.pickle"
-        if not program_path.exists():
-            save_program(build_program(live), program_path)
-        for path in self._folder.glob("program-*"):
-            if path != program_path:
-                path.unlink()
-        return _Plan(specs_path, program_path)
-
-
-class _SpecFiles:
-    """The versions of what stage 1 is asked, as files in one folder.
-
-    A version is written as what it adds to the one before and takes away, until the changes are as many as what is
-    asked: then as a whole, and the files before it go.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._asked: dict[_Told, WitnessSpec] = {}
-        self._files: list[Path] = []
-        self._changes = 0
-        self._written = 0
-
-    def version(self, specs: Iterable[WitnessSpec]) -> Path:
-        """The file of the version that asks for these."""
-        asked = {_told(spec): spec for spec in specs}
-        added = [spec for told, spec in asked.items() if told not in self._asked]
-        removed = [spec for told, spec in self._asked.items() if told not in asked]
-        if self._files and not added and not removed:
-            return self._files[-1]
-        self._asked = asked
-        self._changes += len(added) + len(removed)
-        path = self._folder / f"specs-{self._written:06d}.pickle"
-        self._written += 1
-        if self._files and self._changes < len(asked):
-            save_change(SpecChange(str(self._files[-1]), tuple(added), tuple(removed)), path)
-            self._files.append(path)
-            return path
-        save_change(SpecChange(None, tuple(asked.values())), path)
-        for old in self._files:
-            old.unlink()
-        self._files = [path]
-        self._changes = 0
-        return path
-
-
-_Told = tuple[int, tuple[str | None, ...], tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
-
-
-def _told(spec: WitnessSpec) -> _Told:
-    """What equal specs share and others do not."""
-    edges, hanging = (tuple((upper.key, lower.key) for upper, lower in pairs) for pairs in (spec.edges, spec.hanging))
-    return spec.definition.key, spec.functions, edges, hanging
-
-
 # -- stages ----------------------------------------------------------------------------------------------------
 
 
-def events_frame(home: Home, spark: SparkSession, first: int, last: int) -> DataFrame:
+_WITH_DOCUMENTS = f"""
+with shaped as (
+  select *, element_at(
+    from_json(:shapes, 'map<string, struct<element string, columns array<string>>>'), channel) as shape
+  from {{events}}
+)
+select {", ".join(name for name in EVENT_SCHEMA.names if name != "content")}, shape is not null as shaped,
+       coalesce(content, {ROW_DOCUMENT}) as content
+from shaped
+"""
+
+
+def with_documents(spark: SparkSession, events: DataFrame, shapes: Mapping[str, RowShape]) -> DataFrame:
+    """Events with the document of each row of these channels as its content; ``shaped`` says which events those are."""
+    told = {name: {"element": shape.element, "columns": shape.columns} for name, shape in shapes.items()}
+    return spark.sql(_WITH_DOCUMENTS, args={"shapes": json.dumps(told)}, events=events)
+
+
+def _events_frame(spark: SparkSession, paths: list[str], first: int, last: int) -> DataFrame:
     """The events of a range of the intake order, in the shape of ``EVENT_SCHEMA``."""
+    return read_parquet(spark, EVENT_SCHEMA, paths).where(f"docid between {first} and {last}")
+
+
+def _event_paths(home: Home, first: int, last: int) -> list[str]:
+    """The files that hold the events of a range."""
     with home.catalog.read() as connection:
         statement = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
-        names = [row.path for row in connection.execute(statement.order_by(INTAKE_FILES.c.first))]
-    frame = read_parquet(spark, EVENT_SCHEMA, home.paths(names))
-    return frame.where(f"docid between {first} and {last}")
+        return home.paths([row.path for row in connection.execute(statement.order_by(INTAKE_FILES.c.first))])
 
 
 def read_parquet(spark: SparkSession, schema: pa.Schema, paths: list[str]) -> DataFrame:
@@ -347,18 +221,44 @@ def read_parquet(spark: SparkSession, schema: pa.Schema, paths: list[str]) -> Da
     return spark.read.schema(spark_schema(schema)).parquet(*literal)
 
 
-def _stage1(home: Home, spark: SparkSession, plan: _Plan, first: int, last: int, target: Path) -> None:
-    specs = str(plan.specs_path)
+_WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
+
+
+def _stage1(
+    home: Home, spark: SparkSession, plan: Plan, first: int, last: int, channels: Collection[str], target: Path
+) -> None:
+    """Write the witness rows of a range, whose events are of ``channels``, in one job."""
+    paths = _event_paths(home, first, last)
+    events = _events_frame(spark, paths, first, last)
+    answered = plan.answered.intersection(channels)
+    # Rows of earlier versions are documents, and walked for all that is asked of them.
+    old = bool(answered) and any("cells" not in pq.read_schema(path).names for path in paths)
+    frames = []
+    if old or not plan.walked.isdisjoint(channels):
+        shapes = {name: plan.shapes[name] for name in plan.walked.intersection(channels) if name in plan.shapes}
+        frames.append(_walked(spark, plan, with_documents(spark, events, shapes), old))
+    if answered or not frames:
+        asked = read_parquet(spark, ASKED_SCHEMA, [str(plan.asked_path)])
+        frames.append(spark.sql(WITNESSES, events=events, asked=asked))
+    reduce(DataFrame.unionByName, frames).write.parquet(str(target))
+
+
+def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> DataFrame:
+    """The witness rows of documents; of ``old`` rows also those that columns answer."""
+    specs, answered = str(plan.specs_path), str(plan.answered_path)
 
     def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return witness_batches(specs, batches)
+        for batch in batches:
+            documents = batch.select(_WALKED)
+            yield from witness_batches(specs, iter([documents]))
+            if old:
+                yield from witness_batches(answered, iter([documents.filter(pc.invert(batch.column("row")))]))
 
-    events = events_frame(home, spark, first, last)
-    needed = events.select("docid", "channel", "id", "item", "ts", "late", "content")
-    needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA)).write.parquet(str(target))
+    needed = events.where("cells is null or shaped").select(*_WALKED, (events.cells.isNotNull()).alias("row"))
+    return needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA))
 
 
-def _stage2(home: Home, spark: SparkSession, plan: _Plan, first: int, fresh_path: Path, target: Path) -> None:
+def _stage2(home: Home, spark: SparkSession, plan: Plan, first: int, fresh_path: Path, target: Path) -> None:
     with home.catalog.read() as connection:
         earlier = [
             row.witness_path
@@ -373,7 +273,7 @@ def _stage2(home: Home, spark: SparkSession, plan: _Plan, first: int, fresh_path
     resolved(matched, program).write.parquet(str(target))
 
 
-def _join_links(home: Home, spark: SparkSession, plan: _Plan, fresh_path: Path, target: Path) -> None:
+def _join_links(home: Home, spark: SparkSession, plan: Plan, fresh_path: Path, target: Path) -> None:
     with home.catalog.read() as connection:
         statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.links > 0).order_by(BATCHES.c.batch)
         earlier = [row.result_path for row in connection.execute(statement)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, Planner, next_range, process_batch
+from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, next_range, process_batch
 from xscl.catalog import QueryInfo
 from xscl.channels import add_channel
 from xscl.durations import parse_duration
@@ -20,6 +20,7 @@ from xscl.ingest.records import Record
 from xscl.ingest.sources import read_paths
 from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
+from xscl.planner import Planner
 from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
 from xscl.session import start_session

@@ -22,6 +22,7 @@ from xscl.errors import QueryError
 from xscl.parser import parse_query
 from xscl.tables import BATCHES, GROUPS, QUERIES, TEMPLATES
 from xscl.templates.results import RESULT_SCHEMA
+from xscl.values import value_hash
 
 __all__ = ["FILE_UPGRADES", "FileUpgrade"]
 
@@ -121,7 +122,33 @@ def _marks(names: Sequence[str | None], blocks: Sequence[int], parents: Sequence
     return list(zip(blocks, below, strict=True))
 
 
-FILE_UPGRADES: tuple[FileUpgrade, ...] = (results_of_any_number_of_blocks,)
+def hashes_that_spark_has(folder: Path, connection: Connection, facts: Mapping[str, ChannelFacts]) -> None:
+    """Version 1 to 2: witness rows' ``h`` is the hash that Spark SQL computes too.
+
+    Event files have a column ``cells`` from then on; those without it are read as they are.
+    """
+    for batch, path in connection.execute(sa.select(BATCHES.c.batch, BATCHES.c.witness_path)).all():
+        dataset = None if path is None else ds.dataset(folder / path)
+        if dataset is None or not dataset.files:
+            continue
+        target = f"{path}-2"
+        (folder / target).mkdir(exist_ok=True)
+        # A few rows at a time: what is kept of all batches can be large.
+        with pq.ParquetWriter(folder / target / "part.parquet", dataset.schema) as writer:
+            for rows in dataset.to_batches():
+                writer.write_batch(
+                    rows.set_column(rows.schema.names.index("h"), dataset.schema.field("h"), _hashes(rows))
+                )
+        connection.execute(BATCHES.update().where(BATCHES.c.batch == batch).values(witness_path=target))
+
+
+def _hashes(rows: pa.RecordBatch) -> pa.Array:
+    # A row without a function has no value, and one of a refused document has its reason there.
+    named = zip(rows.column("fn").to_pylist(), rows.column("strval").to_pylist(), strict=True)
+    return pa.array([0 if function is None else value_hash(value) for function, value in named], pa.int64())
+
+
+FILE_UPGRADES: tuple[FileUpgrade, ...] = (results_of_any_number_of_blocks, hashes_that_spark_has)
 """The n-th takes a home's files from version n to n + 1; raise ``FILES_VERSION`` when you add one.
 
 It runs after the migrations and before what is derived is made again: templates, groups and names are still those of

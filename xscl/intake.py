@@ -23,15 +23,24 @@ from xscl.catalog import ChannelInfo, channel_facts
 from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclError
 from xscl.home import Home
 from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
-from xscl.ingest.rows import fit_row, infer_schema, row_document
+from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells
 from xscl.publishing import is_published
 from xscl.registry import Registry
-from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml, serialize
+from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_stored, parse_xml, serialize
 from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
 from xscl.types import MAX_NAME, Event, Scalar, format_time, is_name, to_micros
 from xscl.values import column_text, digest_text
 
-__all__ = ["EVENT_SCHEMA", "CheckedEvent", "Intake", "IntakeReport", "check_event", "event_content", "require_kind"]
+__all__ = [
+    "EVENT_SCHEMA",
+    "CheckedEvent",
+    "Intake",
+    "IntakeReport",
+    "check_event",
+    "event_content",
+    "event_document",
+    "require_kind",
+]
 
 EVENT_SCHEMA = pa.schema(
     [
@@ -44,12 +53,16 @@ EVENT_SCHEMA = pa.schema(
         ("received", pa.int64()),
         ("late", pa.bool_()),
         ("member", pa.string()),
-        ("content", pa.string()),
+        ("content", pa.string()),  # the document; NULL where there are cells
+        ("cells", pa.list_(pa.string())),  # of a row: the columns' texts in the order of the channel's schema
     ]
 )
+"""Files of earlier versions lack ``cells``; the rows in them are documents."""
 
 _CHUNK_EVENTS = 10_000
 _CHUNK_CHARACTERS = 32 * 1024 * 1024
+_LONG_ROW = 40_000
+"""Characters; documents of longer rows are parsed when they are taken in, because parsers bound names and texts."""
 _ROW_GROUP = 2_000  # small enough that a batch is read by all cores
 
 
@@ -212,7 +225,7 @@ class Intake:
             report.duplicates += 1
             return
         id_, version, of_item, feed = identity
-        content, channel = event_content(channel, item)
+        content, cells, channel = event_content(channel, item)
         self._put(chunk, channel)
         ts = received if item.ts is None else item.ts
         if event.feed is not None:
@@ -232,6 +245,7 @@ class Intake:
                 "late": late,
                 "member": channel.name,
                 "content": content,
+                "cells": cells,
             }
         )
         row = {
@@ -398,14 +412,29 @@ def require_kind(channel: ChannelInfo, event: Event) -> None:
         )
 
 
-def event_content(channel: ChannelInfo, item: CheckedEvent) -> tuple[str, ChannelInfo]:
-    """The event's document, and the channel with what the event says of its columns."""
+def event_content(channel: ChannelInfo, item: CheckedEvent) -> tuple[str | None, list[str | None] | None, ChannelInfo]:
+    """The event's document, or the cells of its row; and the channel with what the event says of its columns.
+
+    Raises:
+        DocumentError: the row does not fit its channel, or XML cannot hold it.
+    """
     if item.content is not None:
-        return item.content, channel
+        return item.content, None, channel
     assert item.event.row is not None
     schema = dict(channel.schema) if channel.schema is not None else infer_schema(item.event.row)
     row, fitted = fit_row(item.event.row, schema)
-    return row_document(row, element=channel.element), replace(channel, schema=fitted)
+    cells = row_cells(row, element=channel.element)
+    if sum(map(len, row)) + sum(len(cell) for cell in cells if cell is not None) > _LONG_ROW:
+        parse_stored(cells_document(cells, list(row), element=channel.element))
+    return None, cells, replace(channel, schema=fitted)
+
+
+def event_document(content: str | None, cells: list[str | None] | None, channel: ChannelInfo) -> str:
+    """The document of an event of ``channel`` that is kept as ``content`` or, a row, as ``cells``."""
+    if content is not None:
+        return content
+    assert cells is not None and channel.schema is not None
+    return cells_document(cells, list(channel.schema), element=channel.element)
 
 
 def _document(xml: str | bytes, limits: Limits) -> str:

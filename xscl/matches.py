@@ -19,7 +19,7 @@ from lxml import etree
 from xscl.catalog import QueryInfo
 from xscl.errors import CatalogError
 from xscl.home import Home
-from xscl.intake import EVENT_SCHEMA
+from xscl.intake import EVENT_SCHEMA, event_document
 from xscl.output import Selection, output_document, prepare_select, selected_document
 from xscl.parser import parse_query
 from xscl.queries import of_groups
@@ -190,29 +190,34 @@ def _events(home: Home, docids: set[int], columns: list[str]) -> pa.Table:
 
 def _built(home: Home, found: Sequence[_Found]) -> Iterator[Match]:
     """Matches with their documents, a few hundred at a time so that memory stays bounded."""
+    channels = home.catalog.channels()
     blocks: dict[str, tuple[int, ...]] = {}
     selections: dict[int, Selection | None] = {}
     for start in range(0, len(found), 500):
         part = found[start : start + 500]
         docids = {docid for item in part for docid in item.docids}
         events = {row["docid"]: row for row in _events(home, docids, EVENT_SCHEMA.names).to_pylist()}
+        documents = {
+            docid: event_document(event["content"], event["cells"], channels[event["channel"]])
+            for docid, event in events.items()
+        }
         for item in part:
             template = item.query.template
             if template not in blocks:
                 blocks[template] = home.catalog.template(template).blocks
             if item.query.query not in selections:
                 selections[item.query.query] = _selection(item.query)
-        yield from in_fresh_dictionary(_matches, part, blocks, selections, events)
+        yield from in_fresh_dictionary(_matches, part, blocks, selections, events, documents)
 
 
 def _matches(
     found: Sequence[_Found],
     blocks: Mapping[str, tuple[int, ...]],
     selections: Mapping[int, Selection | None],
-    events: Mapping[int, Mapping[str, str]],
+    events: Mapping[int, Mapping[str, object]],
+    documents: Mapping[int, str],
 ) -> list[Match]:
-    docids = {docid for item in found for docid in item.docids}
-    roots = {docid: parse_stored(events[docid]["content"]) for docid in docids}
+    roots = {docid: parse_stored(document) for docid, document in documents.items()}
     return [_match(item, blocks[item.query.template], selections[item.query.query], events, roots) for item in found]
 
 

@@ -24,7 +24,7 @@ from lxml import etree
 
 from xscl.errors import DocumentLimitError, MalformedDocumentError
 
-__all__ = ["DEFAULT_LIMITS", "STORED_LIMITS", "Limits", "in_fresh_dictionary", "parse_stored", "parse_xml", "serialize"]
+__all__ = ["DEFAULT_LIMITS", "Limits", "in_fresh_dictionary", "parse_stored", "parse_xml", "serialize"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,8 +58,6 @@ class Limits:
 
 DEFAULT_LIMITS = Limits()
 _NONE = 1 << 40
-STORED_LIMITS = Limits(1 << 30, 256, _NONE, _NONE, _NONE, _NONE, 1 << 30)
-"""For what was checked when it was taken in."""
 
 _OPTIONS: dict[str, Any] = {
     # The encoding is settled before, so libxml2 never picks one in which "<" is another byte.

@@ -38,7 +38,7 @@ DERIVED_VERSION = 1
 
 Raise it when the same text compiles to something else; it is then made again (``xscl.rebuild``).
 """
-FILES_VERSION = 1
+FILES_VERSION = 2
 """Of the Parquet files that the catalogue names: how many upgrades there are (``xscl.file_upgrades``)."""
 NEVER = 1 << 62
 """``docid_until`` of a live query: later than any event."""

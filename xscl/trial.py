@@ -10,7 +10,7 @@ from xscl.catalog import ChannelInfo, QueryInfo, channel_facts
 from xscl.compile import CompiledQuery, whole_steps
 from xscl.errors import XsclError
 from xscl.ingest.records import Record, Rejected, rejected
-from xscl.intake import CheckedEvent, check_event, event_content, require_kind
+from xscl.intake import CheckedEvent, check_event, event_content, event_document, require_kind
 from xscl.registry import compile_info
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.types import Event
@@ -136,11 +136,11 @@ class Trial:
         name, kind = event.channel, "xml" if event.row is None else "rows"
         known = self._channels.get(name) or ChannelInfo(name, kind, False, name, None, None, name)
         require_kind(known, event)
-        content, channel = event_content(known, checked)
+        content, cells, channel = event_content(known, checked)
         if channel != self._channels.get(name):
             self._channels[name] = channel
             self._patterns = self._compile()
-        return content
+        return event_document(content, cells, channel)
 
     def _compile(self) -> list[_Pattern]:
         facts = {name: channel_facts(channel) for name, channel in self._channels.items()}

@@ -18,10 +18,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from xscl.arrow import spark_schema
-from xscl.batch import read_parquet
+from xscl.batch import read_parquet, with_documents
 from xscl.errors import EngineError
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
+from xscl.planner import row_shapes
 from xscl.tables import (
     BATCHES,
     CHANNELS,
@@ -230,7 +231,8 @@ class _Views:
         with self.home.catalog.read() as connection:
             statement = sa.select(INTAKE_FILES.c.path).order_by(INTAKE_FILES.c.first)
             paths = [row.path for row in connection.execute(statement)]
-        return read_parquet(self.session, EVENT_SCHEMA, self.home.paths(paths))
+        events = read_parquet(self.session, EVENT_SCHEMA, self.home.paths(paths))
+        return with_documents(self.session, events, row_shapes(self.home.catalog.channels()))
 
     def _files(self, schema: pa.Schema, *columns: str) -> DataFrame:
         with self.home.catalog.read() as connection:

@@ -19,7 +19,7 @@ from xscl.bench.apart import peak_memory, resident_memory
 from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_grammar
 from xscl.bench.matching import event_batches, run_stage1
 from xscl.xpath.automaton import Automaton
-from xscl.xpath.worker import load_automaton
+from xscl.xpath.spec_files import load_automaton
 
 __all__ = ["Footprint", "FootprintSettings", "footprint"]
 
@@ -29,7 +29,7 @@ class FootprintSettings:
     """Where the patterns are, and which documents they are matched with."""
 
     specs: str
-    """A file as ``save_specs`` writes it."""
+    """A file as ``SpecFiles`` writes it."""
     documents: int
     batch_docs: int
     seed: int

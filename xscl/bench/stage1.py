@@ -32,7 +32,7 @@ from xscl.compile import ChannelFacts
 from xscl.prepared import Preparer
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Definition
-from xscl.xpath.worker import SpecChange, apply_change, save_specs
+from xscl.xpath.spec_files import SpecChange, SpecFiles, apply_change
 
 __all__ = ["Sizes", "measure"]
 
@@ -308,8 +308,7 @@ def _changes(automaton: Automaton, added: Sequence[Sequence[WitnessSpec]], batch
 def _footprint(walks: Sequence[Definition], sizes: Sizes, seed: int, say: Callable[[str], None]) -> Footprint:
     say("measuring memory in a process of its own")
     with tempfile.TemporaryDirectory(prefix="xscl-bench-") as folder:
-        path = Path(folder) / "specs"
-        save_specs(list(map(block_spec, walks)), path)
+        path = SpecFiles("specs").version(map(block_spec, walks), Path(folder))
         settings = FootprintSettings(str(path), sizes.documents, sizes.document_batch, seed)
         return Footprint(**run_apart("xscl.bench.footprint", asdict(settings), say))
 

@@ -14,7 +14,7 @@ import pytest
 from xscl.channels import add_channel, set_channel
 from xscl.home import Home, init_home
 from xscl.ingest.records import Drop, Flush, Register, Rejected
-from xscl.intake import EVENT_SCHEMA, Intake, IntakeReport
+from xscl.intake import EVENT_SCHEMA, Intake, IntakeReport, event_document
 from xscl.safexml import Limits
 from xscl.tables import FLUSHES, INTAKE_FILES, LATE, REJECTED
 from xscl.types import Event
@@ -252,9 +252,12 @@ def row(id_: str | None, source: str | None = None, **columns: object) -> Event:
     return Event("T", id_, 1, row=columns, source=source)  # type: ignore[arg-type]
 
 
-def test_rows_become_documents(home: Home) -> None:
+def test_rows_are_kept_as_cells(home: Home) -> None:
     take(home, row("1", p=1.50, q="a<b", r=None), row("2", q="x"), row("3", r=True, p=7))
-    assert column(home, "content") == [
+    assert column(home, "content") == [None, None, None]
+    assert column(home, "cells") == [["1.5", "a<b", None], [None, "x", None], ["7", None, "true"]]
+    channel = home.catalog.channels()["T"]
+    assert [event_document(None, cells, channel) for cells in column(home, "cells")] == [
         "<T><p>1.5</p><q>a&lt;b</q></T>",
         "<T><q>x</q></T>",
         "<T><p>7</p><r>true</r></T>",
@@ -265,7 +268,19 @@ def test_rows_become_documents(home: Home) -> None:
 def test_the_root_of_a_row(home: Home) -> None:
     add_channel(home.catalog, "T", kind="rows", element="reading", schema="p int")
     take(home, row("1", p=1))
-    assert column(home, "content") == ["<reading><p>1</p></reading>"]
+    (cells,) = column(home, "cells")
+    assert event_document(None, cells, home.catalog.channels()["T"]) == "<reading><p>1</p></reading>"
+
+
+def test_rows_too_long_for_a_parser(home: Home) -> None:
+    add_channel(home.catalog, "T", kind="rows", schema="p string")
+    report = take(home, row("1", p="x" * 10_000_001), row("2", p="x" * 9_000_000))
+    assert (report.taken, conditions(home)) == (1, ["XSCL_DOCUMENT_LIMIT"])
+
+
+def test_documents_have_no_cells(home: Home) -> None:
+    take(home, doc("1"), row("1", p=1))
+    assert column(home, "cells") == [None, ["1"]]
 
 
 def test_the_first_row_fixes_the_columns(home: Home) -> None:

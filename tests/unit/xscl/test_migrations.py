@@ -11,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 from alembic import command
@@ -33,7 +35,7 @@ from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.engine import Engine
 from xscl.errors import CatalogError, UnsupportedFeatureError
 from xscl.file_upgrades import FileUpgrade
-from xscl.home import Home, open_home
+from xscl.home import Home, init_home, open_home
 from xscl.intake import EVENT_SCHEMA
 from xscl.matches import list_matches, match_json
 from xscl.parser import parse_query
@@ -53,6 +55,8 @@ from xscl.tables import (
 )
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.types import Event
+from xscl.values import value_hash
+from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -353,6 +357,43 @@ def test_files_are_upgraded_once(old: Path, monkeypatch: pytest.MonkeyPatch) -> 
         open_home(old).catalog.close()
     assert calls == [("one", old, 0), ("two", old, 0)]
     assert len(xscl.upgrade.FILE_UPGRADES) == 2
+
+
+def witnesses(folder: Path) -> list[dict[str, Any]]:
+    """Witness rows of all batches, as the catalogue names their files."""
+    engine = sa.create_engine(f"sqlite:///{folder / 'catalog.db'}")
+    with engine.connect() as connection:
+        paths = connection.execute(sa.text("select witness_path from batches order by batch")).scalars().all()
+    engine.dispose()
+    return [row for path in paths if path is not None for row in ds.dataset(folder / path).to_table().to_pylist()]
+
+
+def test_hashes_become_those_of_spark(old: Path) -> None:
+    before = witnesses(old)
+    open_home(old).catalog.close()
+    after = witnesses(old)
+    assert {row["fn"] for row in after} > {None, ""}
+    for row, was in zip(after, before, strict=True):
+        assert row["h"] == (0 if row["fn"] is None else value_hash(row["strval"]))
+        assert {**row, "h": was["h"]} == was
+
+
+def test_refused_documents_have_no_hash(tmp_path: Path) -> None:
+    home = init_home(tmp_path / "home")
+    rows = [
+        {"var": REFUSED, "node": 0, "fn": None, "strval": "too many", "h": 0, "chain": []},
+        {"var": 1, "node": 0, "fn": "", "strval": "", "h": 7, "chain": []},
+    ]
+    (home.root / "witness/a").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA), home.root / "witness/a/part.parquet")
+    (home.root / "witness/none").mkdir()
+    numbers = {column.name: 0 for column in BATCHES.columns if not column.nullable}
+    with home.catalog.begin() as connection:
+        for batch, path in ((1, "witness/a"), (2, "witness/none"), (3, None)):
+            connection.execute(BATCHES.insert().values({**numbers, "batch": batch, "witness_path": path}))
+        xscl.file_upgrades.hashes_that_spark_has(home.root, connection, {})
+    assert [(row["strval"], row["h"]) for row in witnesses(home.root)] == [("too many", 0), ("", value_hash(""))]
+    home.catalog.close()
 
 
 def test_there_are_as_many_upgrades_of_files_as_the_version_says() -> None:

@@ -1,0 +1,214 @@
+"""Rows on Spark: hashes, documents and witnesses in SQL are those of Python; stored rows of both kinds."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_spec, random_text
+
+import xscl
+import xscl.batch
+from xscl.batch import with_documents
+from xscl.ingest.rows import cells_document
+from xscl.intake import EVENT_SCHEMA
+from xscl.matches import match_json
+from xscl.safexml import parse_xml
+from xscl.values import number_text, to_number, value_hash
+from xscl.xpath.automaton import Automaton
+from xscl.xpath.pattern import Definition, NodeTest, Step
+from xscl.xpath.relational import WITNESSES, RowShape, WitnessSpec, asked_table, split_specs
+from xscl.xpath.witness import match_document
+from xscl.xpath.worker import WITNESS_SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from xscl.engine import Engine
+
+
+def stored(channel: str, docid: int, cells: Sequence[str | None]) -> dict[str, object]:
+    fixed = {"version": 1, "item": docid, "ts": docid, "received": docid, "late": docid % 7 == 0, "member": channel}
+    return {"docid": docid, "channel": channel, "id": f"e{docid}", "content": None, "cells": list(cells), **fixed}
+
+
+def events_frame(spark: SparkSession, rows: list[dict[str, object]]) -> DataFrame:
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=EVENT_SCHEMA))
+
+
+def all_texts() -> list[str]:
+    generator = random.Random(3)
+    return [*TEXTS, *NUMBERS, *(random_text(generator) for _ in range(3_000))]
+
+
+def test_the_hash_of_a_value_is_that_of_spark(spark: SparkSession) -> None:
+    texts = [*all_texts(), *("é😀x"[i % 3] * i for i in range(200)), "y" * 1_000_000]
+    frame = spark.createDataFrame(pa.table({"text": texts}))
+    for row in frame.selectExpr("text", "xxhash64(text) as h").collect():
+        assert row.h == value_hash(row.text), row.text[:80]
+
+
+def test_documents_of_rows_in_sql(spark: SparkSession) -> None:
+    generator = random.Random(5)
+    shapes = {f"C{i}": random_shape(generator) for i in range(40)}
+    events = []
+    for docid, text in enumerate(all_texts()):
+        channel = f"C{docid % len(shapes)}"
+        cells = random_cells(generator, shapes[channel])
+        cells[generator.randrange(len(cells))] = text
+        events.append(stored(channel, docid, cells))
+    document = {**stored("C0", -1, []), "content": "<a/>", "cells": None}
+    found = with_documents(spark, events_frame(spark, [*events, document]), shapes).collect()
+    contents = {row.docid: row.content for row in found}
+    assert contents.pop(-1) == "<a/>"
+    for event in events:
+        shape = shapes[event["channel"]]  # type: ignore[index]
+        assert contents[event["docid"]] == cells_document(event["cells"], shape.columns, element=shape.element)  # type: ignore[arg-type]
+
+
+def test_numbers_in_sql(spark: SparkSession) -> None:
+    """One statement for all texts: the number and its one text."""
+    value = Definition("T", (Step("child", NodeTest("element", "", "r")), Step("child", NodeTest("element", "", "a"))))
+    split = split_specs([WitnessSpec(value, ("", "number"), ())], {"T": RowShape("r", ("a",))})
+    texts = all_texts()
+    events = events_frame(spark, [stored("T", docid, [text]) for docid, text in enumerate(texts)])
+    asked = spark.createDataFrame(asked_table(split.asked))
+    rows = spark.sql(WITNESSES, events=events, asked=asked).collect()
+    found = {(row.docid, row.fn): (row.strval, repr(row.num)) for row in rows}
+    expected = {(docid, ""): (text, repr(to_number(text))) for docid, text in enumerate(texts)}
+    for docid, text in enumerate(texts):
+        if (number := number_text(text)) is not None:
+            expected[docid, "number"] = number, repr(to_number(number))
+    assert len(rows) == len(expected)
+    assert {key: found.get(key) for key in expected} == expected
+
+
+def test_witnesses_in_sql_are_those_of_the_walk(spark: SparkSession) -> None:
+    """One statement for a random workload of many channels."""
+    generator = random.Random(11)
+    shapes = {f"C{i}": random_shape(generator) for i in range(600)}
+    specs = [
+        random_spec(generator, channel, shape)
+        for channel, shape in shapes.items()
+        for _ in range(generator.randrange(1, 8))
+    ]
+    split = split_specs(specs, shapes)
+    walked = {spec.definition.key for spec in split.walked}
+    events = [
+        stored(channel, number * 10 + row, random_cells(generator, shape))
+        for number, (channel, shape) in enumerate(shapes.items())
+        for row in range(8)
+    ]
+    frame = spark.sql(
+        WITNESSES, events=events_frame(spark, events), asked=spark.createDataFrame(asked_table(split.asked))
+    )
+    assert frame.columns == WITNESS_SCHEMA.names
+    found = Counter(
+        (r.docid, r.ts, r.item, r.place, r.late)
+        + (r.var, r.node, r.fn, r.strval, repr(r.num), r.h, tuple(tuple(entry) for entry in r.chain))
+        for r in frame.collect()
+    )
+    expected: Counter[tuple[object, ...]] = Counter()
+    automaton = Automaton(dict.fromkeys(specs))
+    for e in events:
+        shape = shapes[e["channel"]]  # type: ignore[index]
+        document = parse_xml(cells_document(e["cells"], shape.columns, element=shape.element))  # type: ignore[arg-type]
+        shared = (e["docid"], e["ts"], e["item"], f"{e['channel']}\0{e['id']}", e["late"])
+        for w in match_document(automaton, e["channel"], document):  # type: ignore[arg-type]
+            if w.var not in walked:
+                expected[(*shared, w.var, w.node, w.function, w.value, repr(w.number), w.hash, w.chain)] += 1
+    assert sum(expected.values()) > 3_000
+    assert found == expected
+
+
+# -- through the engine ----------------------------------------------------------------------------------------
+
+SENSORS = (
+    ("room", "temps/temps[./room->r] JOIN {r = s, 1 h} doors/doors[./room->s]"),
+    ("wing", "temps/temps[./wing][./room->r] JOIN {r = s, 1 h} doors/doors[./room->s]"),
+    ("near", "temps/temps[./t->t] JOIN {t = d, 1 h} doors/doors[./d->d]"),
+    ("lower", "temps/temps[./room->r] JOIN {lower(r) = lower(s), 1 h} doors/doors[./room->s]"),
+    ("hot", "temps/temps[./t > 20][./room->r] JOIN {r = s, 1 h} doors/doors[./room->s]"),
+    ("any", "temps//*->r JOIN {r = s, 1 h} doors//*->s"),
+    ("mixed", "temps//room->r JOIN {r = s, 1 h} S//room->s"),
+    ("select", "SELECT t, d FROM temps/temps[./room->r][./t->t] JOIN {r = s, 1 h} doors/doors[./room->s][./d->d]"),
+)
+
+
+def sensor_events() -> list[xscl.Event]:
+    generator = random.Random(2)
+    rooms = ("r1", "R1", "r2", "a<b>&\r\n'", "")
+    found = []
+    for i in range(30):
+        temp = {"room": generator.choice(rooms), "t": generator.choice((19.5, 20.0, 21.5, None)), "on": i % 2 == 0}
+        temp["wing"] = generator.choice(("w", None))
+        found.append(xscl.Event("temps", f"t{i}", i, row=temp))
+        found.append(xscl.Event("doors", f"d{i}", i, row={"d": generator.choice((20, 19)), "room": rooms[i % 5]}))
+        found.append(xscl.Event("S", f"s{i}", i, xml=f"<x><room>{i % 3 and 'r1'}</room></x>"))
+    return found
+
+
+def as_of_old(folder: Path) -> None:
+    """Event files as version 0.1 wrote them: rows are documents, and there is no column for cells."""
+    shapes = {"temps": RowShape("temps", ("room", "t", "on", "wing")), "doors": RowShape("doors", ("d", "room"))}
+    for path in folder.glob("events/*.parquet"):
+        rows = pq.read_table(path).to_pylist()
+        for row in rows:
+            if row["cells"] is not None:
+                shape = shapes[row["channel"]]
+                row["content"] = cells_document(row["cells"], shape.columns, element=shape.element)
+        old = pa.schema([field for field in EVENT_SCHEMA if field.name != "cells"])
+        pq.write_table(pa.Table.from_pylist(rows, schema=old), path)
+
+
+@pytest.mark.parametrize("queries", [SENSORS, SENSORS[:3]])
+def test_all_ways_of_keeping_rows_answer_alike(
+    queries: tuple[tuple[str, str], ...], tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = sensor_events()
+    answers: dict[str, list[str]] = {}
+    contents: dict[str, list[str]] = {}
+    jobs: dict[str, list[int | None]] = {}
+    split = split_specs
+    for way in ("walked", "columns", "old", "half old"):
+        with monkeypatch.context() as patch:
+            if way == "walked":
+                patch.setattr(xscl.batch, "split_specs", lambda specs, shapes: split(specs, {}))
+            with xscl.connect(home=tmp_path / way, spark=spark) as engine:
+                assert all(outcome.ok for outcome in engine.register_many(queries))
+                engine.ingest(events[:45])
+                if "old" in way:
+                    as_of_old(tmp_path / way)
+                reports = engine.run_once() if way != "half old" else []
+                engine.ingest(events[45:])
+                # The same content again adds nothing, however it was kept.
+                assert engine.ingest(events).duplicates == len(events)
+                assert engine.ingest([xscl.Event("doors", "d0", 0, row={"room": "else"})]).rejected == 1
+                reports = [*reports, *engine.run_once()]
+                jobs[way] = [report.jobs for report in reports]
+                answers[way] = [json.dumps(match_json(match)) for match in engine.matches()]
+                rows = engine.sql("select content from events order by docid").collect()
+                contents[way] = [row.content for row in rows]
+    assert len(answers["walked"]) > 100
+    assert all(answer == answers["walked"] for answer in answers.values())
+    assert all(content == contents["walked"] for content in contents.values())
+    assert jobs["walked"] == jobs["columns"] == jobs["old"]
+    assert jobs["half old"] == jobs["walked"][:1]
+
+
+def test_what_columns_answer_starts_no_worker(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a document is walked")
+
+    monkeypatch.setattr(xscl.batch, "_walked", refuse)
+    engine.register_many([*SENSORS[:2], ("documents", "S//room->r JOIN {r = s, 1 h} S//room->s")])
+    engine.ingest([event for event in sensor_events() if event.row is not None])
+    (report,) = engine.run_once()
+    assert report.witnesses > 0 and report.matches > 0

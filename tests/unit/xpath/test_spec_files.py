@@ -1,0 +1,80 @@
+"""What stage 1 is asked reaches other processes as changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.patterns import Patterns
+from tests.strategies import Dice
+from xscl.safexml import parse_xml
+from xscl.xpath import spec_files
+from xscl.xpath.automaton import Automaton
+from xscl.xpath.spec_files import SpecFiles, load_automaton, spec_key
+from xscl.xpath.states import WitnessSpec
+from xscl.xpath.witness import Witness, match_document
+
+DOCUMENT = parse_xml("<a k='1'><b>x</b><a><c>2</c><b k='x'/></a></a>")
+
+
+@pytest.fixture(autouse=True)
+def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spec_files, "_automata", {})
+
+
+def specs(number: int) -> list[WitnessSpec]:
+    return list({spec_key(spec): spec for spec in Patterns(Dice(5)).specs(3 * number)}.values())[:number]
+
+
+def found(automaton: Automaton) -> set[Witness]:
+    return set(match_document(automaton, "S", DOCUMENT))
+
+
+def test_versions_are_read_as_changes_and_as_a_whole(tmp_path: Path) -> None:
+    asked = specs(60)
+    files = SpecFiles("specs")
+    writes = [asked[:40], asked[:41], asked[1:42], asked[1:30], asked[:60]]
+    paths = []
+    for version in writes:
+        paths.append(files.version(version, tmp_path))
+        automaton = load_automaton(str(paths[-1]))
+        assert found(automaton) == found(Automaton(version))
+        assert automaton.size().states == Automaton(version).size().states
+        # A process that comes later reads what is there.
+        spec_files._automata.clear()
+        assert found(load_automaton(str(paths[-1]))) == found(Automaton(version))
+    assert len(set(paths)) == len(writes)
+
+
+def test_a_process_keeps_its_automaton(tmp_path: Path) -> None:
+    asked = specs(20)
+    files = SpecFiles("specs")
+    first = load_automaton(str(files.version(asked[:18], tmp_path)))
+    second = load_automaton(str(files.version(asked[:19], tmp_path)))
+    assert second is first
+    assert load_automaton(str(files.version(asked[:19][::-1], tmp_path))) is first
+
+
+def test_an_earlier_version_may_be_asked_for_again(tmp_path: Path) -> None:
+    asked = specs(20)
+    files = SpecFiles("specs")
+    early, late = (files.version(asked[:count], tmp_path) for count in (18, 20))
+    assert found(load_automaton(str(late))) == found(Automaton(asked))
+    assert found(load_automaton(str(early))) == found(Automaton(asked[:18]))
+    assert found(load_automaton(str(late))) == found(Automaton(asked))
+
+
+def test_files_go_when_the_whole_is_written_again(tmp_path: Path) -> None:
+    asked = specs(30)
+    files = SpecFiles("specs")
+    for start in range(20):
+        files.version(asked[start : start + 10], tmp_path)
+    # Each version adds one spec and takes one away.
+    assert 1 <= len(list(tmp_path.iterdir())) <= 5
+
+
+def test_few_automata_are_kept(tmp_path: Path) -> None:
+    for number, spec in enumerate(specs(8)):
+        load_automaton(str(SpecFiles(f"of{number}").version([spec], tmp_path)))
+    assert len(spec_files._automata) == spec_files._MOST_KEPT

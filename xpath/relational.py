@@ -1,0 +1,353 @@
+"""Rows to witness rows without documents: what a row channel's columns alone can answer, as a relation.
+
+A row's document is flat: a root named by the channel and a child for each column that is not NULL.  So which nodes a
+definition selects there, and with which chains, is known before any row is seen, but for the columns that are NULL.
+``split_specs`` finds the definitions of which this is true and says, for each node that they select, what a row's
+witness consists of; ``WITNESSES`` makes witness rows of that in Spark SQL.  The statement is fixed; what queries ask
+for are rows of what it reads.  Nothing here needs Spark.
+
+*Positions* are nodes of the document of a row without NULLs: the document node -1, the root 0, columns from 1.  The
+node's number in a row is its position without the NULLs before it.
+
+The law, tested: for every row, what ``WITNESSES`` makes of ``Split.asked`` and what ``match_document`` finds with
+``Split.walked`` in the row's document are together what it finds there with all specs, each row once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from lxml import etree
+
+from xscl.arrow import CHAIN
+from xscl.errors import DocumentLimitError
+from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.condition import matches_name
+from xscl.xpath.nodes import DOCUMENT
+from xscl.xpath.pattern import Condition, Definition, Exists, Step
+from xscl.xpath.witness import ChainEntry, match_document
+
+__all__ = ["ASKED_SCHEMA", "WITNESSES", "Asked", "RowShape", "Split", "asked_table", "split_specs"]
+
+_ROOT = 0
+_FUNCTIONS = frozenset((None, "", "number"))
+"""Those that Spark SQL has exactly as ``xscl.values`` has them."""
+
+ASKED_SCHEMA = pa.schema(
+    [
+        ("channel", pa.string()),
+        (
+            "asked",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("position", pa.int32()),
+                        ("var", pa.int64()),
+                        ("fn", pa.string()),
+                        ("needs", pa.list_(pa.int32())),
+                        ("chain", CHAIN),  # of positions
+                    ]
+                )
+            ),
+        ),
+    ]
+)
+"""What ``WITNESSES`` reads: a row for each channel."""
+
+_NUMERAL = r"regexp_extract(text, r'\A[ \t\r\n]*+(-?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++))[ \t\r\n]*+\z', 1)"
+"""``xscl.values.to_number``'s part that is a number, '' where there is none."""
+# Zero before a leading point; no zeros before the first digit but one, none after the last, no point alone; no -0.
+_NUMBER_TEXT = r"""
+regexp_replace(regexp_replace(regexp_replace(regexp_replace(
+  numeral, r'(?<![0-9])[.]', '0.'), r'\A(-?)0+(?=[0-9])', '$1'), r'[.]0*\z|([.][0-9]*[1-9])0+\z', '$1'), r'\A-0\z', '0')
+"""
+"""``xscl.values.number_text`` of a numeral."""
+
+# The plan is one row a channel, so pairing each event with it by a plain product costs neither a job nor a shuffle.
+# Rows without a value are left out by what is cheap for all others, because Spark moves that test down and repeats it.
+WITNESSES = f"""
+with seen as (
+  select /*+ SHUFFLE_REPLICATE_NL(p) */
+         e.docid, e.ts, e.item, concat(e.channel, char(0), e.id) as place, e.late, e.cells, p.asked,
+         exists(e.cells, cell -> cell is null) as gaps
+  from {{events}} e join {{asked}} p on p.channel = e.channel
+  where e.cells is not null
+),
+wanted as (
+  select docid, ts, item, place, late, cells, gaps, position, var, fn, chain
+  from seen lateral view inline(asked) a as position, var, fn, needs, chain
+  where not gaps or forall(needs, column -> get(cells, column - 1) is not null)
+),
+texts as (
+  select *, case when fn is null then null
+                 when position > 0 then get(cells, position - 1)
+                 else concat_ws('', cells) end as text
+  from wanted
+),
+numerals as (
+  select *, {_NUMERAL} as numeral
+  from texts
+  where fn is null or fn = '' or length({_NUMERAL}) between 1 and 1000
+),
+valued as (
+  select *, if(fn = 'number', {_NUMBER_TEXT}, text) as strval from numerals
+),
+numbered as (
+  select *, if(fn = 'number', strval, numeral) as digits from valued
+)
+select docid, ts, item, place, late, var,
+       if(gaps and position > 0, size(filter(slice(cells, 1, greatest(position, 0)), cell -> cell is not null)),
+          position) as node,
+       fn, strval,
+       if(length(digits) <= 1000 and abs(try_cast(digits as double)) < double('infinity'),
+          try_cast(digits as double), null) as num,
+       if(fn is null, 0L, xxhash64(strval)) as h,
+       if(gaps,
+          transform(
+            filter(chain, c -> (c.node1 < 1 or get(cells, c.node1 - 1) is not null)
+                           and (c.node2 < 1 or get(cells, c.node2 - 1) is not null)),
+            c -> named_struct(
+              'var1', c.var1,
+              'var2', c.var2,
+              'node1', if(c.node1 < 1, c.node1,
+                          size(filter(slice(cells, 1, greatest(c.node1, 0)), cell -> cell is not null))),
+              'node2', if(c.node2 < 1, c.node2,
+                          size(filter(slice(cells, 1, greatest(c.node2, 0)), cell -> cell is not null))))),
+          chain) as chain
+from numbered
+"""
+"""Spark SQL: {events} (docid, channel, id, item, ts, late, cells) and {asked} (``ASKED_SCHEMA``) to witness rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """What the documents of a row channel look like."""
+
+    element: str
+    """The root's name."""
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One node of a wanted variable in every row that has the columns it needs, with one of its values."""
+
+    position: int
+    var: int
+    function: str | None
+    needs: tuple[int, ...]
+    """Columns (from 1) that must not be NULL: the node's own and those that conditions ask for."""
+    chain: tuple[ChainEntry, ...]
+    """R_bin by positions; entries of NULLs are not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Specs by how they are answered; all specs of one definition in the same way."""
+
+    walked: tuple[WitnessSpec, ...]
+    """By walking documents."""
+    answered: tuple[WitnessSpec, ...]
+    """By columns alone, where events have columns."""
+    asked: Mapping[str, tuple[Asked, ...]]
+    """What ``answered`` comes to, by channel."""
+
+
+class _NeedsWalk(Exception):
+    """A definition that columns alone do not answer."""
+
+
+def split_specs(specs: Iterable[WitnessSpec], shapes: Mapping[str, RowShape]) -> Split:
+    """Tell the specs that columns alone can answer from the others; ``shapes`` are those of the row channels.
+
+    Answered are paths of elements whose brackets, if any, ask for columns to be there, with functions that Spark has.
+    """
+    by_definition: defaultdict[int, list[WitnessSpec]] = defaultdict(list)
+    for spec in specs:
+        by_definition[spec.definition.key].append(spec)
+    walked: list[WitnessSpec] = []
+    candidates: defaultdict[str, list[_Candidate]] = defaultdict(list)
+    selections = {channel: _Selections(shape) for channel, shape in shapes.items()}
+    for asking in by_definition.values():
+        channel = asking[0].definition.channel
+        selected = selections.get(channel)
+        candidate = None if selected is None else _candidate(asking, selected)
+        if candidate is None:
+            walked += asking
+        else:
+            candidates[channel].append(candidate)
+    answered: list[WitnessSpec] = []
+    asked: dict[str, tuple[Asked, ...]] = {}
+    for channel, found in candidates.items():
+        try:
+            asking_rows, unclear = _asked(channel, shapes[channel], found)
+        except DocumentLimitError:
+            # Rows without NULLs are refused; the walk does that.
+            walked += (spec for candidate in found for spec in candidate.specs)
+            continue
+        asked[channel] = asking_rows
+        for candidate in found:
+            (walked if candidate.definition.key in unclear else answered).extend(candidate.specs)
+    return Split(tuple(walked), tuple(answered), asked)
+
+
+def asked_table(asked: Mapping[str, Sequence[Asked]]) -> pa.Table:
+    """What ``WITNESSES`` reads."""
+    rows = [
+        {
+            "channel": channel,
+            "asked": [
+                {
+                    "position": row.position,
+                    "var": row.var,
+                    "fn": row.function,
+                    "needs": row.needs,
+                    "chain": [dict(zip(CHAIN.value_type.names, entry, strict=True)) for entry in row.chain],
+                }
+                for row in of_channel
+            ],
+        }
+        for channel, of_channel in asked.items()
+        if of_channel
+    ]
+    return pa.Table.from_pylist(rows, schema=ASKED_SCHEMA)
+
+
+# -- what definitions select -----------------------------------------------------------------------------------
+
+
+class _Selections:
+    """What definitions select in the flat document of a channel."""
+
+    def __init__(self, shape: RowShape) -> None:
+        self.shape = shape
+        self._known: dict[int, dict[int, frozenset[int]] | None] = {}
+        """By the keys of definitions, which are sooner hashed."""
+
+    def of(self, definition: Definition) -> dict[int, frozenset[int]]:
+        """Positions that a definition selects, each with the columns it needs.
+
+        Every step goes down, and there are two levels below the document node, so there is one way to each position.
+        """
+        if definition.key not in self._known:
+            try:
+                self._known[definition.key] = self._select(definition)
+            except _NeedsWalk:
+                self._known[definition.key] = None
+        found = self._known[definition.key]
+        if found is None:
+            raise _NeedsWalk
+        return found
+
+    def _select(self, definition: Definition) -> dict[int, frozenset[int]]:
+        at_document = self._all(definition.conditions, DOCUMENT)
+        found = {} if at_document is None else {DOCUMENT: at_document}
+        for step in definition.steps:
+            found = {
+                below: needs | more
+                for position, needs in found.items()
+                for below, more in self._reached(step, position).items()
+            }
+        return found
+
+    def _reached(self, step: Step, position: int) -> dict[int, frozenset[int]]:
+        if step.test.kind != "element":
+            raise _NeedsWalk
+        below: list[int] = []
+        if position == DOCUMENT:
+            below.append(_ROOT)
+        if position == _ROOT or (position == DOCUMENT and step.axis == "descendant"):
+            below += range(1, len(self.shape.columns) + 1)
+        found = {}
+        for place in below:
+            name = self.shape.columns[place - 1] if place else self.shape.element
+            if matches_name(step.test, name):
+                needs = self._all(step.conditions, place)
+                if needs is not None:
+                    found[place] = needs | {place} if place else needs
+        return found
+
+    def _all(self, conditions: Iterable[Condition], position: int) -> frozenset[int] | None:
+        """Columns by which conditions hold at a node; None: they never do."""
+        found: frozenset[int] = frozenset()
+        for condition in conditions:
+            if not isinstance(condition, Exists):
+                raise _NeedsWalk
+            ways = self._reached(condition.step, position).values()
+            if not ways:
+                return None
+            least = min(ways, key=len)
+            if not all(least <= way for way in ways):
+                raise _NeedsWalk
+            found |= least
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    definition: Definition
+    specs: list[WitnessSpec]
+    selected: dict[int, frozenset[int]]
+    """Positions and the columns they need."""
+    ends: dict[int, dict[int, frozenset[int]]]
+    """The same of the ends of all edges, by key."""
+
+
+def _candidate(specs: list[WitnessSpec], selections: _Selections) -> _Candidate | None:
+    definition = specs[0].definition
+    if not all(_FUNCTIONS.issuperset(spec.functions) for spec in specs):
+        return None
+    ends = {end.key: end for spec in specs for edge in (*spec.edges, *spec.hanging) for end in edge}
+    try:
+        selected = {key: selections.of(end) for key, end in ends.items()}
+        return _Candidate(definition, specs, selections.of(definition), selected)
+    except _NeedsWalk:
+        return None
+
+
+def _asked(channel: str, shape: RowShape, candidates: list[_Candidate]) -> tuple[tuple[Asked, ...], frozenset[int]]:
+    """What a channel's rows are asked for; and the keys of definitions whose chains have conditions of their own."""
+    by_key = {candidate.definition.key: candidate for candidate in candidates}
+    # The walk itself says what the chains are: those of a row without NULLs.
+    bare = [
+        WitnessSpec(
+            candidate.definition,
+            (None,),
+            _distinct(edge for spec in candidate.specs for edge in spec.edges),
+            _distinct(edge for spec in candidate.specs for edge in spec.hanging),
+        )
+        for candidate in candidates
+    ]
+    witnesses = match_document(Automaton(bare), channel, _whole_row(shape))
+    found: defaultdict[int, list[Asked]] = defaultdict(list)
+    unclear: set[int] = set()
+    for witness in witnesses:
+        candidate = by_key[witness.var]
+        needs = candidate.selected[witness.node]
+        for upper, lower, high, low in witness.chain:
+            if not (
+                candidate.ends[upper][high] <= needs | {high} and candidate.ends[lower][low] <= needs | {high, low}
+            ):
+                unclear.add(witness.var)
+        functions = {function for spec in candidate.specs for function in spec.functions}
+        found[witness.var] += (
+            Asked(witness.node, witness.var, function, tuple(sorted(needs)), witness.chain)
+            for function in sorted(functions, key=lambda name: (name is not None, name))
+        )
+    clear = (row for var, rows in found.items() if var not in unclear for row in rows)
+    return tuple(clear), frozenset(unclear)
+
+
+def _distinct(edges: Iterable[tuple[Definition, Definition]]) -> tuple[tuple[Definition, Definition], ...]:
+    return tuple({(upper.key, lower.key): (upper, lower) for upper, lower in edges}.values())
+
+
+def _whole_row(shape: RowShape) -> etree._Element:
+    """The document of a row without NULLs, whose nodes are numbered as positions are."""
+    root = etree.Element(shape.element)
+    for column in shape.columns:
+        etree.SubElement(root, column)
+    return root
