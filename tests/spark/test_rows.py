@@ -16,6 +16,7 @@ from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_sp
 
 import xscl
 import xscl.batch
+import xscl.planner
 from xscl.batch import with_documents
 from xscl.ingest.rows import cells_document
 from xscl.intake import EVENT_SCHEMA
@@ -180,7 +181,7 @@ def test_all_ways_of_keeping_rows_answer_alike(
     for way in ("walked", "columns", "old", "half old"):
         with monkeypatch.context() as patch:
             if way == "walked":
-                patch.setattr(xscl.batch, "split_specs", lambda specs, shapes: split(specs, {}))
+                patch.setattr(xscl.planner, "split_specs", lambda specs, shapes: split(specs, {}))
             with xscl.connect(home=tmp_path / way, spark=spark) as engine:
                 assert all(outcome.ok for outcome in engine.register_many(queries))
                 engine.ingest(events[:45])
