@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xscl.errors import DocumentLimitError
-from xscl.xpath.chains import ChainEntry, chain, check_entries
+from xscl.xpath.chains import chain, check_entries
 from xscl.xpath.states import Branch, State, Trie, WitnessSpec
 
 __all__ = ["Automaton", "AutomatonSize", "Move", "RowTemplate", "WitnessSpec"]
@@ -70,14 +70,9 @@ class Waiting:
     """Open elements that wait for descendants, innermost first."""
 
     states: tuple[State, ...]
-    """Opened here and nowhere above."""
-    again: tuple[State, ...]
-    """Opened here and above too."""
     place: int
     """Where the element stands on the way of noted open nodes."""
     above: Waiting | None
-    branches: dict[int, list[Branch]]
-    """The next steps of ``states`` by their node test."""
     attributes: bool
     """Here or above, something waits for attributes."""
     texts: bool
@@ -143,7 +138,7 @@ class Move:
         if state.axis == "child":
             return [place - 1]
         assert state.parent is not None
-        opened = (at for at in self.waiting or () if state.parent in at.states or state.parent in at.again)
+        opened = (at for at in self.waiting or () if state.parent in at.states)
         return [at.place for at in opened if at.place < place]
 
 
@@ -212,8 +207,9 @@ class Automaton:
         for test in tests:
             branches += [state.child[test] for state in move.inner if test in state.child]
             for waiting in move.waiting or ():
-                branches += waiting.branches.get(test, ())
-        return branches
+                branches += [state.descendant[test] for state in waiting.states if test in state.descendant]
+        # Where elements nest, a state may wait at several of them.
+        return list(dict.fromkeys(branches))
 
     def _move(self, above: Move | None, branches: list[Branch]) -> Move:
         place, waiting = (above.place + above.on_way, above.waiting) if above else (0, None)
@@ -290,62 +286,50 @@ def _template(move: Move) -> RowTemplate | None:
     Raises:
         DocumentLimitError: their chains have more entries than a document may have.
     """
-    variables: list[int] = []
-    functions: list[str | None] = []
-    entries: list[int] = []
-    chains: list[ChainEntry] = []
-    place = move.place
-    pairs = 0
-    for state in move.reached:
-        leaf = state.leaf
-        if leaf is None or leaf.noted:
-            continue
-        if leaf.alone:  # as ``chain`` has it, for the many patterns of one variable
-            found = [(state.key, state.key, place, place)] if leaf.pairs else []
-        else:
-            found = chain(state, place, origins=move.origins, below=_nothing)
-        for function in leaf.functions:
-            variables.append(state.key)
-            functions.append(function)
-            entries.append(len(found))
-            chains += found
-        pairs += len(found)
-        check_entries(pairs)
-    if not variables:
+    leaves = [(state, leaf) for state in move.reached if (leaf := state.leaf) is not None and not leaf.noted]
+    if not leaves:
         return None
-    asked = tuple(sorted({function for function in functions if function is not None}))
+    rows = [(state.key, function) for state, leaf in leaves for function in leaf.functions]
+    variables = np.array([variable for variable, _ in rows], dtype=np.int64)
+    asked = tuple(sorted({function for _, function in rows if function is not None}))
     number: dict[str | None, int] = {None: -1, **{function: place for place, function in enumerate(asked)}}
-    table = np.array(chains, dtype=np.int64).reshape(-1, 4)
-    places = table[:, 2:].astype(np.int32)
-    itself_only = bool((places == place).all())
+    if all(leaf.alone for _, leaf in leaves):
+        # What ``chain`` has for them, for the many patterns of one variable.
+        entries = np.array([bool(leaf.pairs) for _, leaf in leaves for _ in leaf.functions], dtype=np.int32)
+        keys = np.repeat(variables[entries > 0], 2).reshape(-1, 2)
+        places = np.zeros(keys.shape, dtype=np.int32)
+        pairs, way = len(keys), 0
+    else:
+        chains = []
+        pairs = 0
+        for state, leaf in leaves:
+            found = chain(state, move.place, origins=move.origins, below=_nothing)
+            chains += [found] * len(leaf.functions)
+            pairs += len(found)
+            check_entries(pairs)
+        entries = np.array([len(found) for found in chains], dtype=np.int32)
+        flat = np.array([entry for found in chains for entry in found], dtype=np.int64).reshape(-1, 4)
+        keys, places, way = flat[:, :2].copy(), flat[:, 2:].astype(np.int32), move.place
     return RowTemplate(
-        variables=np.array(variables, dtype=np.int64),
-        functions=np.array([number[function] for function in functions], dtype=np.int32),
+        variables=variables,
+        functions=np.array([number[function] for _, function in rows], dtype=np.int32),
         asked=asked,
-        entries=np.array(entries, dtype=np.int32),
-        keys=table[:, :2].copy(),
-        places=np.zeros_like(places) if itself_only else places,
-        way=0 if itself_only else place,
-        rows=len(variables),
+        entries=entries,
+        keys=keys,
+        places=places,
+        way=way,
+        rows=len(rows),
         pairs=pairs,
     )
 
 
 def _opened(states: list[State], place: int, above: Waiting | None) -> Waiting:
-    known = {state for at in above or () for state in at.states}
-    new = [state for state in states if state not in known]
-    branches: dict[int, list[Branch]] = {}
-    for state in new:
-        for test, branch in state.descendant.items():
-            branches.setdefault(test, []).append(branch)
     return Waiting(
-        states=tuple(new),
-        again=tuple([state for state in states if state in known]),
+        states=tuple(states),
         place=place,
         above=above,
-        branches=branches,
-        attributes=any(state.attributes for state in new) or (above is not None and above.attributes),
-        texts=any(state.texts for state in new) or (above is not None and above.texts),
+        attributes=any(state.attributes for state in states) or (above is not None and above.attributes),
+        texts=any(state.texts for state in states) or (above is not None and above.texts),
     )
 
 
