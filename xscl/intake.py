@@ -514,7 +514,7 @@ def _identify(chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent) -> tuple[
         # An event that was not read from a feed, but has the id of an item: a version of that item.
         feed = known[0].feed
     if not known:
-        return _free_id(chunk, event.channel, item.id), 1, None, feed
+        return _free_id(chunk, item, item.id), 1, None, feed
     mine = [row for row in known if row.feed == feed]
     if any(row.digest == item.digest for row in mine):
         return None
@@ -528,18 +528,23 @@ def _identify(chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent) -> tuple[
     if known[0].feed != feed:
         base = f"{item.id} ({feed})"
     if not mine:
-        return _free_id(chunk, event.channel, base), 1, None, feed
+        return _free_id(chunk, item, base), 1, None, feed
     version = max(row.version for row in mine) + 1
-    return _free_id(chunk, event.channel, f"{base}#{version}"), version, mine[0].item, feed
+    return _free_id(chunk, item, f"{base}#{version}"), version, mine[0].item, feed
 
 
-def _free_id(chunk: _Chunk, channel: str, id_: str) -> str:
+def _free_id(chunk: _Chunk, item: CheckedEvent, id_: str) -> str:
     """The id, or, where a publisher's own id looks like one of ours (``guid#2``), the id with a mark behind it."""
-    while (channel, id_) in chunk.taken or chunk.connection.execute(
-        sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel, EVENT_IDS.c.id == id_)
-    ).first():
+    channel = item.event.channel
+    while (channel, id_) in chunk.taken or (id_ != item.id and _is_taken(chunk.connection, channel, id_)):
         id_ += "~"
     return id_
+
+
+def _is_taken(connection: Connection, channel: str, id_: str) -> bool:
+    """Of the event's own id ``_known_ids`` has told already."""
+    statement = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel, EVENT_IDS.c.id == id_)
+    return connection.execute(statement).first() is not None
 
 
 def _checked_id(value: object) -> str | None:
