@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from patterns import plain_spec
 
+from xscl.errors import DocumentLimitError
 from xscl.safexml import parse_xml
-from xscl.xpath import predicates
+from xscl.xpath import chains, predicates
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.condition import Memo
 from xscl.xpath.pattern import Axis, Comparison, Constant, Definition, Exists, Here, NodeTest, Step
 from xscl.xpath.predicates import PredicateIndex
-from xscl.xpath.states import Guards
+from xscl.xpath.states import Guards, WitnessSpec
 from xscl.xpath.witness import match_document
 
 B = NodeTest("element", "", "b")
@@ -35,6 +38,24 @@ def test_a_namespace_that_looks_like_none(kind: str) -> None:
     for text in ('<r xmlns:q="?" {} ><z:a xmlns:z="urn:z" z:k=""/><q:a q:k=""/></r>', '<q:r xmlns:q="?" q:k="" />'):
         rows = match_document(machine, "S", parse_xml(text.format("")))
         assert len(rows) == 1
+
+
+def test_a_chain_stops_growing_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "MAX_CHAIN_ENTRIES", 100)
+    x, leaf, beside = (Step("descendant", NodeTest("element", "", name)) for name in ("x", "l", "a"))
+    upper, lower, hanging = (Definition("S", steps) for steps in ((x,), (x, leaf), (x, beside)))
+    machine = Automaton([WitnessSpec(lower, ("",), ((upper, lower), (upper, hanging)), ((upper, hanging),))])
+    found: list[int] = []
+    descend = chains._descend
+
+    def counted(*args: Any) -> set[int]:
+        found.extend(nodes := descend(*args))
+        return nodes
+
+    monkeypatch.setattr(chains, "_descend", counted)
+    with pytest.raises(DocumentLimitError):
+        match_document(machine, "S", parse_xml("<x>" * 50 + "<l/>" + "<a/>" * 20 + "</x>" * 50))
+    assert len(found) == 120
 
 
 @pytest.mark.parametrize("axis", ["child", "descendant"])
