@@ -1,6 +1,6 @@
 """Chains: the rows of R_bin around one binding of a leaf.
 
-The same computation serves the nodes of a document (``witness``) and the places on a path of names (``automaton``),
+The same computation serves the nodes of a document (``walk``) and the places on a path of names (``automaton``),
 from which it is copied to every node of that path.
 """
 

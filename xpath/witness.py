@@ -121,7 +121,7 @@ def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.Re
 
 
 class _Parts:
-    """A batch of events, some documents at a time: up to ``_MANY_ROWS`` rows or ``_MANY_BYTES`` of documents."""
+    """A batch of events, some documents at a time, until their rows are ``full`` or ``_MANY_BYTES`` are parsed."""
 
     def __init__(self, automaton: Automaton, events: pa.RecordBatch) -> None:
         self.automaton = automaton
