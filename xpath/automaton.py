@@ -6,8 +6,8 @@ construction, made lazy): its node for a path knows the states that are reached 
 node gives, and the open elements that the rows' chains speak of.  What a document costs is a look-up for each element,
 whatever the number of definitions.
 
-States with conditions are *guarded*: those that one state leads to by one node test stand in a predicate index, and
-what holds is followed element by element (``xscl.xpath.walk``).
+States with conditions on their way are *guarded*: one predicate index for each node test says which conditions hold at
+a node, and the states that are reached are followed element by element (``xscl.xpath.walk``).
 
 Definitions come and go one by one.  Only the parts of the path automaton that lead through a changed state are
 forgotten.

@@ -1,6 +1,6 @@
 """Chains: the rows of R_bin around one binding of a leaf.
 
-The same computation serves the nodes of a document (``witness``) and the places on a path of names (``automaton``),
+The same computation serves the nodes of a document (``walk``) and the places on a path of names (``automaton``),
 from which it is copied to every node of that path.
 """
 
@@ -45,6 +45,9 @@ def chain(leaf: State, at: int, *, origins: Related, below: Related) -> list[Cha
 
     ``origins(state, place)`` are the places of the state before from which a place of ``state`` is reached, and
     ``below(state, place)`` the places of ``state`` that are reached from a place of the state before.
+
+    Raises:
+        DocumentLimitError: this chain alone has more entries than a document may have.
     """
     assert leaf.leaf is not None
     if leaf.leaf.alone:
@@ -64,10 +67,14 @@ def chain(leaf: State, at: int, *, origins: Related, below: Related) -> list[Cha
         uppers = way.get(upper, set()) | hung.get(upper, set())
         bound = {(high, low) for low in way.get(lower, ()) for high in _climb(lower, upper, low, origins)}
         if lower not in way or (upper, lower) in leaf.leaf.hanging:
-            down = {(high, low) for high in uppers for low in _descend(upper, lower, high, below)}
+            down: set[tuple[int, int]] = set()
+            for high in uppers:
+                down.update((high, low) for low in _descend(upper, lower, high, below))
+                check_entries(len(down))  # before they take the memory
             hung.setdefault(lower, set()).update(low for _, low in down)
             bound |= down
         found.update((upper.key, lower.key, high, low) for high, low in bound if high in uppers)
+        check_entries(len(found))
     return sorted(found)
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from xscl.values import apply_functions, number_text, to_number
-from xscl.xpath.condition import Memo, clark_name, holds, reach
+from xscl.xpath.condition import Memo, clark_name, holds, reach, select
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
 from xscl.xpath.pattern import AllOf, AnyOf, Compared, Comparison, Condition, Exists, Here, Step
 
@@ -190,27 +190,28 @@ class _Check(Generic[T]):
 class _Values(Generic[T]):
     """Comparisons with values of one reading."""
 
-    equal: dict[Key, list[T]] = field(default_factory=dict)
+    equal: dict[Key, dict[T, None]] = field(default_factory=dict)
     ranges: Ranges[T] = field(default_factory=Ranges)
 
     def add(self, access: _Access, item: T) -> None:
         if access.equal is not None:
-            self.equal.setdefault(access.equal, []).append(item)
+            self.equal.setdefault(access.equal, {})[item] = None
         elif access.interval is not None:
             self.ranges.add(access.interval, item)
 
     def remove(self, access: _Access, item: T) -> None:
         if access.equal is not None:
-            self.equal[access.equal].remove(item)
-            if not self.equal[access.equal]:
-                del self.equal[access.equal]
+            items = self.equal.get(access.equal, {})
+            items.pop(item, None)
+            if not items:
+                self.equal.pop(access.equal, None)
         else:
             self.ranges.remove(item)
 
-    def at(self, key: Key) -> list[T]:
+    def at(self, key: Key) -> Iterable[T]:
         """Items whose comparison holds of a value."""
-        found = self.equal.get(key, [])
-        return found + self.ranges.at(key) if self.ranges else found
+        found = self.equal.get(key, ())
+        return [*found, *self.ranges.at(key)] if self.ranges else found
 
 
 @dataclass(slots=True)
@@ -225,6 +226,12 @@ class _Nodes(Generic[T]):
     paired: dict[Reading, _Values[_Check[T]]] = field(default_factory=dict)
     """To be checked in full where the path leads to several nodes."""
     count: int = 0
+
+    def texts(self, found: Iterable[Node]) -> list[str] | None:
+        """The string values of the nodes that the path leads to, where they are asked for; None: there is no node."""
+        if self.values or self.likely or self.paired:
+            return [string_value(node) for node in dict.fromkeys(found)] or None
+        return None if next(iter(found), None) is None else []
 
 
 class PredicateIndex(Generic[T]):
@@ -300,7 +307,7 @@ class PredicateIndex(Generic[T]):
                         found.update(values.at(key))
                 for reading, checks in nodes.likely.items():
                     if (key := reading.key(text)) is not None:
-                        likely += checks.at(key)
+                        likely.extend(checks.at(key))
             if nodes.paired:
                 likely += self._pairs(nodes, texts)
         for check in likely:
@@ -315,32 +322,32 @@ class PredicateIndex(Generic[T]):
             if len(texts) > 1:
                 found += [_Check(check.item, self._conditions[check.item]) for check in checks.ranges.intervals]
             elif (key := reading.key(texts[0])) is not None:
-                found += checks.at(key)
+                found.extend(checks.at(key))
         return found
 
     def _reached(self, node: Node, memo: Memo) -> Iterator[tuple[_Nodes[T], list[str]]]:
-        """The paths that lead from a node to others, with the string values there."""
+        """The paths that lead from a node to others, with the string values there if they are asked for."""
         for own in self._own.values():
-            yield own, [string_value(node)]
+            yield own, own.texts([node]) or []
         if isinstance(node, (AttributeNode, TextNode)):
             return
         if self._children:
             # The node's children are fewer than the names that are asked for.
-            texts: dict[str, list[str]] = {}
+            found: dict[str, list[Node]] = {}
             for child in (node.root,) if isinstance(node, DocumentNode) else node:
                 tag: str = child.tag  # type: ignore[assignment]  # that of a comment is a function
                 if tag in self._children:
-                    texts.setdefault(tag, []).append(string_value(child))
-            for tag, found in texts.items():
-                yield self._children[tag], found
+                    found.setdefault(tag, []).append(child)
+            for tag, named in found.items():
+                yield self._children[tag], self._children[tag].texts(named) or []
         if self._attributes and not isinstance(node, DocumentNode):
             for name, value in node.attrib.items():
                 if name in self._attributes:
                     yield self._attributes[str(name)], [str(value)]
         for path, nodes in self._others.items():
-            found = [string_value(other) for other in reach(path, node, memo)]
-            if found:
-                yield nodes, found
+            texts = nodes.texts(_leads_to(path, node, memo))
+            if texts is not None:
+                yield nodes, texts
 
     def _nodes(self, path: Path) -> _Nodes[T]:
         place, key = self._place(path)
@@ -356,6 +363,12 @@ class PredicateIndex(Generic[T]):
         if len(path) == 1 and path[0].axis == "child" and name is not None:
             return self._children if path[0].test.kind == "element" else self._attributes, name
         return self._others, path
+
+
+def _leads_to(path: Path, node: Node, memo: Memo) -> Iterator[Node]:
+    """The nodes at the end of a path, some more than once; the first one as soon as it is found."""
+    for high in reach(path[:-1], node, memo):
+        yield from select(path[-1], high, memo)
 
 
 def _choose(conditions: Sequence[Condition]) -> tuple[tuple[_Access, ...], tuple[Condition, ...]]:

@@ -61,19 +61,21 @@ class SpecFiles:
         removed = tuple(spec for key, spec in self._asked.items() if key not in asked)
         if self._files and not added and not removed:
             return self._files[-1]
-        self._asked = asked
-        self._changes += len(added) + len(removed)
         self._number += 1
         path = folder / f"{self._name}-{self._number:06d}.pickle"
+        changes = self._changes + len(added) + len(removed)
         # When the changes are as many as the specs, reading all of them costs a new process twice as much.
-        if self._files and self._changes < len(asked):
-            save_change(SpecChange(str(self._files[-1]), added, removed), path)
-        else:
-            save_change(SpecChange(None, tuple(asked.values())), path)
+        whole = not self._files or changes >= len(asked)
+        save_change(
+            SpecChange(None, tuple(asked.values())) if whole else SpecChange(str(self._files[-1]), added, removed), path
+        )
+        # Only now: if the file could not be written, the next call must not take it for written.
+        self._asked = asked
+        self._changes = 0 if whole else changes
+        if whole:
             for old in self._files:
                 old.unlink(missing_ok=True)
             self._files = []
-            self._changes = 0
         self._files.append(path)
         return path
 
@@ -113,6 +115,7 @@ def apply_change(automaton: Automaton, change: SpecChange) -> None:
     # again and again while they are made, and at every full collection ever after.
     many = len(change.added) > _MANY
     if many:
+        gc.unfreeze()  # automata that are not kept any more are garbage, and full of cycles
         gc.collect()
         gc.disable()
     try:

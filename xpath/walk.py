@@ -7,7 +7,7 @@ States with conditions are followed here, and nodes that chains need are noted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from lxml import etree
@@ -39,9 +39,10 @@ the open nodes if the template's chains speak of them."""
 
 
 class NotedRow(NamedTuple):
-    """A leaf's node whose rows are not of a template."""
+    """A leaf's node whose rows, one for each function, are not of a template."""
 
-    state: State
+    variable: int
+    functions: Collection[str | None]
     node: int
     text: str | None
     """The string value, where a row asks for it."""
@@ -234,6 +235,7 @@ class Walk:
                 self._note(state, node, number, nodes)
             elif state.leaf is not None:
                 self.direct.append((state, number, node))
+        check_entries(len(self.direct))
         return tuple(state for state in found if state.child or state.descendant)
 
     # -- rows of noted leaves ----------------------------------------------------------------------------------
@@ -241,8 +243,9 @@ class Walk:
     def noted_rows(self) -> Iterator[NotedRow]:
         """Once the document has been walked: the leaves whose rows come from no template."""
         count = 0
+        texts: dict[int, str] = {}
         for state, number, element in self.direct:
-            yield _noted_row(state, number, element, chain(state, number, origins=_nothing, below=_nothing))
+            yield _noted_row(state, number, element, chain(state, number, origins=_nothing, below=_nothing), texts)
         for state, found in self.up.items():
             if not state.noted:
                 continue
@@ -250,7 +253,7 @@ class Walk:
                 entries = chain(state, node, origins=self._origins, below=self._below)
                 count += len(entries)
                 check_entries(count)
-                yield _noted_row(state, node, self.nodes[node], entries)
+                yield _noted_row(state, node, self.nodes[node], entries, texts)
 
     def _origins(self, state: State, node: int) -> list[int]:
         return self.up[state].get(node, []) if state in self.up else []
@@ -265,10 +268,14 @@ class Walk:
         return self._down[state].get(node, [])
 
 
-def _noted_row(state: State, number: int, node: Node, entries: list[ChainEntry]) -> NotedRow:
+def _noted_row(state: State, number: int, node: Node, entries: list[ChainEntry], texts: dict[int, str]) -> NotedRow:
+    """``texts`` are the string values of nodes, read once for all states."""
     assert state.leaf is not None
-    asked = any(function is not None for function in state.leaf.functions)
-    return NotedRow(state, number, string_value(node) if asked else None, entries)
+    functions = state.leaf.functions
+    text = texts.get(number)
+    if text is None and any(function is not None for function in functions):
+        text = texts[number] = string_value(node)
+    return NotedRow(state.key, functions, number, text, entries)
 
 
 def _nothing(state: State, node: int) -> tuple[int, ...]:

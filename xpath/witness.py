@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from lxml import etree
 
 from xscl.arrow import CHAIN
-from xscl.errors import XsclError
+from xscl.errors import DocumentLimitError, XsclError
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.values import apply_functions, to_number, value_hashes
 from xscl.xpath.automaton import Automaton, Move
@@ -59,6 +59,11 @@ _MANY_ROWS = 250_000
 """Rows of one Arrow batch, but for a document that has more by itself."""
 _MANY_BYTES = 8 << 20
 """Of documents whose names are kept at a time."""
+_MANY_CHARACTERS = 32 << 20
+"""Of values in one Arrow batch, but for those of one document."""
+MAX_CHARACTERS = 128 << 20
+"""Of values in the rows of one document.  An Arrow column of strings ends at 2 GiB; a character takes up to four bytes,
+and twelve in a URL."""
 _NUMBER = r"^[ \t\r\n]*-?([0-9]+(\.[0-9]*)?|\.[0-9]+)[ \t\r\n]*$"
 """What ``to_number`` may take; it decides."""
 
@@ -83,7 +88,7 @@ def match_document(automaton: Automaton, channel: str, root: etree._Element) -> 
     """All witness rows of one document of ``channel``.
 
     Raises:
-        DocumentLimitError: bindings multiply beyond ``chains.MAX_CHAIN_ENTRIES``.
+        DocumentLimitError: bindings multiply beyond ``chains.MAX_CHAIN_ENTRIES``, or values beyond ``MAX_CHARACTERS``.
     """
     rows = _Rows(automaton)
     start = automaton.start(channel)
@@ -116,7 +121,7 @@ def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.Re
 
 
 class _Parts:
-    """A batch of events, some documents at a time: up to ``_MANY_ROWS`` rows or ``_MANY_BYTES`` of documents."""
+    """A batch of events, some documents at a time, until their rows are ``full`` or ``_MANY_BYTES`` are parsed."""
 
     def __init__(self, automaton: Automaton, events: pa.RecordBatch) -> None:
         self.automaton = automaton
@@ -132,14 +137,14 @@ class _Parts:
         """The rows of the next documents."""
         rows = _Rows(self.automaton)
         size = 0
-        while self.place < len(self.channels) and rows.count < _MANY_ROWS and size < _MANY_BYTES:
+        while self.place < len(self.channels) and not rows.full and size < _MANY_BYTES:
             place = self.place
             self.place += 1
             start = self.automaton.start(self.channels[place])
             if start is None:
                 continue
-            size += len(self.contents[place])
             try:
+                size += len(self.contents[place])
                 rows.take(place, start, parse_stored(self.contents[place]))
             except Exception as error:  # whatever it is, it is this document's, and costs this document only
                 rows.refuse(
@@ -160,23 +165,46 @@ class _Rows:
         """Documents, by their place in the batch, and the number of their visits."""
         self._noted: list[tuple[int, NotedRow]] = []
         self._refused: list[tuple[int, str]] = []
-        self.count = 0
-        """Of rows, as far as they are known."""
+        self._count = self._characters = 0
+        """Rows, and what is in their values, as far as functions do not change them."""
 
     def take(self, document: int, start: Move, root: etree._Element) -> None:
-        """Walk the document at this place of the batch; all its rows are taken, or none."""
+        """Walk the document at this place of the batch; all its rows are taken, or none.
+
+        Raises:
+            DocumentLimitError: bindings multiply, or values.
+        """
         walk = self._walk
         walk.document(start, root)
-        count = entries = 0
-        for template, _, _ in walk.visits:
+        noted: list[tuple[int, NotedRow]] = []
+        count = entries = characters = 0
+        for template, text, _ in walk.visits:
             count += template.rows
             entries += template.pairs
+            if text:
+                characters += len(text) * template.rows
         check_entries(entries)
         if walk.up or walk.direct:
-            self._noted += [(document, row) for row in walk.noted_rows()]
+            for row in walk.noted_rows():
+                count += len(row.functions)
+                characters += len(row.text or "") * len(row.functions)
+                noted.append((document, row))
+        if characters > MAX_CHARACTERS:
+            raise DocumentLimitError(
+                "XSCL_DOCUMENT_LIMIT",
+                f"the values that the queries' patterns want of this document have more than {MAX_CHARACTERS:,} "
+                "characters together",
+            )
+        self._noted += noted
         self._visits += walk.visits
         self._of.append((document, len(walk.visits)))
-        self.count += count
+        self._count += count
+        self._characters += characters
+
+    @property
+    def full(self) -> bool:
+        """Enough for one Arrow batch."""
+        return self._count >= _MANY_ROWS or self._characters >= _MANY_CHARACTERS
 
     def refuse(self, document: int, reason: str) -> None:
         """Say why a document has no rows."""
@@ -277,13 +305,12 @@ def _of_noted(
     rows: list[tuple[int, int, int, int, int, int]] = []
     chains: list[ChainEntry] = []
     for document, row in noted:
-        assert row.state.leaf is not None
-        for function in row.state.leaf.functions:
+        for function in row.functions:
             place, number = -1, -1
             if function is not None and row.text is not None:
                 place, number = len(values), numbers.setdefault(function, len(numbers))
                 values.append(apply_functions(function, row.text))
-            rows.append((document, row.state.key, row.node, number, place, len(row.chain)))
+            rows.append((document, row.variable, row.node, number, place, len(row.chain)))
             chains += row.chain
     for document, reason in refused:
         rows.append((document, REFUSED, 0, -1, len(values), 0))

@@ -16,9 +16,9 @@ from patterns import document as random_document
 from strategies import Choices, Dice
 
 from xscl.safexml import parse_xml
-from xscl.xpath import chains
+from xscl.xpath import chains, witness
 from xscl.xpath.automaton import Automaton, WitnessSpec
-from xscl.xpath.pattern import Definition, NodeTest, Step
+from xscl.xpath.pattern import Comparison, Constant, Definition, Here, NodeTest, Step
 from xscl.xpath.witness import match_document, witness_rows
 from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA
 
@@ -173,6 +173,52 @@ def test_a_document_over_the_limit_is_refused_alone(monkeypatch: pytest.MonkeyPa
     assert found.total() == kept.total() + 2
     assert kept <= found
     assert rows_of(machine, (events.slice(place, 1) for place in range(5))) == found
+
+
+def above(count: int) -> Automaton:
+    """Conditioned definitions, all of which ``<a>`` with a large number satisfies."""
+    steps = (
+        Step("descendant", NodeTest("element", "", "a"), (Comparison(Here(), ">", Constant(str(number), True)),))
+        for number in range(count)
+    )
+    return Automaton([plain_spec(Definition("S", (step,))) for step in steps])
+
+
+def test_rows_of_conditioned_definitions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(witness, "_MANY_ROWS", 100)
+    events = batch_of([("S", "<a>1000</a>")] * 20)
+    assert [batch.num_rows for batch in witness_rows(above(50), events)] == [100] * 10
+
+
+def test_long_values_fill_a_batch_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(witness, "_MANY_CHARACTERS", 1_000)
+    events = batch_of([("S", f"<a>{'0' * 96}1000</a>")] * 6)
+    assert [batch.num_rows for batch in witness_rows(above(5), events)] == [10, 10, 10]
+    plain = Automaton([plain_spec(Definition("S", (Step("descendant", NodeTest("element", "", "a")),)))])
+    assert [batch.num_rows for batch in witness_rows(plain, batch_of([("S", f"<a>{'x' * 500}</a>")] * 6))] == [2, 2, 2]
+
+
+def test_a_document_whose_values_multiply_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(witness, "MAX_CHARACTERS", 1_000)
+    fits, large = f"<a>{'0' * 196}1000</a>", f"<a>{'0' * 197}1000</a>"
+    (rows,) = witness_rows(above(5), batch_of([("S", fits), ("S", large), ("S", fits)]))
+    assert Counter(rows.column("docid").to_pylist()) == {1: 5, 8: 1, 15: 5}
+    assert "1,000 characters" in rows.to_pylist()[-1]["strval"]
+
+
+def test_a_document_with_too_many_conditioned_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "MAX_CHAIN_ENTRIES", 100)
+    few, many = (f"<r>{'<a>1000</a>' * count}</r>" for count in (20, 21))
+    (rows,) = witness_rows(above(5), batch_of([("S", few), ("S", many)]))
+    assert Counter(rows.column("docid").to_pylist()) == {1: 100, 8: 1}
+
+
+def test_an_event_without_content_is_refused_alone() -> None:
+    events = batch_of([("S", "<a>1000</a>"), ("S", ""), ("S", "<a>1000</a>")])
+    content = pa.array(["<a>1000</a>", None, "<a>1000</a>"])
+    events = events.set_column(events.schema.names.index("content"), "content", content)
+    (rows,) = witness_rows(above(5), events)
+    assert Counter(rows.column("docid").to_pylist()) == {1: 5, 8: 1, 15: 5}
 
 
 def test_the_automaton_may_change_between_batches() -> None:

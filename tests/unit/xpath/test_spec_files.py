@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
 
-from tests.patterns import Patterns
+from tests.patterns import Patterns, plain_spec
 from tests.strategies import Dice
 from xscl.safexml import parse_xml
 from xscl.xpath import spec_files
 from xscl.xpath.automaton import Automaton
+from xscl.xpath.pattern import Definition, NodeTest, Step
 from xscl.xpath.spec_files import SpecFiles, load_automaton, spec_key
-from xscl.xpath.states import WitnessSpec
+from xscl.xpath.states import State, WitnessSpec
 from xscl.xpath.witness import Witness, match_document
 
 DOCUMENT = parse_xml("<a k='1'><b>x</b><a><c>2</c><b k='x'/></a></a>")
@@ -78,3 +80,43 @@ def test_few_automata_are_kept(tmp_path: Path) -> None:
     for number, spec in enumerate(specs(8)):
         load_automaton(str(SpecFiles(f"of{number}").version([spec], tmp_path)))
     assert len(spec_files._automata) == spec_files._MOST_KEPT
+
+
+@pytest.mark.parametrize("count", [5, 19])
+def test_a_version_that_could_not_be_written_is_written_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    asked = specs(20)
+    files = SpecFiles("specs")
+    files.version(asked[:18], tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spec_files, "save_change", full)
+        with pytest.raises(OSError, match="no space"):
+            files.version(asked[:count], tmp_path)
+    written = load_automaton(str(files.version(asked[:count], tmp_path)))
+    assert written.size().states == Automaton(asked[:count]).size().states
+    assert found(written) == found(Automaton(asked[:count]))
+
+
+def test_automata_that_are_not_kept_leave_nothing_behind(tmp_path: Path) -> None:
+    count = spec_files._MANY + 1
+
+    def left() -> int:
+        gc.collect()
+        gc.unfreeze()
+        states = sum(isinstance(thing, State) for thing in gc.get_objects())
+        gc.freeze()
+        return states
+
+    before = left()
+    for number in range(6):
+        steps = ((Step("child", NodeTest("element", f"urn:{number}", f"e{place}")),) for place in range(count))
+        asked = [plain_spec(Definition("S", each)) for each in steps]
+        load_automaton(str(SpecFiles(f"of{number}").version(asked, tmp_path)))
+    # One more than are kept may wait for the next large change.
+    assert left() - before <= (spec_files._MOST_KEPT + 1) * (count + 1)
+    gc.unfreeze()
