@@ -204,7 +204,7 @@ class Automaton:
     def _remember(self, move: Move, name: str, found: Move) -> None:
         if self._held <= MAX_HELD and name not in move.next:
             move.next[name] = found
-            self._held += 16
+            self._held += 16 + len(name) // 8
 
     def _branches(self, move: Move, name: str) -> list[Branch]:
         tests = self.trie.tests.passed(name)
