@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from xscl.xpath.automaton import Automaton, Move, RowTemplate
-from xscl.xpath.chains import ChainEntry, chain, check_entries, too_many_entries
+from xscl.xpath.chains import ChainEntry, chain, check_characters, check_entries, too_many_entries
 from xscl.xpath.condition import Memo
 from xscl.xpath.names import TEXT, attribute
 from xscl.xpath.nodes import (
@@ -80,6 +80,8 @@ class Walk:
         self._down: dict[State, dict[int, list[int]]] = {}
         self.number = DOCUMENT
         self.skipped = 0
+        self.characters = 0
+        """In values of elements that have others inside, which repeat them."""
         states: tuple[State, ...] = ()
         if start.rows is not None or start.busy:
             node = DocumentNode(root)
@@ -112,7 +114,14 @@ class Walk:
             here = self.number = self.number + 1
             rows = below.rows
             if rows is not None:
-                text = None if not rows.asked else string_value(child) if len(child) else child.text or ""
+                if not rows.asked:
+                    text = None
+                elif len(child):
+                    text = string_value(child)
+                    self.characters += len(text)
+                    check_characters(self.characters)
+                else:
+                    text = child.text or ""
                 visits.append((rows, text, (*way, here) if rows.way else (here,)))
             if followed or below.busy:
                 self._busy(child, below, guarded, here, number)
@@ -234,23 +243,35 @@ class Walk:
                 self._note(state, node, number, nodes)
             elif state.leaf is not None:
                 self.direct.append((state, number, node))
+                check_entries(len(self.direct))
         return tuple(state for state in found if state.child or state.descendant)
 
     # -- rows of noted leaves ----------------------------------------------------------------------------------
 
     def noted_rows(self) -> Iterator[NotedRow]:
         """Once the document has been walked: the leaves whose rows come from no template."""
-        count = 0
-        for state, number, element in self.direct:
-            yield _noted_row(state, number, element, chain(state, number, origins=_nothing, below=_nothing))
+        count = characters = 0
+        texts: dict[int, str] = {}
+        for state, number, node, entries in self._noted():
+            assert state.leaf is not None
+            count += len(entries)
+            check_entries(count)
+            valued = sum(function is not None for function in state.leaf.functions)
+            if valued and number not in texts:
+                texts[number] = string_value(node)
+            text = texts[number] if valued else None
+            characters += valued * len(text or "")
+            check_characters(characters)
+            yield NotedRow(state, number, text, entries)
+
+    def _noted(self) -> Iterator[tuple[State, int, Node, list[ChainEntry]]]:
+        for state, number, node in self.direct:
+            yield state, number, node, chain(state, number, origins=_nothing, below=_nothing)
         for state, found in self.up.items():
-            if not state.noted:
-                continue
-            for node in found:
-                entries = chain(state, node, origins=self._origins, below=self._below)
-                count += len(entries)
-                check_entries(count)
-                yield _noted_row(state, node, self.nodes[node], entries)
+            if state.noted:
+                for number in found:
+                    entries = chain(state, number, origins=self._origins, below=self._below)
+                    yield state, number, self.nodes[number], entries
 
     def _origins(self, state: State, node: int) -> list[int]:
         return self.up[state].get(node, []) if state in self.up else []
@@ -263,12 +284,6 @@ class Walk:
                 for origin in origins:
                     below.setdefault(origin, []).append(low)
         return self._down[state].get(node, [])
-
-
-def _noted_row(state: State, number: int, node: Node, entries: list[ChainEntry]) -> NotedRow:
-    assert state.leaf is not None
-    asked = any(function is not None for function in state.leaf.functions)
-    return NotedRow(state, number, string_value(node) if asked else None, entries)
 
 
 def _nothing(state: State, node: int) -> tuple[int, ...]:

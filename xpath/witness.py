@@ -30,7 +30,7 @@ from xscl.errors import XsclError
 from xscl.safexml import parse_stored
 from xscl.values import apply_functions, to_number, value_hashes
 from xscl.xpath.automaton import Automaton, Move
-from xscl.xpath.chains import ChainEntry, check_entries
+from xscl.xpath.chains import ChainEntry, check_characters, check_entries
 from xscl.xpath.walk import NotedRow, Visit, Walk
 
 __all__ = ["REFUSED", "WITNESS_SCHEMA", "ChainEntry", "Witness", "match_document", "witness_rows"]
@@ -57,6 +57,10 @@ WITNESS_SCHEMA = pa.schema(
 _OF_EVENT = ("docid", "ts", "item", "place", "late")
 _MANY_ROWS = 250_000
 """Rows of one Arrow batch, but for a document that has more by itself."""
+_MANY_ENTRIES = 2_000_000
+"""Chain entries, likewise."""
+_MANY_CHARACTERS = 1 << 26
+"""Characters of values, likewise."""
 _NUMBER = r"^[ \t\r\n]*-?([0-9]+(\.[0-9]*)?|\.[0-9]+)[ \t\r\n]*$"
 """What ``to_number`` may take; it decides."""
 
@@ -81,7 +85,8 @@ def match_document(automaton: Automaton, channel: str, root: etree._Element) -> 
     """All witness rows of one document of ``channel``.
 
     Raises:
-        DocumentLimitError: bindings multiply beyond ``chains.MAX_CHAIN_ENTRIES``.
+        DocumentLimitError: bindings multiply beyond ``chains.MAX_CHAIN_ENTRIES``, or values beyond
+            ``chains.MAX_VALUE_CHARACTERS``.
     """
     rows = _Rows(automaton)
     start = automaton.start(channel)
@@ -121,7 +126,7 @@ def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.Re
         except Exception as error:  # whatever it is, it is this document's, and costs this document only
             reason = error.message if isinstance(error, XsclError) else f"{type(error).__name__}: {error}"
             rows.refuse(document, reason)
-        if rows.count >= _MANY_ROWS:
+        if rows.full:
             yield rows.batch(shared)
             rows = _Rows(automaton)
     yield rows.batch(shared)
@@ -137,23 +142,44 @@ class _Rows:
         """Documents, by their place in the batch, and the number of their visits."""
         self._noted: list[tuple[int, NotedRow]] = []
         self._refused: list[tuple[int, str]] = []
-        self.count = 0
-        """Of rows, as far as they are known."""
+        # What they are, as far as it is known.
+        self._rows = 0
+        self._entries = 0
+        self._characters = 0
 
     def take(self, document: int, start: Move, root: etree._Element) -> None:
         """Walk the document at this place of the batch; all its rows are taken, or none."""
         walk = self._walk
         walk.document(start, root)
-        count = entries = 0
-        for template, _, _ in walk.visits:
-            count += template.rows
-            entries += template.pairs
-        check_entries(entries)
+        rows = pairs = entries = characters = 0
+        noted: list[tuple[int, NotedRow]] = []
+        for template, text, _ in walk.visits:
+            rows += template.rows
+            pairs += template.pairs
+            entries += len(template.keys)
+            if text is not None:
+                characters += template.rows * len(text)
+        check_entries(pairs)
+        check_characters(characters)
         if walk.up or walk.direct:
-            self._noted += [(document, row) for row in walk.noted_rows()]
+            for row in walk.noted_rows():
+                assert row.state.leaf is not None
+                functions = len(row.state.leaf.functions)
+                rows += functions
+                entries += functions * len(row.chain)
+                characters += functions * len(row.text or "")
+                noted.append((document, row))
+        self._noted += noted
         self._visits += walk.visits
         self._of.append((document, len(walk.visits)))
-        self.count += count
+        self._rows += rows
+        self._entries += entries
+        self._characters += characters
+
+    @property
+    def full(self) -> bool:
+        """Further documents would make too large a batch."""
+        return self._rows >= _MANY_ROWS or self._entries >= _MANY_ENTRIES or self._characters >= _MANY_CHARACTERS
 
     def refuse(self, document: int, reason: str) -> None:
         """Say why a document has no rows."""
