@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -21,7 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from xscl.values import apply_functions, number_text, to_number
 from xscl.xpath.condition import Memo, clark_name, holds, reach
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
-from xscl.xpath.pattern import AllOf, AnyOf, Compared, Comparison, Condition, Exists, Here, Step
+from xscl.xpath.pattern import AllOf, AnyOf, Compared, Comparison, Condition, Exists, Here, Step, exists_chain
 
 __all__ = ["Interval", "PredicateIndex", "Ranges"]
 
@@ -225,6 +225,13 @@ class _Nodes(Generic[T]):
     paired: dict[Reading, _Values[_Check[T]]] = field(default_factory=dict)
     """To be checked in full where the path leads to several nodes."""
     count: int = 0
+    anywhere: Condition = field(kw_only=True)
+    """That the path leads to a node; unused for the node itself."""
+
+    @property
+    def valued(self) -> bool:
+        """Values of the nodes are asked for."""
+        return bool(self.values or self.likely or self.paired)
 
 
 class PredicateIndex(Generic[T]):
@@ -232,6 +239,7 @@ class PredicateIndex(Generic[T]):
 
     def __init__(self) -> None:
         self._conditions: dict[T, tuple[Condition, ...]] = {}
+        self._filed: dict[T, tuple[tuple[_Access, ...], tuple[Condition, ...]]] = {}
         self._checked: dict[T, None] = {}
         # By path: the node itself, its children and attributes of one name, everything else.
         self._own: dict[Path, _Nodes[T]] = {}
@@ -248,7 +256,7 @@ class PredicateIndex(Generic[T]):
     def add(self, conditions: tuple[Condition, ...], item: T) -> None:
         """File an item under its conditions; it must not be there."""
         self._conditions[item] = conditions
-        accesses, rest = _choose(conditions)
+        accesses, rest = self._filed[item] = _choose(conditions, self._crowd)
         if not accesses:
             self._checked[item] = None
         check = _Check(item, rest)
@@ -268,7 +276,8 @@ class PredicateIndex(Generic[T]):
 
     def remove(self, item: T) -> None:
         """Take an item out."""
-        accesses, rest = _choose(self._conditions.pop(item))
+        del self._conditions[item]
+        accesses, rest = self._filed.pop(item)
         self._checked.pop(item, None)
         check = _Check(item, rest)
         for access in accesses:
@@ -291,9 +300,10 @@ class PredicateIndex(Generic[T]):
         """The items whose conditions the node satisfies."""
         found: set[T] = set()
         likely = [_Check(item, self._conditions[item]) for item in self._checked]
-        for nodes, texts in self._reached(node, memo):
+        for nodes, reached in self._reached(node, memo):
             found.update(nodes.exist)
             likely += nodes.likely_exist
+            texts = [string_value(other) for other in reached] if nodes.valued else []
             for text in texts:
                 for reading, values in nodes.values.items():
                     if (key := reading.key(text)) is not None:
@@ -318,35 +328,46 @@ class PredicateIndex(Generic[T]):
                 found += checks.at(key)
         return found
 
-    def _reached(self, node: Node, memo: Memo) -> Iterator[tuple[_Nodes[T], list[str]]]:
-        """The paths that lead from a node to others, with the string values there."""
+    def _reached(self, node: Node, memo: Memo) -> Iterator[tuple[_Nodes[T], list[Node]]]:
+        """The paths that lead from a node to others, with these; with the node itself where no value is asked for."""
         for own in self._own.values():
-            yield own, [string_value(node)]
+            yield own, [node]
         if isinstance(node, (AttributeNode, TextNode)):
             return
         if self._children:
             # The node's children are fewer than the names that are asked for.
-            texts: dict[str, list[str]] = {}
+            children: dict[str, list[Node]] = {}
             for child in (node.root,) if isinstance(node, DocumentNode) else node:
                 tag: str = child.tag  # type: ignore[assignment]  # that of a comment is a function
                 if tag in self._children:
-                    texts.setdefault(tag, []).append(string_value(child))
-            for tag, found in texts.items():
+                    children.setdefault(tag, []).append(child)
+            for tag, found in children.items():
                 yield self._children[tag], found
         if self._attributes and not isinstance(node, DocumentNode):
-            for name, value in node.attrib.items():
+            for name in node.attrib:
                 if name in self._attributes:
-                    yield self._attributes[str(name)], [str(value)]
+                    yield self._attributes[str(name)], [AttributeNode(node, str(name))]
         for path, nodes in self._others.items():
-            found = [string_value(other) for other in reach(path, node, memo)]
-            if found:
-                yield nodes, found
+            if nodes.valued:
+                found = reach(path, node, memo)
+                if found:
+                    yield nodes, found
+            elif holds(nodes.anywhere, node, memo):
+                yield nodes, [node]
+
+    def _crowd(self, access: _Access) -> int:
+        """How many items would have to be checked together with one that is filed under an equality."""
+        place, key = self._place(access.path)
+        nodes = place.get(key)
+        if nodes is None or access.reading not in nodes.likely or access.equal is None:
+            return 0
+        return len(nodes.likely[access.reading].equal.get(access.equal, ()))
 
     def _nodes(self, path: Path) -> _Nodes[T]:
         place, key = self._place(path)
         nodes = place.get(key)
         if nodes is None:
-            nodes = place[key] = _Nodes()
+            nodes = place[key] = _Nodes(anywhere=exists_chain(path) if path else AllOf(()))
         return nodes
 
     def _place(self, path: Path) -> tuple[dict[Any, _Nodes[T]], Path | str]:
@@ -358,9 +379,15 @@ class PredicateIndex(Generic[T]):
         return self._others, path
 
 
-def _choose(conditions: Sequence[Condition]) -> tuple[tuple[_Access, ...], tuple[Condition, ...]]:
-    """The accesses for the conditions of one node (any of them must hold), and the conditions they leave open."""
-    found = [(condition, accesses) for condition in conditions if (accesses := _accesses(condition))]
+def _choose(
+    conditions: Sequence[Condition], crowd: Callable[[_Access], int]
+) -> tuple[tuple[_Access, ...], tuple[Condition, ...]]:
+    """The accesses for the conditions of one node (any of them must hold), and the conditions they leave open.
+
+    Of several equalities the one is taken that the smallest ``crowd`` is filed under, because many sets may share the
+    constant of the other.
+    """
+    found = [(condition, accesses) for condition in conditions if (accesses := _accesses(condition, crowd))]
     together: dict[tuple[Path, Reading | None], list[tuple[Condition, _Access]]] = {}
     for condition, accesses in found:
         if len(accesses) == 1 and accesses[0].interval is not None:
@@ -377,14 +404,14 @@ def _choose(conditions: Sequence[Condition]) -> tuple[tuple[_Access, ...], tuple
             choices.append((tuple(condition for condition, _ in parts), (merged,)))
     if not choices:
         return (), tuple(conditions)
-    # Of equal ranks the last is taken, which is the one with more conditions.
-    said, best = min(reversed(choices), key=lambda choice: max(access.rank for access in choice[1]))
+    # Of equals the last is taken, which is the one with more conditions.
+    said, best = min(reversed(choices), key=lambda choice: max((access.rank, crowd(access)) for access in choice[1]))
     if not all(access.exact for access in best):
         said = ()
     return best, tuple(condition for condition in conditions if condition not in said)
 
 
-def _accesses(condition: Condition) -> tuple[_Access, ...]:
+def _accesses(condition: Condition, crowd: Callable[[_Access], int]) -> tuple[_Access, ...]:
     """Accesses of which one finds every node that satisfies the condition; () if there is no such thing."""
     match condition:
         case Comparison(Here(()), op, right):
@@ -399,16 +426,16 @@ def _accesses(condition: Condition) -> tuple[_Access, ...]:
             return () if exact is None else _compared(Reading(functions, number=True), op, Fraction(exact))
         case Exists(step):
             bare = Step(step.axis, step.test)
-            inner, rest = _choose(step.conditions)
+            inner, rest = _choose(step.conditions, lambda access: crowd(replace(access, path=(bare, *access.path))))
             if not inner:
                 return (_Access((bare,), None, exact=not rest),)
             below = (replace(access, path=(bare, *access.path)) for access in inner)
             return tuple(replace(access, exact=access.exact and not rest) for access in below)
         case AllOf(parts):
-            inner, rest = _choose(parts)
+            inner, rest = _choose(parts, crowd)
             return tuple(replace(access, exact=access.exact and not rest) for access in inner)
         case AnyOf(parts):
-            each = [_accesses(part) for part in parts]
+            each = [_accesses(part, crowd) for part in parts]
             return tuple(access for accesses in each for access in accesses) if all(each) else ()
     return ()
 

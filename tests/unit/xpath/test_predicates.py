@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import pytest
@@ -13,8 +13,9 @@ from patterns import document as random_document
 from strategies import Choices, Dice
 
 from xscl.safexml import parse_xml
+from xscl.xpath import condition as condition_module
 from xscl.xpath import predicates
-from xscl.xpath.condition import Memo, holds
+from xscl.xpath.condition import Memo, holds, select
 from xscl.xpath.nodes import DocumentNode, Node, document_order
 from xscl.xpath.pattern import (
     AllOf,
@@ -55,7 +56,7 @@ TEXTS = (
 )
 NUMBERS = ("8", "8.5", "0", "-8", "3", "7", "11", "9007199254740992", HUGE)
 FRACTIONS = (*NUMBERS, "17/2", "1/3", "9007199254740993")
-A, B, K, TEXT = named("a"), named("b"), NodeTest("attribute", "", "k"), NodeTest("text")
+A, B, C, K, TEXT = named("a"), named("b"), named("c"), NodeTest("attribute", "", "k"), NodeTest("text")
 PATHS: tuple[tuple[Step, ...], ...] = (
     (Step("child", A),),
     (Step("child", A), Step("child", B)),
@@ -314,6 +315,23 @@ MANY: dict[str, tuple[Callable[[int], tuple[Condition, ...]], str]] = {
 }
 
 
+def two(a: str, b: str) -> tuple[Condition, ...]:
+    return tuple(
+        exists_chain((Step("child", test),), (Comparison(Here(), "=", string(value)),))
+        for test, value in ((A, a), (B, b))
+    )
+
+
+MANY |= {
+    "all share the first constant": (lambda n: two("x", str(n)), "<r><a>x</a><b>5</b></r>"),
+    "all share the second constant": (lambda n: two(str(n), "x"), "<r><a>5</a><b>x</b></r>"),
+    "all share a constant further down": (
+        lambda n: (exists_chain((Step("child", C),), two(str(n), "x")),),
+        "<r><c><a>5</a><b>x</b></c></r>",
+    ),
+}
+
+
 @pytest.mark.parametrize("kind", MANY)
 def test_ten_times_the_sets_are_no_more_checks(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     of_number, text = MANY[kind]
@@ -327,6 +345,25 @@ def test_ten_times_the_sets_are_no_more_checks(monkeypatch: pytest.MonkeyPatch, 
         assert len(found) < 10
         counts.append(calls)
     assert counts[0] == counts[1] <= 10
+
+
+def test_whether_a_path_leads_anywhere_is_found_by_its_first_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by all node sets on the way: twenty steps of ``//`` in a hundred nested elements."""
+    index = PredicateIndex[int]()
+    index.add((exists_chain((Step("descendant", A),) * 20),), 0)
+    steps = 0
+
+    def counted(step: Step, node: Node, memo: Memo | None = None) -> Iterator[Node]:
+        nonlocal steps
+        for found in select(step, node, memo):
+            steps += 1
+            yield found
+
+    monkeypatch.setattr(condition_module, "select", counted)
+    memo = Memo()
+    root = parse_xml("<a>" * 100 + "</a>" * 100)
+    assert [index.satisfied(node, memo) for node in root.iter()] == [{0}] * 80 + [set()] * 20
+    assert steps < 20_000
 
 
 # -- ranges ----------------------------------------------------------------------------------------------------
