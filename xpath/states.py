@@ -195,6 +195,8 @@ class Guards:
         self._numbers: dict[tuple[Condition, ...], int] = {}
         self._conditions: dict[int, tuple[Condition, ...]] = {}
         self._uses: Counter[tuple[int, int]] = Counter()
+        self._tests: Counter[int] = Counter()
+        """Of each set, the number of tests under which it is asked for."""
         self._indexes: dict[int, PredicateIndex[int]] = {}
         self._next = FREE + 1
 
@@ -213,6 +215,7 @@ class Guards:
             self._next += 1
         self._uses[test, guard] += 1
         if self._uses[test, guard] == 1:
+            self._tests[guard] += 1
             self._indexes.setdefault(test, PredicateIndex()).add(conditions, guard)
         return guard
 
@@ -223,7 +226,10 @@ class Guards:
         _count(self._uses, (test, guard), -1)
         if (test, guard) not in self._uses:
             self._indexes[test].remove(guard)
-            if not any(guard in index for index in self._indexes.values()):
+            if not self._indexes[test]:
+                del self._indexes[test]
+            _count(self._tests, guard, -1)
+            if guard not in self._tests:
                 del self._numbers[self._conditions.pop(guard)]
 
     def holding(self, tests: Iterable[int], node: Node, memo: Memo) -> set[int]:

@@ -111,6 +111,20 @@ def test_states_go_with_the_last_spec_that_needs_them() -> None:
         assert machine.size().states == left == sum(1 for _ in machine.trie.all_states())
 
 
+def test_conditions_go_with_the_last_state_that_needs_them() -> None:
+    definitions = [guarded(test, value) for test in (A, B, ANY) for value in "xyz"]
+    machine = machine_of(*definitions)
+    guards = machine.trie.guards
+    for place, definition in enumerate(definitions, start=1):
+        machine.remove(plain_spec(definition))
+        left = definitions[place:]
+        conditions = {each.steps[0].conditions for each in left}
+        assert None not in {guards.number(each) for each in conditions}
+        assert len(guards._numbers) == len(guards._conditions) == len(conditions)
+        assert len(guards._indexes) == len({each.steps[0].test for each in left})
+    assert guards.number((equals("x"),)) is None
+
+
 def test_channels_nobody_reads() -> None:
     machine = machine_of(path(("child", A)))
     assert machine.start("T") is None
