@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from lxml import etree
 
 from xscl.values import apply_functions, number_text, to_number
 from xscl.xpath.condition import Memo, clark_name, holds, reach
@@ -26,6 +28,8 @@ from xscl.xpath.pattern import AllOf, AnyOf, Compared, Comparison, Condition, Ex
 __all__ = ["Interval", "PredicateIndex", "Ranges"]
 
 T = TypeVar("T")
+_FEW = 4
+"""Names that are sought one by one below a node; where there are more, all names below it are gathered."""
 
 Key = str | float | Fraction
 """A value as one reading has it; all keys of a reading are of one type."""
@@ -241,10 +245,13 @@ class PredicateIndex(Generic[T]):
         self._conditions: dict[T, tuple[Condition, ...]] = {}
         self._filed: dict[T, tuple[tuple[_Access, ...], tuple[Condition, ...]]] = {}
         self._checked: dict[T, None] = {}
-        # By path: the node itself, its children and attributes of one name, everything else.
+        # By path: the node itself, its children and attributes of one name, longer paths by the name of a child or
+        # descendant that they begin with, everything else.
         self._own: dict[Path, _Nodes[T]] = {}
         self._children: dict[str, _Nodes[T]] = {}
         self._attributes: dict[str, _Nodes[T]] = {}
+        self._by_child: dict[str, dict[Path, _Nodes[T]]] = {}
+        self._by_descendant: dict[str, dict[Path, _Nodes[T]]] = {}
         self._others: dict[Path, _Nodes[T]] = {}
 
     def __len__(self) -> int:
@@ -281,11 +288,11 @@ class PredicateIndex(Generic[T]):
         self._checked.pop(item, None)
         check = _Check(item, rest)
         for access in accesses:
-            nodes = self._nodes(access.path)
+            place, key = self._place(access.path)
+            nodes = place[key]
             nodes.count -= 1
             if not nodes.count:
-                place, key = self._place(access.path)
-                del place[key]
+                self._drop(access.path)
             elif access.reading is None:
                 nodes.exist.pop(item, None)
                 nodes.likely_exist.pop(check, None)
@@ -334,26 +341,39 @@ class PredicateIndex(Generic[T]):
             yield own, [node]
         if isinstance(node, (AttributeNode, TextNode)):
             return
-        if self._children:
+        paths = list(self._others.items())
+        if self._children or self._by_child:
             # The node's children are fewer than the names that are asked for.
             children: dict[str, list[Node]] = {}
             for child in (node.root,) if isinstance(node, DocumentNode) else node:
                 tag: str = child.tag  # type: ignore[assignment]  # that of a comment is a function
-                if tag in self._children:
+                if tag in self._children or tag in self._by_child:
                     children.setdefault(tag, []).append(child)
             for tag, found in children.items():
-                yield self._children[tag], found
+                if tag in self._children:
+                    yield self._children[tag], found
+                paths += self._by_child.get(tag, {}).items()
+        for tag in self._names_below(node):
+            paths += self._by_descendant.get(tag, {}).items()
         if self._attributes and not isinstance(node, DocumentNode):
             for name in node.attrib:
                 if name in self._attributes:
                     yield self._attributes[str(name)], [AttributeNode(node, str(name))]
-        for path, nodes in self._others.items():
+        for path, nodes in paths:
             if nodes.valued:
                 found = reach(path, node, memo)
                 if found:
                     yield nodes, found
             elif holds(nodes.anywhere, node, memo):
                 yield nodes, [node]
+
+    def _names_below(self, node: etree._Element | DocumentNode) -> Iterable[str]:
+        """Names that paths begin with, among them all those of the node's descendants."""
+        if len(self._by_descendant) <= _FEW:
+            return self._by_descendant
+        if isinstance(node, DocumentNode):
+            return {str(found.tag) for found in node.root.iter(etree.Element)}
+        return {str(found.tag) for found in node.iterdescendants(etree.Element)}
 
     def _crowd(self, access: _Access) -> int:
         """How many items would have to be checked together with one that is filed under an equality."""
@@ -364,18 +384,33 @@ class PredicateIndex(Generic[T]):
         return len(nodes.likely[access.reading].equal.get(access.equal, ()))
 
     def _nodes(self, path: Path) -> _Nodes[T]:
-        place, key = self._place(path)
+        place, key = self._place(path, new=True)
         nodes = place.get(key)
         if nodes is None:
             nodes = place[key] = _Nodes(anywhere=exists_chain(path) if path else AllOf(()))
         return nodes
 
-    def _place(self, path: Path) -> tuple[dict[Any, _Nodes[T]], Path | str]:
+    def _drop(self, path: Path) -> None:
+        place, key = self._place(path)
+        del place[key]
+        if path and not place:
+            name = clark_name(path[0].test) or ""
+            for by_name in (self._by_child, self._by_descendant):
+                if by_name.get(name) is place:
+                    del by_name[name]
+
+    def _place(self, path: Path, *, new: bool = False) -> tuple[dict[Any, _Nodes[T]], Path | str]:
+        """Where a path's accesses are kept; without ``new``, a place of its own that would be empty is not kept."""
         if not path:
             return self._own, path
-        name = clark_name(path[0].test)
-        if len(path) == 1 and path[0].axis == "child" and name is not None:
-            return self._children if path[0].test.kind == "element" else self._attributes, name
+        first, name = path[0], clark_name(path[0].test)
+        if name is None:
+            return self._others, path
+        if len(path) == 1 and first.axis == "child":
+            return self._children if first.test.kind == "element" else self._attributes, name
+        if first.test.kind == "element":
+            by_name = self._by_child if first.axis == "child" else self._by_descendant
+            return by_name.setdefault(name, {}) if new else by_name.get(name, {}), path
         return self._others, path
 
 

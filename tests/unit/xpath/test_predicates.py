@@ -15,11 +15,12 @@ from strategies import Choices, Dice
 from xscl.safexml import parse_xml
 from xscl.xpath import condition as condition_module
 from xscl.xpath import predicates
-from xscl.xpath.condition import Memo, holds, select
+from xscl.xpath.condition import Memo, holds, reach, select
 from xscl.xpath.nodes import DocumentNode, Node, document_order
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
+    Axis,
     Compared,
     Comparison,
     Condition,
@@ -189,7 +190,8 @@ def test_what_is_taken_out_leaves_nothing() -> None:
     for item in range(300):
         index.remove(item)
     assert not len(index)
-    assert not any((index._conditions, index._checked, index._own, index._children, index._attributes, index._others))
+    assert not any((index._conditions, index._filed, index._checked, index._own, index._children, index._attributes))
+    assert not any((index._by_child, index._by_descendant, index._others))
 
 
 def exist(path: tuple[Step, ...], *parts: Condition) -> Condition:
@@ -345,6 +347,26 @@ def test_ten_times_the_sets_are_no_more_checks(monkeypatch: pytest.MonkeyPatch, 
         assert len(found) < 10
         counts.append(calls)
     assert counts[0] == counts[1] <= 10
+
+
+@pytest.mark.parametrize("axis", ["child", "descendant"])
+def test_paths_that_begin_with_names_elsewhere_are_not_followed(monkeypatch: pytest.MonkeyPatch, axis: Axis) -> None:
+    followed = 0
+
+    def counted(path: tuple[Step, ...], node: Node, memo: Memo) -> list[Node]:
+        nonlocal followed
+        followed += 1
+        return reach(path, node, memo)
+
+    monkeypatch.setattr(predicates, "reach", counted)
+    index = PredicateIndex[int]()
+    for item in range(1_000):
+        steps = Step(axis, named(f"e{item}")), Step("child", B)
+        index.add((exists_chain(steps, (bound("<", "9"),)),), item)
+    root = parse_xml("<r><e3><b>1</b></e3><e4><b>10</b></e4><a/><e5/></r>")
+    assert index.satisfied(DocumentNode(root), Memo()) == ({3} if axis == "descendant" else set())
+    assert index.satisfied(root, Memo()) == {3}
+    assert followed <= 6
 
 
 def test_whether_a_path_leads_anywhere_is_found_by_its_first_node(monkeypatch: pytest.MonkeyPatch) -> None:
