@@ -349,6 +349,24 @@ def test_ten_times_the_sets_are_no_more_checks(monkeypatch: pytest.MonkeyPatch, 
     assert counts[0] == counts[1] <= 10
 
 
+def test_paths_of_descendants_in_nested_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is reached from nested nodes is not gathered from each of them."""
+    index = PredicateIndex[int]()
+    index.add((exists_chain((Step("descendant", A),) * 10, (Comparison(Here(), "=", string("x")),)),), 0)
+    reached = 0
+
+    def counted(step: Step, node: Node, memo: Memo | None = None) -> Iterator[Node]:
+        nonlocal reached
+        for found in select(step, node, memo):
+            reached += 1
+            yield found
+
+    monkeypatch.setattr(condition_module, "select", counted)
+    root = parse_xml("<a>" * 150 + "x" + "</a>" * 150)
+    assert index.satisfied(root, Memo()) == {0}
+    assert reached <= 10 * 150
+
+
 @pytest.mark.parametrize("axis", ["child", "descendant"])
 def test_paths_that_begin_with_names_elsewhere_are_not_followed(monkeypatch: pytest.MonkeyPatch, axis: Axis) -> None:
     followed = 0
