@@ -61,6 +61,8 @@ class RowTemplate:
     way: int
     """How many open nodes the chains may speak of: 0 if they speak of the node itself only."""
     rows: int
+    chain: int
+    """Chain entries of all rows."""
     pairs: int
     """Bindings of edges: chain entries, without those that further rows of a node repeat."""
 
@@ -199,7 +201,7 @@ class Automaton:
     def _remember(self, move: Move, name: str, found: Move) -> None:
         if self._held <= MAX_HELD and name not in move.next:
             move.next[name] = found
-            self._held += 16
+            self._held += 16 + len(name) // 8
 
     def _branches(self, move: Move, name: str) -> list[Branch]:
         tests = self.trie.tests.passed(name)
@@ -319,6 +321,7 @@ def _template(move: Move) -> RowTemplate | None:
         places=places,
         way=way,
         rows=len(rows),
+        chain=len(keys),
         pairs=pairs,
     )
 

@@ -11,13 +11,25 @@ from collections.abc import Callable, Iterable
 from xscl.errors import DocumentLimitError
 from xscl.xpath.states import State
 
-__all__ = ["MAX_CHAIN_ENTRIES", "ChainEntry", "chain", "check_entries", "too_many_entries"]
+__all__ = [
+    "MAX_CHAIN_ENTRIES",
+    "MAX_VALUE_CHARACTERS",
+    "ChainEntry",
+    "chain",
+    "check_characters",
+    "check_entries",
+    "too_many_entries",
+]
 
 ChainEntry = tuple[int, int, int, int]
 """(var1, var2, node1, node2): a row of R_bin."""
 
 MAX_CHAIN_ENTRIES = 1_000_000
 """For one document: many results beside many joined nodes multiply."""
+
+MAX_VALUE_CHARACTERS = 1 << 27
+"""In the values of one document's rows: nested elements repeat the text inside them, and each row has its value.  Even
+in UTF-8 such a column stays below the 2 GiB that Arrow can address."""
 
 Related = Callable[[State, int], Iterable[int]]
 
@@ -38,6 +50,19 @@ def check_entries(count: int) -> None:
     """
     if count > MAX_CHAIN_ENTRIES:
         raise too_many_entries()
+
+
+def check_characters(count: int) -> None:
+    """Refuse a document whose rows have so long values.
+
+    Raises:
+        DocumentLimitError: more than ``MAX_VALUE_CHARACTERS``.
+    """
+    if count > MAX_VALUE_CHARACTERS:
+        raise DocumentLimitError(
+            "XSCL_DOCUMENT_LIMIT",
+            f"the values that the queries ask for have more than {MAX_VALUE_CHARACTERS:,} characters in this document",
+        )
 
 
 def chain(leaf: State, at: int, *, origins: Related, below: Related) -> list[ChainEntry]:

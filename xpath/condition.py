@@ -152,8 +152,17 @@ def reach(steps: tuple[Step, ...], node: Node, memo: Memo) -> list[Node]:
     """The node set of a path: one step after another, because '//' reaches a node in several ways."""
     found: list[Node] = [node]
     for step in steps:
-        found = list(dict.fromkeys(low for high in found for low in select(step, high, memo)))
+        highest = _outermost(found) if step.axis == "descendant" else found
+        found = list(dict.fromkeys(low for high in highest for low in select(step, high, memo)))
     return found
+
+
+def _outermost(nodes: list[Node]) -> list[Node]:
+    """The nodes that are not inside another one; what '//' reaches from the others, it reaches from these."""
+    if len(nodes) < 2:
+        return nodes
+    known = set(nodes)
+    return [node for node in nodes if not isinstance(node, etree._Element) or known.isdisjoint(node.iterancestors())]
 
 
 def _compare(left: Expression, op: str, right: Constant, node: Node, memo: Memo) -> bool:

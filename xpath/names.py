@@ -9,8 +9,8 @@ __all__ = ["TEXT", "NodeTests", "attribute"]
 
 TEXT = "text()"
 """The name of all text nodes; no element is called so."""
-_STRANGE = "\0"
-"""Stands for URIs and local names that no test asks for; XML cannot hold it."""
+_OTHER = "\0"
+"""Stands for namespaces and local names that no test speaks of; no XML has this character."""
 
 
 def attribute(name: str) -> str:
@@ -53,9 +53,9 @@ class NodeTests:
             return name
         kind, clark = ("attribute", name[1:]) if name[0] == "@" else ("element", name)
         uri, local = name_parts(clark)
-        uri = uri if uri in self._uris[kind] else _STRANGE
-        local = local if local in self._locals[kind] else _STRANGE
-        # No local name has a blank in it.
+        uri = uri if uri in self._uris[kind] else _OTHER
+        local = local if local in self._locals[kind] else _OTHER
+        # No name of an element or attribute has a blank in it.
         return f"{kind} {uri} {local}"
 
     def passed(self, name: str) -> tuple[int, ...]:

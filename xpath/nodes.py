@@ -20,10 +20,12 @@ __all__ = [
     "Node",
     "NodeNumbers",
     "TextNode",
-    "document_order",
     "children",
+    "document_order",
     "locator",
+    "node_at",
     "string_value",
+    "text_nodes",
 ]
 
 DOCUMENT = -1
@@ -127,19 +129,33 @@ def document_order(node: Node) -> Iterator[Node]:
     """
     element = node.root if isinstance(node, DocumentNode) else node
     owner = element.owner if isinstance(element, (AttributeNode, TextNode)) else element
-    texts: list[Iterator[TextNode]] = []
-    for event, found in etree.iterwalk(owner.getroottree(), events=("start", "end", "comment", "pi")):
-        text = found.text if event == "start" else found.tail
-        if event == "start":
+    root = owner.getroottree().getroot()
+    yield root
+    opened = [_inside(root)]
+    while opened:
+        for found in opened[-1]:
             yield found
-            for name in found.attrib:
-                yield AttributeNode(found, str(name))
-            texts.append(text_nodes(found))
-        elif event == "end":
-            texts.pop()
-        # Text beside the root element is no node.
-        if text and texts:
-            yield next(texts[-1])
+            if isinstance(found, etree._Element):
+                opened.append(_inside(found))
+                break
+        else:
+            opened.pop()
+
+
+def _inside(element: etree._Element) -> Iterator[etree._Element | AttributeNode | TextNode]:
+    """Attributes, and child elements and text nodes as they come."""
+    for name in element.attrib:
+        yield AttributeNode(element, str(name))
+    place = 0
+    if element.text:
+        place += 1
+        yield TextNode(element, place, element.text)
+    for child in element:
+        if type(child.tag) is str:
+            yield child
+        if child.tail:
+            place += 1
+            yield TextNode(element, place, child.tail)
 
 
 def _label(node: AttributeNode | TextNode) -> str:

@@ -13,19 +13,23 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from lxml import etree
+
 from xscl.values import apply_functions, number_text, to_number
-from xscl.xpath.condition import Memo, clark_name, holds, reach, select
+from xscl.xpath.condition import Memo, clark_name, holds, reach
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
-from xscl.xpath.pattern import AllOf, AnyOf, Compared, Comparison, Condition, Exists, Here, Step
+from xscl.xpath.pattern import AllOf, AnyOf, Compared, Comparison, Condition, Exists, Here, Step, exists_chain
 
 __all__ = ["Interval", "PredicateIndex", "Ranges"]
 
 T = TypeVar("T")
+_FEW = 4
+"""Names that are sought one by one below a node; where there are more, all names below it are gathered."""
 
 Key = str | float | Fraction
 """A value as one reading has it; all keys of a reading are of one type."""
@@ -226,6 +230,13 @@ class _Nodes(Generic[T]):
     paired: dict[Reading, _Values[_Check[T]]] = field(default_factory=dict)
     """To be checked in full where the path leads to several nodes."""
     count: int = 0
+    anywhere: Condition = field(kw_only=True)
+    """That the path leads to a node; unused for the node itself."""
+
+    @property
+    def valued(self) -> bool:
+        """Values of the nodes are asked for."""
+        return bool(self.values or self.likely or self.paired)
 
     def texts(self, found: Iterable[Node]) -> list[str] | None:
         """The string values of the nodes that the path leads to, where they are asked for; None: there is no node."""
@@ -239,11 +250,15 @@ class PredicateIndex(Generic[T]):
 
     def __init__(self) -> None:
         self._conditions: dict[T, tuple[Condition, ...]] = {}
+        self._filed: dict[T, tuple[tuple[_Access, ...], tuple[Condition, ...]]] = {}
         self._checked: dict[T, None] = {}
-        # By path: the node itself, its children and attributes of one name, everything else.
+        # By path: the node itself, its children and attributes of one name, longer paths by the name of a child or
+        # descendant that they begin with, everything else.
         self._own: dict[Path, _Nodes[T]] = {}
         self._children: dict[str, _Nodes[T]] = {}
         self._attributes: dict[str, _Nodes[T]] = {}
+        self._by_child: dict[str, dict[Path, _Nodes[T]]] = {}
+        self._by_descendant: dict[str, dict[Path, _Nodes[T]]] = {}
         self._others: dict[Path, _Nodes[T]] = {}
 
     def __len__(self) -> int:
@@ -255,7 +270,7 @@ class PredicateIndex(Generic[T]):
     def add(self, conditions: tuple[Condition, ...], item: T) -> None:
         """File an item under its conditions; it must not be there."""
         self._conditions[item] = conditions
-        accesses, rest = _choose(conditions)
+        accesses, rest = self._filed[item] = _choose(conditions, self._crowd)
         if not accesses:
             self._checked[item] = None
         check = _Check(item, rest)
@@ -275,15 +290,16 @@ class PredicateIndex(Generic[T]):
 
     def remove(self, item: T) -> None:
         """Take an item out."""
-        accesses, rest = _choose(self._conditions.pop(item))
+        del self._conditions[item]
+        accesses, rest = self._filed.pop(item)
         self._checked.pop(item, None)
         check = _Check(item, rest)
         for access in accesses:
-            nodes = self._nodes(access.path)
+            place, key = self._place(access.path)
+            nodes = place[key]
             nodes.count -= 1
             if not nodes.count:
-                place, key = self._place(access.path)
-                del place[key]
+                self._drop(access.path)
             elif access.reading is None:
                 nodes.exist.pop(item, None)
                 nodes.likely_exist.pop(check, None)
@@ -298,9 +314,10 @@ class PredicateIndex(Generic[T]):
         """The items whose conditions the node satisfies."""
         found: set[T] = set()
         likely = [_Check(item, self._conditions[item]) for item in self._checked]
-        for nodes, texts in self._reached(node, memo):
+        for nodes, reached in self._reached(node, memo):
             found.update(nodes.exist)
             likely += nodes.likely_exist
+            texts = [string_value(other) for other in reached] if nodes.valued else []
             for text in texts:
                 for reading, values in nodes.values.items():
                     if (key := reading.key(text)) is not None:
@@ -325,55 +342,94 @@ class PredicateIndex(Generic[T]):
                 found.extend(checks.at(key))
         return found
 
-    def _reached(self, node: Node, memo: Memo) -> Iterator[tuple[_Nodes[T], list[str]]]:
-        """The paths that lead from a node to others, with the string values there if they are asked for."""
+    def _reached(self, node: Node, memo: Memo) -> Iterator[tuple[_Nodes[T], list[Node]]]:
+        """The paths that lead from a node to others, with these; with the node itself where no value is asked for."""
         for own in self._own.values():
-            yield own, own.texts([node]) or []
+            yield own, [node]
         if isinstance(node, (AttributeNode, TextNode)):
             return
-        if self._children:
+        paths = list(self._others.items())
+        if self._children or self._by_child:
             # The node's children are fewer than the names that are asked for.
-            found: dict[str, list[Node]] = {}
+            children: dict[str, list[Node]] = {}
             for child in (node.root,) if isinstance(node, DocumentNode) else node:
                 tag: str = child.tag  # type: ignore[assignment]  # that of a comment is a function
+                if tag in self._children or tag in self._by_child:
+                    children.setdefault(tag, []).append(child)
+            for tag, found in children.items():
                 if tag in self._children:
-                    found.setdefault(tag, []).append(child)
-            for tag, named in found.items():
-                yield self._children[tag], self._children[tag].texts(named) or []
+                    yield self._children[tag], found
+                paths += self._by_child.get(tag, {}).items()
+        for tag in self._names_below(node):
+            paths += self._by_descendant.get(tag, {}).items()
         if self._attributes and not isinstance(node, DocumentNode):
-            for name, value in node.attrib.items():
+            for name in node.attrib:
                 if name in self._attributes:
-                    yield self._attributes[str(name)], [str(value)]
-        for path, nodes in self._others.items():
-            texts = nodes.texts(_leads_to(path, node, memo))
-            if texts is not None:
-                yield nodes, texts
+                    yield self._attributes[str(name)], [AttributeNode(node, str(name))]
+        for path, nodes in paths:
+            if nodes.valued:
+                found = reach(path, node, memo)
+                if found:
+                    yield nodes, found
+            elif holds(nodes.anywhere, node, memo):
+                yield nodes, [node]
+
+    def _names_below(self, node: etree._Element | DocumentNode) -> Iterable[str]:
+        """Names that paths begin with, among them all those of the node's descendants."""
+        if len(self._by_descendant) <= _FEW:
+            return self._by_descendant
+        if isinstance(node, DocumentNode):
+            return {str(found.tag) for found in node.root.iter(etree.Element)}
+        return {str(found.tag) for found in node.iterdescendants(etree.Element)}
+
+    def _crowd(self, access: _Access) -> int:
+        """How many items would have to be checked together with one that is filed under an equality."""
+        place, key = self._place(access.path)
+        nodes = place.get(key)
+        if nodes is None or access.reading not in nodes.likely or access.equal is None:
+            return 0
+        return len(nodes.likely[access.reading].equal.get(access.equal, ()))
 
     def _nodes(self, path: Path) -> _Nodes[T]:
-        place, key = self._place(path)
+        place, key = self._place(path, new=True)
         nodes = place.get(key)
         if nodes is None:
-            nodes = place[key] = _Nodes()
+            nodes = place[key] = _Nodes(anywhere=exists_chain(path) if path else AllOf(()))
         return nodes
 
-    def _place(self, path: Path) -> tuple[dict[Any, _Nodes[T]], Path | str]:
+    def _drop(self, path: Path) -> None:
+        place, key = self._place(path)
+        del place[key]
+        if path and not place:
+            name = clark_name(path[0].test) or ""
+            for by_name in (self._by_child, self._by_descendant):
+                if by_name.get(name) is place:
+                    del by_name[name]
+
+    def _place(self, path: Path, *, new: bool = False) -> tuple[dict[Any, _Nodes[T]], Path | str]:
+        """Where a path's accesses are kept; without ``new``, a place of its own that would be empty is not kept."""
         if not path:
             return self._own, path
-        name = clark_name(path[0].test)
-        if len(path) == 1 and path[0].axis == "child" and name is not None:
-            return self._children if path[0].test.kind == "element" else self._attributes, name
+        first, name = path[0], clark_name(path[0].test)
+        if name is None:
+            return self._others, path
+        if len(path) == 1 and first.axis == "child":
+            return self._children if first.test.kind == "element" else self._attributes, name
+        if first.test.kind == "element":
+            by_name = self._by_child if first.axis == "child" else self._by_descendant
+            return by_name.setdefault(name, {}) if new else by_name.get(name, {}), path
         return self._others, path
 
 
-def _leads_to(path: Path, node: Node, memo: Memo) -> Iterator[Node]:
-    """The nodes at the end of a path, some more than once; the first one as soon as it is found."""
-    for high in reach(path[:-1], node, memo):
-        yield from select(path[-1], high, memo)
+def _choose(
+    conditions: Sequence[Condition], crowd: Callable[[_Access], int]
+) -> tuple[tuple[_Access, ...], tuple[Condition, ...]]:
+    """The accesses for the conditions of one node (any of them must hold), and the conditions they leave open.
 
-
-def _choose(conditions: Sequence[Condition]) -> tuple[tuple[_Access, ...], tuple[Condition, ...]]:
-    """The accesses for the conditions of one node (any of them must hold), and the conditions they leave open."""
-    found = [(condition, accesses) for condition in conditions if (accesses := _accesses(condition))]
+    Of several equalities the one is taken that the smallest ``crowd`` is filed under, because many sets may share the
+    constant of the other.
+    """
+    found = [(condition, accesses) for condition in conditions if (accesses := _accesses(condition, crowd))]
     together: dict[tuple[Path, Reading | None], list[tuple[Condition, _Access]]] = {}
     for condition, accesses in found:
         if len(accesses) == 1 and accesses[0].interval is not None:
@@ -390,14 +446,14 @@ def _choose(conditions: Sequence[Condition]) -> tuple[tuple[_Access, ...], tuple
             choices.append((tuple(condition for condition, _ in parts), (merged,)))
     if not choices:
         return (), tuple(conditions)
-    # Of equal ranks the last is taken, which is the one with more conditions.
-    said, best = min(reversed(choices), key=lambda choice: max(access.rank for access in choice[1]))
+    # Of equals the last is taken, which is the one with more conditions.
+    said, best = min(reversed(choices), key=lambda choice: max((access.rank, crowd(access)) for access in choice[1]))
     if not all(access.exact for access in best):
         said = ()
     return best, tuple(condition for condition in conditions if condition not in said)
 
 
-def _accesses(condition: Condition) -> tuple[_Access, ...]:
+def _accesses(condition: Condition, crowd: Callable[[_Access], int]) -> tuple[_Access, ...]:
     """Accesses of which one finds every node that satisfies the condition; () if there is no such thing."""
     match condition:
         case Comparison(Here(()), op, right):
@@ -412,16 +468,16 @@ def _accesses(condition: Condition) -> tuple[_Access, ...]:
             return () if exact is None else _compared(Reading(functions, number=True), op, Fraction(exact))
         case Exists(step):
             bare = Step(step.axis, step.test)
-            inner, rest = _choose(step.conditions)
+            inner, rest = _choose(step.conditions, lambda access: crowd(replace(access, path=(bare, *access.path))))
             if not inner:
                 return (_Access((bare,), None, exact=not rest),)
             below = (replace(access, path=(bare, *access.path)) for access in inner)
             return tuple(replace(access, exact=access.exact and not rest) for access in below)
         case AllOf(parts):
-            inner, rest = _choose(parts)
+            inner, rest = _choose(parts, crowd)
             return tuple(replace(access, exact=access.exact and not rest) for access in inner)
         case AnyOf(parts):
-            each = [_accesses(part) for part in parts]
+            each = [_accesses(part, crowd) for part in parts]
             return tuple(access for accesses in each for access in accesses) if all(each) else ()
     return ()
 

@@ -195,9 +195,8 @@ class Guards:
         self._numbers: dict[tuple[Condition, ...], int] = {}
         self._conditions: dict[int, tuple[Condition, ...]] = {}
         self._uses: Counter[tuple[int, int]] = Counter()
-        """States by test and number."""
         self._tests: Counter[int] = Counter()
-        """Tests by number."""
+        """Of each set, the number of tests under which it is asked for."""
         self._indexes: dict[int, PredicateIndex[int]] = {}
         self._next = FREE + 1
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from xscl.xpath.automaton import Automaton, Move, RowTemplate
-from xscl.xpath.chains import ChainEntry, chain, check_entries, too_many_entries
+from xscl.xpath.chains import ChainEntry, chain, check_characters, check_entries, too_many_entries
 from xscl.xpath.condition import Memo
 from xscl.xpath.names import TEXT, attribute
 from xscl.xpath.nodes import (
@@ -26,6 +26,7 @@ from xscl.xpath.nodes import (
     string_value,
     text_nodes,
 )
+from xscl.xpath.pattern import Axis
 from xscl.xpath.states import DOCUMENT_NODE, Branch, State
 
 __all__ = ["NotedRow", "Visit", "Walk"]
@@ -49,6 +50,57 @@ class NotedRow(NamedTuple):
     chain: list[ChainEntry]
 
 
+_WIDE = 64
+
+
+class Ahead:
+    """Guarded states that lead on from open nodes by one axis, by the node tests of their next steps."""
+
+    __slots__ = ("_branches", "_wide", "attributes", "axis", "count", "texts")
+
+    def __init__(self, axis: Axis) -> None:
+        self.axis: Axis = axis
+        self._branches: dict[int, list[tuple[Branch, int]]] = {}
+        self._wide: list[tuple[dict[int, Branch], int]] = []
+        """Of states with so many next steps that each is looked up when it is asked for."""
+        self.count = 0
+        # States among them that have steps to attributes, and to texts.
+        self.attributes = 0
+        self.texts = 0
+
+    def open(self, state: State, node: int) -> None:
+        """A state was reached at a node that is open now."""
+        branches = state.branches(self.axis)
+        self.count += 1
+        self.attributes += state.attributes
+        self.texts += state.texts
+        if len(branches) > _WIDE:
+            self._wide.append((branches, node))
+        else:
+            for test, branch in branches.items():
+                self._branches.setdefault(test, []).append((branch, node))
+
+    def close(self, state: State) -> None:
+        """Forget a state; the last one that was opened comes first."""
+        branches = state.branches(self.axis)
+        self.count -= 1
+        self.attributes -= state.attributes
+        self.texts -= state.texts
+        if len(branches) > _WIDE:
+            self._wide.pop()
+        else:
+            for test in branches:
+                self._branches[test].pop()
+
+    def ways(self, tests: tuple[int, ...]) -> list[tuple[Branch, int]]:
+        """The branches that lead to nodes which pass the tests, each with the node it comes from."""
+        found: list[tuple[Branch, int]] = []
+        for test in tests:
+            found += self._branches.get(test, ())
+            found += [(branches[test], node) for branches, node in self._wide if test in branches]
+        return found
+
+
 class Walk:
     """One document and the automaton; the next document may follow in the same object."""
 
@@ -57,7 +109,7 @@ class Walk:
         self.visits: list[Visit] = []
         self.way: list[int] = []
         """Open nodes at which something is reached."""
-        self.open: list[tuple[State, int]] = []
+        self.open = Ahead("descendant")
         """Guarded states that wait for descendants of open nodes."""
         self.up: dict[State, dict[int, list[int]]] = {}
         """Noted state -> node -> the nodes of the state before from which it is reached."""
@@ -72,7 +124,7 @@ class Walk:
         """Look at a document; what is found is in ``visits`` and ``noted_rows``, until the next one."""
         self.visits = []
         self.way.clear()
-        self.open.clear()
+        self.open = Ahead("descendant")
         if self.nodes or self.direct:
             self.up, self.nodes, self.direct = {}, {}, []
         self.root = root
@@ -81,12 +133,14 @@ class Walk:
         self._down: dict[State, dict[int, list[int]]] = {}
         self.number = DOCUMENT
         self.skipped = 0
+        self.characters = 0
+        """In values of elements that have others inside, which repeat them."""
         states: tuple[State, ...] = ()
         if start.rows is not None or start.busy:
             node = DocumentNode(root)
             self._visit(start, node, DOCUMENT)
             self._note_reached(start, node, DOCUMENT)
-            states = self._guarded(start, node, DOCUMENT, (), DOCUMENT, (DOCUMENT_NODE,))
+            states = self._guarded(start, node, DOCUMENT, None, (DOCUMENT_NODE,))
         self._inside((root,), start, states, DOCUMENT)
         self.automaton.visits += self.number + 1 - self.skipped
 
@@ -95,12 +149,17 @@ class Walk:
         way = self.way
         if move.on_way:
             way.append(number)
-        opened = [(state, number) for state in guarded if state.descendant] if guarded else None
-        if opened:
-            self.open += opened
-        followed = bool(guarded or self.open)
+        ahead: Ahead | None = None
+        if guarded:
+            ahead = Ahead("child")
+            for state in guarded:
+                if state.child:
+                    ahead.open(state, number)
+                if state.descendant:
+                    self.open.open(state, number)
+        followed = bool(ahead or self.open.count)
         if followed or move.attributes or move.texts:
-            self._attributes_and_texts(children, move, guarded, number)
+            self._attributes_and_texts(children, move, ahead, number)
         known = move.next
         visits = self.visits
         for child in children:
@@ -113,28 +172,36 @@ class Walk:
             here = self.number = self.number + 1
             rows = below.rows
             if rows is not None:
-                text = None if not rows.asked else string_value(child) if len(child) else child.text or ""
+                if not rows.asked:
+                    text = None
+                elif len(child):
+                    text = string_value(child)
+                    self.characters += len(text)
+                    check_characters(self.characters)
+                else:
+                    text = child.text or ""
                 visits.append((rows, text, (*way, here) if rows.way else (here,)))
             if followed or below.busy:
-                self._busy(child, below, guarded, here, number)
+                self._busy(child, below, ahead, here)
             elif len(child):
                 if below.final:
                     self._skip(child)
                 else:
                     self._inside(child, below, (), here)
-        if opened:
-            del self.open[-len(opened) :]
+        for state in reversed(guarded):
+            if state.descendant:
+                self.open.close(state)
         if move.on_way:
             way.pop()
 
-    def _busy(self, element: etree._Element, move: Move, above: tuple[State, ...], number: int, parent: int) -> None:
+    def _busy(self, element: etree._Element, move: Move, above: Ahead | None, number: int) -> None:
         """Look at an element that asks for more than rows of a template."""
         self._note_reached(move, element, number)
         states: tuple[State, ...] = ()
-        if move.guarded or above or self.open:
+        if move.guarded or above or self.open.count:
             tests = self.automaton.trie.tests.passed(str(element.tag))
-            states = self._guarded(move, element, number, above, parent, tests)
-        if states or self.open or not move.final:
+            states = self._guarded(move, element, number, above, tests)
+        if states or self.open.count or not move.final:
             self._inside(element, move, states, number)
         else:
             self._skip(element)
@@ -146,30 +213,27 @@ class Walk:
         self.skipped += count
 
     def _attributes_and_texts(
-        self, element: Iterable[etree._Element], move: Move, guarded: tuple[State, ...], number: int
+        self, element: Iterable[etree._Element], move: Move, ahead: Ahead | None, number: int
     ) -> None:
         if not isinstance(element, etree._Element):
             return  # the document node
-        followed = [*guarded, *(state for state, _ in self.open)]
-        if element.attrib and (move.attributes or any(state.attributes for state in followed)):
+        if element.attrib and (move.attributes or self.open.attributes or (ahead and ahead.attributes)):
             for name in map(str, element.attrib):
-                self._beside(AttributeNode(element, name), attribute(name), move, guarded, number)
-        if move.texts or any(state.texts for state in followed):
+                self._beside(AttributeNode(element, name), attribute(name), move, ahead, number)
+        if move.texts or self.open.texts or (ahead and ahead.texts):
             for text in text_nodes(element):
-                self._beside(text, TEXT, move, guarded, number)
+                self._beside(text, TEXT, move, ahead, number)
 
-    def _beside(
-        self, node: AttributeNode | TextNode, name: str, move: Move, guarded: tuple[State, ...], owner: int
-    ) -> None:
+    def _beside(self, node: AttributeNode | TextNode, name: str, move: Move, ahead: Ahead | None, owner: int) -> None:
         """Look at an attribute or a text of an open element."""
         below = move.next.get(name) or self.automaton.enter(move, name)
         assert below is not None
-        if below.on_way or guarded or self.open:
+        if below.on_way or ahead or self.open.count:
             self.numbers = self.numbers or NodeNumbers(self.root)
             number = self.numbers.of(owner, node)
             self._visit(below, node, number)
             self._note_reached(below, node, number)
-            self._guarded(below, node, number, guarded, owner, self.automaton.trie.tests.passed(name))
+            self._guarded(below, node, number, ahead, self.automaton.trie.tests.passed(name))
 
     def _visit(self, move: Move, node: Node, number: int) -> None:
         rows = move.rows
@@ -196,23 +260,16 @@ class Walk:
         move: Move,
         node: Node,
         number: int,
-        above: tuple[State, ...],
-        parent: int,
+        above: Ahead | None,
         tests: tuple[int, ...],
     ) -> tuple[State, ...]:
         """The states that are reached at a node and have conditions on their way; those of them that lead on.
 
-        ``above`` are such states of the node's parent, whose number is ``parent``.
+        ``above`` are such states of the node's parent.
         """
-        ways: list[tuple[Branch, int]] = [
-            (branch, parent) for state in above for test in tests if (branch := state.child.get(test)) is not None
-        ]
-        ways += (
-            (branch, origin)
-            for state, origin in self.open
-            for test in tests
-            if (branch := state.descendant.get(test)) is not None
-        )
+        ways = self.open.ways(tests)
+        if above:
+            ways += above.ways(tests)
         held: set[int] = set()
         if move.guarded or any(branch.guarded for branch, _ in ways):
             held = self.automaton.trie.guards.holding(tests, node, self.memo)
@@ -235,25 +292,35 @@ class Walk:
                 self._note(state, node, number, nodes)
             elif state.leaf is not None:
                 self.direct.append((state, number, node))
-        check_entries(len(self.direct))
+                check_entries(len(self.direct))
         return tuple(state for state in found if state.child or state.descendant)
 
     # -- rows of noted leaves ----------------------------------------------------------------------------------
 
     def noted_rows(self) -> Iterator[NotedRow]:
         """Once the document has been walked: the leaves whose rows come from no template."""
-        count = 0
+        count = characters = 0
         texts: dict[int, str] = {}
-        for state, number, element in self.direct:
-            yield _noted_row(state, number, element, chain(state, number, origins=_nothing, below=_nothing), texts)
+        for state, number, node, entries in self._noted():
+            assert state.leaf is not None
+            count += len(entries)
+            check_entries(count)
+            valued = sum(function is not None for function in state.leaf.functions)
+            if valued and number not in texts:
+                texts[number] = string_value(node)
+            text = texts[number] if valued else None
+            characters += valued * len(text or "")
+            check_characters(characters)
+            yield NotedRow(state.key, state.leaf.functions, number, text, entries)
+
+    def _noted(self) -> Iterator[tuple[State, int, Node, list[ChainEntry]]]:
+        for state, number, node in self.direct:
+            yield state, number, node, chain(state, number, origins=_nothing, below=_nothing)
         for state, found in self.up.items():
-            if not state.noted:
-                continue
-            for node in found:
-                entries = chain(state, node, origins=self._origins, below=self._below)
-                count += len(entries)
-                check_entries(count)
-                yield _noted_row(state, node, self.nodes[node], entries, texts)
+            if state.noted:
+                for number in found:
+                    entries = chain(state, number, origins=self._origins, below=self._below)
+                    yield state, number, self.nodes[number], entries
 
     def _origins(self, state: State, node: int) -> list[int]:
         return self.up[state].get(node, []) if state in self.up else []
@@ -266,16 +333,6 @@ class Walk:
                 for origin in origins:
                     below.setdefault(origin, []).append(low)
         return self._down[state].get(node, [])
-
-
-def _noted_row(state: State, number: int, node: Node, entries: list[ChainEntry], texts: dict[int, str]) -> NotedRow:
-    """``texts`` are the string values of nodes, read once for all states."""
-    assert state.leaf is not None
-    functions = state.leaf.functions
-    text = texts.get(number)
-    if text is None and any(function is not None for function in functions):
-        text = texts[number] = string_value(node)
-    return NotedRow(state.key, functions, number, text, entries)
 
 
 def _nothing(state: State, node: int) -> tuple[int, ...]:

@@ -26,11 +26,11 @@ import pyarrow.compute as pc
 from lxml import etree
 
 from xscl.arrow import CHAIN
-from xscl.errors import DocumentLimitError, XsclError
+from xscl.errors import XsclError
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.values import apply_functions, to_number, value_hashes
 from xscl.xpath.automaton import Automaton, Move
-from xscl.xpath.chains import ChainEntry, check_entries
+from xscl.xpath.chains import ChainEntry, check_characters, check_entries
 from xscl.xpath.walk import NotedRow, Visit, Walk
 
 __all__ = ["REFUSED", "WITNESS_SCHEMA", "ChainEntry", "Witness", "match_document", "witness_rows"]
@@ -59,11 +59,10 @@ _MANY_ROWS = 250_000
 """Rows of one Arrow batch, but for a document that has more by itself."""
 _MANY_BYTES = 8 << 20
 """Of documents whose names are kept at a time."""
-_MANY_CHARACTERS = 32 << 20
-"""Of values in one Arrow batch, but for those of one document."""
-MAX_CHARACTERS = 128 << 20
-"""Of values in the rows of one document.  An Arrow column of strings ends at 2 GiB; a character takes up to four bytes,
-and twelve in a URL."""
+_MANY_ENTRIES = 2_000_000
+"""Chain entries, likewise."""
+_MANY_CHARACTERS = 1 << 26
+"""Characters of values, likewise."""
 _NUMBER = r"^[ \t\r\n]*-?([0-9]+(\.[0-9]*)?|\.[0-9]+)[ \t\r\n]*$"
 """What ``to_number`` may take; it decides."""
 
@@ -88,7 +87,8 @@ def match_document(automaton: Automaton, channel: str, root: etree._Element) -> 
     """All witness rows of one document of ``channel``.
 
     Raises:
-        DocumentLimitError: bindings multiply beyond ``chains.MAX_CHAIN_ENTRIES``, or values beyond ``MAX_CHARACTERS``.
+        DocumentLimitError: bindings multiply beyond ``chains.MAX_CHAIN_ENTRIES``, or values beyond
+            ``chains.MAX_VALUE_CHARACTERS``.
     """
     rows = _Rows(automaton)
     start = automaton.start(channel)
@@ -129,7 +129,7 @@ class _Parts:
         """Of the next document."""
         self.channels = events.column("channel").to_pylist()
         # As bytes: lxml would make them of strings first.
-        self.contents = events.column("content").cast(pa.binary()).to_pylist()
+        self.contents = events.column("content").cast(pa.binary())
         place = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0")
         self.shared = [place if name == "place" else events.column(name) for name in _OF_EVENT]
 
@@ -144,8 +144,11 @@ class _Parts:
             if start is None:
                 continue
             try:
-                size += len(self.contents[place])
-                rows.take(place, start, parse_stored(self.contents[place]))
+                content = self.contents[place].as_py()
+                size += len(content)
+                rows.take(place, start, parse_stored(content))
+            except MemoryError:
+                raise  # that is no fault of the document
             except Exception as error:  # whatever it is, it is this document's, and costs this document only
                 rows.refuse(
                     place, error.message if isinstance(error, XsclError) else f"{type(error).__name__}: {error}"
@@ -165,8 +168,10 @@ class _Rows:
         """Documents, by their place in the batch, and the number of their visits."""
         self._noted: list[tuple[int, NotedRow]] = []
         self._refused: list[tuple[int, str]] = []
-        self._count = self._characters = 0
-        """Rows, and what is in their values, as far as functions do not change them."""
+        # What they are, as far as it is known.
+        self._rows = 0
+        self._entries = 0
+        self._characters = 0
 
     def take(self, document: int, start: Move, root: etree._Element) -> None:
         """Walk the document at this place of the batch; all its rows are taken, or none.
@@ -176,35 +181,34 @@ class _Rows:
         """
         walk = self._walk
         walk.document(start, root)
+        rows = pairs = entries = characters = 0
         noted: list[tuple[int, NotedRow]] = []
-        count = entries = characters = 0
         for template, text, _ in walk.visits:
-            count += template.rows
-            entries += template.pairs
-            if text:
-                characters += len(text) * template.rows
-        check_entries(entries)
+            rows += template.rows
+            pairs += template.pairs
+            entries += template.chain
+            if text is not None:
+                characters += template.rows * len(text)
+        check_entries(pairs)
+        check_characters(characters)
         if walk.up or walk.direct:
             for row in walk.noted_rows():
-                count += len(row.functions)
-                characters += len(row.text or "") * len(row.functions)
+                functions = len(row.functions)
+                rows += functions
+                entries += functions * len(row.chain)
+                characters += functions * len(row.text or "")
                 noted.append((document, row))
-        if characters > MAX_CHARACTERS:
-            raise DocumentLimitError(
-                "XSCL_DOCUMENT_LIMIT",
-                f"the values that the queries' patterns want of this document have more than {MAX_CHARACTERS:,} "
-                "characters together",
-            )
         self._noted += noted
         self._visits += walk.visits
         self._of.append((document, len(walk.visits)))
-        self._count += count
+        self._rows += rows
+        self._entries += entries
         self._characters += characters
 
     @property
     def full(self) -> bool:
-        """Enough for one Arrow batch."""
-        return self._count >= _MANY_ROWS or self._characters >= _MANY_CHARACTERS
+        """Further documents would make too large a batch."""
+        return self._rows >= _MANY_ROWS or self._entries >= _MANY_ENTRIES or self._characters >= _MANY_CHARACTERS
 
     def refuse(self, document: int, reason: str) -> None:
         """Say why a document has no rows."""
@@ -261,7 +265,7 @@ def _of_visits(
     rows = np.array([each.rows for each in known])
     at, visit = _gather(_starts(rows)[which], rows[which])
     functions = np.concatenate([each.functions for each in known])[at]
-    entries = np.array([len(each.keys) for each in known])
+    entries = np.array([each.chain for each in known])
     entry_at, entry_visit = _gather(_starts(entries)[which], entries[which])
     places = np.concatenate([each.places for each in known])[entry_at]
     # Each visit's open nodes, and the node itself behind them.

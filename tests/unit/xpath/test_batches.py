@@ -15,10 +15,11 @@ from patterns import Patterns, documents, family, family_document, plain_spec, s
 from patterns import document as random_document
 from strategies import Choices, Dice
 
+from xscl.errors import DocumentLimitError
 from xscl.safexml import parse_xml
 from xscl.xpath import chains, witness
 from xscl.xpath.automaton import Automaton, WitnessSpec
-from xscl.xpath.pattern import Comparison, Constant, Definition, Here, NodeTest, Step
+from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step
 from xscl.xpath.witness import match_document, witness_rows
 from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA
 
@@ -199,7 +200,7 @@ def test_long_values_fill_a_batch_of_rows(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_document_whose_values_multiply_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "MAX_CHARACTERS", 1_000)
+    monkeypatch.setattr(chains, "MAX_VALUE_CHARACTERS", 1_000)
     fits, large = f"<a>{'0' * 196}1000</a>", f"<a>{'0' * 197}1000</a>"
     (rows,) = witness_rows(above(5), batch_of([("S", fits), ("S", large), ("S", fits)]))
     assert Counter(rows.column("docid").to_pylist()) == {1: 5, 8: 1, 15: 5}
@@ -219,6 +220,67 @@ def test_an_event_without_content_is_refused_alone() -> None:
     events = events.set_column(events.schema.names.index("content"), "content", content)
     (rows,) = witness_rows(above(5), events)
     assert Counter(rows.column("docid").to_pylist()) == {1: 5, 8: 1, 15: 5}
+
+
+A = NodeTest("element", "", "a")
+GUARDED = tuple(Comparison(Here(), "!=", Constant(value, is_number=False)) for value in ("", "x", "y"))
+
+
+@pytest.mark.parametrize("guards", [(), GUARDED])
+def test_nested_values_over_the_limit_are_refused_alone(
+    monkeypatch: pytest.MonkeyPatch, guards: tuple[Condition, ...]
+) -> None:
+    """Each of the nested elements repeats the text."""
+    monkeypatch.setattr(chains, "MAX_VALUE_CHARACTERS", 1_000)
+    machine = Automaton([plain_spec(Definition("S", (Step("descendant", A, guards),)))])
+    small = f"<a>{'z' * 1_000}</a>"
+    large = "<a>" * 30 + "z" * 40 + "</a>" * 30
+    fits = "<a>" * 20 + "z" * 40 + "</a>" * 20
+    events = batch_of([("S", text) for text in (small, large, fits, small, large)])
+    found = rows_of(machine, [events])
+    refusals = refused(found)
+    assert [docid for docid, _ in refusals] == [8, 29]
+    assert all("1,000 characters" in str(reason) for _, reason in refusals)
+    assert found - one_by_one(machine, events.take(pa.array([0, 2, 3]))) == Counter(
+        row for row in found if row[WITNESS_SCHEMA.names.index("var")] == REFUSED
+    )
+    assert rows_of(machine, (events.slice(place, 1) for place in range(5))) == found
+
+
+def test_values_count_for_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "MAX_VALUE_CHARACTERS", 1_000)
+    for guards in ((), GUARDED):
+        step = Step("descendant", A, guards)
+        machine = Automaton([plain_spec(Definition("S", (step,)), "", "lower", "normalize-space")])
+        assert len(match_document(machine, "S", parse_xml(f"<r><a>{'z' * 333}</a></r>"))) == 3
+        with pytest.raises(DocumentLimitError, match="characters"):
+            match_document(machine, "S", parse_xml(f"<r><a>{'z' * 334}</a></r>"))
+        # Rows without a value have none.
+        machine = Automaton([plain_spec(Definition("S", (step,)), None)])
+        assert len(match_document(machine, "S", parse_xml(f"<r><a>{'z' * 5_000}</a></r>"))) == 1
+
+
+def test_guarded_bindings_over_the_limit_are_refused_while_they_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "MAX_CHAIN_ENTRIES", 100)
+    unequal = (Comparison(Here(), "!=", Constant(str(number), is_number=True)) for number in range(30))
+    machine = Automaton(plain_spec(Definition("S", (Step("descendant", A, (each,)),))) for each in unequal)
+    assert len(match_document(machine, "S", parse_xml(f"<r>{'<a>x</a>' * 3}</r>"))) == 90
+    with pytest.raises(DocumentLimitError, match="100 pairs"):
+        match_document(machine, "S", parse_xml(f"<r>{'<a>x</a>' * 4}</r>"))
+
+
+@pytest.mark.parametrize("limit", ["_MANY_ROWS", "_MANY_ENTRIES", "_MANY_CHARACTERS"])
+@pytest.mark.parametrize("guards", [(), GUARDED])
+def test_large_results_are_cut_between_documents(
+    monkeypatch: pytest.MonkeyPatch, limit: str, guards: tuple[Condition, ...]
+) -> None:
+    machine = Automaton([plain_spec(Definition("S", (Step("descendant", A, guards),)), "", "lower")])
+    events = batch_of([("S", f"<a><a>z{place}</a></a>") for place in range(12)])
+    (whole,) = witness_rows(machine, events)
+    monkeypatch.setattr(witness, limit, 8)
+    parts = list(witness_rows(machine, events))
+    assert {part.num_rows for part in parts[:-1]} == {8} if limit != "_MANY_CHARACTERS" else len(parts) > 5
+    assert rows_of(machine, [events]) == Counter(map(comparable, whole.to_pylist()))
 
 
 def test_the_automaton_may_change_between_batches() -> None:

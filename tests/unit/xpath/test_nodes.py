@@ -16,6 +16,7 @@ from xscl.xpath.nodes import (
     NodeNumbers,
     TextNode,
     children,
+    document_order,
     locator,
     node_at,
     string_value,
@@ -125,6 +126,28 @@ def test_numbers_by_hand() -> None:
         (1, "text()[1]"): 5,
         (0, "text()[2]"): 6,
     }
+
+
+@pytest.mark.parametrize("between", ["<!--c-->", "<?p?>", "<b/>"])
+def test_long_runs_of_siblings(between: str) -> None:
+    """Work that grew with the square of such a run would not end."""
+    count = 100_000
+    root = parse_xml(f"<a>{between * count}<!--c-->{f'{between}t' * count}</a>")
+    first = 1 + 2 * count * (between == "<b/>")
+    others = NodeNumbers(root).others
+    assert len(others) == count
+    assert others[0, f"text()[{count}]"] == first + count - 1
+    assert locator(root, first + count - 1) == f"0/text()[{count}]"
+    last = node_at(root, f"0/text()[{count}]")
+    assert isinstance(last, TextNode)
+    assert last.owner is root
+    assert sum(1 for _ in document_order(last)) == first + count
+
+
+def test_deep_nesting_takes_no_recursion() -> None:
+    depth = 200
+    root = parse_xml("<a k='v'>t" * depth + "</a>" * depth)
+    assert NodeNumbers(root).others[depth - 1, "text()[1]"] == 3 * depth - 1
 
 
 def test_string_values() -> None:

@@ -1,0 +1,68 @@
+"""What a walk does for states with conditions: nothing for those that lead elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+from lxml import etree
+from patterns import Patterns, plain_spec, walk
+from patterns import document as random_document
+from strategies import Dice
+from xpath_oracle import Law, Numbered
+
+from xscl.safexml import parse_xml
+from xscl.xpath import walk as module
+from xscl.xpath.automaton import Automaton
+from xscl.xpath.pattern import Axis, Comparison, Constant, Definition, Here, NodeTest, Step, exists_chain
+from xscl.xpath.states import Branch
+from xscl.xpath.walk import Ahead
+from xscl.xpath.witness import match_document
+
+K = NodeTest("attribute", "", "k")
+
+
+def element(name: str) -> NodeTest:
+    return NodeTest("element", "", name)
+
+
+def above(number: int) -> Step:
+    """``//a[@k > -number]``"""
+    bound = Comparison(Here(), ">", Constant(str(-number), is_number=True))
+    return Step("descendant", element("a"), (exists_chain((Step("child", K),), (bound,)),))
+
+
+@pytest.mark.parametrize("axis", ["child", "descendant"])
+def test_open_states_that_lead_elsewhere_are_not_looked_at(monkeypatch: pytest.MonkeyPatch, axis: Axis) -> None:
+    looked = 0
+    ways = Ahead.ways
+
+    def counted(self: Ahead, tests: tuple[int, ...]) -> list[tuple[Branch, int]]:
+        nonlocal looked
+        found = ways(self, tests)
+        looked += len(found)
+        return found
+
+    monkeypatch.setattr(Ahead, "ways", counted)
+    count = 500
+    machine = Automaton(
+        plain_spec(Definition("S", (above(number), Step(axis, element(f"e{number}"))))) for number in range(count)
+    )
+    rows = match_document(machine, "S", parse_xml(f"<r><a k='1'>{'<b><c/></b>' * 50}<e7/><e9 k=''/></a><e8/></r>"))
+    assert len(rows) == 2
+    assert looked == 2
+
+
+@pytest.mark.parametrize("wide", [0, 1, 64])
+def test_states_with_few_and_many_next_steps(monkeypatch: pytest.MonkeyPatch, wide: int) -> None:
+    monkeypatch.setattr(module, "_WIDE", wide)
+    choose = Dice(wide)
+    texts = [random_document(choose, depth=6) for _ in range(8)]
+    elements = [found for text in texts for found in parse_xml(text).iter(etree.Element)]
+    patterns = Patterns(choose)
+    specs = patterns.specs(80) + [patterns.spec(walk(choose, elements)) for _ in range(40)]
+    # One state with more next steps than any document has names.
+    tests = [*map(element, "abcd"), K, NodeTest("text"), *(element(f"e{number}") for number in range(100))]
+    specs += [plain_spec(Definition("S", (above(9), Step(choose.one("child", "descendant"), test)))) for test in tests]
+    specs = list(dict.fromkeys(specs))
+    law, machine = Law(specs), Automaton(specs)
+    for text in texts:
+        law.check(Numbered(parse_xml(text)), match_document(machine, "S", parse_xml(text)))
