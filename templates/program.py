@@ -418,8 +418,10 @@ def _ordered(joins: list[Constraint], tree: list[Constraint], *, bound: set[int]
 
 
 def save_program(program: Program, path: Path) -> None:
-    """Write a program where workers find it."""
-    path.write_bytes(pickle.dumps(program, protocol=5))
+    """Write a program where workers find it, whole or not at all."""
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.write_bytes(pickle.dumps(program, protocol=5))
+    unfinished.replace(path)
 
 
 @lru_cache(maxsize=2)

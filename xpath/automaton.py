@@ -33,6 +33,13 @@ MAX_HELD = 30_000_000
 """What the path automaton may hold, in references of eight bytes; it starts anew when it holds more."""
 
 
+MAX_STRANGERS = 50_000
+"""Names that no definition speaks of, which the path automaton keeps nevertheless."""
+
+_ENTRY = 16
+"""What an entry of a table takes, in references."""
+
+
 @dataclass(frozen=True, slots=True)
 class AutomatonSize:
     """How large an automaton is."""
@@ -135,6 +142,11 @@ class Move:
         self.idle: Move | None = None
         """The node of elements below at which nothing is reached."""
 
+    def weight(self) -> int:
+        """What it holds, in references, about; without the entries of ``next``."""
+        rows = self.rows
+        return 64 + 3 * len(self.reached) + (3 * rows.rows + 5 * rows.chain if rows is not None else 0)
+
     def origins(self, state: State, place: int) -> list[int]:
         """The places on the way from which a state is reached at a place, which is this node's or above it."""
         if state.axis == "child":
@@ -153,6 +165,7 @@ class Automaton:
         """Elements that walks have looked at since the automaton was made."""
         self._starts: dict[str, Move] = {}
         self._held = 0
+        self._strangers = 0
         for spec in specs:
             self.add(spec)
 
@@ -173,7 +186,7 @@ class Automaton:
             self._forget()
         if self._held > MAX_HELD:
             self._starts.clear()
-            self._held = 0
+            self._held = self._strangers = 0
         found = self._starts.get(channel)
         if found is None:
             root = self.trie.roots.get(channel)
@@ -194,14 +207,16 @@ class Automaton:
         if found is None:
             found = self._move(move, self._branches(move, name))
             self._remember(move, key, found)
-        # Strangers' names have a common key; keeping the name as well saves making the key every time.
-        self._remember(move, name, found)
+        # Strangers' names have a common key; keeping some of the names as well saves making the key every time.
+        if name != key and self._strangers < MAX_STRANGERS and name not in move.next:
+            self._strangers += 1
+            self._remember(move, name, found)
         return found
 
     def _remember(self, move: Move, name: str, found: Move) -> None:
-        if self._held <= MAX_HELD and name not in move.next:
+        if self._held <= MAX_HELD:
             move.next[name] = found
-            self._held += 16 + len(name) // 8
+            self._held += _ENTRY + len(name) // 8
 
     def _branches(self, move: Move, name: str) -> list[Branch]:
         tests = self.trie.tests.passed(name)
@@ -230,14 +245,13 @@ class Automaton:
         except DocumentLimitError:
             move.refused = True
         move.busy |= bool(move.guarded) or move.refused
-        self._held += 64 + 3 * len(reached)
-        if move.rows:
-            self._held += 3 * len(move.rows.variables) + 5 * len(move.rows.keys)
+        self._held += move.weight()
         return move
 
     def _forget(self) -> None:
         """Drop the moves that lead through stale states."""
         stale = self.trie.stale
+        self._held = 0
         for channel, start in list(self._starts.items()):
             if channel in self.trie.stale_roots or not stale.isdisjoint(start.reached):
                 del self._starts[channel]
@@ -245,10 +259,13 @@ class Automaton:
         seen = set(waiting)
         while waiting:
             move = waiting.pop()
+            self._held += move.weight()
             for name, below in list(move.next.items()):
                 if not stale.isdisjoint(below.reached):
                     del move.next[name]
-                elif below not in seen:
+                    continue
+                self._held += _ENTRY + len(name) // 8
+                if below not in seen:
                     seen.add(below)
                     waiting.append(below)
         stale.clear()

@@ -71,6 +71,12 @@ class Interval:
             self.high is None or key < self.high or (self.with_high and self.high == key)  # type: ignore[operator]
         )
 
+    def meets(self, least: Key, greatest: Key) -> bool:
+        """Whether each end lies on the right side of some value between two."""
+        above = Interval(self.low, None, self.with_low)
+        below = Interval(None, self.high, with_high=self.with_high)
+        return greatest in above and least in below
+
     def __and__(self, other: Interval) -> Interval:
         low, with_low = _tighter((self.low, self.with_low), (other.low, other.with_low), greater=True)
         high, with_high = _tighter((self.high, self.with_high), (other.high, other.with_high), greater=False)
@@ -337,7 +343,12 @@ class PredicateIndex(Generic[T]):
         found: list[_Check[T]] = []
         for reading, checks in nodes.paired.items():
             if len(texts) > 1:
-                found += [_Check(check.item, self._conditions[check.item]) for check in checks.ranges.intervals]
+                keys = [key for text in texts if (key := reading.key(text)) is not None]
+                found += [
+                    _Check(check.item, self._conditions[check.item])
+                    for check, intervals in checks.ranges.intervals.items()
+                    if keys and any(interval.meets(min(keys), max(keys)) for interval in intervals)
+                ]
             elif (key := reading.key(texts[0])) is not None:
                 found.extend(checks.at(key))
         return found

@@ -15,11 +15,22 @@ from pathlib import Path
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.states import WitnessSpec
 
-__all__ = ["SpecChange", "SpecFiles", "SpecKey", "apply_change", "load_automaton", "save_change", "spec_key"]
+__all__ = [
+    "SpecChange",
+    "SpecFiles",
+    "SpecKey",
+    "apply_change",
+    "load_automaton",
+    "save_change",
+    "spec_key",
+    "write_whole",
+]
 
 _MOST_KEPT = 3
 """Automata in one process: of documents, of rows of earlier versions, and of another engine in tests."""
 
+_MOST_FILES = 100
+"""From one whole list on."""
 _MANY = 1_000
 """Specs for which the garbage collector is kept away."""
 
@@ -64,8 +75,9 @@ class SpecFiles:
         self._number += 1
         path = folder / f"{self._name}-{self._number:06d}.pickle"
         changes = self._changes + len(added) + len(removed)
-        # When the changes are as many as the specs, reading all of them costs a new process twice as much.
-        whole = not self._files or changes >= len(asked)
+        # When the changes are as many as the specs, reading all of them costs a new process twice as much; and files
+        # have a price of their own.
+        whole = not self._files or changes >= len(asked) or len(self._files) >= _MOST_FILES
         save_change(
             SpecChange(None, tuple(asked.values())) if whole else SpecChange(str(self._files[-1]), added, removed), path
         )
@@ -82,7 +94,14 @@ class SpecFiles:
 
 def save_change(change: SpecChange, path: Path) -> None:
     """Write a version; the files of the versions before it must stay."""
-    path.write_bytes(pickle.dumps(change, protocol=5))
+    write_whole(path, pickle.dumps(change, protocol=5))
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that is there with all its content or not at all."""
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.write_bytes(data)
+    unfinished.replace(path)
 
 
 _automata: dict[str, Automaton] = {}
@@ -100,6 +119,10 @@ def load_automaton(path: str) -> Automaton:
         change: SpecChange = pickle.loads(Path(at).read_bytes())
         changes.append(change)
         at = change.previous
+    if at is None:
+        # What a whole list takes the place of is not needed while the new automaton is made.
+        for known in [known for known in _automata if _series(known) == _series(path)]:
+            del _automata[known]
     automaton = Automaton() if at is None else _automata.pop(at)
     for change in reversed(changes):
         apply_change(automaton, change)
@@ -107,6 +130,11 @@ def load_automaton(path: str) -> Automaton:
     while len(_automata) > _MOST_KEPT:
         del _automata[next(iter(_automata))]
     return automaton
+
+
+def _series(path: str) -> str:
+    """What the files of one ``SpecFiles`` have in common."""
+    return path.rpartition("-")[0]
 
 
 def apply_change(automaton: Automaton, change: SpecChange) -> None:

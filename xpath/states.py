@@ -271,8 +271,11 @@ class Trie:
             return found
 
         for upper, lower in (*spec.edges, *spec.hanging):
-            if lower.steps[: len(upper.steps)] != upper.steps or lower.conditions != upper.conditions:
-                raise ValueError(f"{lower} does not begin with {upper}")
+            begins = lower.steps[: len(upper.steps)] == upper.steps and lower.conditions == upper.conditions
+            if not begins or lower.channel != upper.channel or upper.channel != spec.definition.channel:
+                raise ValueError(f"{lower} does not begin with {upper}, or not in channel {spec.definition.channel}")
+        if not spec.functions:
+            raise ValueError(f"nothing is asked of {spec.definition}")
         end = state(spec.definition)
         leaf = end.leaf = end.leaf or LeafSpec()
         for name in spec.functions:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
+from xscl.errors import DocumentLimitError
 from xscl.xpath.automaton import Automaton, Move, RowTemplate
 from xscl.xpath.chains import ChainEntry, chain, check_characters, check_entries, too_many_entries
 from xscl.xpath.condition import Memo
@@ -30,6 +31,9 @@ from xscl.xpath.pattern import Axis
 from xscl.xpath.states import DOCUMENT_NODE, Branch, State
 
 __all__ = ["NotedRow", "Visit", "Walk"]
+
+MAX_WAYS = 10_000_000
+"""For one document: conditions under several descendant steps multiply."""
 
 _DESCENDANTS = etree.XPath("count(descendant::*)")
 
@@ -133,6 +137,8 @@ class Walk:
         self._down: dict[State, dict[int, list[int]]] = {}
         self.number = DOCUMENT
         self.skipped = 0
+        self.ways = 0
+        """From noted nodes to those above."""
         self.characters = 0
         """In values of elements that have others inside, which repeat them."""
         states: tuple[State, ...] = ()
@@ -252,6 +258,12 @@ class Walk:
     def _note(self, state: State, node: Node, number: int, origins: list[int]) -> None:
         self.up.setdefault(state, {})[number] = origins
         self.nodes[number] = node
+        self.ways += len(origins)
+        if self.ways > MAX_WAYS:
+            raise DocumentLimitError(
+                "XSCL_DOCUMENT_LIMIT",
+                f"the queries' patterns lead over more than {MAX_WAYS:,} ways between nodes of this document",
+            )
 
     # -- guarded states ----------------------------------------------------------------------------------------
 
