@@ -685,6 +685,8 @@ def bench(
             if not can_draw():
                 _say("no plots: matplotlib is not installed (pip install 'xscl[bench]')")
         if not json:
+            print_rows(report.table, list(report.table[0]), Format.table)
+            print()  # noqa: T201
             rows = [{"figure": figure, "value": value} for figure, value in report.figures.items()]
             print_rows(rows, ["figure", "value"], Format.table)
     if json:

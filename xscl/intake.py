@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -225,7 +225,7 @@ class Intake:
             report.duplicates += 1
             return
         id_, version, of_item, feed = identity
-        content, cells, channel = event_content(channel, item)
+        content, cells, channel = event_content(channel, item, self.limits)
         self._put(chunk, channel)
         ts = received if item.ts is None else item.ts
         if event.feed is not None:
@@ -412,11 +412,13 @@ def require_kind(channel: ChannelInfo, event: Event) -> None:
         )
 
 
-def event_content(channel: ChannelInfo, item: CheckedEvent) -> tuple[str | None, list[str | None] | None, ChannelInfo]:
+def event_content(
+    channel: ChannelInfo, item: CheckedEvent, limits: Limits = DEFAULT_LIMITS
+) -> tuple[str | None, list[str | None] | None, ChannelInfo]:
     """The event's document, or the cells of its row; and the channel with what the event says of its columns.
 
     Raises:
-        DocumentError: the row does not fit its channel, or XML cannot hold it.
+        DocumentError: the row does not fit its channel, XML cannot hold it, or its document would be over a limit.
     """
     if item.content is not None:
         return item.content, None, channel
@@ -424,9 +426,29 @@ def event_content(channel: ChannelInfo, item: CheckedEvent) -> tuple[str | None,
     schema = dict(channel.schema) if channel.schema is not None else infer_schema(item.event.row)
     row, fitted = fit_row(item.event.row, schema)
     cells = row_cells(row, element=channel.element)
+    _check_cells(dict(zip(row, cells, strict=True)), limits)
     if sum(map(len, row)) + sum(len(cell) for cell in cells if cell is not None) > _LONG_ROW:
         parse_stored(cells_document(cells, list(row), element=channel.element))
     return None, cells, replace(channel, schema=fitted)
+
+
+def _check_cells(cells: Mapping[str, str | None], limits: Limits) -> None:
+    """A row has the limits of its document, but speaks of columns."""
+    if len(cells) > limits.max_names:
+        raise DocumentLimitError(
+            "XSCL_DOCUMENT_LIMIT", f"{len(cells):,} columns; the limit max_names is {limits.max_names:,}"
+        )
+    for name, cell in cells.items():
+        if cell is not None and len(cell) > limits.max_text:
+            raise DocumentLimitError(
+                "XSCL_DOCUMENT_LIMIT",
+                f"column {name}: {len(cell):,} characters; the limit max_text is {limits.max_text:,}",
+            )
+    size = sum(len(cell.encode()) for cell in cells.values() if cell is not None)
+    if size > limits.max_bytes:
+        raise DocumentLimitError(
+            "XSCL_DOCUMENT_LIMIT", f"the row has {size:,} bytes; the limit max_bytes is {limits.max_bytes:,}"
+        )
 
 
 def event_document(content: str | None, cells: list[str | None] | None, channel: ChannelInfo) -> str:

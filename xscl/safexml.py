@@ -332,8 +332,10 @@ def _refusal(error: etree.XMLSyntaxError) -> MalformedDocumentError | DocumentLi
         limit = "more than 10,000,000 bytes in one text or value, or 50,000 in one name, which no limit can allow"
     elif "amplification" in text:
         limit = "its entities make it more than five times as long, which no limit can allow"
-    elif "entity loop" in text:
-        limit = reason
+    elif "entity" in text and "loop" in text:
+        limit = "its entities contain themselves, which no limit can allow"
+    elif text.startswith("entity ") and text.endswith(" not defined"):
+        reason += "; entities are taken from the document's own declarations only, and external ones are not read"
     if limit is not None:
         return DocumentLimitError("XSCL_DOCUMENT_LIMIT", f"line {line}, column {column}: {limit}")
     return MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", f"line {line}, column {column}: {reason}")

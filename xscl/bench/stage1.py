@@ -267,6 +267,7 @@ def _distinct_patterns(
         "patterns_documents_per_s": rounded(1e6 / most.stage1_us),
         "patterns_first_batch_us_per_doc": rounded(most.first_us),
         "patterns_unseen_us_per_doc": rounded(most.unseen_us),
+        "patterns_unseen_ratio_to_allowed": rounded(most.unseen_us / most.allowed_us()),
         "patterns_speedup_over_xpath": rounded(xpath_us / most.stage1_us),
         "mean_document_bytes": rounded(known.mean_bytes),
         "node_visits_per_doc": rounded(most.visits),

@@ -272,9 +272,27 @@ def test_the_root_of_a_row(home: Home) -> None:
     assert event_document(None, cells, home.catalog.channels()["T"]) == "<reading><p>1</p></reading>"
 
 
-def test_rows_too_long_for_a_parser(home: Home) -> None:
-    add_channel(home.catalog, "T", kind="rows", schema="p string")
-    report = take(home, row("1", p="x" * 10_000_001), row("2", p="x" * 9_000_000))
+def test_rows_have_the_limits_of_documents(home: Home) -> None:
+    limits = Limits(max_bytes=30, max_text=20, max_names=3)
+    rows = [
+        row("a", p="x" * 20, q="y"),
+        row("b", p="x" * 21, q="y"),
+        row("c", p="ä" * 15, q="y"),
+        row("d", p="z", q="z"),
+    ]
+    report = Intake(home, limits=limits).take(rows)
+    assert (report.taken, column(home, "id")) == (2, ["a", "d"])
+    assert [(problem.id, problem.condition, problem.message) for problem in report.problems] == [
+        ("b", "XSCL_DOCUMENT_LIMIT", "column p: 21 characters; the limit max_text is 20"),
+        ("c", "XSCL_DOCUMENT_LIMIT", "the row has 31 bytes; the limit max_bytes is 30"),
+    ]
+    wide = Intake(home, limits=limits).take([Event("U", "a", 1, row=dict.fromkeys("pqrs", 1))])
+    assert [problem.message for problem in wide.problems] == ["4 columns; the limit max_names is 3"]
+
+
+def test_names_too_long_for_a_parser(home: Home) -> None:
+    name = "p" * 50_001
+    report = take(home, Event("T", "1", 1, row={name: 1}), Event("U", "1", 1, row={"p" * 40_000: 1}))
     assert (report.taken, conditions(home)) == (1, ["XSCL_DOCUMENT_LIMIT"])
 
 

@@ -204,7 +204,7 @@ def test_documents_that_only_speak_of_declarations_are_not() -> None:
 
 
 def test_an_entity_that_contains_itself() -> None:
-    with pytest.raises(DocumentError, match="loop"):
+    with pytest.raises(DocumentError, match="contain themselves"):
         parse_xml('<!DOCTYPE r [<!ENTITY a "&b;"><!ENTITY b "&a;">]><r>&a;</r>')
 
 
