@@ -104,7 +104,7 @@ class Move:
         "idle",
         "inner",
         "next",
-        "noted",
+        "climbed",
         "on_way",
         "place",
         "reached",
@@ -127,8 +127,8 @@ class Move:
         """States reached here that lead on by the child axis."""
         self.final = not self.inner and waiting is None
         """Nothing below can reach a plain state, or a guarded one from a plain one."""
-        self.noted = tuple([state for state in reached if state.recorded])
-        """States reached here whose nodes are to be noted."""
+        self.climbed = tuple([state for state in reached if state.climbed])
+        """States reached here from whose nodes chains climb, so that these are to be noted."""
         self.attributes = any(state.attributes for state in self.inner) or (waiting is not None and waiting.attributes)
         self.texts = any(state.texts for state in self.inner) or (waiting is not None and waiting.texts)
         self.guarded: tuple[Branch, ...] = ()
@@ -136,7 +136,7 @@ class Move:
         self.rows: RowTemplate | None = None
         self.refused = False
         """The rows' chains are too long for any document."""
-        self.busy = self.attributes or self.texts or bool(self.noted)
+        self.busy = self.attributes or self.texts or bool(self.climbed)
         """A row template is not all there is to do at the node."""
         self.next: dict[str, Move] = {}
         self.idle: Move | None = None
@@ -292,7 +292,7 @@ class Automaton:
         moves = 0
         for move in self.moves():
             moves += 1
-            size += sys.getsizeof(move) + sys.getsizeof(move.next) + 8 * (2 * len(move.reached) + len(move.noted))
+            size += sys.getsizeof(move) + sys.getsizeof(move.next) + 8 * (2 * len(move.reached) + len(move.climbed))
             if move.rows is not None:
                 size += sum(sys.getsizeof(getattr(move.rows, each)) for each in ("variables", "functions", "entries"))
                 size += sys.getsizeof(move.rows.keys) + sys.getsizeof(move.rows.places)
@@ -305,7 +305,7 @@ def _template(move: Move) -> RowTemplate | None:
     Raises:
         DocumentLimitError: their chains have more entries than a document may have.
     """
-    leaves = [(state, leaf) for state in move.reached if (leaf := state.leaf) is not None and not leaf.noted]
+    leaves = [(state, leaf) for state in move.reached if (leaf := state.leaf) is not None and not leaf.deferred]
     if not leaves:
         return None
     rows = [(state.key, function) for state, leaf in leaves for function in leaf.functions]

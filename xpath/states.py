@@ -7,15 +7,13 @@ same conditions share its state, so what a document costs grows with distinct de
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from xscl.xpath.condition import Memo
+from xscl.xpath.guards import FREE, Guards
 from xscl.xpath.names import NodeTests
-from xscl.xpath.nodes import Node
 from xscl.xpath.pattern import Axis, Condition, Definition
-from xscl.xpath.predicates import PredicateIndex
 
 __all__ = ["Branch", "LeafSpec", "State", "Trie", "WitnessSpec"]
 
@@ -45,11 +43,11 @@ class LeafSpec:
     hanging: Counter[tuple[State, State]] = field(default_factory=Counter)
     pairs: tuple[tuple[State, State], ...] = ()
     """All edges, those with a higher upper end first."""
-    noted: bool = False
+    deferred: bool = False
     """Its rows are made when the document has been walked: an edge hangs off the way, or conditions stand on it."""
     alone: bool = True
     """No edge leads from or to another node."""
-    recorded: tuple[State, ...] = ()
+    climbed: tuple[State, ...] = ()
     """States whose nodes must be noted for the sake of this leaf's chains."""
 
     def settle(self, end: State) -> None:
@@ -58,13 +56,11 @@ class LeafSpec:
         # The keys make the order the same in every process.
         self.pairs = tuple(sorted(found, key=lambda pair: (pair[0].depth, pair[1].depth, pair[0].key, pair[1].key)))
         hangs = bool(self.hanging) or not all(_on_way(lower, end) for _, lower in self.edges)
-        self.noted = hangs or not end.plain
+        self.deferred = hangs or not end.plain
         self.alone = not self.hanging and all(upper is lower is end for upper, lower in self.edges)
 
 
 _Thing = TypeVar("_Thing")
-FREE = 0
-"""The number of no conditions."""
 DOCUMENT_NODE = -1
 """The number of the test that the document node passes."""
 _NO_GUARDED: dict[int, State] = {}
@@ -86,7 +82,7 @@ class State:
         "leaf",
         "parent",
         "plain",
-        "recorded",
+        "climbed",
         "test",
         "texts",
         "uses",
@@ -114,13 +110,13 @@ class State:
         """The digest of the definition that ends here, known where a spec speaks of it."""
         self.uses = 0
         """Mentions in specs."""
-        self.recorded = 0
+        self.climbed = 0
         """Leaves whose chains climb from this state's nodes."""
 
     @property
-    def noted(self) -> bool:
+    def deferred(self) -> bool:
         """Rows of these nodes are made when the document has been walked, not from a template."""
-        return self.leaf is not None and self.leaf.noted
+        return self.leaf is not None and self.leaf.deferred
 
     def branches(self, axis: Axis) -> dict[int, Branch]:
         """The next steps of one axis."""
@@ -185,63 +181,6 @@ class Branch:
         return self.free is None and not self.guarded
 
 
-class Guards:
-    """The sets of conditions that nodes of one test are asked for, each with a number, in one predicate index a test.
-
-    So each node is looked up once, whatever the number of states that ask for conditions on it.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[Condition, ...], int] = {}
-        self._conditions: dict[int, tuple[Condition, ...]] = {}
-        self._uses: Counter[tuple[int, int]] = Counter()
-        self._tests: Counter[int] = Counter()
-        """Of each set, the number of tests under which it is asked for."""
-        self._indexes: dict[int, PredicateIndex[int]] = {}
-        self._next = FREE + 1
-
-    def number(self, conditions: tuple[Condition, ...]) -> int | None:
-        """The number of a set of conditions; None if no state has it."""
-        return self._numbers.get(conditions) if conditions else FREE
-
-    def add(self, test: int, conditions: tuple[Condition, ...]) -> int:
-        """Note one more state that has these conditions on a node of a test; their number."""
-        if not conditions:
-            return FREE
-        guard = self._numbers.get(conditions)
-        if guard is None:
-            guard = self._numbers[conditions] = self._next
-            self._conditions[guard] = conditions
-            self._next += 1
-        self._uses[test, guard] += 1
-        if self._uses[test, guard] == 1:
-            self._tests[guard] += 1
-            self._indexes.setdefault(test, PredicateIndex()).add(conditions, guard)
-        return guard
-
-    def remove(self, test: int, guard: int) -> None:
-        """Note that there is one such state less."""
-        if guard == FREE:
-            return
-        _count(self._uses, (test, guard), -1)
-        if (test, guard) not in self._uses:
-            self._indexes[test].remove(guard)
-            if not self._indexes[test]:
-                del self._indexes[test]
-            _count(self._tests, guard, -1)
-            if guard not in self._tests:
-                del self._numbers[self._conditions.pop(guard)]
-
-    def holding(self, tests: Iterable[int], node: Node, memo: Memo) -> set[int]:
-        """The numbers of the sets of conditions that a node satisfies which passes these tests."""
-        held: set[int] = set()
-        for test in tests:
-            index = self._indexes.get(test)
-            if index:
-                held |= index.satisfied(node, memo)
-        return held
-
-
 class Trie:
     """All states, by channel.  ``stale`` gathers the plain states that lead elsewhere, or ask for more, than before."""
 
@@ -287,19 +226,19 @@ class Trie:
         if not leaf.functions:
             end.leaf = None
         leaf.settle(end)
-        self._record(leaf, _to_record(end) if end.noted else ())
+        self._note_climbed(leaf, _to_climb(end) if end.deferred else ())
         if end.plain:
             self.stale.add(end)
         for found in mentioned:
             self._release(found)
 
-    def _record(self, leaf: LeafSpec, states: tuple[State, ...]) -> None:
-        for by, each in ((1, states), (-1, leaf.recorded)):
+    def _note_climbed(self, leaf: LeafSpec, states: tuple[State, ...]) -> None:
+        for by, each in ((1, states), (-1, leaf.climbed)):
             for state in each:
-                state.recorded += by
+                state.climbed += by
                 if state.plain:
                     self.stale.add(state)
-        leaf.recorded = states
+        leaf.climbed = states
 
     def _state(self, definition: Definition) -> State:
         """The state of a definition, added with its prefixes if it is new."""
@@ -393,7 +332,7 @@ def _on_way(state: State, end: State) -> bool:
     return at is state
 
 
-def _to_record(end: State) -> tuple[State, ...]:
+def _to_climb(end: State) -> tuple[State, ...]:
     """The states below the highest upper end of a leaf's edges, on the ways that its chains climb and descend."""
     assert end.leaf is not None
     if end.leaf.alone:

@@ -30,7 +30,7 @@ from xscl.xpath.nodes import (
 from xscl.xpath.pattern import Axis
 from xscl.xpath.states import DOCUMENT_NODE, Branch, State
 
-__all__ = ["NotedRow", "Visit", "Walk"]
+__all__ = ["DeferredRow", "Visit", "Walk"]
 
 MAX_WAYS = 10_000_000
 """For one document: conditions under several descendant steps multiply."""
@@ -43,7 +43,7 @@ Visit = tuple[RowTemplate, str | None, tuple[int, ...]]
 the open nodes if the template's chains speak of them."""
 
 
-class NotedRow(NamedTuple):
+class DeferredRow(NamedTuple):
     """A leaf's node whose rows, one for each function, are not of a template."""
 
     variable: int
@@ -125,7 +125,7 @@ class Walk:
         """Of the last element."""
 
     def document(self, start: Move, root: etree._Element) -> None:
-        """Look at a document; what is found is in ``visits`` and ``noted_rows``, until the next one."""
+        """Look at a document; what is found is in ``visits`` and ``deferred_rows``, until the next one."""
         self.visits = []
         self.way.clear()
         self.open = Ahead("descendant")
@@ -251,7 +251,7 @@ class Walk:
         """Note a node for the plain states that ask for it."""
         if move.refused:
             raise too_many_entries()
-        for state in move.noted:
+        for state in move.climbed:
             origins = move.origins(state, move.place) if state.parent is not None else ()
             self._note(state, node, number, [self.way[place] for place in origins])
 
@@ -291,7 +291,7 @@ class Walk:
                 if branch.guarded.keys().isdisjoint(held):
                     continue
                 for state in branch.holding(held):
-                    origins = move.origins(state, move.place) if state.recorded and state.parent is not None else ()
+                    origins = move.origins(state, move.place) if state.climbed and state.parent is not None else ()
                     found[state] = [self.way[place] for place in origins]
         for branch, origin in ways:
             if branch.free is not None:
@@ -300,20 +300,20 @@ class Walk:
                 for state in branch.holding(held):
                     found.setdefault(state, []).append(origin)
         for state, nodes in found.items():
-            if state.recorded:
+            if state.climbed:
                 self._note(state, node, number, nodes)
             elif state.leaf is not None:
                 self.direct.append((state, number, node))
                 check_entries(len(self.direct))
         return tuple(state for state in found if state.child or state.descendant)
 
-    # -- rows of noted leaves ----------------------------------------------------------------------------------
+    # -- rows of deferred leaves ---------------------------------------------------------------------------------
 
-    def noted_rows(self) -> Iterator[NotedRow]:
+    def deferred_rows(self) -> Iterator[DeferredRow]:
         """Once the document has been walked: the leaves whose rows come from no template."""
         count = characters = 0
         texts: dict[int, str] = {}
-        for state, number, node, entries in self._noted():
+        for state, number, node, entries in self._deferred():
             assert state.leaf is not None
             count += len(entries)
             check_entries(count)
@@ -323,13 +323,13 @@ class Walk:
             text = texts[number] if valued else None
             characters += valued * len(text or "")
             check_characters(characters)
-            yield NotedRow(state.key, state.leaf.functions, number, text, entries)
+            yield DeferredRow(state.key, state.leaf.functions, number, text, entries)
 
-    def _noted(self) -> Iterator[tuple[State, int, Node, list[ChainEntry]]]:
+    def _deferred(self) -> Iterator[tuple[State, int, Node, list[ChainEntry]]]:
         for state, number, node in self.direct:
             yield state, number, node, chain(state, number, origins=_nothing, below=_nothing)
         for state, found in self.up.items():
-            if state.noted:
+            if state.deferred:
                 for number in found:
                     entries = chain(state, number, origins=self._origins, below=self._below)
                     yield state, number, self.nodes[number], entries

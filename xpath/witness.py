@@ -31,7 +31,7 @@ from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.values import apply_functions, to_number, value_hashes
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chains import ChainEntry, check_characters, check_entries
-from xscl.xpath.walk import NotedRow, Visit, Walk
+from xscl.xpath.walk import DeferredRow, Visit, Walk
 
 __all__ = ["REFUSED", "WITNESS_SCHEMA", "ChainEntry", "Witness", "match_document", "witness_rows"]
 
@@ -166,7 +166,7 @@ class _Rows:
         self._visits: list[Visit] = []
         self._of: list[tuple[int, int]] = []
         """Documents, by their place in the batch, and the number of their visits."""
-        self._noted: list[tuple[int, NotedRow]] = []
+        self._deferred: list[tuple[int, DeferredRow]] = []
         self._refused: list[tuple[int, str]] = []
         # What they are, as far as it is known.
         self._rows = 0
@@ -182,7 +182,7 @@ class _Rows:
         walk = self._walk
         walk.document(start, root)
         rows = pairs = entries = characters = 0
-        noted: list[tuple[int, NotedRow]] = []
+        deferred: list[tuple[int, DeferredRow]] = []
         for template, text, _ in walk.visits:
             rows += template.rows
             pairs += template.pairs
@@ -192,13 +192,13 @@ class _Rows:
         check_entries(pairs)
         check_characters(characters)
         if walk.up or walk.direct:
-            for row in walk.noted_rows():
+            for row in walk.deferred_rows():
                 functions = len(row.functions)
                 rows += functions
                 entries += functions * len(row.chain)
                 characters += functions * len(row.text or "")
-                noted.append((document, row))
-        self._noted += noted
+                deferred.append((document, row))
+        self._deferred += deferred
         self._visits += walk.visits
         self._of.append((document, len(walk.visits)))
         self._rows += rows
@@ -222,8 +222,8 @@ class _Rows:
         if self._visits:
             of = np.array(self._of, dtype=np.int32)
             parts.append(_of_visits(np.repeat(of[:, 0], of[:, 1]), self._visits, numbers, values))
-        if self._noted or self._refused or not parts:
-            parts.append(_of_noted(self._noted, self._refused, numbers, values))
+        if self._deferred or self._refused or not parts:
+            parts.append(_of_deferred(self._deferred, self._refused, numbers, values))
         return _arrays(_Flat(*map(np.concatenate, zip(*parts, strict=True))), list(numbers), values)
 
 
@@ -300,15 +300,15 @@ def _gather(
     return np.arange(len(run)) - (_starts(counts) - starts)[run], run
 
 
-def _of_noted(
-    noted: list[tuple[int, NotedRow]],
+def _of_deferred(
+    deferred: list[tuple[int, DeferredRow]],
     refused: list[tuple[int, str]],
     numbers: dict[str, int],
     values: list[str | None],
 ) -> _Flat:
     rows: list[tuple[int, int, int, int, int, int]] = []
     chains: list[ChainEntry] = []
-    for document, row in noted:
+    for document, row in deferred:
         for function in row.functions:
             place, number = -1, -1
             if function is not None and row.text is not None:

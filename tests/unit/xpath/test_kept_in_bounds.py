@@ -12,9 +12,10 @@ from xscl.safexml import parse_xml
 from xscl.xpath import chains, predicates
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.condition import Memo
+from xscl.xpath.guards import Guards
 from xscl.xpath.pattern import Axis, Comparison, Constant, Definition, Exists, Here, NodeTest, Step
 from xscl.xpath.predicates import PredicateIndex
-from xscl.xpath.states import Guards, WitnessSpec
+from xscl.xpath.states import WitnessSpec
 from xscl.xpath.witness import match_document
 
 B = NodeTest("element", "", "b")

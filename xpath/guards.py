@@ -1,0 +1,76 @@
+"""The conditions that nodes are asked for, apart from the states that ask."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from xscl.xpath.condition import Memo
+from xscl.xpath.nodes import Node
+from xscl.xpath.pattern import Condition
+from xscl.xpath.predicates import PredicateIndex
+
+__all__ = ["FREE", "Guards"]
+
+FREE = 0
+"""The number of no conditions."""
+
+
+class Guards:
+    """The sets of conditions that nodes of one test are asked for, each with a number, in one predicate index a test.
+
+    So each node is looked up once, whatever the number of states that ask for conditions on it.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Condition, ...], int] = {}
+        self._conditions: dict[int, tuple[Condition, ...]] = {}
+        self._uses: Counter[tuple[int, int]] = Counter()
+        """States by test and number."""
+        self._tests: Counter[int] = Counter()
+        """Of each set, the number of tests under which it is asked for."""
+        self._indexes: dict[int, PredicateIndex[int]] = {}
+        self._next = FREE + 1
+
+    def number(self, conditions: tuple[Condition, ...]) -> int | None:
+        """The number of a set of conditions; None if no state has it."""
+        return self._numbers.get(conditions) if conditions else FREE
+
+    def add(self, test: int, conditions: tuple[Condition, ...]) -> int:
+        """Note one more state that has these conditions on a node of a test; their number."""
+        if not conditions:
+            return FREE
+        guard = self._numbers.get(conditions)
+        if guard is None:
+            guard = self._numbers[conditions] = self._next
+            self._conditions[guard] = conditions
+            self._next += 1
+        self._uses[test, guard] += 1
+        if self._uses[test, guard] == 1:
+            self._tests[guard] += 1
+            self._indexes.setdefault(test, PredicateIndex()).add(conditions, guard)
+        return guard
+
+    def remove(self, test: int, guard: int) -> None:
+        """Note that there is one such state less."""
+        if guard == FREE:
+            return
+        self._uses[test, guard] -= 1
+        if not self._uses[test, guard]:
+            del self._uses[test, guard]
+            self._indexes[test].remove(guard)
+            if not self._indexes[test]:
+                del self._indexes[test]
+            self._tests[guard] -= 1
+            if not self._tests[guard]:
+                del self._tests[guard]
+                del self._numbers[self._conditions.pop(guard)]
+
+    def holding(self, tests: Iterable[int], node: Node, memo: Memo) -> set[int]:
+        """The numbers of the sets of conditions that a node satisfies which passes these tests."""
+        held: set[int] = set()
+        for test in tests:
+            index = self._indexes.get(test)
+            if index:
+                held |= index.satisfied(node, memo)
+        return held
