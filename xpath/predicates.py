@@ -1,9 +1,10 @@
 """A predicate index: which of many sets of conditions one node satisfies, without trying them one by one.
 
 Every set of conditions is filed under one comparison that it cannot do without (its *access*): equality by hash, ranges
-in a segment tree over the elementary cells between the constants (after the grouped filters of Madden et al., *Continuously
-Adaptive Continuous Queries over Streams*, 2002), or the mere existence of a path.  A node's values are read once for each path that is asked for; what the access
-finds is then checked for the conditions that are left.  Sets without such a comparison are checked one by one.
+in a segment tree over the elementary cells between the constants, or the mere existence of a path.  (The idea is the
+grouped filter of Madden et al., *Continuously Adaptive Continuous Queries over Streams*, 2002.)  A node's values are
+read once for each path that is asked for; what the access finds is then checked for the conditions that are left.  Sets
+without such a comparison are checked one by one.
 
 Values are read as XPath 1.0 reads them in brackets (``Comparison``), or exactly (``Compared``, atoms of one variable);
 each reading has an index of its own.

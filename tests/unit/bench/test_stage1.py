@@ -18,15 +18,16 @@ from xscl.xpath.automaton import Automaton
 from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA
 
 FIGURES = {
-    "parse_us_per_doc", "stage1_us_per_doc", "ratio_to_parse", "ratio_to_parse_1k_queries", "growth_1k_to_100k_queries",
-    "growth_10_to_100k_queries", "xpath_us_per_doc", "speedup_over_xpath_per_query", "distinct_queries",
-    "mean_item_bytes", "witnesses_per_item", "first_batch_us_per_item", "distinct_patterns", "mean_matched_patterns",
-    "witnesses_per_doc", "us_per_witness", "patterns_parse_us_per_doc", "patterns_stage1_us_per_doc",
-    "patterns_allowed_us_per_doc", "patterns_ratio_to_allowed", "patterns_documents_per_s",
-    "patterns_first_batch_us_per_doc", "patterns_unseen_us_per_doc", "patterns_unseen_ratio_to_allowed",
-    "patterns_speedup_over_xpath", "mean_document_bytes", "node_visits_per_doc", "growth_of_node_visits", "build_s", "add_1000_ms", "remove_1000_ms",
-    "batch_after_add", "batch_after_remove", "load_s", "automaton_rss_bytes", "warm_rss_bytes", "peak_rss_bytes",
-    "automaton_bytes", "automaton_states", "automaton_moves", "digest_equal",
+    "parse_us_per_doc", "stage1_us_per_doc", "ratio_to_parse", "ratio_to_parse_1k_queries",
+    "growth_1k_to_100k_queries", "growth_10_to_100k_queries", "xpath_us_per_doc", "speedup_over_xpath_per_query",
+    "distinct_queries", "mean_item_bytes", "witnesses_per_item", "first_batch_us_per_item", "distinct_patterns",
+    "mean_matched_patterns", "witnesses_per_doc", "us_per_witness", "patterns_parse_us_per_doc",
+    "patterns_stage1_us_per_doc", "patterns_allowed_us_per_doc", "patterns_ratio_to_allowed",
+    "patterns_documents_per_s", "patterns_first_batch_us_per_doc", "patterns_unseen_us_per_doc",
+    "patterns_unseen_ratio_to_allowed", "patterns_speedup_over_xpath", "mean_document_bytes", "node_visits_per_doc",
+    "growth_of_node_visits", "build_s", "add_1000_ms", "remove_1000_ms", "batch_after_add", "batch_after_remove",
+    "load_s", "automaton_rss_bytes", "warm_rss_bytes", "peak_rss_bytes", "automaton_bytes", "automaton_states",
+    "automaton_moves", "digest_equal",
 }  # fmt: skip
 UNMEASURED = {"growth_1k_to_100k_queries", "growth_10_to_100k_queries"}
 
