@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from xscl.xpath.condition import Memo
+from xscl.xpath.condition import Memo, holds
 from xscl.xpath.nodes import Node
 from xscl.xpath.pattern import Condition
 from xscl.xpath.predicates import PredicateIndex
@@ -66,8 +66,11 @@ class Guards:
                 del self._tests[guard]
                 del self._numbers[self._conditions.pop(guard)]
 
-    def holding(self, tests: Iterable[int], node: Node, memo: Memo) -> set[int]:
-        """The numbers of the sets of conditions that a node satisfies which passes these tests."""
+    def holding(self, wanted: Collection[int] | None, tests: Iterable[int], node: Node, memo: Memo) -> set[int]:
+        """The numbers of the sets of conditions that a node satisfies: among these, or for None under its tests."""
+        if wanted is not None:
+            held_of = ((guard, self._conditions[guard]) for guard in wanted)
+            return {guard for guard, conditions in held_of if all(holds(each, node, memo) for each in conditions)}
         held: set[int] = set()
         for test in tests:
             index = self._indexes.get(test)

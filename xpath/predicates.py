@@ -96,8 +96,8 @@ class Ranges(Generic[T]):
     """Items with intervals: those at a value are found in O(log n + found).
 
     The distinct constants c0 < c1 < … cut the line into cells: 2i+1 is c_i itself, 2i lies below it.  A segment tree
-    over the cells keeps each interval at O(log n) places.  It is built when it is first asked after many changes; until
-    then a few new items are tried one by one.
+    over the cells keeps each interval at O(log n) places.  New items are tried one by one for a while, so that one more
+    does not cost building the tree anew.
     """
 
     def __init__(self) -> None:
@@ -107,6 +107,8 @@ class Ranges(Generic[T]):
         self._tree: dict[int, list[T]] = {}
         self._new: dict[T, None] = {}
         self._gone = 0
+        self._tried = 0
+        """Changes that were tried one by one since the tree was built."""
 
     def __len__(self) -> int:
         return len(self.intervals)
@@ -127,7 +129,10 @@ class Ranges(Generic[T]):
 
     def at(self, key: Key) -> list[T]:
         """The items that have an interval which contains a key."""
-        if len(self._new) + self._gone > 16 + math.isqrt(len(self.intervals)):
+        changes = len(self._new) + self._gone
+        self._tried += changes
+        # Many changes are built in at once; few when trying them has cost as much as building.
+        if changes > 16 + math.isqrt(len(self.intervals)) or self._tried > 64 + 8 * len(self.intervals):
             self._build()
         cell = 2 * bisect_left(self._constants, key)
         if cell < 2 * len(self._constants) and self._constants[cell // 2] == key:
@@ -149,7 +154,7 @@ class Ranges(Generic[T]):
         ends = {end for interval, _ in filed for end in (interval.low, interval.high)}
         self._constants = sorted(end for end in ends if end is not None)
         self._size = 2 * len(self._constants) + 1
-        self._tree, self._new, self._gone = {}, {}, 0
+        self._tree, self._new, self._gone, self._tried = {}, {}, 0, 0
         place = {constant: 2 * index + 1 for index, constant in enumerate(self._constants)}
         for interval, item in filed:
             first = 0 if interval.low is None else place[interval.low] + (not interval.with_low)

@@ -7,7 +7,7 @@ States with conditions are followed here, and nodes that chains need are noted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lxml import etree
@@ -34,6 +34,8 @@ __all__ = ["DeferredRow", "Visit", "Walk"]
 
 MAX_WAYS = 10_000_000
 """For one document: conditions under several descendant steps multiply."""
+
+_FEW = 4
 
 _DESCENDANTS = etree.XPath("count(descendant::*)")
 
@@ -283,8 +285,9 @@ class Walk:
         if above:
             ways += above.ways(tests)
         held: set[int] = set()
-        if move.guarded or any(branch.guarded for branch, _ in ways):
-            held = self.automaton.trie.guards.holding(tests, node, self.memo)
+        branches = [*move.guarded, *(branch for branch, _ in ways if branch.guarded)] if ways else move.guarded
+        if branches:
+            held = self.automaton.trie.guards.holding(_few_guards(branches), tests, node, self.memo)
         found: dict[State, list[int]] = {}
         if held:
             for branch in move.guarded:
@@ -345,6 +348,18 @@ class Walk:
                 for origin in origins:
                     below.setdefault(origin, []).append(low)
         return self._down[state].get(node, [])
+
+
+def _few_guards(branches: Sequence[Branch]) -> set[int] | None:
+    """The conditions of a few guarded states, to be checked one by one; None if the index is the sooner way."""
+    if len(branches) > _FEW:
+        return None
+    found: set[int] = set()
+    for branch in branches:
+        if len(branch.guarded) > _FEW:
+            return None
+        found.update(branch.guarded)
+    return found
 
 
 def _nothing(state: State, node: int) -> tuple[int, ...]:
