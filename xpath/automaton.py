@@ -20,14 +20,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from xscl.errors import DocumentLimitError
 from xscl.xpath.chains import chain, check_entries
+from xscl.xpath.row_template import RowTemplate, alone, along_way
 from xscl.xpath.states import Branch, State, Trie, WitnessSpec
 
-__all__ = ["Automaton", "AutomatonSize", "Move", "RowTemplate", "WitnessSpec"]
+__all__ = ["Automaton", "AutomatonSize", "Move", "WitnessSpec"]
 
 MAX_HELD = 30_000_000
 """What the path automaton may hold, in references of eight bytes; it starts anew when it holds more."""
@@ -49,29 +47,6 @@ class AutomatonSize:
     """Nodes of the path automaton, as far as documents have built it."""
     bytes: int
     """Of states and path automaton together, about."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowTemplate:
-    """The witness rows that every node of one path gives; arrays of equal length for rows, and for chain entries."""
-
-    variables: npt.NDArray[np.int64]
-    functions: npt.NDArray[np.int32]
-    """Place in ``asked``; -1 for a row without a value."""
-    asked: tuple[str, ...]
-    entries: npt.NDArray[np.int32]
-    """Chain entries of each row."""
-    keys: npt.NDArray[np.int64]
-    """Two columns: var1 and var2 of the chain entries, row by row."""
-    places: npt.NDArray[np.int32]
-    """Two columns: the places on the way that stand for node1 and node2; the node itself has the last one, ``way``."""
-    way: int
-    """How many open nodes the chains may speak of: 0 if they speak of the node itself only."""
-    rows: int
-    chain: int
-    """Chain entries of all rows."""
-    pairs: int
-    """Bindings of edges: chain entries, without those that further rows of a node repeat."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -308,39 +283,16 @@ def _template(move: Move) -> RowTemplate | None:
     leaves = [(state, leaf) for state in move.reached if (leaf := state.leaf) is not None and not leaf.deferred]
     if not leaves:
         return None
-    rows = [(state.key, function) for state, leaf in leaves for function in leaf.functions]
-    variables = np.array([variable for variable, _ in rows], dtype=np.int64)
-    asked = tuple(sorted({function for _, function in rows if function is not None}))
-    number: dict[str | None, int] = {None: -1, **{function: place for place, function in enumerate(asked)}}
     if all(leaf.alone for _, leaf in leaves):
-        # What ``chain`` has for them, for the many patterns of one variable.
-        entries = np.array([bool(leaf.pairs) for _, leaf in leaves for _ in leaf.functions], dtype=np.int32)
-        keys = np.repeat(variables[entries > 0], 2).reshape(-1, 2)
-        places = np.zeros(keys.shape, dtype=np.int32)
-        pairs, way = len(keys), 0
-    else:
-        chains = []
-        pairs = 0
-        for state, leaf in leaves:
-            found = chain(state, move.place, origins=move.origins, below=_nothing)
-            chains += [found] * len(leaf.functions)
-            pairs += len(found)
-            check_entries(pairs)
-        entries = np.array([len(found) for found in chains], dtype=np.int32)
-        flat = np.array([entry for found in chains for entry in found], dtype=np.int64).reshape(-1, 4)
-        keys, places, way = flat[:, :2].copy(), flat[:, 2:].astype(np.int32), move.place
-    return RowTemplate(
-        variables=variables,
-        functions=np.array([number[function] for _, function in rows], dtype=np.int32),
-        asked=asked,
-        entries=entries,
-        keys=keys,
-        places=places,
-        way=way,
-        rows=len(rows),
-        chain=len(keys),
-        pairs=pairs,
-    )
+        return alone([(state.key, leaf.functions, bool(leaf.pairs)) for state, leaf in leaves])
+    chains = []
+    pairs = 0
+    for state, leaf in leaves:
+        entries = chain(state, move.place, origins=move.origins, below=_nothing)
+        chains.append((state.key, leaf.functions, entries))
+        pairs += len(entries)
+        check_entries(pairs)
+    return along_way(chains, move.place)
 
 
 def _opened(states: list[State], place: int, above: Waiting | None) -> Waiting:

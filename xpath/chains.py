@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from xscl.errors import DocumentLimitError
+from xscl.xpath.row_template import ChainEntry
 from xscl.xpath.states import State
 
 __all__ = [
@@ -20,9 +21,6 @@ __all__ = [
     "check_entries",
     "too_many_entries",
 ]
-
-ChainEntry = tuple[int, int, int, int]
-"""(var1, var2, node1, node2): a row of R_bin."""
 
 MAX_CHAIN_ENTRIES = 1_000_000
 """For one document: many results beside many joined nodes multiply."""

@@ -14,6 +14,7 @@ from typing import TypeVar
 from xscl.xpath.guards import FREE, Guards
 from xscl.xpath.names import NodeTests
 from xscl.xpath.pattern import Axis, Condition, Definition
+from xscl.xpath.row_template import RowTemplate, alone
 
 __all__ = ["Branch", "LeafSpec", "State", "Trie", "WitnessSpec"]
 
@@ -47,6 +48,8 @@ class LeafSpec:
     """Its rows are made when the document has been walked: an edge hangs off the way, or conditions stand on it."""
     alone: bool = True
     """No edge leads from or to another node."""
+    template: RowTemplate | None = None
+    """The rows of a node, where the leaf is alone and has conditions; made when first asked for."""
     climbed: tuple[State, ...] = ()
     """States whose nodes must be noted for the sake of this leaf's chains."""
 
@@ -57,6 +60,7 @@ class LeafSpec:
         self.pairs = tuple(sorted(found, key=lambda pair: (pair[0].depth, pair[1].depth, pair[0].key, pair[1].key)))
         hangs = bool(self.hanging) or not all(_on_way(lower, end) for _, lower in self.edges)
         self.deferred = hangs or not end.plain
+        self.template = None
         self.alone = not self.hanging and all(upper is lower is end for upper, lower in self.edges)
 
 
@@ -117,6 +121,15 @@ class State:
     def deferred(self) -> bool:
         """Rows of these nodes are made when the document has been walked, not from a template."""
         return self.leaf is not None and self.leaf.deferred
+
+    def template(self) -> RowTemplate | None:
+        """The rows of a node that is reached where conditions hold; None if chains speak of other nodes too."""
+        leaf = self.leaf
+        if leaf is None or not leaf.alone:
+            return None
+        if leaf.template is None:
+            leaf.template = alone([(self.key, leaf.functions, bool(leaf.pairs))])
+        return leaf.template
 
     def branches(self, axis: Axis) -> dict[int, Branch]:
         """The next steps of one axis."""

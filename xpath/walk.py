@@ -13,8 +13,8 @@ from typing import NamedTuple
 from lxml import etree
 
 from xscl.errors import DocumentLimitError
-from xscl.xpath.automaton import Automaton, Move, RowTemplate
-from xscl.xpath.chains import ChainEntry, chain, check_characters, check_entries, too_many_entries
+from xscl.xpath.automaton import Automaton, Move
+from xscl.xpath.chains import chain, check_characters, check_entries, too_many_entries
 from xscl.xpath.condition import Memo
 from xscl.xpath.names import TEXT, attribute
 from xscl.xpath.nodes import (
@@ -28,6 +28,7 @@ from xscl.xpath.nodes import (
     text_nodes,
 )
 from xscl.xpath.pattern import Axis
+from xscl.xpath.row_template import ChainEntry, RowTemplate
 from xscl.xpath.states import DOCUMENT_NODE, Branch, State
 
 __all__ = ["DeferredRow", "Visit", "Walk"]
@@ -121,8 +122,6 @@ class Walk:
         """Noted state -> node -> the nodes of the state before from which it is reached."""
         self.nodes: dict[int, Node] = {}
         """Noted nodes."""
-        self.direct: list[tuple[State, int, Node]] = []
-        """Guarded leaves whose chains speak of no other node."""
         self.number = DOCUMENT
         """Of the last element."""
 
@@ -131,14 +130,16 @@ class Walk:
         self.visits = []
         self.way.clear()
         self.open = Ahead("descendant")
-        if self.nodes or self.direct:
-            self.up, self.nodes, self.direct = {}, {}, []
+        if self.nodes:
+            self.up, self.nodes = {}, {}
         self.root = root
         self.numbers: NodeNumbers | None = None
         self.memo = Memo()
         self._down: dict[State, dict[int, list[int]]] = {}
         self.number = DOCUMENT
         self.skipped = 0
+        self.bindings = 0
+        """Of states with conditions."""
         self.ways = 0
         """From noted nodes to those above."""
         self.characters = 0
@@ -302,12 +303,17 @@ class Walk:
             if held:
                 for state in branch.holding(held):
                     found.setdefault(state, []).append(origin)
+        text: str | None = None
         for state, nodes in found.items():
             if state.climbed:
                 self._note(state, node, number, nodes)
-            elif state.leaf is not None:
-                self.direct.append((state, number, node))
-                check_entries(len(self.direct))
+            template = state.template()
+            if template is not None:
+                if template.asked and text is None:
+                    text = string_value(node)
+                self.visits.append((template, text if template.asked else None, (number,)))
+                self.bindings += 1
+        check_entries(self.bindings)
         return tuple(state for state in found if state.child or state.descendant)
 
     # -- rows of deferred leaves ---------------------------------------------------------------------------------
@@ -329,10 +335,8 @@ class Walk:
             yield DeferredRow(state.key, state.leaf.functions, number, text, entries)
 
     def _deferred(self) -> Iterator[tuple[State, int, Node, list[ChainEntry]]]:
-        for state, number, node in self.direct:
-            yield state, number, node, chain(state, number, origins=_nothing, below=_nothing)
         for state, found in self.up.items():
-            if state.deferred:
+            if state.deferred and state.template() is None:
                 for number in found:
                     entries = chain(state, number, origins=self._origins, below=self._below)
                     yield state, number, self.nodes[number], entries
@@ -360,8 +364,3 @@ def _few_guards(branches: Sequence[Branch]) -> set[int] | None:
             return None
         found.update(branch.guarded)
     return found
-
-
-def _nothing(state: State, node: int) -> tuple[int, ...]:
-    """A chain that speaks of no other node neither climbs nor descends."""
-    raise AssertionError(f"{state.key} at {node}")

@@ -30,7 +30,8 @@ from xscl.errors import XsclError
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.values import apply_functions, to_number, value_hashes
 from xscl.xpath.automaton import Automaton, Move
-from xscl.xpath.chains import ChainEntry, check_characters, check_entries
+from xscl.xpath.chains import check_characters, check_entries
+from xscl.xpath.row_template import ChainEntry
 from xscl.xpath.walk import DeferredRow, Visit, Walk
 
 __all__ = ["REFUSED", "WITNESS_SCHEMA", "ChainEntry", "Witness", "match_document", "witness_rows"]
@@ -191,7 +192,7 @@ class _Rows:
                 characters += template.rows * len(text)
         check_entries(pairs)
         check_characters(characters)
-        if walk.up or walk.direct:
+        if walk.up:
             for row in walk.deferred_rows():
                 functions = len(row.functions)
                 rows += functions

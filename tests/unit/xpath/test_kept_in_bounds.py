@@ -28,7 +28,7 @@ def test_conditions_go_with_the_last_state_that_has_them() -> None:
     root = parse_xml("<a>2</a>")
     for test, rest in ((2, {1, 2}), (1, {2}), (2, set())):
         guards.remove(test, number)
-        assert {each for each in (1, 2) if guards.holding([each], root, Memo())} == rest
+        assert {each for each in (1, 2) if guards.holding(None, [each], root, Memo())} == rest
         assert (guards.number((ABOVE,)) == number) == bool(rest)
 
 
