@@ -14,6 +14,7 @@ Python of its own.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain as chained
@@ -136,6 +137,17 @@ class _Parts:
 
     def following(self) -> pa.RecordBatch:
         """The rows of the next documents."""
+        # What is noted here refers to itself nowhere, and is gone when the part is done; looking for garbage in it, and in
+        # the automaton each time, takes a quarter of the time.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._following()
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _following(self) -> pa.RecordBatch:
         rows = _Rows(self.automaton)
         size = 0
         while self.place < len(self.channels) and not rows.full and size < _MANY_BYTES:
