@@ -137,8 +137,8 @@ class _Parts:
 
     def following(self) -> pa.RecordBatch:
         """The rows of the next documents."""
-        # What is noted here refers to itself nowhere, and is gone when the part is done; looking for garbage in it, and in
-        # the automaton each time, takes a quarter of the time.
+        # What is noted here refers to itself nowhere and is gone when the part is done.  To look for garbage in it, and
+        # in the automaton each time, would take a quarter of the time.
         collecting = gc.isenabled()
         gc.disable()
         try:
