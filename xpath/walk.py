@@ -37,6 +37,9 @@ MAX_WAYS = 10_000_000
 """For one document: conditions under several descendant steps multiply."""
 
 _FEW = 4
+"""Guarded states, and branches to them, whose conditions are sooner checked one by one than looked up."""
+_WIDE = 64
+"""Next steps of a state that are too many to be listed whenever it is reached."""
 
 _DESCENDANTS = etree.XPath("count(descendant::*)")
 
@@ -57,9 +60,6 @@ class DeferredRow(NamedTuple):
     chain: list[ChainEntry]
 
 
-_WIDE = 64
-
-
 class Ahead:
     """Guarded states that lead on from open nodes by one axis, by the node tests of their next steps."""
 
@@ -69,7 +69,7 @@ class Ahead:
         self.axis: Axis = axis
         self._branches: dict[int, list[tuple[Branch, int]]] = {}
         self._wide: list[tuple[dict[int, Branch], int]] = []
-        """Of states with so many next steps that each is looked up when it is asked for."""
+        """Of states with more than ``_WIDE`` next steps: they are looked up when they are asked for."""
         self.count = 0
         # States among them that have steps to attributes, and to texts.
         self.attributes = 0
