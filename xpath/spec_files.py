@@ -23,7 +23,6 @@ __all__ = [
     "load_automaton",
     "save_change",
     "spec_key",
-    "write_whole",
 ]
 
 _MOST_KEPT = 3
@@ -94,13 +93,9 @@ class SpecFiles:
 
 def save_change(change: SpecChange, path: Path) -> None:
     """Write a version; the files of the versions before it must stay."""
-    write_whole(path, pickle.dumps(change, protocol=5))
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that is there with all its content or not at all."""
+    # It is there with all its content or not at all.
     unfinished = path.with_name(f".{path.name}")
-    unfinished.write_bytes(data)
+    unfinished.write_bytes(pickle.dumps(change, protocol=5))
     unfinished.replace(path)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from xscl.xpath.spec_files import load_automaton
-from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA, witness_rows
+from xscl.xpath.witness import witness_rows
 
-__all__ = ["REFUSED", "WITNESS_SCHEMA", "witness_batches"]
+__all__ = ["witness_batches"]
 
 
 def witness_batches(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -43,7 +43,8 @@ from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.program import load_program
 from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA
 from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
-from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA, witness_batches
+from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
+from xscl.xpath.worker import witness_batches
 
 __all__ = [
     "DEFAULT_BATCH_DOCS",

@@ -57,7 +57,6 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
-_NONE = 1 << 40
 
 _OPTIONS: dict[str, Any] = {
     # The encoding is settled before, so libxml2 never picks one in which "<" is another byte.

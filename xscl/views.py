@@ -38,7 +38,7 @@ from xscl.tables import (
 from xscl.templates.relations import rt_table
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.templates.template import Template
-from xscl.xpath.worker import WITNESS_SCHEMA
+from xscl.xpath.witness import WITNESS_SCHEMA
 
 if TYPE_CHECKING:
     from sqlalchemy import Table

@@ -26,8 +26,7 @@ from xscl.values import number_text, to_number, value_hash
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition, NodeTest, Step
 from xscl.xpath.relational import WITNESSES, RowShape, WitnessSpec, asked_table, split_specs
-from xscl.xpath.witness import match_document
-from xscl.xpath.worker import WITNESS_SCHEMA
+from xscl.xpath.witness import WITNESS_SCHEMA, match_document
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

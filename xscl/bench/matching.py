@@ -21,8 +21,7 @@ from xscl.ingest.sources import read_paths
 from xscl.types import Event
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition
-from xscl.xpath.witness import witness_rows
-from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA
+from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA, witness_rows
 
 __all__ = [
     "Matched",

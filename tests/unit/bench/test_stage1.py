@@ -15,7 +15,7 @@ from xscl.bench.stage1 import measure
 from xscl.bench.workload import FEED_ITEMS, thesis_queries
 from xscl.errors import EngineError
 from xscl.xpath.automaton import Automaton
-from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA
+from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
 
 FIGURES = {
     "parse_us_per_doc", "stage1_us_per_doc", "ratio_to_parse", "ratio_to_parse_1k_queries",

@@ -20,8 +20,7 @@ from xscl.safexml import parse_xml
 from xscl.xpath import chains, witness
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step
-from xscl.xpath.witness import match_document, witness_rows
-from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA
+from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA, match_document, witness_rows
 
 EVENTS = pa.schema(
     [

@@ -56,7 +56,7 @@ from xscl.tables import (
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.types import Event
 from xscl.values import value_hash
-from xscl.xpath.worker import REFUSED, WITNESS_SCHEMA
+from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
