@@ -109,7 +109,7 @@ def probe_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 def _asks(program: Program) -> dict[tuple[int, str | None], list[tuple[Edge, bool]]]:
     """(variable, function) to the edges, and sides of them, that its witnesses ask by."""
     found: dict[tuple[int, str | None], list[tuple[Edge, bool]]] = {}
-    for edge in program.edges:
+    for edge in program.edges.values():
         key = edge.key
         if not key.finds:
             continue
@@ -129,7 +129,7 @@ def _check(edge: Edge) -> tuple[object, ...]:
 def check_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Matched edges (edge and ``PAIR``) to the NE and BAND edges that are to be checked on their pairs."""
     program = load_program(path)
-    asked = {edge.number: _check(edge) for edge in program.edges if not edge.key.finds}
+    asked = {edge.number: _check(edge) for edge in program.edges.values() if not edge.key.finds}
     for batch in batches:
         found: set[tuple[object, ...]] = set()
         columns = [batch.column(name).to_pylist() for name in ("edge", *PAIR)]

@@ -171,7 +171,8 @@ class Assembly:
 class Program:
     """Everything stage 2 knows of the queries."""
 
-    edges: tuple[Edge, ...]
+    edges: dict[int, Edge]
+    """By number."""
     instances: dict[int, InstancePlan]
     links: dict[int, LinkPlan]
     assemblies: dict[int, Assembly]
@@ -209,11 +210,11 @@ class _Edges:
         self.checks[found[0]].update(n for n, key in zip(found, keys, strict=True) if not key.finds)
         return found
 
-    def edges(self) -> tuple[Edge, ...]:
-        return tuple(
-            Edge(number, key, self.envelopes[number].lo, self.envelopes[number].hi, bool(self.checks[number]))
+    def edges(self) -> dict[int, Edge]:
+        return {
+            number: Edge(number, key, self.envelopes[number].lo, self.envelopes[number].hi, bool(self.checks[number]))
             for key, number in self.numbers.items()
-        )
+        }
 
 
 def build_program(groups: Iterable[LiveGroup]) -> Program:

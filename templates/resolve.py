@@ -180,7 +180,7 @@ def result_batches(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
     A pair's rows may run over from one Arrow batch into the next, so a pair is resolved when the next one begins.
     """
     program = load_program(path)
-    edges = {edge.number: edge for edge in program.edges}
+    edges = program.edges
     resolver = Resolver(program)
     out = ResultColumns()
     pair: tuple[int, int | None] | None = None

@@ -35,7 +35,7 @@ def looked_for(built: Program) -> list[InstancePlan]:
 
 
 def only_edge(*texts: str) -> Edge:
-    (edge,) = program(*texts)[0].edges
+    (edge,) = program(*texts)[0].edges.values()
     return edge
 
 

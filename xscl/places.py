@@ -1,0 +1,44 @@
+"""Places in the intake order, and the document numbers that stand for them.
+
+An event's docid is its place.  A published document is found with the last member of its match and takes that member's
+place (language.md, section 5), so its docid holds the place and a serial number: greater than any place, unique, and
+the same whenever the batch runs.  A leaf module: numbers here, ``place_sql`` for whoever asks in SQL.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["PUBLISHED", "place_of", "place_sql", "published_docid"]
+
+PUBLISHED = 1 << 62
+"""Docids of published documents begin here."""
+_SERIALS = 1 << 24
+"""Published documents at one place."""
+
+_Number = TypeVar("_Number", int, npt.NDArray[np.int64])
+
+
+def published_docid(place: int, serial: int) -> int:
+    """The docid of the published document ``serial`` (from 0) whose match's last member has this place."""
+    assert 0 <= serial < _SERIALS and 0 <= place < PUBLISHED // _SERIALS
+    return PUBLISHED + place * _SERIALS + serial
+
+
+def place_of(docid: _Number) -> _Number:
+    """The place in the intake order of a document, or of each of an array of documents.
+
+    >>> place_of(7), place_of(published_docid(7, 3))
+    (7, 7)
+    """
+    if isinstance(docid, np.ndarray):
+        return np.where(docid >= PUBLISHED, (docid - PUBLISHED) // _SERIALS, docid)
+    return (docid - PUBLISHED) // _SERIALS if docid >= PUBLISHED else docid
+
+
+def place_sql(docid: str) -> str:
+    """``place_of`` of a column, as a text of SQL."""
+    return f"case when {docid} >= {PUBLISHED} then ({docid} - {PUBLISHED}) div {_SERIALS} else {docid} end"
