@@ -42,7 +42,7 @@ def only_edge(*texts: str) -> Edge:
 def test_groups_of_one_instance_share_its_edges() -> None:
     built, _ = program(BOOKS, SAME)
     assert len(built.edges) == 2
-    assert {(edge.lo, edge.hi) for edge in built.edges} == {(1, 9 * SECOND)}
+    assert {(edge.lo, edge.hi) for edge in built.edges.values()} == {(1, 9 * SECOND)}
     ((number, plan),) = built.instances.items()
     assert [live.gid for live in plan.groups] == [0, 1]
     assert [p.number for p in looked_for(built)] == [number]
@@ -70,12 +70,12 @@ def test_windows_of_an_edge_enclose_all_that_use_it() -> None:
 
 def test_functions_make_edges_of_their_own() -> None:
     built, _ = program("S//a->x JOIN {x = y} S//b->y", "S//a->x JOIN {lower(x) = lower(y)} S//b->y")
-    assert {(edge.key.lfn, edge.key.rfn) for edge in built.edges} == {("", ""), ("lower", "lower")}
+    assert {(edge.key.lfn, edge.key.rfn) for edge in built.edges.values()} == {("", ""), ("lower", "lower")}
 
 
 def test_one_block() -> None:
     built, (query,) = program("S//a[./b]")
-    (edge,) = built.edges
+    (edge,) = built.edges.values()
     assert (edge.key.kind, edge.key.lvar, edge.key.lfn) == ("ONE", query.group.instance.variables[0], None)
     assert (edge.lo, edge.hi) == (Bounds().lo, Bounds().hi)
     assert not edge.checked
@@ -83,7 +83,7 @@ def test_one_block() -> None:
 
 def test_unequal_values_are_checked_on_the_pairs_of_the_equal_ones() -> None:
     built, _ = program("S//a[./b->x][./c->y] JOIN {y != v AND x = u, 1 h} S//d[./b->u][./c->v]")
-    equal, unequal = built.edges
+    equal, unequal = built.edges.values()
     assert (equal.key.kind, equal.checked, unequal.key.kind, unequal.checked) == ("EQ", True, "NE", False)
     assert built.checks[equal.number] == (unequal.number,)
     assert built.instances[0].needs == {equal.number, unequal.number}
@@ -92,8 +92,8 @@ def test_unequal_values_are_checked_on_the_pairs_of_the_equal_ones() -> None:
 
 def test_time_alone_finds_pairs_for_unequal_values() -> None:
     built, _ = program("S//a->x JOIN {x != y, 1 h} S//b->y")
-    by_time = next(edge for edge in built.edges if edge.key.kind == "EQ")
-    unequal = next(edge for edge in built.edges if edge.key.kind == "NE")
+    by_time = next(edge for edge in built.edges.values() if edge.key.kind == "EQ")
+    unequal = next(edge for edge in built.edges.values() if edge.key.kind == "NE")
     assert (by_time.key.lfn, by_time.key.rfn) == (None, None)
     assert built.checks[by_time.number] == (unequal.number,)
 
@@ -104,7 +104,7 @@ def test_edges_without_checks_of_other_queries() -> None:
         "S//a/b->x JOIN {x = u, 1 h} S//d/b->u",
         "S//a/c->y JOIN {y = v, 1 h} S//d/c->v",
     )
-    checked = {edge.number: edge.checked for edge in built.edges if edge.key.kind == "EQ"}
+    checked = {edge.number: edge.checked for edge in built.edges.values() if edge.key.kind == "EQ"}
     assert sorted(checked.values()) == [False, True]
 
 
@@ -160,7 +160,7 @@ def test_queries_share_links_and_their_windows_are_enclosed() -> None:
 def test_links_and_queries_of_two_blocks_share_edges() -> None:
     built, _ = program(CHAIN, "S//a->x JOIN {x = y, 9 s} T//b->y")
     assert len(built.edges) == 2
-    (edge,) = [edge for edge in built.edges if (edge.lo, edge.hi) == (-9 * SECOND, 9 * SECOND)]
+    (edge,) = [edge for edge in built.edges.values() if (edge.lo, edge.hi) == (-9 * SECOND, 9 * SECOND)]
     assert len(built.by_edge[edge.number]) == 2
 
 
