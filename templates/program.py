@@ -89,6 +89,8 @@ class LiveGroup:
     """The least docid that a subscriber sees."""
     last: int
     """The greatest docid that a subscriber sees."""
+    channels: tuple[str, ...] = ()
+    """The channel of each block."""
 
 
 @dataclass(frozen=True, slots=True)

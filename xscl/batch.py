@@ -38,10 +38,23 @@ from xscl.home import Home
 from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.intake import EVENT_SCHEMA
 from xscl.planner import Plan, Planner
+from xscl.state import (
+    LINK_SCHEMA,
+    HeldState,
+    Kind,
+    StateChange,
+    commit_state,
+    held_state,
+    newest_times,
+    next_state,
+    unlink_state,
+    write_links,
+)
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.program import load_program
 from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA
+from xscl.templates.retention import REACH_SCHEMA
 from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
 from xscl.xpath.worker import witness_batches
@@ -81,10 +94,13 @@ class BatchReport:
     stage1_s: float
     join_s: float
     commit_s: float
-    witness_path: str | None
+    state_rows: int
+    """Rows of join state held after it."""
+    state_bytes: int
+    """Size of the files that hold them."""
+    purged: int
+    """Rows of earlier batches that are held no more."""
     result_path: str | None
-    joined_path: str | None
-    """Results of queries of three and more blocks."""
 
 
 def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
@@ -120,7 +136,15 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
         events = sum(channels.values())
     plan = planner.plan(first, last) if events else None
     prepared = time.perf_counter()
+    with home.catalog.read() as connection:
+        state = held_state(home, connection)
+    newest = newest_times(_event_paths(home, first, last), first, last) if events else {}
     if plan is None:
+        if events == 0:
+            change = None
+        else:
+            reach = REACH_SCHEMA.empty_table()
+            change = next_state(home, state, batch=number, last=last, reach=reach, newest=newest, fresh=())
         report = BatchReport(
             batch=number,
             first=first,
@@ -136,31 +160,40 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
             stage1_s=0.0,
             join_s=0.0,
             commit_s=0.0,
-            witness_path=None,
+            state_rows=0 if change is None else change.after.rows,
+            state_bytes=0 if change is None else change.after.size,
+            purged=0 if change is None else change.purged,
             result_path=None,
-            joined_path=None,
         )
-        return _commit(home, report)
+        return _commit(home, report, change)
     spark = session()
     prepared = time.perf_counter()
     tag = f"{number:08d}-{uuid.uuid4().hex[:8]}"
-    witness_path, result_path, joined_path = f"witness/{tag}", f"results/{tag}", f"results/{tag}-joined"
+    witness_path, result_path, joined_path = f"witness/{tag}", f"results/{tag}", f"results/{tag}/joined"
     with _named_failure(home, number, first, last, tag):
         with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
             _stage1(home, spark, plan, first, last, channels, home.root / witness_path)
             walked = time.perf_counter()
-            _stage2(home, spark, plan, first, home.root / witness_path, home.root / result_path)
+            _stage2(spark, plan, first, state, home.root / witness_path, home.root / result_path)
             counts = _count_results(home.root / result_path)
             if counts["link"]:
-                _join_links(home, spark, plan, home.root / result_path, home.root / joined_path)
+                _join_links(spark, plan, state, home.root / result_path, home.root / joined_path)
                 counts += _count_results(home.root / joined_path)
             joined = time.perf_counter()
+        refused = _refused(home.root / witness_path) + _refused_together(home.root / result_path)
+        witnesses = ds.dataset(home.root / witness_path, schema=WITNESS_SCHEMA).count_rows()
+        fresh: list[tuple[Kind, str]] = [("witness", witness_path)]
+        links = write_links(home, tag, _link_batches(home.root / result_path))
+        if links is not None:
+            fresh.append(("link", links))
+        reach = planner.reach.table(load_program(str(plan.program_path)), plan.program_path, last)
+        change = next_state(home, state, batch=number, last=last, reach=reach, newest=newest, fresh=fresh)
         report = BatchReport(
             batch=number,
             first=first,
             last=last,
             events=events,
-            witnesses=ds.dataset(home.root / witness_path, schema=WITNESS_SCHEMA).count_rows(),
+            witnesses=witnesses,
             pairs=counts["pairs"],
             rout=counts["rout"],
             matches=counts["match"],
@@ -170,14 +203,12 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
             stage1_s=walked - prepared,
             join_s=joined - walked,
             commit_s=0.0,
-            witness_path=witness_path,
+            state_rows=change.after.rows,
+            state_bytes=change.after.size,
+            purged=change.purged,
             result_path=result_path,
-            joined_path=joined_path if counts["link"] else None,
         )
-        refused = _refused(home.root / witness_path)
-        for name in (report.result_path, report.joined_path):
-            refused += _refused_together(home.root / name) if name is not None else []
-        return _commit(home, report, refused)
+        return _commit(home, report, change, refused)
 
 
 # -- stages ----------------------------------------------------------------------------------------------------
@@ -219,7 +250,7 @@ def read_parquet(spark: SparkSession, schema: pa.Schema, paths: list[str]) -> Da
         return spark.createDataFrame([], spark_schema(schema))
     # Spark takes a path for a pattern; a home may be called anything.
     literal = [re.sub(r"([\\*?\[\]{}])", r"\\\1", path) for path in paths]
-    return spark.read.schema(spark_schema(schema)).parquet(*literal)
+    return spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True).parquet(*literal)
 
 
 _WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
@@ -259,32 +290,26 @@ def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> Da
     return needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA))
 
 
-def _stage2(home: Home, spark: SparkSession, plan: Plan, first: int, fresh_path: Path, target: Path) -> None:
-    with home.catalog.read() as connection:
-        earlier = [
-            row.witness_path
-            for row in connection.execute(
-                sa.select(BATCHES.c.witness_path).where(BATCHES.c.witness_path.is_not(None)).order_by(BATCHES.c.batch)
-            )
-        ]
+def _stage2(spark: SparkSession, plan: Plan, first: int, state: HeldState, fresh_path: Path, target: Path) -> None:
     fresh = read_parquet(spark, WITNESS_SCHEMA, [str(fresh_path)])
-    witness = read_parquet(spark, WITNESS_SCHEMA, [*home.paths(earlier), str(fresh_path)])
+    witness = read_parquet(spark, WITNESS_SCHEMA, [*state.paths("witness"), str(fresh_path)])
     program = str(plan.program_path)
     matched = matched_edges(spark, fresh=fresh, witness=witness, program_path=program, first=first)
     resolved(matched, program).write.parquet(str(target))
 
 
-def _join_links(home: Home, spark: SparkSession, plan: Plan, fresh_path: Path, target: Path) -> None:
-    with home.catalog.read() as connection:
-        statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.links > 0).order_by(BATCHES.c.batch)
-        earlier = [row.result_path for row in connection.execute(statement)]
-    fresh, kept = (
-        read_parquet(spark, RESULT_SCHEMA, paths).where("relation = 'link'")
-        for paths in ([str(fresh_path)], home.paths(earlier))
-    )
+def _join_links(spark: SparkSession, plan: Plan, state: HeldState, fresh_path: Path, target: Path) -> None:
+    fresh = read_parquet(spark, RESULT_SCHEMA, [str(fresh_path)]).where("relation = 'link'")
+    kept = read_parquet(spark, LINK_SCHEMA, state.paths("link"))
     program = str(plan.program_path)
     rounds = load_program(program).rounds
     assembled(spark, fresh=fresh, earlier=kept, program_path=program, rounds=rounds).write.parquet(str(target))
+
+
+def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of links of a batch's results."""
+    results = ds.dataset(path, schema=RESULT_SCHEMA)
+    yield from results.to_batches(columns=["link", "members", "nodes"], filter=ds.field("relation") == "link")
 
 
 def _count_results(path: Path) -> Counter[str]:
@@ -306,7 +331,7 @@ def _named_failure(home: Home, number: int, first: int, last: int, tag: str) -> 
     try:
         yield
     except BaseException as error:
-        for folder, name in (("witness", tag), ("results", tag), ("results", f"{tag}-joined")):
+        for folder, name in (("witness", tag), ("results", tag)):
             shutil.rmtree(home.folder(folder) / name, ignore_errors=True)
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
@@ -373,7 +398,9 @@ def _refused_together(path: Path) -> list[dict[str, object]]:
     return list(found.values())
 
 
-def _commit(home: Home, report: BatchReport, refused: Iterable[Mapping[str, object]] = ()) -> BatchReport:
+def _commit(
+    home: Home, report: BatchReport, change: StateChange | None, refused: Iterable[Mapping[str, object]] = ()
+) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
     started = time.perf_counter()
     values = {name: getattr(report, name) for name in report.__slots__}
@@ -384,8 +411,11 @@ def _commit(home: Home, report: BatchReport, refused: Iterable[Mapping[str, obje
                 f"another process has processed places {report.first} to {report.last} meanwhile",
                 hint="one process works on a home at a time; nothing was done twice",
             )
+        now = time.time_ns() // 1000
+        unused = [] if change is None else commit_state(connection, change, now)
         if report.events:
-            connection.execute(BATCHES.insert().values(**{**values, "committed": time.time_ns() // 1000}))
-        home.catalog.reject(connection, refused, time.time_ns() // 1000)
+            connection.execute(BATCHES.insert().values(**{**values, "committed": now}))
+        home.catalog.reject(connection, refused, now)
         connection.execute(HOME.update().values(processed=report.last))
+    unlink_state(unused)
     return BatchReport(**{**values, "commit_s": time.perf_counter() - started})

@@ -152,9 +152,8 @@ def _found(home: Home, query: str | None, since: int | None, until: int | None) 
 def _stored(home: Home, groups: set[int] | None) -> list[_Stored]:
     """The stored matches of some groups, or of all."""
     with home.catalog.read() as connection:
-        columns = BATCHES.c.result_path, BATCHES.c.joined_path
-        statement = sa.select(*columns).where(BATCHES.c.matches > 0).order_by(BATCHES.c.batch)
-        paths = home.paths([path for row in connection.execute(statement) for path in row if path is not None])
+        statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.matches > 0).order_by(BATCHES.c.batch)
+        paths = home.paths([path for path in connection.scalars(statement) if path is not None])
     found: list[_Stored] = []
     for path in paths:
         table = ds.dataset(path, schema=RESULT_SCHEMA).to_table(filter=ds.field("relation") == "match")

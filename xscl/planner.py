@@ -19,6 +19,7 @@ from xscl.home import Home
 from xscl.parser import parse_query
 from xscl.tables import GROUPS, QUERIES
 from xscl.templates.program import LiveGroup, build_program, save_program
+from xscl.templates.retention import ReachBuilder
 from xscl.values import digest_text
 from xscl.xpath.relational import RowShape, Split, asked_table, split_specs
 from xscl.xpath.spec_files import SpecFiles, SpecKey, spec_key
@@ -79,6 +80,7 @@ class Planner:
         self._folder: Path | None = None
         self._compiled: dict[int, tuple[_Facts, CompiledQuery]] = {}
         """What the groups of the last plan were compiled to, with what was known then of their channels."""
+        self.reach = ReachBuilder()
         self._last: tuple[object, Plan] | None = None
         self._walked = self._answered = SpecFiles("")
 
@@ -119,7 +121,7 @@ class Planner:
         specs: dict[SpecKey, WitnessSpec] = {}
         for row in rows:
             compiled = self._compiled[row.gid][1]
-            live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last))
+            live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last, compiled.channels))
             specs.update((spec_key(spec), spec) for spec in compiled.specs)
         plan = self._written(live, split_specs(specs.values(), shapes), shapes)
         self._last = asked, plan

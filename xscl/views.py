@@ -23,6 +23,7 @@ from xscl.errors import EngineError
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
 from xscl.planner import row_shapes
+from xscl.state import held_state
 from xscl.tables import (
     BATCHES,
     CHANNELS,
@@ -57,6 +58,9 @@ select distinct w.docid, {_VAR.format("c.var1")} as var1, {_VAR.format("c.var2")
 from xscl_witness w lateral view inline(w.chain) c as var1, var2, node1, node2
 """
 _R_DOC = "select distinct docid, node, fn, strval, num from xscl_witness where fn is not null and var <> 0"
+_HELD = """
+select /*+ BROADCAST(f) */ w.* from {rows} w join {floors} f on w.var = f.var and w.ts >= f.floor where not w.late
+"""
 _STORED = """
 select r.*, g.col.groups as gid, g.col.cases as case
 from xscl_results r lateral view explode(arrays_zip(r.groups, r.cases)) g
@@ -173,12 +177,12 @@ class _Views:
         self.made: set[str] = set()
         self.simple: dict[str, Callable[[], DataFrame]] = {
             "xscl_events": self._all_events,
-            "xscl_witness": lambda: self._files(WITNESS_SCHEMA, "witness_path"),
-            "xscl_results": lambda: self._files(RESULT_SCHEMA, "result_path", "joined_path"),
+            "xscl_witness": self._held_witness,
+            "xscl_results": self._results,
             "xscl_batches": lambda: self._table(BATCHES),
             "xscl_queries": lambda: self._table(QUERIES),
             "xscl_instances": lambda: self._table(INSTANCES),
-            "batches": lambda: self._table(BATCHES, without=("witness_path", "result_path", "joined_path")),
+            "batches": lambda: self._table(BATCHES, without=("result_path",)),
             "channels": lambda: self._table(CHANNELS),
             "feeds": self._feeds,
             "late": lambda: self._table(LATE, without=("number",)),
@@ -234,11 +238,21 @@ class _Views:
         events = read_parquet(self.session, EVENT_SCHEMA, self.home.paths(paths))
         return with_documents(self.session, events, row_shapes(self.home.catalog.channels()))
 
-    def _files(self, schema: pa.Schema, *columns: str) -> DataFrame:
+    def _held_witness(self) -> DataFrame:
+        """The witness rows of the join state: those that some live query may still join."""
         with self.home.catalog.read() as connection:
-            statement = sa.select(*(BATCHES.c[column] for column in columns)).order_by(BATCHES.c.batch)
-            paths = [path for row in connection.execute(statement) for path in row if path is not None]
-        return read_parquet(self.session, schema, self.home.paths(paths))
+            state = held_state(self.home, connection)
+        rows = read_parquet(self.session, WITNESS_SCHEMA, state.paths("witness"))
+        if state.floors is None:
+            return rows
+        floors = self.session.createDataFrame(state.floors.table())
+        return self.session.sql(_HELD, rows=rows, floors=floors)
+
+    def _results(self) -> DataFrame:
+        with self.home.catalog.read() as connection:
+            statement = sa.select(BATCHES.c.result_path).order_by(BATCHES.c.batch)
+            paths = [path for path in connection.scalars(statement) if path is not None]
+        return read_parquet(self.session, RESULT_SCHEMA, self.home.paths(paths))
 
     def _table(self, table: Table, *, without: Sequence[str] = ()) -> DataFrame:
         columns = [(c.name, c.type) for c in table.columns if c.name not in without]
