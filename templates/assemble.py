@@ -86,7 +86,7 @@ def assembled_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[
         if len(found) > MAX_BINDINGS:
             out.add_refused(members)
             continue
-        by = admitted(assembly.groups, members, assembly.pairs)
+        by = admitted(assembly.groups.values(), members, assembly.pairs)
         if not by.groups:
             continue
         matches: dict[tuple[int, ...], tuple[int, ...]] = {}

@@ -106,7 +106,7 @@ class Resolver:
                     for nodes in solution.rows:
                         out.add_link(plan.key, members, nodes)
                 continue
-            by = admitted(plan.groups, members)
+            by = admitted(plan.groups.values(), members)
             if not by.groups:
                 continue
             for nodes in solution.rows:

@@ -6,7 +6,7 @@ are tested here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -60,7 +60,7 @@ def different(members: Sequence[Member]) -> bool:
 
 
 def admitted(
-    groups: Sequence[LiveGroup], members: Sequence[Member], links: tuple[tuple[int, int], ...] | None = None
+    groups: Iterable[LiveGroup], members: Sequence[Member], links: tuple[tuple[int, int], ...] | None = None
 ) -> Admitted:
     """The groups that see all members and whose windows they satisfy; cases are disjoint, so there is one for each.
 

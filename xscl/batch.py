@@ -11,61 +11,38 @@ no trace and a batch that runs again replaces itself.
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from xscl.arrow import spark_schema
 from xscl.errors import EngineError
+from xscl.executors import write_assembled, write_results, write_witnesses
 from xscl.home import Home
-from xscl.ingest.rows import ROW_DOCUMENT
-from xscl.intake import EVENT_SCHEMA
-from xscl.planner import Plan, Planner
-from xscl.state import (
-    LINK_SCHEMA,
-    HeldState,
-    Kind,
-    StateChange,
-    commit_state,
-    held_state,
-    newest_times,
-    next_state,
-    unlink_state,
-    write_links,
-)
+from xscl.planner import Planner
+from xscl.state import Kind, StateChange, commit_state, held_state, newest_times, next_state, unlink_state, write_links
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
-from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.program import load_program
 from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA
 from xscl.templates.retention import REACH_SCHEMA
-from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
-from xscl.xpath.worker import witness_batches
 
 __all__ = [
     "DEFAULT_BATCH_DOCS",
     "BatchReport",
     "next_range",
     "process_batch",
-    "read_parquet",
-    "with_documents",
 ]
 
 DEFAULT_BATCH_DOCS = 10_000
@@ -134,17 +111,13 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
         in_range = statement.where(EVENT_IDS.c.docid.between(first, last))
         channels: dict[str, int] = {row[0]: row[1] for row in connection.execute(in_range)}
         events = sum(channels.values())
-    plan = planner.plan(first, last) if events else None
-    prepared = time.perf_counter()
-    with home.catalog.read() as connection:
         state = held_state(home, connection)
+    plan = planner.plan(first, last) if events else None
     newest = newest_times(_event_paths(home, first, last), first, last) if events else {}
+    prepared = time.perf_counter()
     if plan is None:
-        if events == 0:
-            change = None
-        else:
-            reach = REACH_SCHEMA.empty_table()
-            change = next_state(home, state, batch=number, last=last, reach=reach, newest=newest, fresh=())
+        reach = REACH_SCHEMA.empty_table()
+        change = next_state(home, state, batch=number, last=last, reach=reach, newest=newest, fresh=())
         report = BatchReport(
             batch=number,
             first=first,
@@ -160,34 +133,35 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
             stage1_s=0.0,
             join_s=0.0,
             commit_s=0.0,
-            state_rows=0 if change is None else change.after.rows,
-            state_bytes=0 if change is None else change.after.size,
-            purged=0 if change is None else change.purged,
+            state_rows=change.after.rows,
+            state_bytes=change.after.size,
+            purged=change.purged,
             result_path=None,
         )
-        return _commit(home, report, change)
+        return _commit(home, report, change if events else None)
     spark = session()
     prepared = time.perf_counter()
     tag = f"{number:08d}-{uuid.uuid4().hex[:8]}"
     witness_path, result_path, joined_path = f"witness/{tag}", f"results/{tag}", f"results/{tag}/joined"
     with _named_failure(home, number, first, last, tag):
         with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
-            _stage1(home, spark, plan, first, last, channels, home.root / witness_path)
+            fresh = home.root / witness_path
+            write_witnesses(spark, plan, _event_paths(home, first, last), first, last, channels, fresh)
             walked = time.perf_counter()
-            _stage2(spark, plan, first, state, home.root / witness_path, home.root / result_path)
+            write_results(spark, plan, first, fresh, state.paths("witness"), home.root / result_path)
             counts = _count_results(home.root / result_path)
             if counts["link"]:
-                _join_links(spark, plan, state, home.root / result_path, home.root / joined_path)
+                write_assembled(spark, plan, home.root / result_path, state.paths("link"), home.root / joined_path)
                 counts += _count_results(home.root / joined_path)
             joined = time.perf_counter()
         refused = _refused(home.root / witness_path) + _refused_together(home.root / result_path)
         witnesses = ds.dataset(home.root / witness_path, schema=WITNESS_SCHEMA).count_rows()
-        fresh: list[tuple[Kind, str]] = [("witness", witness_path)]
+        own: list[tuple[Kind, str]] = [("witness", witness_path)]
         links = write_links(home, tag, _link_batches(home.root / result_path))
         if links is not None:
-            fresh.append(("link", links))
-        reach = planner.reach.table(load_program(str(plan.program_path)), plan.program_path, last)
-        change = next_state(home, state, batch=number, last=last, reach=reach, newest=newest, fresh=fresh)
+            own.append(("link", links))
+        reach = planner.reach.table(load_program(str(plan.program_path)), last)
+        change = next_state(home, state, batch=number, last=last, reach=reach, newest=newest, fresh=own)
         report = BatchReport(
             batch=number,
             first=first,
@@ -211,30 +185,7 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
         return _commit(home, report, change, refused)
 
 
-# -- stages ----------------------------------------------------------------------------------------------------
-
-
-_WITH_DOCUMENTS = f"""
-with shaped as (
-  select *, element_at(
-    from_json(:shapes, 'map<string, struct<element string, columns array<string>>>'), channel) as shape
-  from {{events}}
-)
-select {", ".join(name for name in EVENT_SCHEMA.names if name != "content")}, shape is not null as shaped,
-       coalesce(content, {ROW_DOCUMENT}) as content
-from shaped
-"""
-
-
-def with_documents(spark: SparkSession, events: DataFrame, shapes: Mapping[str, RowShape]) -> DataFrame:
-    """Events with the document of each row of these channels as its content; ``shaped`` says which events those are."""
-    told = {name: {"element": shape.element, "columns": shape.columns} for name, shape in shapes.items()}
-    return spark.sql(_WITH_DOCUMENTS, args={"shapes": json.dumps(told)}, events=events)
-
-
-def _events_frame(spark: SparkSession, paths: list[str], first: int, last: int) -> DataFrame:
-    """The events of a range of the intake order, in the shape of ``EVENT_SCHEMA``."""
-    return read_parquet(spark, EVENT_SCHEMA, paths).where(f"docid between {first} and {last}")
+# -- files -----------------------------------------------------------------------------------------------------
 
 
 def _event_paths(home: Home, first: int, last: int) -> list[str]:
@@ -242,68 +193,6 @@ def _event_paths(home: Home, first: int, last: int) -> list[str]:
     with home.catalog.read() as connection:
         statement = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
         return home.paths([row.path for row in connection.execute(statement.order_by(INTAKE_FILES.c.first))])
-
-
-def read_parquet(spark: SparkSession, schema: pa.Schema, paths: list[str]) -> DataFrame:
-    """Parquet files of a known shape; no path at all is the empty relation."""
-    if not paths:
-        return spark.createDataFrame([], spark_schema(schema))
-    # Spark takes a path for a pattern; a home may be called anything.
-    literal = [re.sub(r"([\\*?\[\]{}])", r"\\\1", path) for path in paths]
-    return spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True).parquet(*literal)
-
-
-_WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
-
-
-def _stage1(
-    home: Home, spark: SparkSession, plan: Plan, first: int, last: int, channels: Collection[str], target: Path
-) -> None:
-    """Write the witness rows of a range, whose events are of ``channels``, in one job."""
-    paths = _event_paths(home, first, last)
-    events = _events_frame(spark, paths, first, last)
-    answered = plan.answered.intersection(channels)
-    # Rows of earlier versions are documents, and walked for all that is asked of them.
-    old = bool(answered) and any("cells" not in pq.read_schema(path).names for path in paths)
-    frames = []
-    if old or not plan.walked.isdisjoint(channels):
-        shapes = {name: plan.shapes[name] for name in plan.walked.intersection(channels) if name in plan.shapes}
-        frames.append(_walked(spark, plan, with_documents(spark, events, shapes), old))
-    if answered or not frames:
-        asked = read_parquet(spark, ASKED_SCHEMA, [str(plan.asked_path)])
-        frames.append(spark.sql(WITNESSES, events=events, asked=asked))
-    reduce(DataFrame.unionByName, frames).write.parquet(str(target))
-
-
-def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> DataFrame:
-    """The witness rows of documents; of ``old`` rows also those that columns answer."""
-    specs, answered = str(plan.specs_path), str(plan.answered_path)
-
-    def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            documents = batch.select(_WALKED)
-            yield from witness_batches(specs, iter([documents]))
-            if old:
-                yield from witness_batches(answered, iter([documents.filter(pc.invert(batch.column("row")))]))
-
-    needed = events.where("cells is null or shaped").select(*_WALKED, (events.cells.isNotNull()).alias("row"))
-    return needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA))
-
-
-def _stage2(spark: SparkSession, plan: Plan, first: int, state: HeldState, fresh_path: Path, target: Path) -> None:
-    fresh = read_parquet(spark, WITNESS_SCHEMA, [str(fresh_path)])
-    witness = read_parquet(spark, WITNESS_SCHEMA, [*state.paths("witness"), str(fresh_path)])
-    program = str(plan.program_path)
-    matched = matched_edges(spark, fresh=fresh, witness=witness, program_path=program, first=first)
-    resolved(matched, program).write.parquet(str(target))
-
-
-def _join_links(spark: SparkSession, plan: Plan, state: HeldState, fresh_path: Path, target: Path) -> None:
-    fresh = read_parquet(spark, RESULT_SCHEMA, [str(fresh_path)]).where("relation = 'link'")
-    kept = read_parquet(spark, LINK_SCHEMA, state.paths("link"))
-    program = str(plan.program_path)
-    rounds = load_program(program).rounds
-    assembled(spark, fresh=fresh, earlier=kept, program_path=program, rounds=rounds).write.parquet(str(target))
 
 
 def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:

@@ -18,8 +18,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from xscl.arrow import spark_schema
-from xscl.batch import read_parquet, with_documents
 from xscl.errors import EngineError
+from xscl.executors import read_parquet, with_documents
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
 from xscl.planner import row_shapes
