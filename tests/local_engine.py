@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from oracle.evaluate import Answer, Doc
 from oracle.nodes import NAMESPACES
@@ -22,6 +23,7 @@ from xscl.templates.assemble import FOUND_SCHEMA, assembled_batches, extend_batc
 from xscl.templates.probe import CLOSE, PAIR, TINY, check_batches, probe_batches
 from xscl.templates.program import LiveGroup, build_program, load_program, save_program
 from xscl.templates.resolve import result_batches
+from xscl.templates.retention import ReachBuilder, floors
 from xscl.xpath.spec_files import SpecFiles
 from xscl.xpath.worker import witness_batches
 
@@ -41,6 +43,12 @@ class LocalEngine:
     witness: list[dict[str, object]] = field(default_factory=list)
     results: list[dict[str, object]] = field(default_factory=list)
     links: list[dict[str, object]] = field(default_factory=list)
+    lateness: Mapping[str, int] | None = None
+    """Of each channel that has one, microseconds; None: nothing is purged."""
+    clocks: Mapping[str, str] = field(default_factory=dict)
+    """By channel; those that are not named share one."""
+    purged: int = 0
+    """Witness rows and rows of links that are held no more."""
 
     def __post_init__(self) -> None:
         keys = sorted({c.group.instance.key for c in self.queries.values()})
@@ -51,6 +59,7 @@ class LocalEngine:
             self.gid[name]: LiveGroup(self.gid[name], self.iid[name], c.group, 0, 1 << 40, c.channels)
             for name, c in self.queries.items()
         }
+        self.reach = ReachBuilder()
         tag = abs(hash(tuple(groups)))
         self.program = str(self.folder / f"program-{tag}")
         save_program(build_program(live.values()), Path(self.program))
@@ -97,6 +106,31 @@ class LocalEngine:
         ]
         self.results += found
         self._assemble([row for row in found if row["relation"] == "link"])
+        if self.lateness is not None:
+            self._purge(self.lateness)
+
+    def _purge(self, lateness: Mapping[str, int]) -> None:
+        greatest: dict[str, int] = {}
+        for doc in self.docs:
+            clock = self.clocks.get(doc.channel, "")
+            greatest[clock] = max(doc.ts, greatest.get(clock, doc.ts))
+        marks = {
+            c: greatest[clock] - late for c, late in lateness.items() if (clock := self.clocks.get(c, "")) in greatest
+        }
+        rule = floors(self.reach.table(load_program(self.program), 0), marks)
+        before = len(self.witness) + len(self.links)
+        kept = rule.keep(*(np.array([row[name] for row in self.witness], np.int64) for name in ("var", "ts")))
+        self.witness = [row for row, keep in zip(self.witness, kept, strict=True) if keep and not row["late"]]
+        times = [[row["members"][side]["ts"] for row in self.links] for side in (0, 1)]  # type: ignore[index]
+        columns = [row["link"] for row in self.links], *times
+        kept = rule.keep_links(*(np.array(column, np.int64) for column in columns))
+        self.links = [row for row, keep in zip(self.links, kept, strict=True) if keep]
+        self.purged += before - len(self.witness) - len(self.links)
+
+    def held(self) -> list[str]:
+        """The ids of the documents in the state, in the order they came."""
+        held = {row["docid"] for row in self.witness}
+        return [doc.id for docid, doc in enumerate(self.docs) if docid in held]
 
     def _assemble(self, new: list[dict[str, object]]) -> None:
         links = [{**row, "fresh": False} for row in self.links] + [{**row, "fresh": True} for row in new]
