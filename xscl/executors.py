@@ -22,8 +22,10 @@ from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.intake import EVENT_SCHEMA
 from xscl.planner import Plan
 from xscl.templates.join import assembled, matched_edges, resolved
+from xscl.templates.order import join_order, pair_limit, unselective_edges
 from xscl.templates.program import load_program
 from xscl.templates.results import RESULT_SCHEMA
+from xscl.templates.value_counts import estimated_pairs, kept_counts, value_counts
 from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
 from xscl.xpath.witness import WITNESS_SCHEMA
 from xscl.xpath.worker import witness_batches
@@ -107,9 +109,15 @@ def write_results(spark: SparkSession, plan: Plan, first: int, fresh: Path, stat
     """
     new = read_parquet(spark, WITNESS_SCHEMA, [str(fresh)])
     witness = read_parquet(spark, WITNESS_SCHEMA, [*state, str(fresh)])
-    program = str(plan.program_path)
-    matched = matched_edges(spark, fresh=new, witness=witness, program_path=program, first=first)
-    resolved(matched, program).write.parquet(str(target))
+    path = str(plan.program_path)
+    program = load_program(path)
+    counts = value_counts(str(fresh))
+    pairs = estimated_pairs(program, counts, [kept_counts(file) for file in state])
+    order = join_order(program, pairs, unselective_edges(pairs, pair_limit(counts.rows)))
+    matched = matched_edges(
+        spark, fresh=new, witness=witness, program=program, program_path=path, order=order, first=first
+    )
+    resolved(matched, path).write.parquet(str(target))
 
 
 def write_assembled(spark: SparkSession, plan: Plan, fresh: Path, earlier: Sequence[str], target: Path) -> None:

@@ -32,11 +32,12 @@ def cut(docs: list[Doc], places: list[int]) -> list[list[Doc]]:
     texts=st.lists(two_block_queries(), min_size=1, max_size=4),
     docs=event_streams(late=True),
     places=st.lists(st.integers(0, 20), max_size=3),
+    unselective=st.integers(0, 255) | st.just(-1),
 )
 def test_two_blocks(
-    texts: list[str], docs: list[Doc], places: list[int], tmp_path_factory: pytest.TempPathFactory
+    texts: list[str], docs: list[Doc], places: list[int], unselective: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    check(texts, docs, places, tmp_path_factory.mktemp("engine"))
+    check(texts, docs, places, tmp_path_factory.mktemp("engine"), unselective)
 
 
 @RELAXED
@@ -51,8 +52,8 @@ def test_one_block(
     check(texts, docs, places, tmp_path_factory.mktemp("engine"))
 
 
-def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path) -> None:
-    engine = LocalEngine(folder, {text: compiled(text) for text in texts})
+def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path, unselective: int = 0) -> None:
+    engine = LocalEngine(folder, {text: compiled(text) for text in texts}, unselective=unselective)
     for batch in cut(docs, places):
         engine.run(batch)
     for text in texts:
