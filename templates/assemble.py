@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from xscl.arrow import MEMBER
 from xscl.templates.program import Assembly, Program, load_program
-from xscl.templates.results import MAX_BINDINGS, Member, ResultColumns, admitted, different
+from xscl.templates.results import MAX_BINDINGS, ClassRow, Member, ResultColumns, admitted, different
 
-__all__ = ["FOUND_SCHEMA", "REQUEST_SCHEMA", "assembled_batches", "extend_batches", "start_batches"]
+__all__ = ["FOUND_SCHEMA", "REQUEST_SCHEMA", "assemble_found", "assembled_batches", "extend_batches", "start_batches"]
 
 REQUEST_SCHEMA = pa.schema(
     [
@@ -34,6 +34,8 @@ REQUEST_SCHEMA = pa.schema(
 FOUND_SCHEMA = pa.schema([REQUEST_SCHEMA.field(name) for name in ("assembly", "members", "nodes")])
 
 _DONE = 0
+_MOST_CLASSES = 10_000
+"""That are kept to be found again."""
 Members = tuple[Member | None, ...]
 Nodes = tuple[int | None, ...]
 
@@ -74,13 +76,19 @@ def extend_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
         yield out.take()
 
 
-def assembled_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of ``FOUND_SCHEMA``, sorted by assembly and documents, to rows of ``RESULT_SCHEMA``."""
-    program = load_program(path)
-    out = ResultColumns()
+def assembled_batches(path: str, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:
+    """Rows of ``FOUND_SCHEMA``, sorted by assembly and documents, to rows of ``RESULT_SCHEMA`` of an origin."""
+    out = ResultColumns(origin)
+    yield from assemble_found(load_program(path), batches, out)
+    yield from out.take()
+
+
+def assemble_found(program: Program, batches: Iterable[pa.RecordBatch], out: ResultColumns) -> Iterator[pa.RecordBatch]:
+    """Add what such rows come to; hands out what becomes full."""
     rows = (row for batch in batches for row in batch.to_pylist())
-    for (number, docs), group in groupby(rows, key=lambda r: (r["assembly"], tuple(m["docid"] for m in r["members"]))):
-        assembly = program.assemblies[number]
+    classes: dict[object, int] = {}
+    for (of, docs), group in groupby(rows, key=lambda r: (r["assembly"], tuple(m["docid"] for m in r["members"]))):
+        assembly = program.assemblies[of]
         found = list(islice(group, MAX_BINDINGS + 1))
         members = [Member(**member) for member in found[0]["members"]]
         if len(found) > MAX_BINDINGS:
@@ -93,12 +101,21 @@ def assembled_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[
         bindings = sorted({tuple(row["nodes"]) for row in found})
         for nodes in bindings:
             matches.setdefault(tuple(nodes[place] for place in assembly.results), nodes[: assembly.width])
-        for witness in sorted({nodes[: assembly.width] for nodes in bindings}):
-            out.add_rout(assembly.instance, docs, witness, by)
-        for results, witness in sorted(matches.items()):
-            out.add_match(assembly.instance, docs, results, witness, by)
+        number = assembly.instance
+        rows_of_class = [
+            *(
+                ClassRow("rout", number, witness, None, by)
+                for witness in sorted({nodes[: assembly.width] for nodes in bindings})
+            ),
+            *(ClassRow("match", number, results, witness, by) for results, witness in sorted(matches.items())),
+        ]
+        key = (number, tuple(rows_of_class))
+        if key not in classes:
+            if len(classes) >= _MOST_CLASSES:
+                classes.clear()
+            classes[key] = out.add_class(rows_of_class)
+        out.add_documents(docs, classes[key])
         yield from out.full()
-    yield out.take()
 
 
 def _joined(

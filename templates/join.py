@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import reduce
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
@@ -33,8 +34,8 @@ from xscl.templates.probe import (
     single_batches,
 )
 from xscl.templates.program import Program
-from xscl.templates.resolve import result_batches
 from xscl.templates.results import RESULT_SCHEMA
+from xscl.templates.worker import result_batches
 
 __all__ = ["assembled", "matched_edges", "resolved"]
 
@@ -151,17 +152,26 @@ def _by_pair(matched: DataFrame) -> DataFrame:
     return matched.repartition("d1", "d2").sortWithinPartitions("d1", "d2")
 
 
-def resolved(matched: DataFrame, program_path: str) -> DataFrame:
-    """Rows of ``RESULT_SCHEMA``: the matched edges of each pair brought together and resolved on the executors."""
+def resolved(matched: DataFrame, program_path: str, origin: int) -> DataFrame:
+    """Rows of ``RESULT_SCHEMA``: the matched edges of each pair brought together and resolved on the executors.
+
+    ``origin`` is that of part 0 of the batch; every partition is a part.
+    """
 
     def resolve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return result_batches(program_path, batches)
+        return result_batches(program_path, batches, origin + _partition())
 
     return _by_pair(matched).mapInArrow(resolve, spark_schema(RESULT_SCHEMA))
 
 
+def _partition() -> int:
+    context = TaskContext.get()
+    assert context is not None
+    return context.partitionId()
+
+
 def assembled(
-    spark: SparkSession, *, fresh: DataFrame, earlier: DataFrame, program_path: str, rounds: int
+    spark: SparkSession, *, fresh: DataFrame, earlier: DataFrame, program_path: str, rounds: int, origin: int
 ) -> DataFrame:
     """Rows of R_out and matches of queries of three and more blocks that have a new row of a link.
 
@@ -176,7 +186,7 @@ def assembled(
         return extend_batches(program_path, batches)
 
     def assemble(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return assembled_batches(program_path, batches)
+        return assembled_batches(program_path, batches, origin + _partition())
 
     names = ("link", "members", "nodes")
     links = spark.sql(

@@ -31,7 +31,7 @@ from xscl.executors import write_assembled, write_results, write_witnesses
 from xscl.home import Home
 from xscl.planner import Planner
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
-from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA
+from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA, origin_of
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
 
 __all__ = [
@@ -136,10 +136,12 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
             fresh = home.root / witness_path
             write_witnesses(spark, plan, _event_paths(home, first, last), first, last, channels, fresh)
             walked = time.perf_counter()
-            write_results(spark, plan, first, fresh, _state_paths(home), home.root / result_path)
+            origin = origin_of(number, 0)
+            write_results(spark, plan, first, fresh, _state_paths(home), home.root / result_path, origin)
             counts = _count_results(home.root / result_path)
             if counts["link"]:
-                write_assembled(spark, plan, home.root / result_path, _link_paths(home), home.root / joined_path)
+                whole = home.root / joined_path
+                write_assembled(spark, plan, home.root / result_path, _link_paths(home), whole, origin)
                 counts += _count_results(home.root / joined_path)
             joined = time.perf_counter()
         report = BatchReport(

@@ -23,7 +23,6 @@ from xscl.intake import EVENT_SCHEMA
 from xscl.planner import Plan
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.order import join_order, pair_limit, unselective_edges
-from xscl.templates.program import load_program
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.templates.value_counts import estimated_pairs, kept_counts, value_counts
 from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
@@ -103,30 +102,45 @@ def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> Da
     return needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA))
 
 
-def write_results(spark: SparkSession, plan: Plan, first: int, fresh: Path, state: Sequence[str], target: Path) -> None:
+def write_results(
+    spark: SparkSession, plan: Plan, first: int, fresh: Path, state: Sequence[str], target: Path, origin: int
+) -> None:
     """Write what a batch finds: its witnesses ``fresh``, of documents numbered from ``first``, joined with themselves
-    and with those of earlier batches, the files ``state``.
+    and with those of earlier batches, the files ``state``; in two jobs.
+
+    ``origin`` is that of part 0 of the batch, or of its level of publishing.
     """
     new = read_parquet(spark, WITNESS_SCHEMA, [str(fresh)])
     witness = read_parquet(spark, WITNESS_SCHEMA, [*state, str(fresh)])
-    path = str(plan.program_path)
-    program = load_program(path)
+    program, path = plan.program, str(plan.program_path)
     counts = value_counts(str(fresh))
     pairs = estimated_pairs(program, counts, [kept_counts(file) for file in state])
     order = join_order(program, pairs, unselective_edges(pairs, pair_limit(counts.rows)))
     matched = matched_edges(
         spark, fresh=new, witness=witness, program=program, program_path=path, order=order, first=first
     )
-    resolved(matched, path).write.parquet(str(target))
+    resolved(matched, path, origin).write.parquet(str(target))
 
 
-def write_assembled(spark: SparkSession, plan: Plan, fresh: Path, earlier: Sequence[str], target: Path) -> None:
-    """Write what queries of three and more blocks find with the new rows of links among the results ``fresh``;
-    ``earlier`` are files with rows of links of earlier batches.
+_ASSEMBLED = 1 << 15
+"""The first of the parts that put links together; those that resolve pairs come before."""
+
+
+def write_assembled(
+    spark: SparkSession, plan: Plan, fresh: Path, earlier: Sequence[str], target: Path, origin: int
+) -> None:
+    """Write what queries of three and more blocks find with the new rows of links among the results ``fresh``, in one
+    job; ``earlier`` are files with rows of links of earlier batches.
     """
     new, kept = (
         read_parquet(spark, RESULT_SCHEMA, paths).where("relation = 'link'") for paths in ([str(fresh)], earlier)
     )
-    program = str(plan.program_path)
-    rounds = load_program(program).rounds
-    assembled(spark, fresh=new, earlier=kept, program_path=program, rounds=rounds).write.parquet(str(target))
+    found = assembled(
+        spark,
+        fresh=new,
+        earlier=kept,
+        program_path=str(plan.program_path),
+        rounds=plan.program.rounds,
+        origin=origin + _ASSEMBLED,
+    )
+    found.write.parquet(str(target))

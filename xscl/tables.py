@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 5
 """The number of the last revision in ``xscl/migrations/versions``; a catalogue with a smaller one is migrated."""
 DERIVED_VERSION = 1
 """Of what is made from the texts of queries (instances, groups, templates, variables, ``rt_`` tables).
@@ -121,6 +121,8 @@ QUERIES = Table(
     sa.Index("queries_group", "gid", "qid"),
     sa.Index("queries_template", "template", "qid"),
 )
+_DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
+sa.Index("queries_dropped", QUERIES.c.docid_until, sqlite_where=_DROPPED, postgresql_where=_DROPPED)
 _PUBLISHED = QUERIES.c.publish.is_not(None)
 sa.Index("queries_publish", QUERIES.c.publish, sqlite_where=_PUBLISHED, postgresql_where=_PUBLISHED)
 VARIABLES = Table(
