@@ -12,15 +12,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast
 
 from xscl.arrow import spark_schema
 from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.intake import EVENT_SCHEMA
 from xscl.planner import Plan
+from xscl.state import LINK_SCHEMA
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.program import load_program
 from xscl.templates.results import RESULT_SCHEMA
@@ -28,7 +32,7 @@ from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
 from xscl.xpath.witness import WITNESS_SCHEMA
 from xscl.xpath.worker import witness_batches
 
-__all__ = ["read_parquet", "with_documents", "write_assembled", "write_results", "write_witnesses"]
+__all__ = ["read_parquet", "read_state", "with_documents", "write_assembled", "write_results", "write_witnesses"]
 
 _WITH_DOCUMENTS = f"""
 with shaped as (
@@ -59,7 +63,7 @@ def read_parquet(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -
         return spark.createDataFrame([], spark_schema(schema))
     # Spark takes a path for a pattern; a home may be called anything.
     literal = [re.sub(r"([\\*?\[\]{}])", r"\\\1", path) for path in paths]
-    return spark.read.schema(spark_schema(schema)).parquet(*literal)
+    return spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True).parquet(*literal)
 
 
 _WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
@@ -101,7 +105,9 @@ def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> Da
     return needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA))
 
 
-def write_results(spark: SparkSession, plan: Plan, first: int, fresh: Path, state: Sequence[str], target: Path) -> None:
+def write_results(
+    spark: SparkSession, plan: Plan, first: int, fresh: Path, state: Sequence[str], target: Path, origin: int
+) -> None:
     """Write what a batch finds: its witnesses ``fresh``, of documents numbered from ``first``, joined with themselves
     and with those of earlier batches, the files ``state``.
     """
@@ -109,16 +115,38 @@ def write_results(spark: SparkSession, plan: Plan, first: int, fresh: Path, stat
     witness = read_parquet(spark, WITNESS_SCHEMA, [*state, str(fresh)])
     program = str(plan.program_path)
     matched = matched_edges(spark, fresh=new, witness=witness, program_path=program, first=first)
-    resolved(matched, program).write.parquet(str(target))
+    resolved(matched, program, origin).write.parquet(str(target))
 
 
-def write_assembled(spark: SparkSession, plan: Plan, fresh: Path, earlier: Sequence[str], target: Path) -> None:
+def write_assembled(
+    spark: SparkSession, plan: Plan, fresh: Path, earlier: Sequence[str], target: Path, origin: int
+) -> None:
     """Write what queries of three and more blocks find with the new rows of links among the results ``fresh``;
     ``earlier`` are files with rows of links of earlier batches.
     """
-    new, kept = (
-        read_parquet(spark, RESULT_SCHEMA, paths).where("relation = 'link'") for paths in ([str(fresh)], earlier)
-    )
+    new = read_parquet(spark, RESULT_SCHEMA, [str(fresh)]).where("relation = 'link'")
+    kept = read_parquet(spark, LINK_SCHEMA, earlier)
     program = str(plan.program_path)
     rounds = load_program(program).rounds
-    assembled(spark, fresh=new, earlier=kept, program_path=program, rounds=rounds).write.parquet(str(target))
+    assembled(spark, fresh=new, earlier=kept, program_path=program, rounds=rounds, origin=origin).write.parquet(
+        str(target)
+    )
+
+
+_FEW = 1_000
+"""Numbers that are written into a statement; more are sent to the executors as a relation."""
+
+
+def read_state(
+    spark: SparkSession, state: Sequence[str], wanted: npt.NDArray[np.int64], column: str, most: int
+) -> pa.Table:
+    """The witness rows in the files ``state`` whose ``column`` (h or docid) is one of some numbers, one more than
+    ``most`` of them at most; one job, or two if the numbers are many.
+    """
+    rows = read_parquet(spark, WITNESS_SCHEMA, state).where("not late")
+    if len(wanted) <= _FEW:
+        found = rows.where(f"{column} in ({', '.join(map(str, wanted.tolist()))})")
+    else:
+        asked = spark.createDataFrame(pa.table({column: pa.array(wanted)}))
+        found = rows.join(broadcast(asked), column, "left_semi")
+    return found.limit(most + 1).toArrow().select(WITNESS_SCHEMA.names).cast(WITNESS_SCHEMA)
