@@ -1,10 +1,10 @@
 """Matched edges of document pairs to classes: which groups a pair satisfies, with which nodes.
 
 Values were joined elsewhere; what is left is to see, for each pair of documents, which instances have all their edges
-matched on nodes that hang together as the reduced patterns say.  That depends only on the pair's *signature*, the set of
-its matched edges with their nodes and chains.  Signatures are told apart column by column; a distinct one is solved once
-and remembered, and documents of one layout (feed items) have few.  Windows, the only thing that differs between the
-groups of an instance, cut the pairs of a signature into classes.
+matched on nodes that hang together as the reduced patterns say.  That depends only on the pair's *signature*, the set
+of its matched edges with their nodes and chains.  Signatures are told apart column by column; a distinct one is solved
+once and remembered, and documents of one layout (feed items) have few.  Windows, the only thing that differs between
+the groups of an instance, cut the pairs of a signature into classes.
 
 The law, held by tests: the rows are those of CQ_T (``sql``) for every query of every group.
 """
@@ -158,7 +158,7 @@ class Resolver:
         out: ResultColumns,
         plans: Plans,
     ) -> None:
-        """The same for pairs with one matched edge each: row ``which[i]`` of ``edges``, whose rows are all different."""
+        """The same for pairs of one matched edge: row ``which[i]`` of ``edges``, whose rows are all different."""
         first, second = (mixed(edges, seed) for seed in self._seeds)
         self.classify(
             pairs,

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from xscl.arrow import MEMBER
 from xscl.places import place_of
@@ -53,6 +55,10 @@ RESULT_SCHEMA = pa.schema(
 
 MAX_BINDINGS = 100_000
 """Of one query in one combination of documents: variables that bind equal nodes multiply."""
+_FEW_PAIRS = 1_000_000
+"""Pairs that are brought together with others in one file."""
+_ALIKE = ["relation", "origin", "class"]
+"""Columns with many equal values, one after another."""
 _LEVEL_BITS, _PART_BITS = 8, 16
 
 
@@ -174,6 +180,22 @@ class ResultColumns:
         self.counts.update(pairs=pairs)
         self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 7))
 
+    def link_rows(self) -> pa.Table:
+        """The rows of links that wait to be handed out."""
+        rows = [row for row in self._rows if row[0] == "link"]
+        columns = zip(*rows, strict=True) if rows else [[] for _ in RESULT_SCHEMA]
+        return pa.table(
+            [pa.array(column, type=field.type) for column, field in zip(columns, RESULT_SCHEMA, strict=True)],
+            schema=RESULT_SCHEMA,
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write all there is as Parquet files of ``folder``, pairs without the columns that they do not have."""
+        for number, table in enumerate(self._pair_tables()):
+            pq.write_table(table, folder / f"docs-{number}.parquet", compression="none", use_dictionary=_ALIKE)
+        for number, batch in enumerate(self.take()):
+            pq.write_table(pa.Table.from_batches([batch]), folder / f"rest-{number}.parquet")
+
     def full(self) -> Iterator[pa.RecordBatch]:
         """What there is, if it is enough for a batch."""
         if len(self._rows) >= self._BATCH or self._waiting >= self._PAIRS:
@@ -197,6 +219,10 @@ class ResultColumns:
     def _pair_tables(self) -> Iterator[pa.Table]:
         """The pairs, without the columns that they do not have; constant columns as dictionaries."""
         pairs, self._pairs, self._waiting = self._pairs, [], 0
+        few = [part for part in pairs if len(part[0]) < _FEW_PAIRS]
+        if few:
+            left, right, classes = (np.concatenate(columns) for columns in zip(*few, strict=True))
+            pairs = [*(part for part in pairs if len(part[0]) >= _FEW_PAIRS), (left, right, classes)]
         for left, right, classes in pairs:
             zeros = pa.array(np.zeros(len(left), dtype=np.int32))
             yield pa.table(

@@ -1,7 +1,7 @@
 """Join state in the driver: witness rows by value (the slices R_L,s of the thesis, section 6.5), in columns.
 
-A **slice** is all rows of one value: what a new witness of that value meets.  Rows stand in a few sorted *runs*; a batch
-adds one, and runs of similar size are merged, so a row is moved a logarithmic number of times.
+A **slice** is all rows of one value: what a new witness of that value meets.  Rows stand in a few sorted *runs*; a
+batch adds one, and runs of similar size are merged, so a row is moved a logarithmic number of times.
 
 The memory for rows is bounded.  When it is full, the slices that were not asked for longest are left to the files; of
 these only the hashes of their values are kept, with the number of their rows, so that a value which nobody has seen is
@@ -13,7 +13,7 @@ whatever is found by hash is right, and no values need to be compared afterwards
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -235,6 +235,20 @@ class SliceCache:
             last = self.runs.pop()
             self.runs[-1] = _merged(self.runs[-1], last)
 
+    def load(self, parts: Iterable[pa.Table], batch: int) -> None:
+        """Take in the state while there is room; values with rows beyond that are in files only."""
+        hashes, docs = [_NONE], [_NONE]
+        for part in parts:
+            if self.size < self.most_bytes:
+                self.add(self.run_of(part, batch))
+            else:
+                hashes.append(np.unique(part.column("h").to_numpy()))
+                docs.append(np.unique(part.column("docid").to_numpy()))
+        if len(hashes) > 1:
+            gone = np.unique(np.concatenate(hashes))
+            own = [own for (shared, _), own in self._apart.items() if shared in gone]
+            self._leave(np.union1d(gone, np.array(own, dtype=np.int64)), np.concatenate(docs))
+
     def missing(self, hashes: Int64s) -> Int64s:
         """Which of some hashes, as files have them, have rows in files only; counts hits."""
         absent = hashes if self.blind else self.absent
@@ -257,11 +271,6 @@ class SliceCache:
         self.absent = self.absent[~_in(self.absent, run.values)]
         self.add(run if wanted.all() else _part(run, wanted))
 
-    def leave(self, hashes: Int64s, docs: Int64s) -> None:
-        """Say what is in files only."""
-        self.absent = np.union1d(self.absent, hashes)
-        self.absent_docs = np.union1d(self.absent_docs, docs)
-
     @property
     def size(self) -> int:
         """What it takes, about, in bytes."""
@@ -272,11 +281,10 @@ class SliceCache:
         """Rows that are here."""
         return sum(len(run.rows.h) for run in self.runs)
 
-    def purge(self, floor: Callable[[int, str | None], int]) -> None:
-        """Forget rows whose time is before the floor of their variable and function."""
-        floors = np.array([floor(*key) for key in self.keys], dtype=np.int64)
-        if len(floors):
-            self._keep(lambda run: run.rows.ts >= floors[run.rows.key])
+    def purge(self, keep: Callable[[Int64s, Int64s], Bools]) -> None:
+        """Forget rows; ``keep`` tells by variables and event times which are kept."""
+        variables = np.array([var for var, _ in self.keys], dtype=np.int64)
+        self._keep(lambda run: keep(variables[run.rows.key], run.rows.ts))
 
     def shrink(self) -> None:
         """Leave slices to the files until what is here takes nine tenths of the memory that it may take."""
@@ -299,15 +307,20 @@ class SliceCache:
         newest_first = np.argsort(-last, kind="stable")
         fits = np.cumsum(taken[newest_first]) <= wanted - lists
         gone = np.sort(distinct[newest_first[~fits]])
-        docs = [run.rows.doc[_in(run.rows.h, gone)] for run in self.runs]
-        self._keep(lambda run: ~_in(run.rows.h, gone))
-        self.leave(gone, np.unique(np.concatenate(docs)))
+        self._leave(gone, _NONE)
 
     def incomplete(self, docs: Int64s) -> Int64s:
         """Which of some documents may have rows in files only."""
         return docs if self.blind else docs[_in(docs, self.absent_docs)]
 
     # -- inside ------------------------------------------------------------------------------------------------
+
+    def _leave(self, hashes: Int64s, docs: Int64s) -> None:
+        """Have the slices of some values in files only, and be without some documents."""
+        dropped = [run.rows.doc[_in(run.rows.h, hashes)] for run in self.runs]
+        self._keep(lambda run: ~_in(run.rows.h, hashes))
+        self.absent = np.union1d(self.absent, hashes)
+        self.absent_docs = np.unique(np.concatenate([self.absent_docs, docs, *dropped]))
 
     def _keep(self, kept: Callable[[Run], Bools]) -> None:
         runs = []

@@ -58,7 +58,7 @@ class LocalEngine:
         self.gid = {name: groups.index(c.group.key) for name, c in self.queries.items()}
         self.iid = {name: keys.index(c.group.instance.key) for name, c in self.queries.items()}
         live = {
-            self.gid[name]: LiveGroup(self.gid[name], self.iid[name], c.group, 0, 1 << 40)
+            self.gid[name]: LiveGroup(self.gid[name], self.iid[name], c.group, 0, 1 << 40, c.channels)
             for name, c in self.queries.items()
         }
         tag = abs(hash(tuple(groups)))

@@ -12,15 +12,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast
 
 from xscl.arrow import spark_schema
 from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.intake import EVENT_SCHEMA
 from xscl.planner import Plan
+from xscl.state import LINK_SCHEMA
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.order import join_order, pair_limit, unselective_edges
 from xscl.templates.results import RESULT_SCHEMA
@@ -29,7 +33,7 @@ from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
 from xscl.xpath.witness import WITNESS_SCHEMA
 from xscl.xpath.worker import witness_batches
 
-__all__ = ["read_parquet", "with_documents", "write_assembled", "write_results", "write_witnesses"]
+__all__ = ["read_parquet", "read_state", "with_documents", "write_assembled", "write_results", "write_witnesses"]
 
 _WITH_DOCUMENTS = f"""
 with shaped as (
@@ -60,7 +64,7 @@ def read_parquet(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -
         return spark.createDataFrame([], spark_schema(schema))
     # Spark takes a path for a pattern; a home may be called anything.
     literal = [re.sub(r"([\\*?\[\]{}])", r"\\\1", path) for path in paths]
-    return spark.read.schema(spark_schema(schema)).parquet(*literal)
+    return spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True).parquet(*literal)
 
 
 _WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
@@ -108,7 +112,7 @@ def write_results(
     """Write what a batch finds: its witnesses ``fresh``, of documents numbered from ``first``, joined with themselves
     and with those of earlier batches, the files ``state``; in two jobs.
 
-    ``origin`` is that of part 0 of the batch, or of its level of publishing.
+    ``origin`` is that of the first of its parts: there is one for each partition.
     """
     new = read_parquet(spark, WITNESS_SCHEMA, [str(fresh)])
     witness = read_parquet(spark, WITNESS_SCHEMA, [*state, str(fresh)])
@@ -122,25 +126,39 @@ def write_results(
     resolved(matched, path, origin).write.parquet(str(target))
 
 
-_ASSEMBLED = 1 << 15
-"""The first of the parts that put links together; those that resolve pairs come before."""
-
-
 def write_assembled(
     spark: SparkSession, plan: Plan, fresh: Path, earlier: Sequence[str], target: Path, origin: int
 ) -> None:
     """Write what queries of three and more blocks find with the new rows of links among the results ``fresh``, in one
-    job; ``earlier`` are files with rows of links of earlier batches.
+    job; ``earlier`` are files with rows of links of earlier batches, ``origin`` that of the first of its parts.
     """
-    new, kept = (
-        read_parquet(spark, RESULT_SCHEMA, paths).where("relation = 'link'") for paths in ([str(fresh)], earlier)
-    )
+    new = read_parquet(spark, RESULT_SCHEMA, [str(fresh)]).where("relation = 'link'")
+    kept = read_parquet(spark, LINK_SCHEMA, earlier)
     found = assembled(
         spark,
         fresh=new,
         earlier=kept,
         program_path=str(plan.program_path),
         rounds=plan.program.rounds,
-        origin=origin + _ASSEMBLED,
+        origin=origin,
     )
     found.write.parquet(str(target))
+
+
+_FEW = 1_000
+"""Numbers that are written into a statement; more are sent to the executors as a relation."""
+
+
+def read_state(
+    spark: SparkSession, state: Sequence[str], wanted: npt.NDArray[np.int64], column: str, most: int
+) -> pa.Table:
+    """The witness rows in the files ``state`` whose ``column`` (h or docid) is one of some numbers, one more than
+    ``most`` of them at most; one job, or two if the numbers are many.
+    """
+    rows = read_parquet(spark, WITNESS_SCHEMA, state).where("not late")
+    if len(wanted) <= _FEW:
+        found = rows.where(f"{column} in ({', '.join(map(str, wanted.tolist()))})")
+    else:
+        asked = spark.createDataFrame(pa.table({column: pa.array(wanted)}))
+        found = rows.join(broadcast(asked), column, "left_semi")
+    return found.limit(most + 1).toArrow().select(WITNESS_SCHEMA.names).cast(WITNESS_SCHEMA)

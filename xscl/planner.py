@@ -23,6 +23,7 @@ from xscl.prepared import Preparer
 from xscl.subscribers import Subscribers
 from xscl.tables import GROUPS
 from xscl.templates.program import GroupChange, LiveGroup, Program, ProgramFiles
+from xscl.templates.retention import ReachBuilder
 from xscl.xpath.relational import Asked, RowShape, asked_table, split_specs
 from xscl.xpath.spec_files import SpecFiles, SpecKey, spec_key
 from xscl.xpath.states import WitnessSpec
@@ -146,6 +147,8 @@ class Planner:
 
     def _start(self) -> None:
         self._subscribers = Subscribers()
+        self.reach = ReachBuilder()
+        """How long the state is kept for the groups of the program."""
         self._facts: dict[str, ChannelFacts] = {}
         self._shapes: dict[str, RowShape] = {}
         self._groups: dict[int, _Known] = {}
@@ -230,7 +233,7 @@ class Planner:
                 live = self._program.groups[gid]
                 if (live.first, live.last) != span(gid):
                     spans.append((gid, *span(gid)))
-        added = tuple(LiveGroup(gid, iid, query.group, *span(gid)) for gid, iid, query in compiled)
+        added = tuple(LiveGroup(gid, iid, query.group, *span(gid), query.channels) for gid, iid, query in compiled)
         change = GroupChange(tuple(sorted(stale)), added, tuple(sorted(spans)))
         if len(change):
             self._files.program.change(change)

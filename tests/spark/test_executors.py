@@ -18,6 +18,7 @@ from oracle.nodes import NAMESPACES
 
 from xscl import executors
 from xscl.parser import parse_query
+from xscl.state import link_rows
 from xscl.templates.program import load_program
 from xscl.templates.results import RESULT_SCHEMA, origin_of
 
@@ -76,12 +77,18 @@ class SparkEngine(LocalEngine):
         found = ds.dataset(target, schema=RESULT_SCHEMA).to_table().to_pylist()
         if any(row["relation"] == "link" for row in found):
             joined = self.folder / f"joined-{self.batches}"
-            executors.write_assembled(self.spark, plan, target, self.stored, joined, origin)
-            self.stored.append(str(target))
+            executors.write_assembled(self.spark, plan, target, self.stored, joined, origin + (1 << 15))
+            self.stored.append(str(joined.with_suffix(".parquet")))
+            pq.write_table(link_rows(self._links(found)), self.stored[-1])
             found += ds.dataset(joined, schema=RESULT_SCHEMA).to_table().to_pylist()
         self.jobs.append(len(context.statusTracker().getJobIdsForGroup(f"{self.folder} {self.batches}")))
         context.setLocalProperty("spark.jobGroup.id", None)
         return found
+
+    def _links(self, found: list[dict[str, object]]) -> pa.Table:
+        rows = [{name: row[name] for name in ("link", "members", "nodes")} for row in found if row["link"] is not None]
+        schema = pa.schema([RESULT_SCHEMA.field(name) for name in ("link", "members", "nodes")])
+        return pa.Table.from_pylist(rows, schema=schema)
 
     def _assemble(self, new: list[dict[str, object]]) -> None:
         """Done."""
