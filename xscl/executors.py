@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast
@@ -25,6 +26,7 @@ from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.intake import EVENT_SCHEMA
 from xscl.planner import Plan
 from xscl.state import LINK_SCHEMA
+from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.order import join_order, pair_limit, unselective_edges
 from xscl.templates.results import RESULT_SCHEMA
@@ -114,9 +116,11 @@ def write_results(
 
     ``origin`` is that of the first of its parts: there is one for each partition.
     """
-    new = read_parquet(spark, WITNESS_SCHEMA, [str(fresh)])
-    witness = read_parquet(spark, WITNESS_SCHEMA, [*state, str(fresh)])
     program, path = plan.program, str(plan.program_path)
+    new = read_parquet(spark, WITNESS_SCHEMA, [str(fresh)])
+    reach = max((max(-edge.lo, edge.hi, 0) for edge in program.edges.values()), default=0)
+    met = _within("ts", pc.min_max(ds.dataset(fresh, schema=WITNESS_SCHEMA).to_table(columns=["ts"])["ts"]), reach)
+    witness = read_parquet(spark, WITNESS_SCHEMA, [*state, str(fresh)]).where(met)
     counts = value_counts(str(fresh))
     pairs = estimated_pairs(program, counts, [kept_counts(file) for file in state])
     order = join_order(program, pairs, unselective_edges(pairs, pair_limit(counts.rows)))
@@ -126,6 +130,12 @@ def write_results(
     resolved(matched, path, origin).write.parquet(str(target))
 
 
+def _within(column: str, times: pa.StructScalar, reach: int) -> str:
+    """A condition of SQL: not farther than ``reach`` from a span of times."""
+    least, greatest = (time.as_py() or 0 for time in times.values())
+    return f"{column} between {max(least - reach, -UNBOUNDED)} and {min(greatest + reach, UNBOUNDED)}"
+
+
 def write_assembled(
     spark: SparkSession, plan: Plan, fresh: Path, earlier: Sequence[str], target: Path, origin: int
 ) -> None:
@@ -133,7 +143,13 @@ def write_assembled(
     job; ``earlier`` are files with rows of links of earlier batches, ``origin`` that of the first of its parts.
     """
     new = read_parquet(spark, RESULT_SCHEMA, [str(fresh)]).where("relation = 'link'")
-    kept = read_parquet(spark, LINK_SCHEMA, earlier)
+    reach = max(max(-b.lo, b.hi) for assembly in plan.program.assemblies.values() for b in assembly.bounds)
+    rows = ds.dataset(fresh, schema=RESULT_SCHEMA).to_table(["members"], filter=ds.field("relation") == "link")
+    times = pc.min_max(pc.struct_field(pc.list_flatten(rows["members"]), "ts"))
+    # Any two members of a match are so close.
+    kept = read_parquet(spark, LINK_SCHEMA, earlier).where(
+        f"{_within('ts1', times, reach)} and {_within('ts2', times, reach)}"
+    )
     found = assembled(
         spark,
         fresh=new,
