@@ -8,12 +8,11 @@ comes or goes changes what is its own; the program is shipped to Spark's workers
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import or_
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -25,16 +24,19 @@ from xscl.templates.bounds import Bounds, Case, pair_index
 from xscl.templates.graph import ValueJoin
 from xscl.templates.links import Link, anchor, links_of
 from xscl.templates.template import Group, Instance
+from xscl.version_files import VersionFiles, load_version, write_version
 
 __all__ = [
     "Assembly",
     "Constraint",
     "Edge",
+    "GroupChange",
     "InstancePlan",
     "LinkPlan",
     "LinkStep",
     "LiveGroup",
     "Program",
+    "ProgramFiles",
     "Windows",
     "build_program",
     "load_program",
@@ -42,6 +44,8 @@ __all__ = [
 ]
 
 
+_MOST_KEPT = 2
+"""Programs in one process: the second one of another engine, in tests."""
 _WINDOW_TYPES = (np.int64, np.int32, np.int64, np.int64, np.int8, np.int64, np.int64)
 """Of the columns of ``Windows``."""
 
@@ -99,6 +103,19 @@ class LiveGroup:
     """The greatest docid that a subscriber sees."""
     channels: tuple[str, ...] = ()
     """The channel of each block."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """Groups that leave a program, and then others that come."""
+
+    removed: tuple[int, ...] = ()
+    added: tuple[LiveGroup, ...] = ()
+    spans: tuple[tuple[int, int, int], ...] = ()
+    """(group, first, last) of groups of which only that changes."""
+
+    def __len__(self) -> int:
+        return len(self.removed) + len(self.added) + len(self.spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +240,8 @@ class Program:
         """Grows with every change."""
         self.structure = 0
         """Grows with every change but those of the groups, and of the windows that are enclosed already."""
+        self.changed: dict[int, int] = {}
+        """Instance number to the version in which its groups changed last."""
         self._live: dict[int, LiveGroup] = {}
         self._numbers: dict[EdgeKey, int] = {}
         self._uses: Counter[int] = Counter()
@@ -260,6 +279,7 @@ class Program:
         assert live.gid not in self._live, f"group {live.gid} is there already"
         self.version += 1
         self._live[live.gid] = live
+        self.changed[live.iid] = self.version
         plan = self.instances.get(live.iid)
         if plan is None and max(node.block for node in live.group.instance.nodes) >= 2:
             self._add_to_assemblies(live)
@@ -276,6 +296,7 @@ class Program:
         """Forget a group."""
         self.version += 1
         live = self._live.pop(gid)
+        self.changed[live.iid] = self.version
         plan = self.instances.get(live.iid)
         if plan is None:
             self._remove_from_assemblies(live)
@@ -289,10 +310,20 @@ class Program:
             self._stale.pop(live.iid, None)
             self._forget(plan)
 
+    def change(self, change: GroupChange) -> None:
+        """Remove, add and change some groups."""
+        for gid in change.removed:
+            self.remove(gid)
+        for live in change.added:
+            self.add(live)
+        for gid, first, last in change.spans:
+            self.change_span(gid, first, last)
+
     def change_span(self, gid: int, first: int, last: int) -> None:
         """Change what the subscribers of a group see of the intake order."""
         self.version += 1
         live = self._live[gid] = replace(self._live[gid], first=first, last=last)
+        self.changed[live.iid] = self.version
         plan = self.instances.get(live.iid)
         if plan is not None:
             plan.groups[gid] = live
@@ -637,15 +668,66 @@ def _ordered(joins: list[Constraint], tree: list[Constraint], *, bound: set[int]
 # -- files -----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Version:
+    previous: str | None
+    program: Program | None
+    """The whole, if there is none before."""
+    changes: tuple[GroupChange, ...] = ()
+    """Since the version before."""
+
+
+class ProgramFiles:
+    """Writes a program as it changes for processes that load it."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._changes: list[GroupChange] = []
+        """Since the last version."""
+        self._count = 0
+        """Groups in them."""
+        self._files = VersionFiles("program")
+
+    def change(self, change: GroupChange) -> None:
+        """Change the program."""
+        self._program.change(change)
+        self._count += len(change)
+        if self._files.last is not None and self._count < len(self._program.groups):
+            self._changes.append(change)
+        else:
+            self._changes.clear()  # the whole will be written
+
+    def written(self, folder: Path) -> Path:
+        """The file of the program as it is now."""
+        if self._files.last is not None and not self._count:
+            return self._files.last
+
+        def make(previous: str | None) -> _Version:
+            return _Version(previous, None if previous else self._program, tuple(self._changes) if previous else ())
+
+        path = self._files.write(folder, make, changes=self._count, size=len(self._program.groups))
+        self._changes, self._count = [], 0
+        return path
+
+
 def save_program(program: Program, path: Path) -> None:
-    """Write a program where workers find it, whole or not at all."""
-    unfinished = path.with_name(f".{path.name}")
-    unfinished.write_bytes(pickle.dumps(program, protocol=5))
-    unfinished.replace(path)
+    """Write a program that will not change where workers find it, whole or not at all."""
+    write_version(_Version(None, program), path)
 
 
-@lru_cache(maxsize=2)
+_programs: dict[str, Program] = {}
+"""The programs of this process by the file of their version."""
+
+
 def load_program(path: str) -> Program:
-    """The program of one version, read once per process."""
-    program: Program = pickle.loads(Path(path).read_bytes())
-    return program
+    """The program of a version; that of an earlier one is brought up to date, and is no longer the earlier one's."""
+
+    def changed(program: Program, version: _Version) -> Program:
+        if version.program is not None:
+            return version.program
+        # Numbers are given out in the order of changes, so they are those of the program that was written.
+        for change in version.changes:
+            program.change(change)
+        return program
+
+    return load_version(path, _programs, _MOST_KEPT, Program, changed)

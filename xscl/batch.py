@@ -1,9 +1,10 @@
 """One batch: a range of the intake order, from documents to matches, committed whole.
 
-Stage 1 walks every new document once for all queries (``mapInArrow``) and answers by columns what they can answer of
-rows (``xpath/relational.py``), in one job; stage 2 joins the new witnesses with all witnesses in one statement for all
-queries and resolves what it finds.  The number of Spark jobs does not depend on the number of queries or templates,
-because queries are rows of what the jobs read.
+Stage 1 walks every new document once for all queries and answers by columns what they can answer of rows; stage 2 joins
+the new witnesses with all that are held, for all queries together, and resolves what it finds.  Small batches are
+matched and joined in the driver, on state that it remembers (``driver``); Spark's executors do what is large, or all of
+it if the settings say so (``executors``).  The number of Spark jobs does not depend on the number of queries or
+templates, because queries are rows of what the jobs read.
 
 Files are written under names that nothing refers to until the last transaction names them, so a batch that fails leaves
 no trace and a batch that runs again replaces itself.
@@ -17,33 +18,43 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from xscl.driver import Driver, walk_here
 from xscl.errors import EngineError
-from xscl.executors import write_assembled, write_results, write_witnesses
+from xscl.executors import read_state, write_assembled, write_results, write_witnesses
 from xscl.home import Home
-from xscl.planner import Planner
-from xscl.state import Kind, StateChange, commit_state, held_state, newest_times, next_state, unlink_state, write_links
+from xscl.planner import Plan, Planner
+from xscl.state import (
+    HeldState,
+    Kind,
+    StateChange,
+    commit_state,
+    discard_change,
+    held_state,
+    newest_times,
+    next_state,
+    unlink_state,
+    write_links,
+)
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
-from xscl.templates.program import load_program
-from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA
+from xscl.templates.find import TooManyRows
+from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA, origin_of
 from xscl.templates.retention import REACH_SCHEMA
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
 
-__all__ = [
-    "DEFAULT_BATCH_DOCS",
-    "BatchReport",
-    "next_range",
-    "process_batch",
-]
+__all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "next_range", "process_batch"]
 
 DEFAULT_BATCH_DOCS = 10_000
 
@@ -56,28 +67,34 @@ class BatchReport:
     first: int
     last: int
     events: int
-    witnesses: int
-    pairs: int
+    witnesses: int = 0
+    pairs: int = 0
     """Candidate pairs: pairs of documents with a matched edge."""
-    rout: int
-    """Stored rows of R_out, each with its set of groups."""
-    matches: int
-    """Stored matches, each with its set of groups."""
-    links: int
-    """Stored rows of links: what queries of three and more blocks found of two of them."""
-    jobs: int | None
+    rout: int = 0
+    """Rows of R_out, each with its set of groups."""
+    matches: int = 0
+    """Matches, each with its set of groups."""
+    links: int = 0
+    """Rows of links: what queries of three and more blocks found of two of them."""
+    jobs: int | None = 0
     """Spark jobs, as Spark counts them; None where it does not (Spark Connect)."""
-    prepare_s: float
-    stage1_s: float
-    join_s: float
-    commit_s: float
-    state_rows: int
+    joined_in: str = "driver"
+    """``driver`` or ``executors``."""
+    slices_asked: int = 0
+    """Values whose slices were asked of the driver's cache."""
+    slices_found: int = 0
+    """Those that needed nothing from the files."""
+    prepare_s: float = 0.0
+    stage1_s: float = 0.0
+    join_s: float = 0.0
+    commit_s: float = 0.0
+    state_rows: int = 0
     """Rows of join state held after it."""
-    state_bytes: int
+    state_bytes: int = 0
     """Size of the files that hold them."""
-    purged: int
+    purged: int = 0
     """Rows of earlier batches that are held no more."""
-    result_path: str | None
+    result_path: str | None = None
 
 
 def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
@@ -101,98 +118,144 @@ def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
     return first, min(place for place in (last, nth, flush) if place is not None)
 
 
-def process_batch(planner: Planner, session: Callable[[], SparkSession], first: int, last: int) -> BatchReport:
-    """Process the events of a range and commit; ``session`` gives Spark, and is asked only if a query sees an event."""
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """The range of the intake order that is a batch, and what was there before it."""
+
+    batch: int
+    first: int
+    last: int
+    channels: Mapping[str, int]
+    """Events of each channel."""
+    paths: list[str]
+    """The files that hold them."""
+    state: HeldState
+
+
+def process_batch(
+    planner: Planner, driver: Driver, session: Callable[[], SparkSession], first: int, last: int
+) -> BatchReport:
+    """Process the events of a range and commit; ``session`` gives Spark, and is asked only where Spark is needed."""
     home = planner.home
     started = time.perf_counter()
+    span = _range(home, first, last)
+    events = sum(span.channels.values())
+    plan = planner.plan(first, last) if events else None
+    newest = newest_times(span.paths, first, last) if events else {}
+    report = BatchReport(span.batch, first, last, events)
+    if plan is None:
+        reach = REACH_SCHEMA.empty_table()
+        change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
+        return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), change)
+    prepared = time.perf_counter()
+    tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
+    fresh_path, result_path = f"witness/{tag}", f"results/{tag}"
+    with _named_failure(home, driver, span, tag), _counted_jobs(session, f"xscl-batch-{tag}") as jobs:
+        fresh = _stage1(home, driver, jobs.session, plan, span, home.root / fresh_path)
+        walked = time.perf_counter()
+        asked, found = driver.slices
+        joined_in, counts = _stage2(home, driver, jobs.session, plan, span, fresh, fresh_path, home.root / result_path)
+        joined = time.perf_counter()
+        refused = _refused(fresh) + _refused_together(home.root / result_path)
+        written: list[tuple[Kind, str]] = [("witness", fresh_path)]
+        links = write_links(home, tag, _link_batches(home.root / result_path)) if counts["link"] else None
+        if links is not None:
+            written.append(("link", links))
+        reach = planner.reach.table(plan.program, last)
+        change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=written)
+        try:
+            now_asked, now_found = driver.slices
+            report = replace(
+                report,
+                witnesses=fresh.count_rows(),
+                pairs=counts["pairs"],
+                rout=counts["rout"],
+                matches=counts["match"],
+                links=counts["link"],
+                jobs=jobs.count(),
+                joined_in=joined_in,
+                slices_asked=max(now_asked - asked, 0),
+                slices_found=max(now_found - found, 0),
+                prepare_s=prepared - started,
+                stage1_s=walked - prepared,
+                join_s=joined - walked,
+                result_path=result_path,
+            )
+            return _commit(home, driver, report, change, refused, since=joined)
+        except BaseException:
+            discard_change(home, change)
+            raise
+
+
+def _range(home: Home, first: int, last: int) -> _Range:
     with home.catalog.read() as connection:
         number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
         statement = sa.select(EVENT_IDS.c.channel, sa.func.count()).group_by(EVENT_IDS.c.channel)
         in_range = statement.where(EVENT_IDS.c.docid.between(first, last))
-        channels: dict[str, int] = {row[0]: row[1] for row in connection.execute(in_range)}
-        events = sum(channels.values())
-        state = held_state(home, connection)
-    plan = planner.plan(first, last) if events else None
-    newest = newest_times(_event_paths(home, first, last), first, last) if events else {}
-    prepared = time.perf_counter()
-    if plan is None:
-        reach = REACH_SCHEMA.empty_table()
-        change = next_state(home, state, batch=number, last=last, reach=reach, newest=newest, fresh=())
-        report = BatchReport(
-            batch=number,
-            first=first,
-            last=last,
-            events=events,
-            witnesses=0,
-            pairs=0,
-            rout=0,
-            matches=0,
-            links=0,
-            jobs=0,
-            prepare_s=prepared - started,
-            stage1_s=0.0,
-            join_s=0.0,
-            commit_s=0.0,
-            state_rows=change.after.rows,
-            state_bytes=change.after.size,
-            purged=change.purged,
-            result_path=None,
-        )
-        return _commit(home, report, change if events else None)
-    spark = session()
-    prepared = time.perf_counter()
-    tag = f"{number:08d}-{uuid.uuid4().hex[:8]}"
-    witness_path, result_path, joined_path = f"witness/{tag}", f"results/{tag}", f"results/{tag}/joined"
-    with _named_failure(home, number, first, last, tag):
-        with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
-            fresh = home.root / witness_path
-            write_witnesses(spark, plan, _event_paths(home, first, last), first, last, channels, fresh)
-            walked = time.perf_counter()
-            write_results(spark, plan, first, fresh, state.paths("witness"), home.root / result_path)
-            counts = _count_results(home.root / result_path)
-            if counts["link"]:
-                write_assembled(spark, plan, home.root / result_path, state.paths("link"), home.root / joined_path)
-                counts += _count_results(home.root / joined_path)
-            joined = time.perf_counter()
-        refused = _refused(home.root / witness_path) + _refused_together(home.root / result_path)
-        witnesses = ds.dataset(home.root / witness_path, schema=WITNESS_SCHEMA).count_rows()
-        own: list[tuple[Kind, str]] = [("witness", witness_path)]
-        links = write_links(home, tag, _link_batches(home.root / result_path))
-        if links is not None:
-            own.append(("link", links))
-        reach = planner.reach.table(load_program(str(plan.program_path)), last)
-        change = next_state(home, state, batch=number, last=last, reach=reach, newest=newest, fresh=own)
-        report = BatchReport(
-            batch=number,
-            first=first,
-            last=last,
-            events=events,
-            witnesses=witnesses,
-            pairs=counts["pairs"],
-            rout=counts["rout"],
-            matches=counts["match"],
-            links=counts["link"],
-            jobs=jobs.count,
-            prepare_s=prepared - started,
-            stage1_s=walked - prepared,
-            join_s=joined - walked,
-            commit_s=0.0,
-            state_rows=change.after.rows,
-            state_bytes=change.after.size,
-            purged=change.purged,
-            result_path=result_path,
-        )
-        return _commit(home, report, change, refused)
+        channels = {row[0]: row[1] for row in connection.execute(in_range)}
+        files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
+        paths = home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first))))
+        return _Range(number, first, last, channels, paths, held_state(home, connection))
 
 
-# -- files -----------------------------------------------------------------------------------------------------
+# -- stages ----------------------------------------------------------------------------------------------------
 
 
-def _event_paths(home: Home, first: int, last: int) -> list[str]:
-    """The files that hold the events of a range."""
-    with home.catalog.read() as connection:
-        statement = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
-        return home.paths([row.path for row in connection.execute(statement.order_by(INTAKE_FILES.c.first))])
+def _stage1(
+    home: Home, driver: Driver, session: Callable[[], SparkSession], plan: Plan, span: _Range, target: Path
+) -> ds.Dataset:
+    """Write the witness rows of a range."""
+    here = None
+    if driver.settings.driver_rows:
+        here = walk_here(home, plan, span.paths, span.first, span.last, sum(span.channels.values()))
+    if here is None:
+        write_witnesses(session(), plan, span.paths, span.first, span.last, span.channels, target)
+        return ds.dataset(target, schema=WITNESS_SCHEMA)
+    target.mkdir()
+    pq.write_table(here, target / "part-0.parquet", row_group_size=_ROW_GROUP)
+    return ds.InMemoryDataset(here)
+
+
+_ROW_GROUP = 64_000
+
+
+def _stage2(
+    home: Home,
+    driver: Driver,
+    session: Callable[[], SparkSession],
+    plan: Plan,
+    span: _Range,
+    fresh: ds.Dataset,
+    fresh_path: str,
+    target: Path,
+) -> tuple[str, Counter[str]]:
+    """Write what the witnesses of a range come to; where that was done, and how much it is."""
+
+    def fetch(wanted: npt.NDArray[np.int64], documents: bool) -> pa.Table:
+        column, most = "docid" if documents else "h", driver.settings.driver_rows
+        return read_state(session(), span.state.paths("witness"), wanted, column, most)
+
+    if fresh.count_rows() <= driver.settings.driver_rows:
+        try:
+            out = driver.results(
+                plan, span.state, fresh.to_table(), span.batch, span.first, origin_of(span.batch, 0), fetch
+            )
+        except TooManyRows:
+            driver.forget()
+        else:
+            target.mkdir()
+            out.write(target)
+            return "driver", out.counts
+    driver.forget()
+    origin = origin_of(span.batch, 0)
+    write_results(session(), plan, span.first, home.root / fresh_path, span.state.paths("witness"), target, origin)
+    counts = _count_results(target)
+    if counts["link"]:
+        joined = target / "joined"
+        origin = origin_of(span.batch, 0, 1 << 15)
+        write_assembled(session(), plan, target, span.state.paths("link"), joined, origin)
+        counts += _count_results(joined)
+    return "executors", counts
 
 
 def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -202,12 +265,23 @@ def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _count_results(path: Path) -> Counter[str]:
-    """Rows of each relation; for ``pairs`` the number of pairs."""
+    """Rows of each relation, with every combination of documents counted; for ``pairs`` the number of pairs."""
     results = ds.dataset(path, schema=RESULT_SCHEMA)
-    relations = results.to_table(columns=["relation"]).column("relation").value_counts().to_pylist()
-    counts = Counter({item["values"]: item["counts"] for item in relations})
-    pairs = results.to_table(columns=["docs"], filter=ds.field("relation") == "pairs").column("docs").to_pylist()
-    counts["pairs"] = sum(count for (count,) in pairs)
+    counts: Counter[str] = Counter()
+    sizes: Counter[tuple[str, int, int]] = Counter()
+    columns = ["relation", "origin", "class", "docs"]
+    wanted = ds.field("relation").isin(["rout", "match", "link", "pairs"])
+    for row in results.to_table(columns=columns, filter=wanted).to_pylist():
+        if row["relation"] == "pairs":
+            counts["pairs"] += row["docs"][0]
+        elif row["relation"] == "link":
+            counts["link"] += 1
+        else:
+            sizes[row["relation"], row["origin"], row["class"]] += 1
+    docs = results.to_table(columns=["origin", "class"], filter=ds.field("relation") == "docs")
+    for row in docs.group_by(["origin", "class"]).aggregate([([], "count_all")]).to_pylist():
+        for relation in ("rout", "match"):
+            counts[relation] += row["count_all"] * sizes[relation, row["origin"], row["class"]]
     return counts
 
 
@@ -215,13 +289,15 @@ def _count_results(path: Path) -> Counter[str]:
 
 
 @contextmanager
-def _named_failure(home: Home, number: int, first: int, last: int, tag: str) -> Iterator[None]:
+def _named_failure(home: Home, driver: Driver, span: _Range, tag: str) -> Iterator[None]:
     """Remove what a batch that fails has written; give a failure of Spark its batch."""
     try:
         yield
     except BaseException as error:
-        for folder, name in (("witness", tag), ("results", tag)):
-            shutil.rmtree(home.folder(folder) / name, ignore_errors=True)
+        driver.forget()
+        for folder in ("witness", "results"):
+            shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
+        (home.folder("witness") / f"{tag}-links.parquet").unlink(missing_ok=True)
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -230,40 +306,61 @@ def _named_failure(home: Home, number: int, first: int, last: int, tag: str) -> 
         reason = named[-1] if named else lines[0]
         raise EngineError(
             "XSCL_BATCH",
-            f"batch {number} (places {first} to {last}) failed in Spark: {reason}",
+            f"batch {span.batch} (places {span.first} to {span.last}) failed in Spark: {reason}",
             hint="nothing of it is visible, and it runs again next time; -v shows the whole trace",
         ) from error
 
 
-@dataclass(slots=True)
 class _Jobs:
-    count: int | None = None
+    """Gives Spark to a batch and counts its jobs, by Spark's own status tracker."""
+
+    def __init__(self, session: Callable[[], SparkSession], group: str) -> None:
+        self._get = session
+        self._group = group
+        self._spark: SparkSession | None = None
+
+    def session(self) -> SparkSession:
+        """The session; what runs there from now on is counted."""
+        if self._spark is None:
+            self._spark = self._get()
+            if self._counts:
+                self._spark.sparkContext.setJobGroup(self._group, "xscl batch")
+        return self._spark
+
+    @property
+    def _counts(self) -> bool:
+        # Spark Connect has no context.
+        return type(self._spark) is SparkSession and hasattr(self._spark, "sparkContext")
+
+    def count(self) -> int | None:
+        """Jobs so far; None where Spark does not tell."""
+        if self._spark is None:
+            return 0
+        if not self._counts:
+            return None
+        return len(self._spark.sparkContext.statusTracker().getJobIdsForGroup(self._group))
+
+    def close(self) -> None:
+        """What runs from now on is not counted."""
+        if self._spark is not None and self._counts:
+            self._spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
 @contextmanager
-def _counted_jobs(spark: SparkSession, group: str) -> Iterator[_Jobs]:
-    """Counts the Spark jobs that run inside, from Spark's own status tracker."""
-    jobs = _Jobs()
-    context = getattr(spark, "sparkContext", None) if type(spark) is SparkSession else None
-    if context is None:
-        yield jobs
-        return
-    context.setJobGroup(group, "xscl batch")
+def _counted_jobs(session: Callable[[], SparkSession], group: str) -> Iterator[_Jobs]:
+    jobs = _Jobs(session, group)
     try:
         yield jobs
     finally:
-        jobs.count = len(context.statusTracker().getJobIdsForGroup(group))
-        context.setLocalProperty("spark.jobGroup.id", None)
+        jobs.close()
 
 
 # -- commit ----------------------------------------------------------------------------------------------------
 
 
-def _refused(path: Path) -> list[dict[str, object]]:
+def _refused(witnesses: ds.Dataset) -> list[dict[str, object]]:
     """Documents that stage 1 could not match, as rows of ``rejected``."""
-    rows = ds.dataset(path, schema=WITNESS_SCHEMA).to_table(
-        columns=["place", "ts", "strval"], filter=ds.field("var") == REFUSED
-    )
+    rows = witnesses.to_table(columns=["place", "ts", "strval"], filter=ds.field("var") == REFUSED)
     found = []
     for row in rows.to_pylist():
         channel, _, id_ = row["place"].partition("\0")
@@ -288,10 +385,17 @@ def _refused_together(path: Path) -> list[dict[str, object]]:
 
 
 def _commit(
-    home: Home, report: BatchReport, change: StateChange | None, refused: Iterable[Mapping[str, object]] = ()
+    home: Home,
+    driver: Driver,
+    report: BatchReport,
+    change: StateChange,
+    refused: Iterable[Mapping[str, object]] = (),
+    since: float | None = None,
 ) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
-    started = time.perf_counter()
+    started = time.perf_counter() if since is None else since
+    after = change.after
+    report = replace(report, state_rows=after.rows, state_bytes=after.size, purged=change.purged)
     values = {name: getattr(report, name) for name in report.__slots__}
     with home.catalog.begin() as connection:
         if connection.scalar(sa.select(HOME.c.processed).with_for_update()) != report.first - 1:
@@ -301,10 +405,11 @@ def _commit(
                 hint="one process works on a home at a time; nothing was done twice",
             )
         now = time.time_ns() // 1000
-        unused = [] if change is None else commit_state(connection, change, now)
+        unused = commit_state(connection, change, now)
         if report.events:
             connection.execute(BATCHES.insert().values(**{**values, "committed": now}))
         home.catalog.reject(connection, refused, now)
         connection.execute(HOME.update().values(processed=report.last))
     unlink_state(unused)
-    return BatchReport(**{**values, "commit_s": time.perf_counter() - started})
+    driver.committed(after, report.last)
+    return replace(report, commit_s=time.perf_counter() - started)

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The number of the last revision in ``xscl/migrations/versions``; a catalogue with a smaller one is migrated."""
 DERIVED_VERSION = 1
 """Of what is made from the texts of queries (instances, groups, templates, variables, ``rt_`` tables).
@@ -131,6 +131,8 @@ QUERIES = Table(
     sa.Index("queries_group", "gid", "qid"),
     sa.Index("queries_template", "template", "qid"),
 )
+_DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
+sa.Index("queries_dropped", QUERIES.c.docid_until, sqlite_where=_DROPPED, postgresql_where=_DROPPED)
 _PUBLISHED = QUERIES.c.publish.is_not(None)
 sa.Index("queries_publish", QUERIES.c.publish, sqlite_where=_PUBLISHED, postgresql_where=_PUBLISHED)
 VARIABLES = Table(
@@ -199,6 +201,11 @@ BATCHES = Table(
     Column("matches", BigInteger, nullable=False),
     Column("links", BigInteger, nullable=False, server_default="0", comment="rows of links of longer queries"),
     Column("jobs", Integer, comment="Spark jobs as Spark counts them; NULL where it does not"),
+    Column("joined_in", String, nullable=False, server_default="executors", comment="driver or executors"),
+    Column(
+        "slices_asked", BigInteger, nullable=False, server_default="0", comment="values asked of the driver's cache"
+    ),
+    Column("slices_found", BigInteger, nullable=False, server_default="0", comment="those it had, or knew nobody has"),
     Column("prepare_s", Double, nullable=False),
     Column("stage1_s", Double, nullable=False),
     Column("join_s", Double, nullable=False),

@@ -61,10 +61,18 @@ _R_DOC = "select distinct docid, node, fn, strval, num from xscl_witness where f
 _HELD = """
 select /*+ BROADCAST(f) */ w.* from {rows} w join {floors} f on w.var = f.var and w.ts >= f.floor where not w.late
 """
+_DOCS = """
+select origin, class, coalesce(docs, filter(array(d1, d2), d -> d is not null)) as docs
+from xscl_results where relation = 'docs'
+"""
+# Every combination of documents with what its class means, and the groups apart.
 _STORED = """
-select r.*, g.col.groups as gid, g.col.cases as case
-from xscl_results r lateral view explode(arrays_zip(r.groups, r.cases)) g
-where r.relation = '{relation}'
+select d.docs, c.instance, c.nodes, c.gid, c.case
+from (
+  select r.*, g.col.groups as gid, g.col.cases as case
+  from xscl_results r lateral view explode(arrays_zip(r.groups, r.cases)) g
+  where r.relation = '{relation}'
+) c join xscl_docs d on d.origin = c.origin and d.class = c.class
 """
 _SEEN = """
 join xscl_queries q on q.gid = r.gid and array_min(r.docs) > q.docid_from and array_max(r.docs) < q.docid_until
@@ -78,7 +86,7 @@ select docs, min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as receiv
          struct(d.place, concat(sha2(e.channel, 256), sha2(e.id, 256)) as member))), m -> m.member), '') as members
 from (
   select docs, place, docid
-  from (select distinct docs from xscl_results where relation = 'match') lateral view posexplode(docs) p as place, docid
+  from (select distinct docs from xscl_docs) lateral view posexplode(docs) p as place, docid
 ) d
 join xscl_events e on e.docid = d.docid
 group by docs
@@ -197,6 +205,7 @@ class _Views:
             "r_bin": _R_BIN,
             "r_doc": _R_DOC,
             "matches": _MATCHES,
+            "xscl_docs": _DOCS,
         }
 
     def create(self, statement: str) -> None:

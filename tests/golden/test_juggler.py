@@ -172,7 +172,7 @@ def test_g3_state_after_each_batch(tmp_path: Path) -> None:
     engine = LocalEngine(tmp_path, queries, lateness=dict.fromkeys("BTHK", 0))
     for expected, batch in zip(G3_STATE, g3_batches(), strict=True):
         engine.run(batch)
-        assert sorted(engine.held()) == sorted(expected.split())
+        assert sorted(engine.documents_held()) == sorted(expected.split())
     for name, answer in (("Q1", Q1_ANSWER), ("Q2", Q2_ANSWER), ("Q3", Q3_ANSWER)):
         assert ids(engine.answers(name)) == answer
 

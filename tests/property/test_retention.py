@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from local_engine import LocalEngine, compiled
+from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc, answers
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, many_block_query
 
@@ -89,10 +89,10 @@ def queries(choose: Dice) -> dict[str, CompiledQuery]:
     return found
 
 
-@pytest.mark.parametrize("seeds", [range(15), range(15, 30)], ids=["first", "second"])
-def test_purging_loses_no_match(seeds: range, tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_driver", [False, True], ids=["executors", "driver"])
+def test_purging_loses_no_match(in_driver: bool, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
-    for seed in seeds:
+    for seed in range(15, 30) if in_driver else range(15):
         choose = Dice(seed)
         asked = queries(choose)
         lateness, clocks = settings(choose)
@@ -103,11 +103,14 @@ def test_purging_loses_no_match(seeds: range, tmp_path: Path) -> None:
             folder = tmp_path / f"{seed}-{number}"
             folder.mkdir()
             engine = LocalEngine(folder, asked, lateness=lateness, clocks=clocks)
+            if in_driver:
+                size = choose.one(0, 2_000, 1 << 30)
+                engine = DriverEngine(folder, asked, lateness=lateness, clocks=clocks, cache_bytes=size)
             for batch in batches:
                 engine.run(batch)
             for text, answer in expected.items():
                 assert engine.answers(text) == answer, (text, seed, lateness, clocks, number)
-            held.append((engine.held(), len(engine.witness), len(engine.links)))
+            held.append((engine.documents_held(), len(engine.witness), len(engine.links)))
             seen["purged"] += engine.purged
         assert held[0] == held[1] == held[2], "what is held depends on the cut"
         seen["late"] += sum(doc.late for doc in docs)

@@ -32,8 +32,9 @@ def upgrade() -> None:
     op.drop_column("batches", "witness_path")
     # Joined results stand beside the others, under a name made of theirs.
     op.drop_column("batches", "joined_path")
-    for name in ("state_rows", "state_bytes", "purged"):
+    for name in ("state_rows", "state_bytes", "purged", "slices_asked", "slices_found"):
         op.add_column("batches", sa.Column(name, sa.BigInteger(), nullable=False, server_default="0"))
+    op.add_column("batches", sa.Column("joined_in", sa.String(), nullable=False, server_default="executors"))
     op.add_column("channels", sa.Column("settled", sa.BigInteger(), nullable=False, server_default="0"))
     op.add_column("channels", sa.Column("watermark", sa.BigInteger()))
     op.add_column("clocks", sa.Column("processed", sa.BigInteger()))
