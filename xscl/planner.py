@@ -23,6 +23,7 @@ from xscl.prepared import Preparer
 from xscl.subscribers import Subscribers
 from xscl.tables import GROUPS
 from xscl.templates.program import GroupChange, LiveGroup, Program, ProgramFiles
+from xscl.templates.template import Group
 from xscl.xpath.relational import Asked, RowShape, asked_table, split_specs
 from xscl.xpath.spec_files import SpecFiles, SpecKey, spec_key
 from xscl.xpath.states import WitnessSpec
@@ -132,6 +133,17 @@ class _Known:
     specs: tuple[_Spec, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What a group's text comes to; all else of a compiled query is many times as large."""
+
+    gid: int
+    iid: int
+    group: Group
+    channels: tuple[str, ...]
+    specs: dict[SpecKey, WitnessSpec]
+
+
 class Planner:
     """Compiles what the queries of a range ask, once per group, and keeps it for the next range.
 
@@ -186,7 +198,11 @@ class Planner:
             stale = [gid for gid in self._waiting if gid in self._groups and not self._stays(gid)]
             missing = [gid for gid in self._waiting if gid in self._subscribers]
             missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
-            compiled = list(self._compile(connection, missing))
+            shared: dict[SpecKey, WitnessSpec] = {}
+            compiled = [
+                _Compiled(gid, iid, query.group, query.channels, _shared(query.specs, shared))
+                for gid, iid, query in self._compile(connection, missing)
+            ]
         self._change(stale, compiled)
         self._split(row_shapes(channels))
         return self._plan if self._groups else None
@@ -220,26 +236,25 @@ class Planner:
                     query = parse_query(row.text)
                     yield row.gid, iid, compile_query(query, row.text, namespaces=declared, channels=self._facts)
 
-    def _change(self, stale: list[int], compiled: list[tuple[int, int, CompiledQuery]]) -> None:
+    def _change(self, stale: list[int], compiled: list[_Compiled]) -> None:
         """Bring the program up to date with the groups that wait."""
         span = self._subscribers.span
-        new = {gid for gid, _, _ in compiled}
+        new = {made.gid for made in compiled}
         spans = []
         for gid in self._waiting.difference(stale, new):
             if gid in self._groups:
                 live = self._program.groups[gid]
                 if (live.first, live.last) != span(gid):
                     spans.append((gid, *span(gid)))
-        added = tuple(LiveGroup(gid, iid, query.group, *span(gid)) for gid, iid, query in compiled)
+        added = tuple(LiveGroup(made.gid, made.iid, made.group, *span(made.gid)) for made in compiled)
         change = GroupChange(tuple(sorted(stale)), added, tuple(sorted(spans)))
         if len(change):
             self._files.program.change(change)
         # Those that come first, so that what they share with those that go stays.
         gone = [self._groups.pop(gid) for gid in stale]
-        for gid, _, query in compiled:
-            specs = {spec_key(spec): spec for spec in query.specs}
-            used = tuple(self._use(key, spec) for key, spec in specs.items())
-            self._groups[gid] = _Known(query.channels, self._facts_of(query.channels), used)
+        for made in compiled:
+            used = tuple(self._use(key, spec) for key, spec in made.specs.items())
+            self._groups[made.gid] = _Known(made.channels, self._facts_of(made.channels), used)
         for known in gone:
             for spec in known.specs:
                 self._release(spec)
@@ -297,3 +312,8 @@ class Planner:
             way.add(spec.key, spec.spec)
             self._counts[way][channel] += 1
         spec.way = way
+
+
+def _shared(specs: Iterable[WitnessSpec], known: dict[SpecKey, WitnessSpec]) -> dict[SpecKey, WitnessSpec]:
+    """Specs by their keys, each once in all that are ``known``."""
+    return {key: known.setdefault(key, spec) for spec in specs for key in (spec_key(spec),)}
