@@ -7,7 +7,7 @@ from collections import Counter
 from functools import lru_cache
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_engine import compiled
 
@@ -111,6 +111,7 @@ def envelopes(program: Program) -> dict[object, list[Bounds]]:
     }
 
 
+@settings(deadline=None)
 @given(st.permutations(range(len(TEXTS))), st.integers(0, len(TEXTS)))
 def test_the_order_of_adding_does_not_matter(order: list[int], count: int) -> None:
     some = [pool()[number] for number in order[:count]]
@@ -119,6 +120,7 @@ def test_the_order_of_adding_does_not_matter(order: list[int], count: int) -> No
     assert envelopes(one) == envelopes(other)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["change", "look", "span"]), st.integers(0, len(TEXTS) - 1)), max_size=60))
 def test_what_is_left_is_as_if_nothing_else_had_been_there(steps: list[tuple[str, int]]) -> None:
     program, live, names = Program(), {}, {}
