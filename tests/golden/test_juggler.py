@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
 import pytest
 from both_sides import Side, channel_facts, ids, side
-from local_engine import compiled
+from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc
 
 from xscl.compile import CompiledQuery
@@ -127,12 +128,15 @@ def test_g2_traps_of_a_wider_window(name: str, window: int, counts: tuple[int, .
     assert [len(found[text]) for text in own] == [9, 6, 3], "whatever windows the queries beside them have"
 
 
+def g3_batches() -> list[list[Doc]]:
+    """Five batches, in each of which events come in the order of their times."""
+    spans = ((0, 3), (4, 5), (6, 7), (8, 9), (10, 11))
+    return [sorted((doc for doc in ICU_2 if low <= doc.ts // S <= high), key=lambda doc: doc.ts) for low, high in spans]
+
+
 @EVERY_SIDE
 def test_g3_micro_batches(name: str, tmp_path: Path) -> None:
-    batches = [
-        [doc for doc in ICU_2 if low <= doc.ts // S <= high] for low, high in ((0, 3), (4, 5), (6, 7), (8, 9), (10, 11))
-    ]
-    after = icu(name, tmp_path).ask({"Q1": Q1, "Q2": Q2, "Q3": Q3}, batches)
+    after = icu(name, tmp_path).ask({"Q1": Q1, "Q2": Q2, "Q3": Q3}, g3_batches())
     totals = [{query: len(found) for query, found in answers.items()} for answers in after]
     fresh = [
         tuple(now[query] - before[query] for query in ("Q1", "Q2", "Q3"))
@@ -151,6 +155,48 @@ def test_g4_a_tuple_that_comes_after_others(name: str, tmp_path: Path) -> None:
         {"Q1": Q1, "Q2": Q2, "Q3": Q3}, [early, t1, [doc for doc in ICU_2 if doc.ts > 7 * S]]
     )
     assert [ids(found[query]) for query in ("Q1", "Q2", "Q3")] == [Q1_ANSWER, Q2_ANSWER, Q3_ANSWER]
+
+
+G3_STATE = (
+    "b1 h1 k1",
+    "b1 b2 b3 t1 h1 h2 k1",
+    "b1 b2 b3 b4 t1 t2 h1 h2 h3 k1 k2",
+    "b2 b3 b4 b5 t1 t2 t3 h2 h3 h4 k2",
+    "b4 b5 t2 t3 t4 h3 h4 h5 k3",
+)
+"""The documents held after each batch, by the rule per stream; their numbers are 3, 7, 11, 11 and 9."""
+
+
+def test_g3_state_after_each_batch(tmp_path: Path) -> None:
+    queries = {name: compiled(text, ICU_FACTS) for name, text in (("Q1", Q1), ("Q2", Q2), ("Q3", Q3))}
+    engine = LocalEngine(tmp_path, queries, lateness=dict.fromkeys("BTHK", 0))
+    for expected, batch in zip(G3_STATE, g3_batches(), strict=True):
+        engine.run(batch)
+        assert sorted(engine.documents_held()) == sorted(expected.split())
+    for name, answer in (("Q1", Q1_ANSWER), ("Q2", Q2_ANSWER), ("Q3", Q3_ANSWER)):
+        assert ids(engine.answers(name)) == answer
+
+
+@pytest.mark.parametrize(
+    ("lateness", "late", "counts"), [(3, [], (9, 6, 3)), (2, ["t1"], (7, 0, 3))], ids=["3 s", "2 s"]
+)
+def test_g4_a_late_tuple(lateness: int, late: list[str], counts: tuple[int, ...], tmp_path: Path) -> None:
+    """t1 comes alone between the third and the fourth batch; what it may still join is held."""
+    queries = {name: compiled(text, ICU_FACTS) for name, text in (("Q1", Q1), ("Q2", Q2), ("Q3", Q3))}
+    engine = LocalEngine(tmp_path, queries, lateness=dict.fromkeys("BTHK", lateness * S))
+    t1 = [doc for doc in ICU_2 if doc.id == "t1"]
+    batches = [[doc for doc in batch if doc.id != "t1"] for batch in g3_batches()]
+    clock = -1
+    found = []
+    for batch in [*batches[:3], t1, *batches[3:]]:
+        judged = []
+        for doc in batch:
+            judged.append(replace(doc, late=doc.ts < clock - lateness * S))
+            clock = max(clock, doc.ts)
+        engine.run(judged)
+        found += [doc.id for doc in judged if doc.late]
+    assert found == late
+    assert tuple(len(engine.answers(name)) for name in queries) == counts
 
 
 # -- G5: relative windows of two streams ------------------------------------------------------------------------
