@@ -144,7 +144,8 @@ def measure(
             "their times are compared with that batch's.",
             f"Sequential on Spark is a sample of {sizes.spark_sample} queries, sequential prepared one of "
             f"{sizes.prepared_queries} queries on {sizes.prepared_documents} items; both are multiplied up. A "
-            "statement reads as many rows of R_T as fit a stated amount of work, and its time is extrapolated along a line.",
+            "statement reads as many rows of R_T as fit a stated amount of work, and its time is "
+            "extrapolated along a line.",
             f"A batch of {sizes.warm:,} other items goes before each stream; it plans, and is not counted.",
         ),
     )

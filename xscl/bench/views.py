@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from xscl.bench.baselines import Estimate, Relations, SparkRelations, digest, engine_digests
 from xscl.bench.documents import FAMILY, family_documents, thesis_pair
-from xscl.bench.engines import Run, count_queries, open_engine, queries_of_groups, register, run, take
+from xscl.bench.engines import Run, copy_home, count_queries, open_engine, queries_of_groups, register, run, take
 from xscl.bench.plot import Plot
 from xscl.bench.report import Report, Value, rounded
 from xscl.bench.workload import Schema, thesis_queries, three_level, two_level
@@ -55,6 +55,9 @@ class _Level:
     templates: int
     groups: int
     engine_s: float
+    engine_uncached_s: float
+    hit_rate: float | None
+    """Of the engine's own cache of slices in the batch; None where it does not say."""
     plain: Estimate
     materialise_s: float
     views: Estimate
@@ -78,6 +81,8 @@ class _Level:
             "speedup": rounded(self.plain.seconds / self.views_s),
             "materialise_s": rounded(self.materialise_s),
             "engine_s": rounded(self.engine_s),
+            "engine_uncached_s": rounded(self.engine_uncached_s),
+            "cache_hit_rate": None if self.hit_rate is None else rounded(self.hit_rate),
             **{f"rows_of_{name}": rows for name, rows in self.rows.items()},
             "statements_run_whole": self.plain.measured,
             "results_digest": self.digest,
@@ -142,7 +147,8 @@ def measure(
             "`views_s` has the time in which the views are made and cached. Statements over many documents read as "
             "many rows of R_T as fit a stated amount of work, both kinds the same, and their time is extrapolated "
             "along a line; `statements_run_whole` says how many were not.",
-            "`engine_s` is one batch of the engine, the second of its kind in the process.",
+            "`engine_s` is one batch of the engine, the second of its kind in the process; `engine_uncached_s` the "
+            "same with a cache of no bytes, which went before.",
         ),
     )
 
@@ -150,15 +156,22 @@ def measure(
 def _level(
     name: str, schema: Schema, documents: str, sizes: Sizes, seed: int, spark: SparkSession, folder: Path
 ) -> _Level:
-    with open_engine(folder / "home", spark) as engine:
+    base = folder / "base"
+    with open_engine(base, spark) as engine:
         register(engine, thesis_queries(schema, sizes.queries, seed=seed))
         templates, groups = count_queries(engine)
-        take(engine, schema.channel, [(0, thesis_pair(schema, 0)[0])])
-        run(engine)
-        last = _batch(engine, schema, documents, sizes, seed)
-        relations = Relations.of(engine, last, folder / "relations")
-        asked = set(queries_of_groups(engine).values())
-        expected = engine_digests(engine, relations.templates, asked, last.first, last.last)
+    batches = {}
+    # The one with its cache comes last, because the statements read the relations of its home.
+    for cache_bytes in (0, None):
+        home = copy_home(base, folder / f"home-{cache_bytes}")
+        with open_engine(home, spark, cache_bytes=cache_bytes) as engine:
+            take(engine, schema.channel, [(0, thesis_pair(schema, 0)[0])])
+            run(engine)
+            last = batches[cache_bytes] = _batch(engine, schema, documents, sizes, seed)
+            if cache_bytes is None:
+                relations = Relations.of(engine, last, folder / "relations")
+                asked = set(queries_of_groups(engine).values())
+                expected = engine_digests(engine, relations.templates, asked, last.first, last.last)
     tables = SparkRelations(spark, relations)
     plain = tables.plain_statements(repetitions=sizes.repetitions, most=sizes.statements)
     began = time.perf_counter()
@@ -172,7 +185,9 @@ def _level(
         documents=documents,
         templates=templates,
         groups=groups,
-        engine_s=last.seconds,
+        engine_s=batches[None].seconds,
+        engine_uncached_s=batches[0].seconds,
+        hit_rate=_hit_rate(batches[None]),
         plain=plain,
         materialise_s=materialise_s,
         views=views,
@@ -198,6 +213,12 @@ def _batch(engine: Engine, schema: Schema, documents: str, sizes: Sizes, seed: i
         at += len(part)
         last = run(engine)
     return last
+
+
+def _hit_rate(batch: Run) -> float | None:
+    """Values found in the engine's cache by values asked for."""
+    hits, misses = (sum(getattr(r, f"cache_{name}", None) or 0 for r in batch.reports) for name in ("hits", "misses"))
+    return hits / (hits + misses) if hits + misses else None
 
 
 # -- views ----------------------------------------------------------------------------------------------------------
