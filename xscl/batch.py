@@ -1,9 +1,10 @@
 """One batch: a range of the intake order, from documents to matches, committed whole.
 
-Stage 1 walks every new document once for all queries (``mapInArrow``) and answers by columns what they can answer of
-rows (``xpath/relational.py``), in one job; stage 2 joins the new witnesses with all witnesses in one statement for all
-queries and resolves what it finds.  The number of Spark jobs does not depend on the number of queries or templates,
-because queries are rows of what the jobs read.
+Stage 1 walks every new document once for all queries and answers by columns what they can answer of rows; stage 2 joins
+the new witnesses with all that are held, for all queries together, and resolves what it finds.  Small batches are
+matched and joined in the driver, on state that it remembers (``driver``); Spark's executors do what is large, or all of
+it if the settings say so (``executors``).  The number of Spark jobs does not depend on the number of queries or
+templates, because queries are rows of what the jobs read.
 
 Files are written under names that nothing refers to until the last transaction names them, so a batch that fails leaves
 no trace and a batch that runs again replaces itself.
@@ -11,49 +12,49 @@ no trace and a batch that runs again replaces itself.
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from xscl.arrow import spark_schema
+from xscl.driver import Driver, walk_here
 from xscl.errors import EngineError
+from xscl.executors import read_state, write_assembled, write_results, write_witnesses
 from xscl.home import Home
-from xscl.ingest.rows import ROW_DOCUMENT
-from xscl.intake import EVENT_SCHEMA
 from xscl.planner import Plan, Planner
+from xscl.state import (
+    HeldState,
+    Kind,
+    StateChange,
+    commit_state,
+    discard_change,
+    held_state,
+    newest_times,
+    next_state,
+    unlink_state,
+    write_links,
+)
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
-from xscl.templates.join import assembled, matched_edges, resolved
-from xscl.templates.program import load_program
-from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA
-from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
+from xscl.templates.find import TooManyRows
+from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA, origin_of
+from xscl.templates.retention import REACH_SCHEMA
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
-from xscl.xpath.worker import witness_batches
 
-__all__ = [
-    "DEFAULT_BATCH_DOCS",
-    "BatchReport",
-    "next_range",
-    "process_batch",
-    "read_parquet",
-    "with_documents",
-]
+__all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "next_range", "process_batch"]
 
 DEFAULT_BATCH_DOCS = 10_000
 
@@ -66,25 +67,34 @@ class BatchReport:
     first: int
     last: int
     events: int
-    witnesses: int
-    pairs: int
+    witnesses: int = 0
+    pairs: int = 0
     """Candidate pairs: pairs of documents with a matched edge."""
-    rout: int
-    """Stored rows of R_out, each with its set of groups."""
-    matches: int
-    """Stored matches, each with its set of groups."""
-    links: int
-    """Stored rows of links: what queries of three and more blocks found of two of them."""
-    jobs: int | None
+    rout: int = 0
+    """Rows of R_out, each with its set of groups."""
+    matches: int = 0
+    """Matches, each with its set of groups."""
+    links: int = 0
+    """Rows of links: what queries of three and more blocks found of two of them."""
+    jobs: int | None = 0
     """Spark jobs, as Spark counts them; None where it does not (Spark Connect)."""
-    prepare_s: float
-    stage1_s: float
-    join_s: float
-    commit_s: float
-    witness_path: str | None
-    result_path: str | None
-    joined_path: str | None
-    """Results of queries of three and more blocks."""
+    joined_in: str = "driver"
+    """``driver`` or ``executors``."""
+    slices_asked: int = 0
+    """Values whose slices were asked of the driver's cache."""
+    slices_found: int = 0
+    """Those that needed nothing from the files."""
+    prepare_s: float = 0.0
+    stage1_s: float = 0.0
+    join_s: float = 0.0
+    commit_s: float = 0.0
+    state_rows: int = 0
+    """Rows of join state held after it."""
+    state_bytes: int = 0
+    """Size of the files that hold them."""
+    purged: int = 0
+    """Rows of earlier batches that are held no more."""
+    result_path: str | None = None
 
 
 def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
@@ -108,192 +118,170 @@ def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
     return first, min(place for place in (last, nth, flush) if place is not None)
 
 
-def process_batch(planner: Planner, session: Callable[[], SparkSession], first: int, last: int) -> BatchReport:
-    """Process the events of a range and commit; ``session`` gives Spark, and is asked only if a query sees an event."""
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """The range of the intake order that is a batch, and what was there before it."""
+
+    batch: int
+    first: int
+    last: int
+    channels: Mapping[str, int]
+    """Events of each channel."""
+    paths: list[str]
+    """The files that hold them."""
+    state: HeldState
+
+
+def process_batch(
+    planner: Planner, driver: Driver, session: Callable[[], SparkSession], first: int, last: int
+) -> BatchReport:
+    """Process the events of a range and commit; ``session`` gives Spark, and is asked only where Spark is needed."""
     home = planner.home
     started = time.perf_counter()
+    span = _range(home, first, last)
+    events = sum(span.channels.values())
+    plan = planner.plan(first, last) if events else None
+    newest = newest_times(span.paths, first, last) if events else {}
+    report = BatchReport(span.batch, first, last, events)
+    if plan is None:
+        reach = REACH_SCHEMA.empty_table()
+        change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
+        return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), change)
+    prepared = time.perf_counter()
+    tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
+    fresh_path, result_path = f"witness/{tag}", f"results/{tag}"
+    with _named_failure(home, driver, span, tag), _counted_jobs(session, f"xscl-batch-{tag}") as jobs:
+        fresh = _stage1(home, driver, jobs.session, plan, span, home.root / fresh_path)
+        walked = time.perf_counter()
+        asked, found = driver.slices
+        joined_in, counts = _stage2(home, driver, jobs.session, plan, span, fresh, fresh_path, home.root / result_path)
+        joined = time.perf_counter()
+        refused = _refused(fresh) + _refused_together(home.root / result_path)
+        written: list[tuple[Kind, str]] = [("witness", fresh_path)]
+        links = write_links(home, tag, _link_batches(home.root / result_path)) if counts["link"] else None
+        if links is not None:
+            written.append(("link", links))
+        reach = planner.reach.table(plan.program, last)
+        change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=written)
+        try:
+            now_asked, now_found = driver.slices
+            report = replace(
+                report,
+                witnesses=fresh.count_rows(),
+                pairs=counts["pairs"],
+                rout=counts["rout"],
+                matches=counts["match"],
+                links=counts["link"],
+                jobs=jobs.count(),
+                joined_in=joined_in,
+                slices_asked=max(now_asked - asked, 0),
+                slices_found=max(now_found - found, 0),
+                prepare_s=prepared - started,
+                stage1_s=walked - prepared,
+                join_s=joined - walked,
+                result_path=result_path,
+            )
+            return _commit(home, driver, report, change, refused, since=joined)
+        except BaseException:
+            discard_change(home, change)
+            raise
+
+
+def _range(home: Home, first: int, last: int) -> _Range:
     with home.catalog.read() as connection:
         number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
         statement = sa.select(EVENT_IDS.c.channel, sa.func.count()).group_by(EVENT_IDS.c.channel)
         in_range = statement.where(EVENT_IDS.c.docid.between(first, last))
-        channels: dict[str, int] = {row[0]: row[1] for row in connection.execute(in_range)}
-        events = sum(channels.values())
-    plan = planner.plan(first, last) if events else None
-    prepared = time.perf_counter()
-    if plan is None:
-        report = BatchReport(
-            batch=number,
-            first=first,
-            last=last,
-            events=events,
-            witnesses=0,
-            pairs=0,
-            rout=0,
-            matches=0,
-            links=0,
-            jobs=0,
-            prepare_s=prepared - started,
-            stage1_s=0.0,
-            join_s=0.0,
-            commit_s=0.0,
-            witness_path=None,
-            result_path=None,
-            joined_path=None,
-        )
-        return _commit(home, report)
-    spark = session()
-    prepared = time.perf_counter()
-    tag = f"{number:08d}-{uuid.uuid4().hex[:8]}"
-    witness_path, result_path, joined_path = f"witness/{tag}", f"results/{tag}", f"results/{tag}-joined"
-    with _named_failure(home, number, first, last, tag):
-        with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
-            _stage1(home, spark, plan, first, last, channels, home.root / witness_path)
-            walked = time.perf_counter()
-            _stage2(home, spark, plan, first, home.root / witness_path, home.root / result_path)
-            counts = _count_results(home.root / result_path)
-            if counts["link"]:
-                _join_links(home, spark, plan, home.root / result_path, home.root / joined_path)
-                counts += _count_results(home.root / joined_path)
-            joined = time.perf_counter()
-        report = BatchReport(
-            batch=number,
-            first=first,
-            last=last,
-            events=events,
-            witnesses=ds.dataset(home.root / witness_path, schema=WITNESS_SCHEMA).count_rows(),
-            pairs=counts["pairs"],
-            rout=counts["rout"],
-            matches=counts["match"],
-            links=counts["link"],
-            jobs=jobs.count,
-            prepare_s=prepared - started,
-            stage1_s=walked - prepared,
-            join_s=joined - walked,
-            commit_s=0.0,
-            witness_path=witness_path,
-            result_path=result_path,
-            joined_path=joined_path if counts["link"] else None,
-        )
-        refused = _refused(home.root / witness_path)
-        for name in (report.result_path, report.joined_path):
-            refused += _refused_together(home.root / name) if name is not None else []
-        return _commit(home, report, refused)
+        channels = {row[0]: row[1] for row in connection.execute(in_range)}
+        files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
+        paths = home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first))))
+        return _Range(number, first, last, channels, paths, held_state(home, connection))
 
 
 # -- stages ----------------------------------------------------------------------------------------------------
 
 
-_WITH_DOCUMENTS = f"""
-with shaped as (
-  select *, element_at(
-    from_json(:shapes, 'map<string, struct<element string, columns array<string>>>'), channel) as shape
-  from {{events}}
-)
-select {", ".join(name for name in EVENT_SCHEMA.names if name != "content")}, shape is not null as shaped,
-       coalesce(content, {ROW_DOCUMENT}) as content
-from shaped
-"""
-
-
-def with_documents(spark: SparkSession, events: DataFrame, shapes: Mapping[str, RowShape]) -> DataFrame:
-    """Events with the document of each row of these channels as its content; ``shaped`` says which events those are."""
-    told = {name: {"element": shape.element, "columns": shape.columns} for name, shape in shapes.items()}
-    return spark.sql(_WITH_DOCUMENTS, args={"shapes": json.dumps(told)}, events=events)
-
-
-def _events_frame(spark: SparkSession, paths: list[str], first: int, last: int) -> DataFrame:
-    """The events of a range of the intake order, in the shape of ``EVENT_SCHEMA``."""
-    return read_parquet(spark, EVENT_SCHEMA, paths).where(f"docid between {first} and {last}")
-
-
-def _event_paths(home: Home, first: int, last: int) -> list[str]:
-    """The files that hold the events of a range."""
-    with home.catalog.read() as connection:
-        statement = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
-        return home.paths([row.path for row in connection.execute(statement.order_by(INTAKE_FILES.c.first))])
-
-
-def read_parquet(spark: SparkSession, schema: pa.Schema, paths: list[str]) -> DataFrame:
-    """Parquet files of a known shape; no path at all is the empty relation."""
-    if not paths:
-        return spark.createDataFrame([], spark_schema(schema))
-    # Spark takes a path for a pattern; a home may be called anything.
-    literal = [re.sub(r"([\\*?\[\]{}])", r"\\\1", path) for path in paths]
-    return spark.read.schema(spark_schema(schema)).parquet(*literal)
-
-
-_WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
-
-
 def _stage1(
-    home: Home, spark: SparkSession, plan: Plan, first: int, last: int, channels: Collection[str], target: Path
-) -> None:
-    """Write the witness rows of a range, whose events are of ``channels``, in one job."""
-    paths = _event_paths(home, first, last)
-    events = _events_frame(spark, paths, first, last)
-    answered = plan.answered.intersection(channels)
-    # Rows of earlier versions are documents, and walked for all that is asked of them.
-    old = bool(answered) and any("cells" not in pq.read_schema(path).names for path in paths)
-    frames = []
-    if old or not plan.walked.isdisjoint(channels):
-        shapes = {name: plan.shapes[name] for name in plan.walked.intersection(channels) if name in plan.shapes}
-        frames.append(_walked(spark, plan, with_documents(spark, events, shapes), old))
-    if answered or not frames:
-        asked = read_parquet(spark, ASKED_SCHEMA, [str(plan.asked_path)])
-        frames.append(spark.sql(WITNESSES, events=events, asked=asked))
-    reduce(DataFrame.unionByName, frames).write.parquet(str(target))
+    home: Home, driver: Driver, session: Callable[[], SparkSession], plan: Plan, span: _Range, target: Path
+) -> ds.Dataset:
+    """Write the witness rows of a range."""
+    here = None
+    if driver.settings.driver_rows:
+        here = walk_here(home, plan, span.paths, span.first, span.last, sum(span.channels.values()))
+    if here is None:
+        write_witnesses(session(), plan, span.paths, span.first, span.last, span.channels, target)
+        return ds.dataset(target, schema=WITNESS_SCHEMA)
+    target.mkdir()
+    pq.write_table(here, target / "part-0.parquet", row_group_size=_ROW_GROUP)
+    return ds.InMemoryDataset(here)
 
 
-def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> DataFrame:
-    """The witness rows of documents; of ``old`` rows also those that columns answer."""
-    specs, answered = str(plan.specs_path), str(plan.answered_path)
-
-    def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            documents = batch.select(_WALKED)
-            yield from witness_batches(specs, iter([documents]))
-            if old:
-                yield from witness_batches(answered, iter([documents.filter(pc.invert(batch.column("row")))]))
-
-    needed = events.where("cells is null or shaped").select(*_WALKED, (events.cells.isNotNull()).alias("row"))
-    return needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA))
+_ROW_GROUP = 64_000
 
 
-def _stage2(home: Home, spark: SparkSession, plan: Plan, first: int, fresh_path: Path, target: Path) -> None:
-    with home.catalog.read() as connection:
-        earlier = [
-            row.witness_path
-            for row in connection.execute(
-                sa.select(BATCHES.c.witness_path).where(BATCHES.c.witness_path.is_not(None)).order_by(BATCHES.c.batch)
+def _stage2(
+    home: Home,
+    driver: Driver,
+    session: Callable[[], SparkSession],
+    plan: Plan,
+    span: _Range,
+    fresh: ds.Dataset,
+    fresh_path: str,
+    target: Path,
+) -> tuple[str, Counter[str]]:
+    """Write what the witnesses of a range come to; where that was done, and how much it is."""
+
+    def fetch(wanted: npt.NDArray[np.int64], documents: bool) -> pa.Table:
+        column, most = "docid" if documents else "h", driver.settings.driver_rows
+        return read_state(session(), span.state.paths("witness"), wanted, column, most)
+
+    if fresh.count_rows() <= driver.settings.driver_rows:
+        try:
+            out = driver.results(
+                plan, span.state, fresh.to_table(), span.batch, span.first, origin_of(span.batch, 0), fetch
             )
-        ]
-    fresh = read_parquet(spark, WITNESS_SCHEMA, [str(fresh_path)])
-    witness = read_parquet(spark, WITNESS_SCHEMA, [*home.paths(earlier), str(fresh_path)])
-    program = str(plan.program_path)
-    matched = matched_edges(spark, fresh=fresh, witness=witness, program_path=program, first=first)
-    resolved(matched, program).write.parquet(str(target))
+        except TooManyRows:
+            driver.forget()
+        else:
+            target.mkdir()
+            out.write(target)
+            return "driver", out.counts
+    driver.forget()
+    origin = origin_of(span.batch, 0)
+    write_results(session(), plan, span.first, home.root / fresh_path, span.state.paths("witness"), target, origin)
+    counts = _count_results(target)
+    if counts["link"]:
+        joined = target / "joined"
+        origin = origin_of(span.batch, 0, 1 << 15)
+        write_assembled(session(), plan, target, span.state.paths("link"), joined, origin)
+        counts += _count_results(joined)
+    return "executors", counts
 
 
-def _join_links(home: Home, spark: SparkSession, plan: Plan, fresh_path: Path, target: Path) -> None:
-    with home.catalog.read() as connection:
-        statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.links > 0).order_by(BATCHES.c.batch)
-        earlier = [row.result_path for row in connection.execute(statement)]
-    fresh, kept = (
-        read_parquet(spark, RESULT_SCHEMA, paths).where("relation = 'link'")
-        for paths in ([str(fresh_path)], home.paths(earlier))
-    )
-    program = str(plan.program_path)
-    rounds = load_program(program).rounds
-    assembled(spark, fresh=fresh, earlier=kept, program_path=program, rounds=rounds).write.parquet(str(target))
+def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of links of a batch's results."""
+    results = ds.dataset(path, schema=RESULT_SCHEMA)
+    yield from results.to_batches(columns=["link", "members", "nodes"], filter=ds.field("relation") == "link")
 
 
 def _count_results(path: Path) -> Counter[str]:
-    """Rows of each relation; for ``pairs`` the number of pairs."""
+    """Rows of each relation, with every combination of documents counted; for ``pairs`` the number of pairs."""
     results = ds.dataset(path, schema=RESULT_SCHEMA)
-    relations = results.to_table(columns=["relation"]).column("relation").value_counts().to_pylist()
-    counts = Counter({item["values"]: item["counts"] for item in relations})
-    pairs = results.to_table(columns=["docs"], filter=ds.field("relation") == "pairs").column("docs").to_pylist()
-    counts["pairs"] = sum(count for (count,) in pairs)
+    counts: Counter[str] = Counter()
+    sizes: Counter[tuple[str, int, int]] = Counter()
+    columns = ["relation", "origin", "class", "docs"]
+    wanted = ds.field("relation").isin(["rout", "match", "link", "pairs"])
+    for row in results.to_table(columns=columns, filter=wanted).to_pylist():
+        if row["relation"] == "pairs":
+            counts["pairs"] += row["docs"][0]
+        elif row["relation"] == "link":
+            counts["link"] += 1
+        else:
+            sizes[row["relation"], row["origin"], row["class"]] += 1
+    docs = results.to_table(columns=["origin", "class"], filter=ds.field("relation") == "docs")
+    for row in docs.group_by(["origin", "class"]).aggregate([([], "count_all")]).to_pylist():
+        for relation in ("rout", "match"):
+            counts[relation] += row["count_all"] * sizes[relation, row["origin"], row["class"]]
     return counts
 
 
@@ -301,13 +289,15 @@ def _count_results(path: Path) -> Counter[str]:
 
 
 @contextmanager
-def _named_failure(home: Home, number: int, first: int, last: int, tag: str) -> Iterator[None]:
+def _named_failure(home: Home, driver: Driver, span: _Range, tag: str) -> Iterator[None]:
     """Remove what a batch that fails has written; give a failure of Spark its batch."""
     try:
         yield
     except BaseException as error:
-        for folder, name in (("witness", tag), ("results", tag), ("results", f"{tag}-joined")):
-            shutil.rmtree(home.folder(folder) / name, ignore_errors=True)
+        driver.forget()
+        for folder in ("witness", "results"):
+            shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
+        (home.folder("witness") / f"{tag}-links.parquet").unlink(missing_ok=True)
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -316,40 +306,61 @@ def _named_failure(home: Home, number: int, first: int, last: int, tag: str) -> 
         reason = named[-1] if named else lines[0]
         raise EngineError(
             "XSCL_BATCH",
-            f"batch {number} (places {first} to {last}) failed in Spark: {reason}",
+            f"batch {span.batch} (places {span.first} to {span.last}) failed in Spark: {reason}",
             hint="nothing of it is visible, and it runs again next time; -v shows the whole trace",
         ) from error
 
 
-@dataclass(slots=True)
 class _Jobs:
-    count: int | None = None
+    """Gives Spark to a batch and counts its jobs, by Spark's own status tracker."""
+
+    def __init__(self, session: Callable[[], SparkSession], group: str) -> None:
+        self._get = session
+        self._group = group
+        self._spark: SparkSession | None = None
+
+    def session(self) -> SparkSession:
+        """The session; what runs there from now on is counted."""
+        if self._spark is None:
+            self._spark = self._get()
+            if self._counts:
+                self._spark.sparkContext.setJobGroup(self._group, "xscl batch")
+        return self._spark
+
+    @property
+    def _counts(self) -> bool:
+        # Spark Connect has no context.
+        return type(self._spark) is SparkSession and hasattr(self._spark, "sparkContext")
+
+    def count(self) -> int | None:
+        """Jobs so far; None where Spark does not tell."""
+        if self._spark is None:
+            return 0
+        if not self._counts:
+            return None
+        return len(self._spark.sparkContext.statusTracker().getJobIdsForGroup(self._group))
+
+    def close(self) -> None:
+        """What runs from now on is not counted."""
+        if self._spark is not None and self._counts:
+            self._spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
 @contextmanager
-def _counted_jobs(spark: SparkSession, group: str) -> Iterator[_Jobs]:
-    """Counts the Spark jobs that run inside, from Spark's own status tracker."""
-    jobs = _Jobs()
-    context = getattr(spark, "sparkContext", None) if type(spark) is SparkSession else None
-    if context is None:
-        yield jobs
-        return
-    context.setJobGroup(group, "xscl batch")
+def _counted_jobs(session: Callable[[], SparkSession], group: str) -> Iterator[_Jobs]:
+    jobs = _Jobs(session, group)
     try:
         yield jobs
     finally:
-        jobs.count = len(context.statusTracker().getJobIdsForGroup(group))
-        context.setLocalProperty("spark.jobGroup.id", None)
+        jobs.close()
 
 
 # -- commit ----------------------------------------------------------------------------------------------------
 
 
-def _refused(path: Path) -> list[dict[str, object]]:
+def _refused(witnesses: ds.Dataset) -> list[dict[str, object]]:
     """Documents that stage 1 could not match, as rows of ``rejected``."""
-    rows = ds.dataset(path, schema=WITNESS_SCHEMA).to_table(
-        columns=["place", "ts", "strval"], filter=ds.field("var") == REFUSED
-    )
+    rows = witnesses.to_table(columns=["place", "ts", "strval"], filter=ds.field("var") == REFUSED)
     found = []
     for row in rows.to_pylist():
         channel, _, id_ = row["place"].partition("\0")
@@ -373,9 +384,18 @@ def _refused_together(path: Path) -> list[dict[str, object]]:
     return list(found.values())
 
 
-def _commit(home: Home, report: BatchReport, refused: Iterable[Mapping[str, object]] = ()) -> BatchReport:
+def _commit(
+    home: Home,
+    driver: Driver,
+    report: BatchReport,
+    change: StateChange,
+    refused: Iterable[Mapping[str, object]] = (),
+    since: float | None = None,
+) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
-    started = time.perf_counter()
+    started = time.perf_counter() if since is None else since
+    after = change.after
+    report = replace(report, state_rows=after.rows, state_bytes=after.size, purged=change.purged)
     values = {name: getattr(report, name) for name in report.__slots__}
     with home.catalog.begin() as connection:
         if connection.scalar(sa.select(HOME.c.processed).with_for_update()) != report.first - 1:
@@ -384,8 +404,12 @@ def _commit(home: Home, report: BatchReport, refused: Iterable[Mapping[str, obje
                 f"another process has processed places {report.first} to {report.last} meanwhile",
                 hint="one process works on a home at a time; nothing was done twice",
             )
+        now = time.time_ns() // 1000
+        unused = commit_state(connection, change, now)
         if report.events:
-            connection.execute(BATCHES.insert().values(**{**values, "committed": time.time_ns() // 1000}))
-        home.catalog.reject(connection, refused, time.time_ns() // 1000)
+            connection.execute(BATCHES.insert().values(**{**values, "committed": now}))
+        home.catalog.reject(connection, refused, now)
         connection.execute(HOME.update().values(processed=report.last))
-    return BatchReport(**{**values, "commit_s": time.perf_counter() - started})
+    unlink_state(unused)
+    driver.committed(after, report.last)
+    return replace(report, commit_s=time.perf_counter() - started)

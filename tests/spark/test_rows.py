@@ -15,9 +15,8 @@ import pytest
 from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_spec, random_text
 
 import xscl
-import xscl.batch
-import xscl.planner
-from xscl.batch import with_documents
+import xscl.executors
+from xscl.executors import with_documents
 from xscl.ingest.rows import cells_document
 from xscl.intake import EVENT_SCHEMA
 from xscl.matches import match_json
@@ -25,7 +24,7 @@ from xscl.safexml import parse_xml
 from xscl.values import number_text, to_number, value_hash
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition, NodeTest, Step
-from xscl.xpath.relational import WITNESSES, RowShape, WitnessSpec, asked_table, split_specs
+from xscl.xpath.relational import WITNESSES, ChannelSplit, RowShape, WitnessSpec, asked_table, split_specs
 from xscl.xpath.witness import WITNESS_SCHEMA, match_document
 
 if TYPE_CHECKING:
@@ -176,11 +175,10 @@ def test_all_ways_of_keeping_rows_answer_alike(
     answers: dict[str, list[str]] = {}
     contents: dict[str, list[str]] = {}
     jobs: dict[str, list[int | None]] = {}
-    split = split_specs
     for way in ("walked", "columns", "old", "half old"):
         with monkeypatch.context() as patch:
             if way == "walked":
-                patch.setattr(xscl.planner, "split_specs", lambda specs, shapes: split(specs, {}))
+                patch.setattr(ChannelSplit, "put", lambda self, key, specs: None)
             with xscl.connect(home=tmp_path / way, spark=spark) as engine:
                 assert all(outcome.ok for outcome in engine.register_many(queries))
                 engine.ingest(events[:45])
@@ -207,7 +205,7 @@ def test_what_columns_answer_starts_no_worker(engine: Engine, monkeypatch: pytes
     def refuse(*_: object) -> None:
         raise AssertionError("a document is walked")
 
-    monkeypatch.setattr(xscl.batch, "_walked", refuse)
+    monkeypatch.setattr(xscl.executors, "_walked", refuse)
     engine.register_many([*SENSORS[:2], ("documents", "S//room->r JOIN {r = s, 1 h} S//room->s")])
     engine.ingest([event for event in sensor_events() if event.row is not None])
     (report,) = engine.run_once()
