@@ -649,7 +649,7 @@ def demo(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which: register, stage1; or all.")],
+    name: Annotated[str, typer.Argument(help="Which (docs/benchmarks.md); or all.")],
     out: Annotated[Path | None, typer.Option("--out", help="Write tables, plots and the machine's data here.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object of figures.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, within about a minute.")] = False,
@@ -690,7 +690,7 @@ def bench(
             rows = [{"figure": figure, "value": value} for figure, value in report.figures.items()]
             print_rows(rows, ["figure", "value"], Format.table)
     if json:
-        figures = {report.bench: dict(report.figures) for report in reports}
+        figures = {r.bench: {**r.figures, "table": [dict(row) for row in r.table]} for r in reports}
         print(dumps(figures if name == "all" else figures[name]))  # noqa: T201
     if wrong := [report.bench for report in reports if report.figures.get("digest_equal") is False]:
         _complain(f"error: the variants of {', '.join(wrong)} gave different results: their figures compare nothing")
