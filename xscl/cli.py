@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from xscl import __version__
 from xscl.errors import CatalogError, XsclError
@@ -160,13 +159,19 @@ def init(home: HomeOption = None, catalog: CatalogOption = None) -> None:
 
 @app.command()
 def doctor(
-    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
+    start: Annotated[
+        bool, typer.Option("--start", help="Also measure how fast Spark starts, against a plain session; a minute.")
+    ] = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Check Java, Python packages, Spark, home and catalogue; say what to do."""
     from xscl.doctor import examine
     from xscl.home import default_home
 
-    checks = list(examine(home or default_home(), catalog))
+    checks = list(examine(home or default_home(), catalog, start=start))
     rows = [{"check": c.what, "state": "ok" if c.ok else "FAILS", "found": c.found, "advice": c.advice} for c in checks]
     print_rows(rows, ["check", "state", "found", "advice"], _format(format, json))
     if not all(check.ok for check in checks):
@@ -829,6 +834,8 @@ def _with_progress(records: Iterable[Record]) -> Iterator[Record]:
     if _Settings.quiet or not sys.stderr.isatty():
         yield from records
         return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} records"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("intake")
