@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -175,8 +176,7 @@ def split_specs(specs: Iterable[WitnessSpec], shapes: Mapping[str, RowShape]) ->
     for channel, by_definition in by_channel.items():
         split = ChannelSplit(shapes[channel]) if channel in shapes else None
         if split is not None:
-            for key, asking in by_definition.items():
-                split.put(key, asking)
+            split.put(by_definition)
             if not split.refused:
                 asked[channel] = split.asked()
         for key, asking in by_definition.items():
@@ -190,7 +190,7 @@ class ChannelSplit:
     def __init__(self, shape: RowShape) -> None:
         self._selections = _Selections(shape)
         self._row = _whole_row(shape)
-        self._rows: dict[int, tuple[Asked, ...]] = {}
+        self._rows: dict[int, list[Asked]] = {}
         """By the keys of the definitions that columns answer."""
         self._entries: dict[int, int] = {}
         """Chain entries in a row without NULLs, by key."""
@@ -201,22 +201,32 @@ class ChannelSplit:
         """Whether a row without NULLs is refused for the chains that are asked for; the walk does that."""
         return self._all_entries > MAX_CHAIN_ENTRIES
 
-    def put(self, key: int, specs: list[WitnessSpec]) -> None:
-        """Take in what is asked of a definition, and nothing else is; no spec if it is not asked for any more."""
-        self._all_entries -= self._entries.pop(key, 0)
-        self._rows.pop(key, None)
-        candidate = _candidate(specs, self._selections) if specs else None
-        if candidate is None:
-            return
+    def put(self, asked: Mapping[int, list[WitnessSpec]]) -> None:
+        """Take in all that is asked of some definitions, by their keys; no spec of one that is asked for no more."""
+        candidates: dict[int, _Candidate] = {}
+        for key, specs in asked.items():
+            self._all_entries -= self._entries.pop(key, 0)
+            self._rows.pop(key, None)
+            candidate = _candidate(specs, self._selections) if specs else None
+            if candidate is not None:
+                candidates[key] = candidate
         try:
-            rows = _asked(candidate, self._row)
+            found = _asked(candidates, self._row)
         except DocumentLimitError:
-            self._entries[key] = MAX_CHAIN_ENTRIES + 1
-        else:
-            self._entries[key] = sum(len(row.chain) for row in rows if row.function == rows[0].function)
-            if _clear(candidate, rows):
-                self._rows[key] = rows
-        self._all_entries += self._entries[key]
+            # Together they are too many; what each asks does not depend on the others.
+            found = {}
+            for key, candidate in candidates.items():
+                with suppress(DocumentLimitError):
+                    found |= _asked({key: candidate}, self._row)
+        for key, candidate in candidates.items():
+            rows = found.get(key)
+            if rows is None:
+                self._entries[key] = MAX_CHAIN_ENTRIES + 1
+            else:
+                self._entries[key] = sum(len(row.chain) for row in rows if row.function == rows[0].function)
+                if _clear(candidate, rows):
+                    self._rows[key] = rows
+            self._all_entries += self._entries[key]
 
     def answers(self, key: int) -> bool:
         """Whether columns answer what is asked of a definition."""
@@ -341,26 +351,34 @@ def _candidate(specs: list[WitnessSpec], selections: _Selections) -> _Candidate 
         return None
 
 
-def _asked(candidate: _Candidate, row: etree._Element) -> tuple[Asked, ...]:
-    """What rows are asked for by a definition.
+def _asked(candidates: Mapping[int, _Candidate], row: etree._Element) -> dict[int, list[Asked]]:
+    """What rows are asked for by each of these definitions.
 
     Raises:
         DocumentLimitError: more than a row may be asked for.
     """
     # The walk itself says what the chains are: those of a row without NULLs.
-    bare = WitnessSpec(
-        candidate.definition,
-        (None,),
-        _distinct(edge for spec in candidate.specs for edge in spec.edges),
-        _distinct(edge for spec in candidate.specs for edge in spec.hanging),
-    )
-    functions = {function for spec in candidate.specs for function in spec.functions}
-    ordered = sorted(functions, key=lambda name: (name is not None, name))
-    return tuple(
-        Asked(witness.node, witness.var, function, tuple(sorted(candidate.selected[witness.node])), witness.chain)
-        for witness in match_document(Automaton([bare]), candidate.definition.channel, row)
-        for function in ordered
-    )
+    bare = [
+        WitnessSpec(
+            candidate.definition,
+            (None,),
+            _distinct(edge for spec in candidate.specs for edge in spec.edges),
+            _distinct(edge for spec in candidate.specs for edge in spec.hanging),
+        )
+        for candidate in candidates.values()
+    ]
+    found: dict[int, list[Asked]] = {key: [] for key in candidates}
+    if not bare:
+        return found
+    for witness in match_document(Automaton(bare), bare[0].definition.channel, row):
+        candidate = candidates[witness.var]
+        needs = tuple(sorted(candidate.selected[witness.node]))
+        functions = {function for spec in candidate.specs for function in spec.functions}
+        found[witness.var] += (
+            Asked(witness.node, witness.var, function, needs, witness.chain)
+            for function in sorted(functions, key=lambda name: (name is not None, name))
+        )
+    return found
 
 
 def _clear(candidate: _Candidate, rows: Iterable[Asked]) -> bool:

@@ -303,10 +303,9 @@ class Planner:
                 if split is None:
                     split = self._splits[channel] = ChannelSplit(shapes[channel])
                 refused = split.refused
-                for definition in {spec.key[0] for spec in changed}:
-                    specs = self._specs[channel].get(definition, {})
-                    split.put(definition, [spec.spec for spec in specs.values()])
-                    changed = changed.union(specs.values())
+                asking = {spec.key[0]: self._specs[channel].get(spec.key[0], {}).values() for spec in changed}
+                split.put({definition: [spec.spec for spec in specs] for definition, specs in asking.items()})
+                changed = changed.union(*asking.values())
                 if split.refused != refused:
                     changed = changed.union(*(specs.values() for specs in self._specs[channel].values()))
                 asked[channel] = split.asked()

@@ -71,7 +71,7 @@ def planned(planner: Planner, as_document: bool) -> Plan:
     put = ChannelSplit.put
     if as_document:
         # Everything is walked for, as it was when rows were documents.
-        ChannelSplit.put = lambda self, key, specs: None
+        ChannelSplit.put = lambda self, asked: None
     plan = planner.plan(FIRST, FIRST + ROWS - 1)
     ChannelSplit.put = put
     assert plan is not None

@@ -91,5 +91,6 @@ def test_a_plan_does_not_depend_on_earlier_ones(steps: list[tuple[str, object]])
     with TemporaryDirectory() as folder:
         home = init_home(Path(folder) / "home")
         add_channel(home.catalog, "R", kind="rows", schema="n string, m double")
-        check(home, [*steps, ("plan", (0, 1)), ("plan", (3, 5))])
+        begin = [("register", range(len(TEXTS))), ("plan", (0, 20))]
+        check(home, [*begin, *steps, ("plan", (0, 1)), ("plan", (3, 5))])
         home.catalog.close()

@@ -178,7 +178,7 @@ def test_all_ways_of_keeping_rows_answer_alike(
     for way in ("walked", "columns", "old", "half old"):
         with monkeypatch.context() as patch:
             if way == "walked":
-                patch.setattr(ChannelSplit, "put", lambda self, key, specs: None)
+                patch.setattr(ChannelSplit, "put", lambda self, asked: None)
             with xscl.connect(home=tmp_path / way, spark=spark) as engine:
                 assert all(outcome.ok for outcome in engine.register_many(queries))
                 engine.ingest(events[:45])
