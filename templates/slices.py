@@ -23,9 +23,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.chains import ChainCodes
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
 from xscl.templates.results import Member
+from xscl.templates.shapes import Shapes
 from xscl.values import value_hash
 
 __all__ = ["STATE_COLUMNS", "Rows", "Run", "SliceCache"]
@@ -35,7 +35,7 @@ STATE_COLUMNS = ("docid", "ts", "item", "place", "late", "var", "node", "fn", "s
 
 _ROW_BYTES = 160
 """What a row takes beside its value: columns, indexes, the list of its chain."""
-_MANY_CHAINS = 10_000
+_MANY_SHAPES = 10_000
 _NONE = np.empty(0, dtype=np.int64)
 _HASH_BYTES = 16
 """What a slice takes that is not here."""
@@ -50,9 +50,8 @@ class Rows(NamedTuple):
     ts: Int64s
     doc: Int64s
     item: Int64s
-    node: Int32s
-    chain: Int64s
-    """Code of the chain."""
+    shape: Int32s
+    """Number of node and chain."""
     number: npt.NDArray[np.float64]
 
 
@@ -113,6 +112,17 @@ class Run:
         found[order[1:][same]] = True
         found[order[:-1][same]] = True
         return found
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every document is an item by itself, and no version of another."""
+        return bool((self.rows.item == self.rows.doc).all())
+
+    @cached_property
+    def distinct_shapes(self) -> tuple[Int32s, Int32s]:
+        """The shapes of its rows, and which of them each row has."""
+        distinct, which = np.unique(self.rows.shape, return_inverse=True)
+        return distinct, which.astype(np.int32)
 
     @cached_property
     def _ranks(self) -> tuple[Int64s, Int64s]:
@@ -185,7 +195,7 @@ class SliceCache:
     """The join state of a process, as far as its memory goes."""
 
     most_bytes: int
-    chains: ChainCodes = field(default_factory=ChainCodes)
+    shapes: Shapes = field(default_factory=Shapes)
     keys: dict[tuple[int, str | None], int] = field(default_factory=dict)
     """Numbers of (variable, function)."""
     runs: list[Run] = field(default_factory=list)
@@ -219,8 +229,7 @@ class SliceCache:
             ts=_ints(columns["ts"]),
             doc=_ints(columns["docid"]),
             item=_ints(columns["item"]),
-            node=columns["node"].to_numpy(zero_copy_only=False).astype(np.int32),
-            chain=self.chains.codes(columns["chain"]),
+            shape=self.shapes.numbers(columns["node"], columns["chain"]),
             number=columns["num"].to_numpy(zero_copy_only=False).astype(np.float64),
         )
         _, first = np.unique(rows.doc, return_index=True)
@@ -329,8 +338,8 @@ class SliceCache:
             runs.append(run if rows.all() else _part(run, rows))
         changed = any(new is not old for new, old in zip(runs, self.runs, strict=True))
         self.runs = [run for run in runs if len(run.rows.h)]
-        if changed and len(self.chains) > _MANY_CHAINS:
-            self.chains.keep(np.concatenate([_NONE, *(run.rows.chain for run in self.runs)]))
+        if changed and len(self.shapes) > _MANY_SHAPES:
+            self.shapes.keep(np.concatenate([np.empty(0, np.int32), *(run.rows.shape for run in self.runs)]))
 
     def _keys(self, variables: pa.Array, functions: pa.Array) -> Int32s:
         encoded = functions.dictionary_encode()
