@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
 from xscl.templates.order import join_order, pair_limit, unselective_edges
 from xscl.templates.probe import CLOSE, TINY
 from xscl.templates.program import Edge, InstancePlan, LinkPlan, Program
@@ -138,7 +138,7 @@ class Finder:
 
     def _fetch(self, fresh: pa.Table, batch: int, fetch: Fetch, most_rows: int) -> None:
         """Bring the slices of new values that are in files only."""
-        missing = self.cache.missing(np.unique(fresh.column("h").to_numpy()))
+        missing = self.cache.missing(rising(fresh.column("h").to_numpy()))
         if not len(missing):
             return
         found = fetch(missing, False)
@@ -395,7 +395,7 @@ class _Batch:
 
     def _complete(self, runs: list[Run], met: _Met) -> list[Run]:
         """The runs and, of documents with rows in files only, a run with all their rows."""
-        docs = np.unique(np.concatenate([met.doc_l, met.doc_r]))
+        docs = rising(np.concatenate([met.doc_l, met.doc_r]))
         missing = self.finder.cache.incomplete(docs[~np.isin(docs, self.new.docs)])
         if not len(missing):
             return runs

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
 from xscl.templates.results import Member
 from xscl.templates.shapes import Shapes
 from xscl.values import value_hash
@@ -90,7 +90,7 @@ class Run:
     @cached_property
     def docs(self) -> Int64s:
         """The documents, rising."""
-        return np.unique(self.rows.doc)
+        return rising(self.rows.doc)
 
     def member(self, doc: int) -> Member | None:
         """One of its documents; None if it has no row of it."""
@@ -251,10 +251,10 @@ class SliceCache:
             if self.size < self.most_bytes:
                 self.add(self.run_of(part, batch))
             else:
-                hashes.append(np.unique(part.column("h").to_numpy()))
-                docs.append(np.unique(part.column("docid").to_numpy()))
+                hashes.append(rising(part.column("h").to_numpy()))
+                docs.append(rising(part.column("docid").to_numpy()))
         if len(hashes) > 1:
-            gone = np.unique(np.concatenate(hashes))
+            gone = rising(np.concatenate(hashes))
             own = [own for (shared, _), own in self._apart.items() if shared in gone]
             self._leave(np.union1d(gone, np.array(own, dtype=np.int64)), np.concatenate(docs))
 
@@ -328,8 +328,8 @@ class SliceCache:
         """Have the slices of some values in files only, and be without some documents."""
         dropped = [run.rows.doc[_in(run.rows.h, hashes)] for run in self.runs]
         self._keep(lambda run: ~_in(run.rows.h, hashes))
-        self.absent = np.union1d(self.absent, hashes)
-        self.absent_docs = np.unique(np.concatenate([self.absent_docs, docs, *dropped]))
+        self.absent = rising(np.concatenate([self.absent, hashes]))
+        self.absent_docs = rising(np.concatenate([self.absent_docs, docs, *dropped]))
 
     def _keep(self, kept: Callable[[Run], Bools]) -> None:
         runs = []
@@ -390,8 +390,14 @@ def _merged(first: Run, second: Run) -> Run:
     rows = stacked([first.rows, second.rows])
     run = Run(
         take(rows, np.lexsort((rows.ts, rows.key, rows.h))),
-        _either(_union(first.values, second.values), (first.values, first.texts), (second.values, second.texts)),
-        _either(_union(first.docs, second.docs), (first.docs, first.places), (second.docs, second.places)),
+        _either(
+            rising(np.concatenate([first.values, second.values])),
+            (first.values, first.texts),
+            (second.values, second.texts),
+        ),
+        _either(
+            rising(np.concatenate([first.docs, second.docs])), (first.docs, first.places), (second.docs, second.places)
+        ),
         np.empty(0, dtype=np.int64),
     )
     run.used = np.full(len(run.values), np.iinfo(np.int64).min)
@@ -407,10 +413,6 @@ def _part(run: Run, kept: Bools) -> Run:
     part.texts, part.used = run.texts.take(pa.array(at)), run.used[at]
     part.places = run.place(part.docs)
     return part
-
-
-def _union(first: Int64s, second: Int64s) -> Int64s:
-    return np.union1d(first, second)
 
 
 def _either(wanted: Int64s, *known: tuple[Int64s, pa.Array]) -> pa.Array:
