@@ -169,7 +169,7 @@ class Partners:
     """and where one of them is the one that asks."""
 
     def may_have(self, keys: Numbers, own: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Of each key, whether its value is there; where it is the asking witness' ``own``, whether it is there again."""
+        """Of each key, whether its value is there; where it is the asking witness' ``own``, whether there again."""
         found = np.where(own, self.twice.has(keys), self.once.has(keys))
         for some in self.state:
             found |= some.has(keys)
