@@ -27,6 +27,7 @@ from xscl.templates.order import join_order
 from xscl.templates.probe import CLOSE, MATCHED_SCHEMA, TINY, asked_batches, probe_batches, single_batches
 from xscl.templates.program import LiveGroup, build_program, load_program, save_program
 from xscl.templates.results import ResultColumns, origin_of
+from xscl.templates.retention import Floors, ReachBuilder, floors
 from xscl.templates.slices import SliceCache
 from xscl.templates.value_counts import counted, partners_of
 from xscl.templates.worker import result_batches
@@ -51,6 +52,12 @@ class LocalEngine:
     witness: list[dict[str, object]] = field(default_factory=list)
     results: list[dict[str, object]] = field(default_factory=list)
     links: list[dict[str, object]] = field(default_factory=list)
+    lateness: Mapping[str, int] | None = None
+    """Of each channel that has one, microseconds; None: nothing is purged."""
+    clocks: Mapping[str, str] = field(default_factory=dict)
+    """By channel; those that are not named share one."""
+    purged: int = 0
+    """Witness rows and rows of links that are held no more."""
     batches: int = 0
 
     def __post_init__(self) -> None:
@@ -62,6 +69,7 @@ class LocalEngine:
             self.gid[name]: LiveGroup(self.gid[name], self.iid[name], c.group, 0, 1 << 40, c.channels)
             for name, c in self.queries.items()
         }
+        self.reach = ReachBuilder()
         tag = abs(hash(tuple(groups)))
         self.program = str(self.folder / f"program-{tag}")
         save_program(build_program(live.values()), Path(self.program))
@@ -99,6 +107,33 @@ class LocalEngine:
         found = self._stage2(fresh, first)
         self.results += found
         self._assemble([row for row in found if row["relation"] == "link"])
+        if self.lateness is not None:
+            before = len(self.witness) + len(self.links)
+            self._purge(self._floors(self.lateness))
+            self.purged += before - len(self.witness) - len(self.links)
+
+    def _floors(self, lateness: Mapping[str, int]) -> Floors:
+        greatest: dict[str, int] = {}
+        for doc in self.docs:
+            clock = self.clocks.get(doc.channel, "")
+            greatest[clock] = max(doc.ts, greatest.get(clock, doc.ts))
+        marks = {
+            c: greatest[clock] - late for c, late in lateness.items() if (clock := self.clocks.get(c, "")) in greatest
+        }
+        return floors(self.reach.table(load_program(self.program), 0), marks)
+
+    def _purge(self, rule: Floors) -> None:
+        kept = rule.keep(*(np.array([row[name] for row in self.witness], np.int64) for name in ("var", "ts")))
+        self.witness = [row for row, keep in zip(self.witness, kept, strict=True) if keep and not row["late"]]
+        times = [[row["members"][side]["ts"] for row in self.links] for side in (0, 1)]  # type: ignore[index]
+        columns = [row["link"] for row in self.links], *times
+        kept = rule.keep_links(*(np.array(column, np.int64) for column in columns))
+        self.links = [row for row, keep in zip(self.links, kept, strict=True) if keep]
+
+    def documents_held(self) -> list[str]:
+        """The ids of the documents in the state, in the order they came."""
+        held = {row["docid"] for row in self.witness}
+        return [doc.id for docid, doc in enumerate(self.docs) if docid in held]
 
     def _stage2(self, fresh: pa.Table, first: int) -> list[dict[str, object]]:
         program = load_program(self.program)
@@ -202,6 +237,12 @@ class DriverEngine(LocalEngine):
         self.held = pa.concat_tables([self.held, fresh.filter(pc.invert(fresh.column("late")))])
         self.finder.cache.shrink()
         return self._rows(out.take())
+
+    def _purge(self, rule: Floors) -> None:
+        super()._purge(rule)
+        self.finder.cache.purge(rule.keep)
+        kept = rule.keep(*(self.held.column(name).to_numpy() for name in ("var", "ts")))
+        self.held = self.held.filter(pa.array(kept))
 
     def _fetch(self, wanted: npt.NDArray[np.int64], documents: bool) -> pa.Table:
         column = self.held.column("docid" if documents else "h")
