@@ -40,7 +40,7 @@ select /*+ BROADCAST(p) */
 from {witness} w join {probe} p
   on w.h = p.h and w.var = p.pvar and w.fn <=> p.pfn and w.strval <=> p.strval
 where not p.single and not w.late and w.item <> p.item
-  and (w.docid < {first} or p.new_left)
+  and (not w.fresh or p.new_left)
   and if(p.new_left, w.ts - p.ts, p.ts - w.ts) between p.lo and p.hi
 """
 
@@ -87,13 +87,10 @@ from {requests} r left join {sides} l on l.link = r.link and l.side = r.side and
 """
 
 
-def matched_edges(
-    spark: SparkSession, *, fresh: DataFrame, witness: DataFrame, program_path: str, first: int
-) -> DataFrame:
+def matched_edges(spark: SparkSession, *, fresh: DataFrame, earlier: DataFrame, program_path: str) -> DataFrame:
     """Matched edges of all pairs with a new document: the edge, its pair, nodes, chains and, if close, numbers.
 
-    ``fresh`` are the witnesses of the batch, whose documents are numbered from ``first``; ``witness`` all witnesses,
-    the new ones included.
+    ``fresh`` are the witnesses of the new documents, ``earlier`` those of all that were there before.
     """
 
     def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -103,7 +100,12 @@ def matched_edges(
         return check_batches(program_path, batches)
 
     asked = fresh.mapInArrow(probe, spark_schema(PROBE_SCHEMA))
-    equal = spark.sql(_EQUAL, witness=witness, probe=asked, first=first)
+    witness = spark.sql(
+        "select *, false as fresh from {earlier} union all select *, true as fresh from {fresh}",
+        earlier=earlier,
+        fresh=fresh,
+    )
+    equal = spark.sql(_EQUAL, witness=witness, probe=asked)
     single = spark.sql(_SINGLE, probe=asked)
     pairs = spark.sql(_CHECKED, equal=equal)
     checks = pairs.mapInArrow(check, spark_schema(CHECK_SCHEMA))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from xscl.arrow import MEMBER
+from xscl.places import place_of
 from xscl.templates.program import LiveGroup
 
 __all__ = ["MAX_BINDINGS", "RESULT_SCHEMA", "Admitted", "Member", "ResultColumns", "admitted", "different"]
@@ -66,8 +67,8 @@ def admitted(
 
     With ``links`` only cases that link these pairs of blocks count.
     """
-    oldest = min(member.docid for member in members)
-    newest = max(member.docid for member in members)
+    oldest = min(place_of(member.docid) for member in members)
+    newest = max(place_of(member.docid) for member in members)
     pairs = [(b.ts - a.ts, (a.ts, a.place) < (b.ts, b.place)) for a, b in combinations(members, 2)]
     found = [
         (live.gid, number)

@@ -18,7 +18,7 @@ import xscl
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 FOLDERS = PROJECT["tool"]["setuptools"]["package-dir"]
-LEAVES = {"xscl.errors", "xscl.types", "xscl.values", "xscl.safexml", "xscl.arrow"}
+LEAVES = {"xscl.errors", "xscl.types", "xscl.values", "xscl.safexml", "xscl.arrow", "xscl.places"}
 PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {
     "pyspark": {"xscl.templates.join", "xscl.session", "xscl.batch", "xscl.views", "xscl.engine"},

@@ -17,7 +17,7 @@ import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -37,7 +37,9 @@ from xscl.errors import EngineError
 from xscl.home import Home
 from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.intake import EVENT_SCHEMA
+from xscl.matches import StoredMatch, stored_matches
 from xscl.planner import Plan, Planner
+from xscl.published import Publisher, acyclic_end, publishing
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.program import load_program
@@ -73,6 +75,8 @@ class BatchReport:
     """Stored rows of R_out, each with its set of groups."""
     matches: int
     """Stored matches, each with its set of groups."""
+    published: int
+    """Documents that queries published."""
     links: int
     """Stored rows of links: what queries of three and more blocks found of two of them."""
     jobs: int | None
@@ -99,13 +103,13 @@ def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
             return None
         nth = connection.scalar(
             sa.select(EVENT_IDS.c.docid)
-            .where(EVENT_IDS.c.docid >= first)
+            .where(EVENT_IDS.c.docid.between(first, last))
             .order_by(EVENT_IDS.c.docid)
             .offset(batch_docs - 1)
             .limit(1)
         )
         flush = connection.scalar(sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place >= first))
-    return first, min(place for place in (last, nth, flush) if place is not None)
+        return first, acyclic_end(connection, first, min(place for place in (last, nth, flush) if place is not None))
 
 
 def process_batch(planner: Planner, session: Callable[[], SparkSession], first: int, last: int) -> BatchReport:
@@ -118,6 +122,7 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
         in_range = statement.where(EVENT_IDS.c.docid.between(first, last))
         channels: dict[str, int] = {row[0]: row[1] for row in connection.execute(in_range)}
         events = sum(channels.values())
+        published = publishing(connection, first, last)
     plan = planner.plan(first, last) if events else None
     prepared = time.perf_counter()
     if plan is None:
@@ -130,6 +135,7 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
             pairs=0,
             rout=0,
             matches=0,
+            published=0,
             links=0,
             jobs=0,
             prepare_s=prepared - started,
@@ -145,15 +151,15 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
     prepared = time.perf_counter()
     tag = f"{number:08d}-{uuid.uuid4().hex[:8]}"
     witness_path, result_path, joined_path = f"witness/{tag}", f"results/{tag}", f"results/{tag}-joined"
-    with _named_failure(home, number, first, last, tag):
+    publisher = Publisher(home, published, tag) if published is not None else None
+    with _named_failure(home, number, first, last, tag, publisher):
         with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
-            _stage1(home, spark, plan, first, last, channels, home.root / witness_path)
+            paths = _event_paths(home, first, last)
+            _stage1(spark, plan, paths, channels, home.root / witness_path / "0", f"docid between {first} and {last}")
             walked = time.perf_counter()
-            _stage2(home, spark, plan, first, home.root / witness_path, home.root / result_path)
-            counts = _count_results(home.root / result_path)
-            if counts["link"]:
-                _join_links(home, spark, plan, home.root / result_path, home.root / joined_path)
-                counts += _count_results(home.root / joined_path)
+            counts = _join(home, spark, plan, tag, 0)
+            if published is not None and publisher is not None:
+                counts += _publish(home, spark, plan, publisher, published.levels, tag)
             joined = time.perf_counter()
         report = BatchReport(
             batch=number,
@@ -164,6 +170,7 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
             pairs=counts["pairs"],
             rout=counts["rout"],
             matches=counts["match"],
+            published=publisher.count if publisher is not None else 0,
             links=counts["link"],
             jobs=jobs.count,
             prepare_s=prepared - started,
@@ -177,7 +184,7 @@ def process_batch(planner: Planner, session: Callable[[], SparkSession], first: 
         refused = _refused(home.root / witness_path)
         for name in (report.result_path, report.joined_path):
             refused += _refused_together(home.root / name) if name is not None else []
-        return _commit(home, report, refused)
+        return _commit(home, report, refused, publisher)
 
 
 # -- stages ----------------------------------------------------------------------------------------------------
@@ -201,11 +208,6 @@ def with_documents(spark: SparkSession, events: DataFrame, shapes: Mapping[str, 
     return spark.sql(_WITH_DOCUMENTS, args={"shapes": json.dumps(told)}, events=events)
 
 
-def _events_frame(spark: SparkSession, paths: list[str], first: int, last: int) -> DataFrame:
-    """The events of a range of the intake order, in the shape of ``EVENT_SCHEMA``."""
-    return read_parquet(spark, EVENT_SCHEMA, paths).where(f"docid between {first} and {last}")
-
-
 def _event_paths(home: Home, first: int, last: int) -> list[str]:
     """The files that hold the events of a range."""
     with home.catalog.read() as connection:
@@ -214,23 +216,47 @@ def _event_paths(home: Home, first: int, last: int) -> list[str]:
 
 
 def read_parquet(spark: SparkSession, schema: pa.Schema, paths: list[str]) -> DataFrame:
-    """Parquet files of a known shape; no path at all is the empty relation."""
+    """Parquet files of a known shape, also in folders of folders; no path at all is the empty relation."""
     if not paths:
         return spark.createDataFrame([], spark_schema(schema))
     # Spark takes a path for a pattern; a home may be called anything.
     literal = [re.sub(r"([\\*?\[\]{}])", r"\\\1", path) for path in paths]
-    return spark.read.schema(spark_schema(schema)).parquet(*literal)
+    return spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True).parquet(*literal)
 
 
 _WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
 
 
+def _publish(
+    home: Home, spark: SparkSession, plan: Plan, publisher: Publisher, levels: Sequence[Collection[str]], tag: str
+) -> Counter[str]:
+    """Publish what the events of a batch have come to, level by level; counts of what was joined with it."""
+    counts: Counter[str] = Counter()
+    level = 0
+    publisher.found(_matches(home, tag, level))
+    for channels in levels:
+        path = publisher.level(channels)
+        if path is None or (plan.walked | plan.answered).isdisjoint(channels):
+            continue
+        level += 1
+        _stage1(spark, plan, [str(path)], channels, home.root / "witness" / tag / str(level))
+        counts += _join(home, spark, plan, tag, level)
+        publisher.found(_matches(home, tag, level))
+    return counts
+
+
+def _matches(home: Home, tag: str, level: int) -> Iterator[StoredMatch]:
+    for name in (tag, f"{tag}-joined"):
+        path = home.root / "results" / name / str(level)
+        if path.exists():
+            yield from stored_matches(path)
+
+
 def _stage1(
-    home: Home, spark: SparkSession, plan: Plan, first: int, last: int, channels: Collection[str], target: Path
+    spark: SparkSession, plan: Plan, paths: list[str], channels: Collection[str], target: Path, where: str = "true"
 ) -> None:
-    """Write the witness rows of a range, whose events are of ``channels``, in one job."""
-    paths = _event_paths(home, first, last)
-    events = _events_frame(spark, paths, first, last)
+    """Write the witness rows of the events in some files, all of them of ``channels``, in one job."""
+    events = read_parquet(spark, EVENT_SCHEMA, paths).where(where)
     answered = plan.answered.intersection(channels)
     # Rows of earlier versions are documents, and walked for all that is asked of them.
     old = bool(answered) and any("cells" not in pq.read_schema(path).names for path in paths)
@@ -259,28 +285,42 @@ def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> Da
     return needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA))
 
 
-def _stage2(home: Home, spark: SparkSession, plan: Plan, first: int, fresh_path: Path, target: Path) -> None:
+def _join(home: Home, spark: SparkSession, plan: Plan, tag: str, level: int) -> Counter[str]:
+    """Join the witness rows of a level of a batch with all before them; counts of what was written."""
+    own = [f"witness/{tag}/{before}" for before in range(level)]
+    fresh = home.root / "witness" / tag / str(level)
+    target = home.root / "results" / tag / str(level)
+    _stage2(home, spark, plan, own, fresh, target)
+    counts = _count_results(target)
+    if counts["link"]:
+        own = [f"results/{tag}/{before}" for before in range(level)]
+        joined = home.root / "results" / f"{tag}-joined" / str(level)
+        _join_links(home, spark, plan, own, target, joined)
+        counts += _count_results(joined)
+    return counts
+
+
+def _stage2(home: Home, spark: SparkSession, plan: Plan, own: Sequence[str], fresh_path: Path, target: Path) -> None:
     with home.catalog.read() as connection:
-        earlier = [
-            row.witness_path
-            for row in connection.execute(
-                sa.select(BATCHES.c.witness_path).where(BATCHES.c.witness_path.is_not(None)).order_by(BATCHES.c.batch)
-            )
-        ]
-    fresh = read_parquet(spark, WITNESS_SCHEMA, [str(fresh_path)])
-    witness = read_parquet(spark, WITNESS_SCHEMA, [*home.paths(earlier), str(fresh_path)])
+        statement = sa.select(BATCHES.c.witness_path).where(BATCHES.c.witness_path.is_not(None))
+        paths = [row.witness_path for row in connection.execute(statement.order_by(BATCHES.c.batch))]
+    fresh, earlier = (
+        read_parquet(spark, WITNESS_SCHEMA, paths) for paths in ([str(fresh_path)], home.paths([*paths, *own]))
+    )
     program = str(plan.program_path)
-    matched = matched_edges(spark, fresh=fresh, witness=witness, program_path=program, first=first)
+    matched = matched_edges(spark, fresh=fresh, earlier=earlier, program_path=program)
     resolved(matched, program).write.parquet(str(target))
 
 
-def _join_links(home: Home, spark: SparkSession, plan: Plan, fresh_path: Path, target: Path) -> None:
+def _join_links(
+    home: Home, spark: SparkSession, plan: Plan, own: Sequence[str], fresh_path: Path, target: Path
+) -> None:
     with home.catalog.read() as connection:
         statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.links > 0).order_by(BATCHES.c.batch)
-        earlier = [row.result_path for row in connection.execute(statement)]
+        paths = [row.result_path for row in connection.execute(statement)]
     fresh, kept = (
         read_parquet(spark, RESULT_SCHEMA, paths).where("relation = 'link'")
-        for paths in ([str(fresh_path)], home.paths(earlier))
+        for paths in ([str(fresh_path)], home.paths([*paths, *own]))
     )
     program = str(plan.program_path)
     rounds = load_program(program).rounds
@@ -301,13 +341,17 @@ def _count_results(path: Path) -> Counter[str]:
 
 
 @contextmanager
-def _named_failure(home: Home, number: int, first: int, last: int, tag: str) -> Iterator[None]:
+def _named_failure(
+    home: Home, number: int, first: int, last: int, tag: str, publisher: Publisher | None
+) -> Iterator[None]:
     """Remove what a batch that fails has written; give a failure of Spark its batch."""
     try:
         yield
     except BaseException as error:
         for folder, name in (("witness", tag), ("results", tag), ("results", f"{tag}-joined")):
             shutil.rmtree(home.folder(folder) / name, ignore_errors=True)
+        if publisher is not None:
+            publisher.discard()
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -373,7 +417,12 @@ def _refused_together(path: Path) -> list[dict[str, object]]:
     return list(found.values())
 
 
-def _commit(home: Home, report: BatchReport, refused: Iterable[Mapping[str, object]] = ()) -> BatchReport:
+def _commit(
+    home: Home,
+    report: BatchReport,
+    refused: Iterable[Mapping[str, object]] = (),
+    publisher: Publisher | None = None,
+) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
     started = time.perf_counter()
     values = {name: getattr(report, name) for name in report.__slots__}
@@ -387,5 +436,8 @@ def _commit(home: Home, report: BatchReport, refused: Iterable[Mapping[str, obje
         if report.events:
             connection.execute(BATCHES.insert().values(**{**values, "committed": time.time_ns() // 1000}))
         home.catalog.reject(connection, refused, time.time_ns() // 1000)
+        if publisher is not None:
+            publisher.commit(connection)
+            home.catalog.reject(connection, publisher.rejected, time.time_ns() // 1000)
         connection.execute(HOME.update().values(processed=report.last))
     return BatchReport(**{**values, "commit_s": time.perf_counter() - started})

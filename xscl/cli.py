@@ -239,7 +239,7 @@ def query_add(
     registry = Registry(_open(home, catalog).catalog)
     name = registry.register(text, name=name, strict=strict)
     info = registry.catalog.query(name)
-    if note := later_note(info.publish, info.starting):
+    if note := later_note(info.starting):
         _say(f"note: {note}")
     for channel in registry.unknown_channels(text):
         _say(f"note: there is no channel {channel!r} yet; its first event will create it")
