@@ -108,7 +108,7 @@ def acyclic_end(connection: Connection, first: int, last: int) -> int:
     if channel_levels(step for step, _ in _asked(connection, first, last)) is not None:
         return last
     statement = sa.select(sa.func.min(QUERIES.c.docid_from)).where(
-        QUERIES.c.publish.is_not(None), QUERIES.c.docid_from >= first
+        QUERIES.c.publish.is_not(None), QUERIES.c.docid_from > first
     )
     return min(last, connection.scalar(statement) or last)
 
