@@ -233,7 +233,7 @@ def _publish(
     """Publish what the events of a batch have come to, level by level; counts of what was joined with it."""
     counts: Counter[str] = Counter()
     level = 0
-    publisher.found(_matches(home, tag, level))
+    publisher.found(_matches(home, tag, level, publisher.groups))
     for channels in levels:
         path = publisher.level(channels)
         if path is None or (plan.walked | plan.answered).isdisjoint(channels):
@@ -241,15 +241,15 @@ def _publish(
         level += 1
         _stage1(spark, plan, [str(path)], channels, home.root / "witness" / tag / str(level))
         counts += _join(home, spark, plan, tag, level)
-        publisher.found(_matches(home, tag, level))
+        publisher.found(_matches(home, tag, level, publisher.groups))
     return counts
 
 
-def _matches(home: Home, tag: str, level: int) -> Iterator[StoredMatch]:
+def _matches(home: Home, tag: str, level: int, groups: Collection[int]) -> Iterator[StoredMatch]:
     for name in (tag, f"{tag}-joined"):
         path = home.root / "results" / name / str(level)
         if path.exists():
-            yield from stored_matches(path)
+            yield from stored_matches(path, groups)
 
 
 def _stage1(

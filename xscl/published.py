@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo, QueryInfo
-from xscl.errors import DocumentError, XsclError
+from xscl.errors import DocumentError, EngineError, XsclError
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA, event_document, stored_document
 from xscl.matches import StoredMatch, events_of, match_document, match_id, selection_of
@@ -64,16 +64,17 @@ class Publishing:
 
 def publishing(connection: Connection, first: int, last: int) -> Publishing | None:
     """What is published while the events of a range are processed; None if no query publishes."""
-    asked = _asked(connection, first, last)
-    if not asked:
+    steps = _steps(connection, first, last)
+    if not steps:
         return None
-    levels = channel_levels(step for step, _ in asked)
+    levels = channel_levels(steps)
     assert levels is not None, "a range ends before its queries would feed themselves (acyclic_end)"
     found = tuple(
         frozenset(name for name, level in levels.items() if level == number)
         for number in range(1, max(levels.values()) + 1)
     )
-    return Publishing(found, frozenset(gid for _, gid in asked))
+    groups = sa.select(QUERIES.c.gid).where(*_publishing(first, last)).distinct()
+    return Publishing(found, frozenset(connection.scalars(groups)))
 
 
 def channel_levels(steps: Iterable[Step]) -> dict[str, int] | None:
@@ -105,7 +106,7 @@ def acyclic_end(connection: Connection, first: int, last: int) -> int:
     Live queries never do.  Those of a range may, where one was registered after another was dropped; then the batch
     ends at the first registration of a query that publishes, which as any cut changes no answer.
     """
-    if channel_levels(step for step, _ in _asked(connection, first, last)) is not None:
+    if channel_levels(_steps(connection, first, last)) is not None:
         return last
     statement = sa.select(sa.func.min(QUERIES.c.docid_from)).where(
         QUERIES.c.publish.is_not(None), QUERIES.c.docid_from > first
@@ -113,16 +114,16 @@ def acyclic_end(connection: Connection, first: int, last: int) -> int:
     return min(last, connection.scalar(statement) or last)
 
 
-def _asked(connection: Connection, first: int, last: int) -> list[tuple[Step, int]]:
-    """What the publishing queries do that see some event of a range, with their groups."""
-    statement = (
-        sa.select(GROUPS.c.channels, QUERIES.c.publish, QUERIES.c.gid)
-        .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
-        .where(QUERIES.c.publish.is_not(None), QUERIES.c.docid_from < last, QUERIES.c.docid_until > first)
-        .distinct()
-    )
-    rows = connection.execute(statement)
-    return [((frozenset(json.loads(row.channels)), row.publish), row.gid) for row in rows]
+def _publishing(first: int, last: int) -> tuple[sa.ColumnElement[bool], ...]:
+    """Queries that publish and see some event of a range."""
+    return QUERIES.c.publish.is_not(None), QUERIES.c.docid_from < last, QUERIES.c.docid_until > first
+
+
+def _steps(connection: Connection, first: int, last: int) -> list[Step]:
+    """What they read and publish to, each once."""
+    joined = sa.select(GROUPS.c.channels, QUERIES.c.publish).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+    rows = connection.execute(joined.where(*_publishing(first, last)).distinct())
+    return [(frozenset(json.loads(row.channels)), row.publish) for row in rows]
 
 
 # -- documents -------------------------------------------------------------------------------------------------
@@ -208,19 +209,24 @@ class Publisher:
         """Output documents that are no events, as rows of relation ``rejected``."""
 
     @property
+    def groups(self) -> frozenset[int]:
+        """Groups with a query that publishes: whose matches it is to be told."""
+        return self._published.groups
+
+    @property
     def count(self) -> int:
         """How many documents were published."""
         return len(self._ids)
 
     def found(self, matches: Iterable[StoredMatch]) -> None:
-        """Take note of new matches; only those of groups that publish matter."""
-        mine = [match for match in matches if not self._published.groups.isdisjoint(match.groups)]
-        new = {gid for match in mine for gid in match.groups} & self._published.groups - self._subscribers.keys()
+        """Take note of new matches; only those of ``groups`` matter."""
+        mine = [(match, match.groups & self.groups) for match in matches]
+        new = {gid for _, groups in mine for gid in groups} - self._subscribers.keys()
         for info in of_groups(self._home.catalog, new):
             if info.publish is not None:
                 self._subscribers.setdefault(info.gid, []).append(info)
-        for match in mine:
-            for gid in match.groups & self._published.groups:
+        for match, groups in mine:
+            for gid in groups:
                 for info in self._subscribers[gid]:
                     if match.is_seen_by(info):
                         assert info.publish is not None
@@ -249,14 +255,25 @@ class Publisher:
             file.unlink()
 
     def commit(self, connection: Connection) -> None:
-        """Name what was published, in the transaction of the batch."""
+        """Name what was published, in the transaction of the batch.
+
+        Raises:
+            EngineError: an id was taken in since the level was published.
+        """
         for channel in sorted({str(row["channel"]) for row in self._ids}):
             there = connection.execute(sa.select(CHANNELS.c.name).where(CHANNELS.c.name == channel)).first()
             if there is None:
                 self._home.catalog.put_channel(connection, _new_channel(channel))
-        for table, rows in ((INTAKE_FILES, self._files), (EVENT_IDS, self._ids), (LATE, self._late)):
-            if rows:
-                connection.execute(table.insert(), rows)
+        try:
+            for table, rows in ((INTAKE_FILES, self._files), (EVENT_IDS, self._ids), (LATE, self._late)):
+                if rows:
+                    connection.execute(table.insert(), rows)
+        except sa.exc.IntegrityError as error:
+            raise EngineError(
+                "XSCL_BATCH",
+                f"an id that a query publishes was taken in meanwhile: {error.orig}",
+                hint="nothing of the batch is visible, and it runs again next time",
+            ) from error
 
     # -- one level ---------------------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from xscl.engine import Engine
 VALUES = {"B": ("at", "pressure", "temp"), "H": ("at", "vib"), "K": ("at", "fluid"), "T": ("at", "fluct")}
 BRACKETS = {"B": "", "H": "[./beatrate = 52]", "K": "", "T": ""}
 ATOMS = {("B", "H"): "B_temp > H_vib", ("B", "T"): "B_pressure > T_fluct"}
+TIGHTENED = {"BT": (1, 4), "BH": (-3, 4), "BK": (-3, 4), "HT": (-3, 4), "KT": (-3, 4), "HK": (-4, 4)}
+"""Seconds by which the second stream of each pair may be after the first: G7."""
 PLANS = {"BH_TK": 12, "BK_TH": 15, "TB_HK": 11, "BHT_K": 6, "BKT_H": 11, "BHK_T": 9}
 """Rows that the last join is fed with by joins: seeds/juggler.md, G8."""
 
@@ -31,12 +33,12 @@ def atoms(pairs: set[tuple[str, str]]) -> list[str]:
 
 def inner(channels: str) -> str:
     """A join of some of the streams that publishes their values."""
-    windows = ["MAXWINDOW 4 s", *(["T - B IN [1 s, UNBOUNDED]"] if {"B", "T"} <= set(channels) else [])]
-    asked = [", ".join([part for part in (" AND ".join(atoms(set(combinations(channels, 2)))),) if part] + windows)]
-    joins = ["{MAXWINDOW 4 s}"] * (len(channels) - 2) + ["{" + asked[0] + "}"]
+    windows = [f"{b} - {a} IN [{lo} s, {hi} s]" for (a, b), (lo, hi) in TIGHTENED.items() if {a, b} <= set(channels)]
+    last = ", ".join([*filter(None, [" AND ".join(atoms(set(combinations(channels, 2))))]), *windows])
     text = block(channels[0])
-    for channel, join in zip(channels[1:], joins, strict=True):
-        text += f" JOIN {join} {block(channel)}"
+    for channel in channels[1:-1]:
+        text += f" JOIN {{4 s}} {block(channel)}"
+    text += f" JOIN {{{last}}} {block(channels[-1])}"
     values = " ".join(f'{c}_{value}="{{{c}_{value}}}"' for c in channels for value in VALUES[c])
     return f"SELECT <row {values}/> FROM {text} PUBLISH {channels}"
 
