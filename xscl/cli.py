@@ -772,10 +772,11 @@ def _report_intake(report: IntakeReport) -> None:
 
 def _report_batch(report: BatchReport) -> None:
     if report.events:
+        published = f", {report.published} published" if report.published else ""
         jobs = "" if report.jobs is None else f", {report.jobs} Spark jobs"
         _say(
             f"batch {report.batch}: {report.events} events, {report.witnesses} witnesses, {report.pairs} candidate "
-            f"pairs, {report.matches} stored matches{jobs}; stage 1 {report.stage1_s:.2f} s, "
+            f"pairs, {report.matches} stored matches{published}{jobs}; stage 1 {report.stage1_s:.2f} s, "
             f"joins {report.join_s:.2f} s"
         )
 
