@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from local_engine import _CHECKED, _MATCHED, LocalEngine, _equal, _matched_schema, _meets, _single
 
 from xscl.home import Home
+from xscl.ingest.rows import cells_document
 from xscl.intake import EVENT_SCHEMA
 from xscl.planner import Plan
 from xscl.tables import BATCHES
@@ -29,7 +30,7 @@ from xscl.xpath.worker import witness_batches
 
 @contextmanager
 def without_spark() -> Iterator[None]:
-    """Inside, an engine's batches need no session; rows are not supported."""
+    """Inside, an engine's batches need no session."""
     stages = {"_stage1": _stage1, "_stage2": _stage2, "_join_links": _join_links}
     with mock.patch("xscl.engine.start_session", lambda: None), mock.patch.multiple("xscl.batch", **stages):
         yield
@@ -42,8 +43,18 @@ def _stage1(
     if where != "true":
         first, last = map(int, re.findall(r"\d+", where))
         events = events.filter((pa.compute.field("docid") >= first) & (pa.compute.field("docid") <= last))
-    documents = events.select(["docid", "channel", "id", "item", "ts", "late", "content"])
-    _write(target, witness_batches(str(plan.specs_path), documents.to_batches()), WITNESS_SCHEMA)
+    rows = [{**row, "content": row["content"] or _row_document(row, plan)} for row in events.to_pylist()]
+    columns = [EVENT_SCHEMA.field(name) for name in ("docid", "channel", "id", "item", "ts", "late", "content")]
+    documents = pa.Table.from_pylist(rows, schema=pa.schema(columns))
+    walked = witness_batches(str(plan.specs_path), documents.to_batches())
+    # What columns answer on Spark.
+    answered = witness_batches(str(plan.answered_path), documents.to_batches())
+    _write(target, [*walked, *answered], WITNESS_SCHEMA)
+
+
+def _row_document(row: dict[str, Any], plan: Plan) -> str:
+    shape = plan.shapes[row["channel"]]
+    return cells_document(row["cells"], list(shape.columns), element=shape.element)
 
 
 def _stage2(home: Home, spark: None, plan: Plan, own: Sequence[str], fresh_path: Path, target: Path) -> None:

@@ -38,6 +38,7 @@ from xscl.home import Home
 from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.intake import EVENT_SCHEMA
 from xscl.matches import StoredMatch, stored_matches
+from xscl.places import place_of
 from xscl.planner import Plan, Planner
 from xscl.published import Publisher, acyclic_end, publishing
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
@@ -408,7 +409,7 @@ def _refused_together(path: Path) -> list[dict[str, object]]:
     rows = ds.dataset(path, schema=RESULT_SCHEMA).to_table(columns=columns, filter=ds.field("relation") == "refused")
     found = {}
     for row in rows.to_pylist():
-        *others, newest = sorted(row["members"], key=lambda member: member["docid"])
+        *others, newest = sorted(row["members"], key=lambda member: place_of(member["docid"]))
         channel, _, id_ = newest["place"].partition("\0")
         met = ", ".join("{0}:{2}".format(*other["place"].partition("\0")) for other in others)
         message = f"a query has more than {MAX_BINDINGS:,} bindings in this document{met and ' with ' + met}"

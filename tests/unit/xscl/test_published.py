@@ -195,6 +195,22 @@ def test_levels_that_are_empty_or_read_by_nobody_cost_nothing(engine: Engine) ->
     assert {row["content"] for row in events(engine, "three")} == {"<r><a><k>v</k></a></r>"}
 
 
+def test_rows_become_documents_and_join_with_rows_as_numbers(engine: Engine) -> None:
+    engine.register(
+        "SELECT <up of='{s}'>{q}</up> "
+        "FROM T[./s->s][./p->p] FOLLOWED BY {s = t AND q > p, 1 h} T[./s->t][./p->q] PUBLISH ups"
+    )
+    engine.register("ups/up/p->x JOIN {x = p, 1 h} T/T/p->p", name="reader")
+    prices = [101.5, 99.0, 101.5, 102.0]
+    engine.ingest([Event("T", f"t{ts}", ts, row={"s": "IBM", "p": price}) for ts, price in enumerate(prices, start=1)])
+    engine.run_once(batch_docs=3)
+    assert {row["content"] for row in events(engine, "ups")} == {
+        '<up of="IBM"><p>101.5</p></up>',
+        '<up of="IBM"><p>102</p></up>',
+    }
+    assert [ids[1] for ids in members(engine, "reader")].count("t1") == 1
+
+
 def test_several_queries_of_one_group_publish_each_for_itself(engine: Engine) -> None:
     for name, target in (("p", "one"), ("q", "one"), ("r", "two")):
         engine.register(f"S/a PUBLISH {target}", name=name)
