@@ -8,16 +8,28 @@ rows of earlier batches are taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations, groupby, islice
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.arrow import MEMBER
 from xscl.templates.program import Assembly, Program, load_program
-from xscl.templates.results import MAX_BINDINGS, Member, ResultColumns, admitted, different
+from xscl.templates.results import MAX_BINDINGS, ClassRow, Member, ResultColumns, admitted, different
 
-__all__ = ["FOUND_SCHEMA", "REQUEST_SCHEMA", "assembled_batches", "extend_batches", "start_batches"]
+__all__ = [
+    "FOUND_SCHEMA",
+    "REQUEST_SCHEMA",
+    "LinkRows",
+    "assemble",
+    "assembled_batches",
+    "extend_batches",
+    "start_batches",
+]
 
 REQUEST_SCHEMA = pa.schema(
     [
@@ -34,6 +46,8 @@ REQUEST_SCHEMA = pa.schema(
 FOUND_SCHEMA = pa.schema([REQUEST_SCHEMA.field(name) for name in ("assembly", "members", "nodes")])
 
 _DONE = 0
+_MOST_CLASSES = 10_000
+"""That are kept to be found again."""
 Members = tuple[Member | None, ...]
 Nodes = tuple[int | None, ...]
 
@@ -74,31 +88,135 @@ def extend_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
         yield out.take()
 
 
-def assembled_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of ``FOUND_SCHEMA``, sorted by assembly and documents, to rows of ``RESULT_SCHEMA``."""
+def assembled_batches(path: str, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:
+    """Rows of ``FOUND_SCHEMA``, sorted by assembly and documents, to rows of ``RESULT_SCHEMA`` of an origin."""
     program = load_program(path)
-    out = ResultColumns()
+    out = ResultColumns(origin)
+    classes: dict[object, int] = {}
     rows = (row for batch in batches for row in batch.to_pylist())
     for (number, docs), group in groupby(rows, key=lambda r: (r["assembly"], tuple(m["docid"] for m in r["members"]))):
-        assembly = program.assemblies[number]
         found = list(islice(group, MAX_BINDINGS + 1))
         members = [Member(**member) for member in found[0]["members"]]
-        if len(found) > MAX_BINDINGS:
-            out.add_refused(members)
-            continue
-        by = admitted(assembly.groups, members, assembly.pairs)
-        if not by.groups:
-            continue
-        matches: dict[tuple[int, ...], tuple[int, ...]] = {}
-        bindings = sorted({tuple(row["nodes"]) for row in found})
-        for nodes in bindings:
-            matches.setdefault(tuple(nodes[place] for place in assembly.results), nodes[: assembly.width])
-        for witness in sorted({nodes[: assembly.width] for nodes in bindings}):
-            out.add_rout(assembly.instance, docs, witness, by)
-        for results, witness in sorted(matches.items()):
-            out.add_match(assembly.instance, docs, results, witness, by)
+        _add(program.assemblies[number], docs, members, [tuple(row["nodes"]) for row in found], out, classes)
         yield from out.full()
-    yield out.take()
+    yield from out.take()
+
+
+def _add(
+    assembly: Assembly,
+    docs: Sequence[int],
+    members: Sequence[Member],
+    found: Sequence[Sequence[int]],
+    out: ResultColumns,
+    classes: dict[object, int],
+) -> None:
+    """Add what some documents with these bindings come to; ``classes`` are those that were made so far."""
+    if len(found) > MAX_BINDINGS:
+        out.add_refused(members)
+        return
+    by = admitted(assembly.groups.values(), members, assembly.pairs)
+    if not by.groups:
+        return
+    matches: dict[tuple[int, ...], Sequence[int]] = {}
+    bindings = sorted(set(map(tuple, found)))
+    for nodes in bindings:
+        matches.setdefault(tuple(nodes[place] for place in assembly.results), nodes[: assembly.width])
+    number, witnesses = assembly.instance, sorted({nodes[: assembly.width] for nodes in bindings})
+    rows = (
+        *(ClassRow("rout", number, witness, None, by) for witness in witnesses),
+        *(ClassRow("match", number, results, witness, by) for results, witness in sorted(matches.items())),
+    )
+    if rows not in classes:
+        if len(classes) >= _MOST_CLASSES:
+            classes.clear()
+        classes[rows] = out.add_class(rows)
+    out.add_documents(docs, classes[rows])
+
+
+# -- in one process --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _LinkRow:
+    members: Members
+    nodes: tuple[int, ...]
+    batch: int
+
+
+class LinkRows:
+    """Rows of links, found by either document."""
+
+    def __init__(self) -> None:
+        self._rows: defaultdict[tuple[int, int, int], list[_LinkRow]] = defaultdict(list)
+        """By link, side (0 or 1) and document."""
+
+    def add(self, rows: pa.Table, batch: int) -> None:
+        """Take in rows (link, members, nodes) that a batch found."""
+        for row in rows.select(["link", "members", "nodes"]).to_pylist():
+            members = _members(row["members"])
+            found = _LinkRow(members, tuple(row["nodes"]), batch)
+            for side, member in enumerate(members):
+                assert member is not None
+                self._rows[row["link"], side, member.docid].append(found)
+
+    def meeting(self, link: int, side: int, doc: int) -> Sequence[_LinkRow]:
+        """The rows of a link with a document on one side."""
+        return self._rows.get((link, side, doc), ())
+
+    def purge(self, keep: Callable[[_Numbers, _Numbers, _Numbers], npt.NDArray[np.bool_]]) -> None:
+        """Forget rows; ``keep`` tells by links and the event times of left and right members which are kept."""
+        places = [(key, row) for key, rows in self._rows.items() for row in rows]
+        if not places:
+            return
+        times = np.array([[m.ts for m in row.members if m is not None] for _, row in places], dtype=np.int64)
+        kept = keep(np.array([key[0] for key, _ in places], dtype=np.int64), times[:, 0], times[:, 1])
+        if kept.all():
+            return
+        self._rows = defaultdict(list)
+        for (key, row), stays in zip(places, kept.tolist(), strict=True):
+            if stays:
+                self._rows[key].append(row)
+
+
+_Numbers = npt.NDArray[np.int64]
+
+
+def assemble(program: Program, rows: LinkRows, new: pa.Table, batch: int, out: ResultColumns) -> None:
+    """Add what the rows of links that a batch found come to, which become part of ``rows``."""
+    rows.add(new, batch)
+    found: defaultdict[tuple[int, Members], list[Nodes]] = defaultdict(list)
+    for row in new.select(["link", "members", "nodes"]).to_pylist():
+        for number, place in program.starts.get(row["link"], ()):
+            assembly = program.assemblies[number]
+            empty = (None,) * assembly.blocks, (None,) * assembly.nodes
+            joined = _joined(assembly, place, *empty, _members(row["members"]), row["nodes"])
+            if joined is not None:
+                for members, nodes in _extended(assembly, rows, place, 0, *joined, batch):
+                    found[number, members].append(nodes)
+    classes: dict[object, int] = {}
+    for (number, members), bindings in found.items():
+        complete = [member for member in members if member is not None]
+        bound = [tuple(node for node in binding if node is not None) for binding in bindings]
+        _add(program.assemblies[number], [member.docid for member in complete], complete, bound, out, classes)
+
+
+def _extended(
+    assembly: Assembly, rows: LinkRows, start: int, step: int, members: Members, nodes: Nodes, batch: int
+) -> Iterator[tuple[Members, Nodes]]:
+    """All ways to complete a partial match that began with the new row of link ``start``."""
+    if step == len(assembly.steps[start]):
+        yield members, nodes
+        return
+    use, known = assembly.steps[start][step].use, assembly.steps[start][step].known
+    link = assembly.links[use]
+    member = members[link.blocks[known]]
+    assert member is not None
+    for row in rows.meeting(link.key, known, member.docid):
+        if row.batch == batch and use < start:
+            continue
+        joined = _joined(assembly, use, members, nodes, row.members, row.nodes)
+        if joined is not None:
+            yield from _extended(assembly, rows, start, step + 1, *joined, batch)
 
 
 def _joined(

@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from xscl.arrow import spark_schema
 from xscl.templates.assemble import FOUND_SCHEMA, REQUEST_SCHEMA, assembled_batches, extend_batches, start_batches
 from xscl.templates.probe import CHECK_SCHEMA, CLOSE, PROBE_SCHEMA, TINY, check_batches, probe_batches
-from xscl.templates.resolve import result_batches
 from xscl.templates.results import RESULT_SCHEMA
+from xscl.templates.worker import result_batches
 
 __all__ = ["assembled", "matched_edges", "resolved"]
 
@@ -114,18 +115,27 @@ def matched_edges(spark: SparkSession, *, fresh: DataFrame, earlier: DataFrame, 
     return equal.drop("checked").unionByName(single).unionByName(checked)
 
 
-def resolved(matched: DataFrame, program_path: str) -> DataFrame:
-    """Rows of ``RESULT_SCHEMA``: the matched edges of each pair brought together and resolved on the executors."""
+def resolved(matched: DataFrame, program_path: str, origin: int) -> DataFrame:
+    """Rows of ``RESULT_SCHEMA``: the matched edges of each pair brought together and resolved on the executors.
+
+    ``origin`` is that of part 0 of the batch; every partition is a part.
+    """
 
     def resolve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return result_batches(program_path, batches)
+        return result_batches(program_path, batches, origin + _partition())
 
     together = matched.repartition("d1", "d2").sortWithinPartitions("d1", "d2")
     return together.mapInArrow(resolve, spark_schema(RESULT_SCHEMA))
 
 
+def _partition() -> int:
+    context = TaskContext.get()
+    assert context is not None
+    return context.partitionId()
+
+
 def assembled(
-    spark: SparkSession, *, fresh: DataFrame, earlier: DataFrame, program_path: str, rounds: int
+    spark: SparkSession, *, fresh: DataFrame, earlier: DataFrame, program_path: str, rounds: int, origin: int
 ) -> DataFrame:
     """Rows of R_out and matches of queries of three and more blocks that have a new row of a link.
 
@@ -140,7 +150,7 @@ def assembled(
         return extend_batches(program_path, batches)
 
     def assemble(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return assembled_batches(program_path, batches)
+        return assembled_batches(program_path, batches, origin + _partition())
 
     names = ("link", "members", "nodes")
     links = spark.sql(

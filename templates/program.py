@@ -2,40 +2,52 @@
 
 Queries become rows here: distinct value joins become *edges*, each enumerated once however many queries use it, and the
 groups of one instance share everything but the final test of their windows.  Instances of many blocks are cut into
-links (``links``), which are resolved like instances of two blocks and then put together (``assemble``).  The program is
-rebuilt when the set of groups changes, and shipped to Spark's workers as a file.
+links (``links``), which are resolved like instances of two blocks and then put together (``assemble``).  A group that
+comes or goes changes what is its own; the program is shipped to Spark's workers as a file.
 """
 
 from __future__ import annotations
 
-import pickle
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from xscl.templates.bounds import Bounds, Case, pair_index
 from xscl.templates.graph import ValueJoin
 from xscl.templates.links import Link, anchor, links_of
 from xscl.templates.template import Group, Instance
+from xscl.version_files import VersionFiles, load_version, write_version
 
 __all__ = [
     "Assembly",
     "Constraint",
     "Edge",
+    "GroupChange",
     "InstancePlan",
     "LinkPlan",
     "LinkStep",
     "LiveGroup",
     "Program",
+    "ProgramFiles",
+    "Windows",
     "build_program",
     "load_program",
     "save_program",
 ]
+
+
+_MOST_KEPT = 2
+"""Programs in one process: the second one of another engine, in tests."""
+_WINDOW_TYPES = (np.int64, np.int32, np.int64, np.int64, np.int8, np.int64, np.int64)
+"""Of the columns of ``Windows``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,21 @@ class LiveGroup:
     """The least docid that a subscriber sees."""
     last: int
     """The greatest docid that a subscriber sees."""
+    channels: tuple[str, ...] = ()
+    """The channel of each block."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """Groups that leave a program, and then others that come."""
+
+    removed: tuple[int, ...] = ()
+    added: tuple[LiveGroup, ...] = ()
+    spans: tuple[tuple[int, int, int], ...] = ()
+    """(group, first, last) of groups of which only that changes."""
+
+    def __len__(self) -> int:
+        return len(self.removed) + len(self.added) + len(self.spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +145,12 @@ class InstancePlan:
     output: tuple[Constraint, ...]
     """Extends a row of R_out to the output variables."""
     results: tuple[int, ...]
+    found_by: int
+    """The edge by which its pairs are found."""
     needs: frozenset[int]
     """Edges that must all be matched."""
-    groups: tuple[LiveGroup, ...]
+    groups: dict[int, LiveGroup] = field(compare=False, repr=False)
+    """By number; the program changes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +160,8 @@ class LinkPlan:
     key: int
     width: int
     binding: tuple[Constraint, ...]
+    found_by: int
+    """The edge by which its pairs are found."""
     needs: frozenset[int]
     bounds: Bounds
 
@@ -164,130 +196,356 @@ class Assembly:
     bounds: Case
     """Enclose the cases of all groups that link these blocks."""
     results: tuple[int, ...]
-    groups: tuple[LiveGroup, ...]
+    groups: dict[int, LiveGroup] = field(compare=False, repr=False)
+    """By number; the program changes it."""
 
 
-@dataclass(frozen=True, slots=True)
+class Windows(NamedTuple):
+    """The windows of an instance's groups, a row for each group and case, in no order."""
+
+    gid: npt.NDArray[np.int64]
+    case: npt.NDArray[np.int32]
+    """Number of the case in its group, from 1."""
+    lo: npt.NDArray[np.int64]
+    """Least ``ts(right) - ts(left)``, microseconds."""
+    hi: npt.NDArray[np.int64]
+    order: npt.NDArray[np.int8]
+    """As in ``Bounds``."""
+    first: npt.NDArray[np.int64]
+    """Places of the intake order, as in ``LiveGroup``."""
+    last: npt.NDArray[np.int64]
+
+
 class Program:
-    """Everything stage 2 knows of the queries."""
+    """Everything stage 2 knows of the queries; groups come and go at a price that does not depend on the others.
 
-    edges: dict[int, Edge]
-    """By number."""
-    instances: dict[int, InstancePlan]
-    links: dict[int, LinkPlan]
-    assemblies: dict[int, Assembly]
-    by_edge: dict[int, tuple[InstancePlan | LinkPlan, ...]]
-    """Edge number to what is looked for when it is matched: everything is listed once."""
-    checks: dict[int, tuple[int, ...]]
-    """Edge number to the NE and BAND edges that are to be checked on the pairs it matches."""
-    starts: dict[int, tuple[tuple[int, int], ...]]
-    """Link key to the (assembly, place among its links) that a new row of it may be part of."""
+    Edges, plans and assemblies are values: a changed one is another object under the same number.  Numbers are given
+    out once.  What encloses windows (``Edge.lo`` and ``hi``, the ``bounds`` of links and assemblies) may stay too wide
+    when a group leaves, as long as others use the same edge, link or assembly.
+    """
+
+    def __init__(self) -> None:
+        self.edges: dict[int, Edge] = {}
+        """By number."""
+        self.instances: dict[int, InstancePlan] = {}
+        self.links: dict[int, LinkPlan] = {}
+        self.assemblies: dict[int, Assembly] = {}
+        self.by_edge: dict[int, list[InstancePlan | LinkPlan]] = {}
+        """Edge number to what is looked for when it is matched: everything is listed once."""
+        self.checks: dict[int, tuple[int, ...]] = {}
+        """Edge number to the NE and BAND edges that are to be checked on the pairs it matches."""
+        self.starts: dict[int, list[tuple[int, int]]] = {}
+        """Link key to the (assembly, place among its links) that a new row of it may be part of."""
+        self.version = 0
+        """Grows with every change."""
+        self.structure = 0
+        """Grows with every change but those of the groups, and of the windows that are enclosed already."""
+        self.changed: dict[int, int] = {}
+        """Instance number to the version in which its groups changed last."""
+        self._live: dict[int, LiveGroup] = {}
+        self._numbers: dict[EdgeKey, int] = {}
+        self._uses: Counter[int] = Counter()
+        """Edge number to the number of plans that need it."""
+        self._checking: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        """Edge number to the edges that are checked on its pairs, and for how many plans."""
+        self._next_edge = self._next_assembly = 0
+        self._place: dict[tuple[bool, int], int] = {}
+        """(whether it is a link, number or key) to a plan's place in ``by_edge``."""
+        self._linked: Counter[int] = Counter()
+        """Link key to the number of its places in assemblies."""
+        self._assemblies: defaultdict[int, dict[tuple[tuple[int, int], ...], int]] = defaultdict(dict)
+        """Number of an instance to its assemblies by the blocks that they link."""
+        self._link_counts: Counter[int] = Counter()
+        """Number of links to the number of assemblies with so many."""
+        self._windows: dict[int, Windows] = {}
+        self._stale: defaultdict[int, set[int]] = defaultdict(set)
+        """Instance number to the groups that have changed since its ``_windows`` were made."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_windows": {}, "_stale": defaultdict(set)}
 
     @property
     def rounds(self) -> int:
         """How often a row of a link is joined with others: one less than the most links of an instance."""
-        return max((len(assembly.links) - 1 for assembly in self.assemblies.values()), default=0)
+        return max(self._link_counts, default=1) - 1
 
+    @property
+    def groups(self) -> Mapping[int, LiveGroup]:
+        """All groups by number."""
+        return self._live
 
-@dataclass(slots=True)
-class _Edges:
-    """The distinct edges, as they are met."""
+    def add(self, live: LiveGroup) -> None:
+        """Take in a group that is not there."""
+        assert live.gid not in self._live, f"group {live.gid} is there already"
+        self.version += 1
+        self._live[live.gid] = live
+        self.changed[live.iid] = self.version
+        plan = self.instances.get(live.iid)
+        if plan is None and max(node.block for node in live.group.instance.nodes) >= 2:
+            self._add_to_assemblies(live)
+            return
+        bounds = _envelope(live.group.cases)[0] if live.group.cases[0] else Bounds()
+        if plan is None:
+            self._add_instance(live, bounds)
+        else:
+            plan.groups[live.gid] = live
+            self._widen(plan.needs, bounds)
+        self._touch(live)
 
-    numbers: dict[EdgeKey, int] = field(default_factory=dict)
-    envelopes: dict[int, Bounds] = field(default_factory=dict)
-    checks: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    def remove(self, gid: int) -> None:
+        """Forget a group."""
+        self.version += 1
+        live = self._live.pop(gid)
+        self.changed[live.iid] = self.version
+        plan = self.instances.get(live.iid)
+        if plan is None:
+            self._remove_from_assemblies(live)
+            return
+        del plan.groups[gid]
+        self._touch(live)
+        if not plan.groups:
+            self.structure += 1
+            del self.instances[live.iid]
+            self._windows.pop(live.iid, None)
+            self._stale.pop(live.iid, None)
+            self._forget(plan)
 
-    def add(self, keys: Sequence[EdgeKey], envelope: Bounds) -> list[int]:
-        """The numbers of the edges of one plan; the first finds pairs, and the others that do not are checked on
-        them.
-        """
-        found = []
+    def change(self, change: GroupChange) -> None:
+        """Remove, add and change some groups."""
+        for gid in change.removed:
+            self.remove(gid)
+        for live in change.added:
+            self.add(live)
+        for gid, first, last in change.spans:
+            self.change_span(gid, first, last)
+
+    def change_span(self, gid: int, first: int, last: int) -> None:
+        """Change what the subscribers of a group see of the intake order."""
+        self.version += 1
+        live = self._live[gid] = replace(self._live[gid], first=first, last=last)
+        self.changed[live.iid] = self.version
+        plan = self.instances.get(live.iid)
+        if plan is not None:
+            plan.groups[gid] = live
+            self._touch(live)
+            return
+        for pairs in set(live.group.links):
+            self.assemblies[self._assemblies[live.iid][pairs]].groups[gid] = live
+
+    def windows(self, number: int) -> Windows:
+        """The windows of an instance of one or two blocks; those of one block admit everything."""
+        known, stale = self._windows.get(number), self._stale.pop(number, set())
+        if known is not None and not stale:
+            return known
+        groups = self.instances[number].groups
+        if known is None or 2 * len(stale) > len(groups):
+            made = _window_rows(groups.values())
+        else:
+            kept = ~np.isin(known.gid, list(stale))
+            old: tuple[npt.NDArray[np.signedinteger], ...] = known
+            new: tuple[npt.NDArray[np.signedinteger], ...] = _window_rows(groups[g] for g in stale if g in groups)
+            made = Windows(*(np.concatenate((a[kept], b)) for a, b in zip(old, new, strict=True)))
+        self._windows[number] = made
+        return made
+
+    # -- edges and plans ---------------------------------------------------------------------------------------
+
+    def _touch(self, live: LiveGroup) -> None:
+        if live.iid in self._windows:
+            self._stale[live.iid].add(live.gid)
+
+    def _add_instance(self, live: LiveGroup, bounds: Bounds) -> None:
+        instance = live.group.instance
+        found = _edges_between(instance, (0, 1)) if live.group.cases[0] else _edge_of_one(instance)
+        numbers = self._edge_numbers([key for _, key in found], bounds)
+        plan = _instance_plan(live.iid, instance, [ends for ends, _ in found], numbers, {live.gid: live})
+        self.instances[live.iid] = plan
+        self._look_for(plan)
+
+    def _edge_numbers(self, keys: Sequence[EdgeKey], bounds: Bounds) -> list[int]:
+        """The numbers of the edges of a plan, new ones made."""
+        numbers = []
         for key in keys:
-            number = self.numbers.setdefault(key, len(self.numbers))
-            known = self.envelopes.get(number)
-            self.envelopes[number] = known | envelope if known else envelope
-            found.append(number)
-        self.checks[found[0]].update(n for n, key in zip(found, keys, strict=True) if not key.finds)
-        return found
+            number = self._numbers.get(key)
+            if number is None:
+                number = self._numbers[key] = self._next_edge
+                self._next_edge += 1
+                self.edges[number] = Edge(number, key, bounds.lo, bounds.hi, False)
+            numbers.append(number)
+        self._widen(numbers, bounds)
+        return numbers
 
-    def edges(self) -> dict[int, Edge]:
-        return {
-            number: Edge(number, key, self.envelopes[number].lo, self.envelopes[number].hi, bool(self.checks[number]))
-            for key, number in self.numbers.items()
-        }
+    def _widen(self, numbers: Iterable[int], bounds: Bounds) -> None:
+        for number in numbers:
+            edge = self.edges[number]
+            if bounds.lo < edge.lo or bounds.hi > edge.hi:
+                self.structure += 1
+                self.edges[number] = replace(edge, lo=min(edge.lo, bounds.lo), hi=max(edge.hi, bounds.hi))
+
+    def _look_for(self, plan: InstancePlan | LinkPlan) -> None:
+        """Count a new plan's uses of edges, and look for it when they are matched."""
+        self.structure += 1
+        self._uses.update(plan.needs)
+        found = self.by_edge.setdefault(plan.found_by, [])
+        self._place[_name(plan)] = len(found)
+        found.append(plan)
+        checked = [number for number in plan.needs if not self.edges[number].key.finds]
+        if checked:
+            self._checking[plan.found_by].update(checked)
+            self._set_checks(plan.found_by)
+
+    def _forget(self, plan: InstancePlan | LinkPlan) -> None:
+        """Look for a plan no more; edges that nothing else needs go with it."""
+        found = self.by_edge[plan.found_by]
+        place, last = self._place.pop(_name(plan)), found.pop()
+        if place < len(found):
+            found[place] = last
+            self._place[_name(last)] = place
+        checked = [number for number in plan.needs if not self.edges[number].key.finds]
+        if checked:
+            self._checking[plan.found_by].subtract(checked)
+            self._set_checks(plan.found_by)
+        self._uses.subtract(plan.needs)
+        for number in plan.needs:
+            if not self._uses[number]:
+                del self._uses[number], self._numbers[self.edges[number].key], self.edges[number]
+        if not found:
+            del self.by_edge[plan.found_by]
+
+    def _set_checks(self, number: int) -> None:
+        checking = self._checking[number] = +self._checking[number]
+        if checking:
+            self.checks[number] = tuple(sorted(checking))
+        else:
+            del self._checking[number], self.checks[number]
+        edge = self.edges[number]
+        if edge.checked != bool(checking):
+            self.edges[number] = replace(edge, checked=bool(checking))
+
+    # -- many blocks -------------------------------------------------------------------------------------------
+
+    def _add_to_assemblies(self, live: LiveGroup) -> None:
+        cases: defaultdict[tuple[tuple[int, int], ...], list[Case]] = defaultdict(list)
+        for case, pairs in zip(live.group.cases, live.group.links, strict=True):
+            cases[pairs].append(case)
+        known = self._assemblies[live.iid]
+        for pairs in sorted(cases):
+            bounds = _envelope(cases[pairs])
+            if pairs in known:
+                assembly = self.assemblies[known[pairs]]
+                assembly.groups[live.gid] = live
+                self._widen_assembly(assembly, bounds)
+                continue
+            assembly = _assembly(self._next_assembly, live, pairs, bounds)
+            self._next_assembly += 1
+            self.structure += 1
+            known[pairs] = assembly.number
+            self.assemblies[assembly.number] = assembly
+            self._link_counts[len(assembly.links)] += 1
+            for place, link in enumerate(assembly.links):
+                self.starts.setdefault(link.key, []).append((assembly.number, place))
+                self._linked[link.key] += 1
+                self._link(live.group.instance, assembly, link)
+
+    def _widen_assembly(self, assembly: Assembly, bounds: Case) -> None:
+        wider = _envelope((assembly.bounds, bounds))
+        if wider == assembly.bounds:
+            return
+        self.structure += 1
+        assembly = self.assemblies[assembly.number] = replace(assembly, bounds=wider)
+        instance = next(iter(assembly.groups.values())).group.instance
+        for link in assembly.links:
+            self._link(instance, assembly, link)
+
+    def _link(self, instance: Instance, assembly: Assembly, link: Link) -> None:
+        """Have a plan of a link whose bounds enclose an assembly's."""
+        bounds = assembly.bounds[pair_index(assembly.blocks)[link.blocks]]
+        known = self.links.get(link.key)
+        if known is None:
+            found = _edges_between(instance, link.blocks)
+            numbers = self._edge_numbers([key for _, key in found], bounds)
+            plan = self.links[link.key] = _link_plan(instance, link, [ends for ends, _ in found], numbers, bounds)
+            self._look_for(plan)
+        elif known.bounds | bounds != known.bounds:
+            # Equal links have equal plans, but for what encloses the windows of their users.
+            self.structure += 1
+            plan = self.links[link.key] = replace(known, bounds=known.bounds | bounds)
+            self.by_edge[plan.found_by][self._place[_name(plan)]] = plan
+            self._widen(plan.needs, bounds)
+
+    def _remove_from_assemblies(self, live: LiveGroup) -> None:
+        known = self._assemblies[live.iid]
+        for pairs in set(live.group.links):
+            assembly = self.assemblies[known[pairs]]
+            del assembly.groups[live.gid]
+            if assembly.groups:
+                continue
+            self.structure += 1
+            del self.assemblies[known.pop(pairs)]
+            self._link_counts[len(assembly.links)] -= 1
+            self._link_counts = +self._link_counts
+            for place, link in enumerate(assembly.links):
+                self.starts[link.key].remove((assembly.number, place))
+                self._linked[link.key] -= 1
+                if not self._linked[link.key]:
+                    del self._linked[link.key], self.starts[link.key]
+                    self._forget(self.links.pop(link.key))
+        if not known:
+            del self._assemblies[live.iid]
 
 
 def build_program(groups: Iterable[LiveGroup]) -> Program:
     """The program of a set of live groups, in time proportional to their number."""
-    by_instance: dict[int, list[LiveGroup]] = defaultdict(list)
+    program = Program()
     for live in groups:
-        by_instance[live.iid].append(live)
-    edges = _Edges()
-    instances: dict[int, InstancePlan] = {}
-    links: dict[int, LinkPlan] = {}
-    assemblies: dict[int, Assembly] = {}
-    starts: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    by_edge: dict[int, list[InstancePlan | LinkPlan]] = defaultdict(list)
-    first_edge: dict[int, int] = {}
-    for number, members in sorted(by_instance.items()):
-        instance = members[0].group.instance
-        blocks = max(node.block for node in instance.nodes) + 1
-        if blocks <= 2:
-            cases = [case for live in members for case in live.group.cases]
-            plan, anchor_edge = _instance_plan(number, instance, _envelope(cases), edges, tuple(members))
-            instances[number] = plan
-            by_edge[anchor_edge].append(plan)
-            continue
-        for assembly in _assemblies(number, instance, blocks, members, len(assemblies)):
-            assemblies[assembly.number] = assembly
-            index = pair_index(blocks)
-            for place, link in enumerate(assembly.links):
-                starts[link.key].append((assembly.number, place))
-                bounds = assembly.bounds[index[link.blocks]]
-                plan_of_link, first_edge[link.key] = _link_plan(instance, link, bounds, edges)
-                known = links.get(link.key)
-                # Equal links have equal plans, but for what encloses the windows of their users.
-                links[link.key] = replace(plan_of_link, bounds=known.bounds | bounds) if known else plan_of_link
-    for key, plan_of_link in links.items():
-        by_edge[first_edge[key]].append(plan_of_link)
-    return Program(
-        edges.edges(),
-        instances,
-        links,
-        assemblies,
-        {edge: tuple(found) for edge, found in by_edge.items()},
-        {edge: tuple(sorted(found)) for edge, found in edges.checks.items()},
-        {key: tuple(found) for key, found in starts.items()},
-    )
+        program.add(live)
+    return program
 
 
 def _envelope(cases: Iterable[Case]) -> Case:
     return tuple(reduce(or_, parts) for parts in zip(*cases, strict=True))
 
 
+def _name(plan: InstancePlan | LinkPlan) -> tuple[bool, int]:
+    return (True, plan.key) if isinstance(plan, LinkPlan) else (False, plan.number)
+
+
+def _window_rows(groups: Iterable[LiveGroup]) -> Windows:
+    rows = [
+        (live.gid, number, bounds.lo, bounds.hi, bounds.order, live.first, live.last)
+        for live in groups
+        for number, case in enumerate(live.group.cases, start=1)
+        for bounds in (case[0] if case else Bounds(),)
+    ]
+    columns = zip(*rows, strict=True) if rows else [()] * len(_WINDOW_TYPES)
+    return Windows(*(np.array(column, kind) for column, kind in zip(columns, _WINDOW_TYPES, strict=True)))
+
+
 # -- one or two blocks -----------------------------------------------------------------------------------------
 
 
 def _instance_plan(
-    number: int, instance: Instance, envelope: Case, edges: _Edges, groups: tuple[LiveGroup, ...]
-) -> tuple[InstancePlan, int]:
-    """The plan, and the edge by which its pairs are found."""
+    number: int,
+    instance: Instance,
+    ends: Sequence[tuple[int, int]],
+    numbers: Sequence[int],
+    groups: dict[int, LiveGroup],
+) -> InstancePlan:
+    """The plan of an instance whose edges with these ends have these numbers."""
     width = len(instance.variables)
-    found = _edges_between(instance, (0, 1)) if envelope else _edge_of_one(instance)
-    numbers = edges.add([key for _, key in found], envelope[0] if envelope else Bounds())
-    joins = [Constraint(*ends, (edge,), "check") for (ends, _), edge in zip(found, numbers, strict=True)]
+    joins = [Constraint(*nodes, (edge,), "check") for nodes, edge in zip(ends, numbers, strict=True)]
     tree = [_structural(instance, edge, instance.nodes[edge[0]].block) for edge in instance.tree_edges]
     output = [_structural(instance, edge, instance.nodes[edge[0]].block) for edge in instance.output_edges]
-    plan = InstancePlan(
+    return InstancePlan(
         number=number,
         width=width,
         binding=_ordered(joins, tree, bound=set()),
         output=_ordered([], output, bound=set(range(width))),
         results=instance.results,
+        found_by=numbers[0],
         needs=frozenset(numbers),
         groups=groups,
     )
-    return plan, numbers[0]
 
 
 def _edge_of_one(instance: Instance) -> list[tuple[tuple[int, int], EdgeKey]]:
@@ -319,44 +577,36 @@ def _structural(instance: Instance, edge: tuple[int, int], side: int) -> Constra
 # -- many blocks -----------------------------------------------------------------------------------------------
 
 
-def _link_plan(instance: Instance, link: Link, bounds: Bounds, edges: _Edges) -> tuple[LinkPlan, int]:
-    """The plan over the link's own places, and the edge by which its pairs are found."""
-    found = _edges_between(instance, link.blocks)
-    numbers = edges.add([key for _, key in found], bounds)
-    joins = [Constraint(*ends, (edge,), "check") for (ends, _), edge in zip(found, numbers, strict=True)]
+def _link_plan(
+    instance: Instance, link: Link, ends: Sequence[tuple[int, int]], numbers: Sequence[int], bounds: Bounds
+) -> LinkPlan:
+    """The plan, over the link's own places, of a link whose edges with these ends have these numbers."""
+    joins = [Constraint(*nodes, (edge,), "check") for nodes, edge in zip(ends, numbers, strict=True)]
     tree = [_structural(instance, edge, link.blocks.index(instance.nodes[edge[0]].block)) for edge in link.edges]
     local = {place: number for number, place in enumerate(link.places)}
     binding = tuple(
         Constraint(local[c.left], local[c.right], c.relation, c.way) for c in _ordered(joins, tree, bound=set())
     )
-    return LinkPlan(link.key, len(link.places), binding, frozenset(numbers), bounds), numbers[0]
+    return LinkPlan(link.key, len(link.places), binding, numbers[0], frozenset(numbers), bounds)
 
 
-def _assemblies(
-    iid: int, instance: Instance, blocks: int, groups: Iterable[LiveGroup], first: int
-) -> Iterator[Assembly]:
-    """The assemblies of an instance, numbered from ``first``: one for each way in which cases link its blocks."""
-    cases: dict[tuple[tuple[int, int], ...], list[Case]] = defaultdict(list)
-    users: dict[tuple[tuple[int, int], ...], dict[int, LiveGroup]] = defaultdict(dict)
-    for live in groups:
-        for case, pairs in zip(live.group.cases, live.group.links, strict=True):
-            cases[pairs].append(case)
-            users[pairs][live.gid] = live
-    for number, pairs in enumerate(sorted(cases), start=first):
-        links = links_of(instance, pairs)
-        yield Assembly(
-            number=number,
-            instance=iid,
-            pairs=pairs,
-            blocks=blocks,
-            nodes=len(instance.nodes),
-            width=len(instance.variables),
-            links=links,
-            steps=tuple(_steps(links, start) for start in range(len(links))),
-            bounds=_envelope(cases[pairs]),
-            results=instance.results,
-            groups=tuple(users[pairs].values()),
-        )
+def _assembly(number: int, live: LiveGroup, pairs: tuple[tuple[int, int], ...], bounds: Case) -> Assembly:
+    """How rows of links between these pairs of blocks are put together; of the group's instance."""
+    instance = live.group.instance
+    links = links_of(instance, pairs)
+    return Assembly(
+        number=number,
+        instance=live.iid,
+        pairs=pairs,
+        blocks=max(node.block for node in instance.nodes) + 1,
+        nodes=len(instance.nodes),
+        width=len(instance.variables),
+        links=links,
+        steps=tuple(_steps(links, start) for start in range(len(links))),
+        bounds=bounds,
+        results=instance.results,
+        groups={live.gid: live},
+    )
 
 
 def _steps(links: tuple[Link, ...], start: int) -> tuple[LinkStep, ...]:
@@ -418,15 +668,66 @@ def _ordered(joins: list[Constraint], tree: list[Constraint], *, bound: set[int]
 # -- files -----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Version:
+    previous: str | None
+    program: Program | None
+    """The whole, if there is none before."""
+    changes: tuple[GroupChange, ...] = ()
+    """Since the version before."""
+
+
+class ProgramFiles:
+    """Writes a program as it changes for processes that load it."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._changes: list[GroupChange] = []
+        """Since the last version."""
+        self._count = 0
+        """Groups in them."""
+        self._files = VersionFiles("program")
+
+    def change(self, change: GroupChange) -> None:
+        """Change the program."""
+        self._program.change(change)
+        self._count += len(change)
+        if self._files.last is not None and self._count < len(self._program.groups):
+            self._changes.append(change)
+        else:
+            self._changes.clear()  # the whole will be written
+
+    def written(self, folder: Path) -> Path:
+        """The file of the program as it is now."""
+        if self._files.last is not None and not self._count:
+            return self._files.last
+
+        def make(previous: str | None) -> _Version:
+            return _Version(previous, None if previous else self._program, tuple(self._changes) if previous else ())
+
+        path = self._files.write(folder, make, changes=self._count, size=len(self._program.groups))
+        self._changes, self._count = [], 0
+        return path
+
+
 def save_program(program: Program, path: Path) -> None:
-    """Write a program where workers find it, whole or not at all."""
-    unfinished = path.with_name(f".{path.name}")
-    unfinished.write_bytes(pickle.dumps(program, protocol=5))
-    unfinished.replace(path)
+    """Write a program that will not change where workers find it, whole or not at all."""
+    write_version(_Version(None, program), path)
 
 
-@lru_cache(maxsize=2)
+_programs: dict[str, Program] = {}
+"""The programs of this process by the file of their version."""
+
+
 def load_program(path: str) -> Program:
-    """The program of one version, read once per process."""
-    program: Program = pickle.loads(Path(path).read_bytes())
-    return program
+    """The program of a version; that of an earlier one is brought up to date, and is no longer the earlier one's."""
+
+    def changed(program: Program, version: _Version) -> Program:
+        if version.program is not None:
+            return version.program
+        # Numbers are given out in the order of changes, so they are those of the program that was written.
+        for change in version.changes:
+            program.change(change)
+        return program
+
+    return load_version(path, _programs, _MOST_KEPT, Program, changed)

@@ -1,10 +1,10 @@
-"""Matched edges of document pairs to rows of R_out and to matches.
+"""Matched edges of document pairs to classes: which groups a pair satisfies, with which nodes.
 
-Spark joined values; what is left is to see, for each pair of documents, which instances have all their edges matched on
-nodes that hang together as the reduced patterns say.  That depends only on the pair's *signature*, the set of its
-matched edges with their nodes and chains: a distinct signature is resolved once in a partition of a batch and
-remembered, and documents of one layout (feed items) have few.  Windows, the only thing that differs between the groups
-of an instance, are tested per pair.
+Values were joined elsewhere; what is left is to see, for each pair of documents, which instances have all their edges
+matched on nodes that hang together as the reduced patterns say.  That depends only on the pair's *signature*, the set
+of its matched edges with their nodes and chains.  Signatures are told apart column by column; a distinct one is solved
+once and remembered, and documents of one layout (feed items) have few.  Windows, the only thing that differs between
+the groups of an instance, cut the pairs of a signature into classes.
 
 The law, held by tests: the rows are those of CQ_T (``sql``) for every query of every group.
 """
@@ -12,23 +12,28 @@ The law, held by tests: the rows are those of CQ_T (``sql``) for every query of 
 from __future__ import annotations
 
 import operator
+import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
+from typing import NamedTuple
 
-import pyarrow as pa
+import numpy as np
+import numpy.typing as npt
 
-from xscl.templates.program import Constraint, Edge, InstancePlan, LinkPlan, Program, load_program
-from xscl.templates.results import MAX_BINDINGS, Member, ResultColumns, admitted
+from xscl.places import place_of
+from xscl.templates.chains import ChainCodes, mixed
+from xscl.templates.columns import Int32s, Int64s, stacked, take
+from xscl.templates.program import Constraint, Edge, InstancePlan, LinkPlan, Program, Windows
+from xscl.templates.results import MAX_BINDINGS, Admitted, ClassRow, Member, ResultColumns
 
-__all__ = ["Matched", "Resolver", "holds_exactly", "result_batches"]
+__all__ = ["MatchedEdges", "MatchedPairs", "Resolver", "grouped", "holds_exactly"]
 
 _MEMO_SIZE = 50_000
+_FEW = 8
 
-ChainEntry = tuple[int, int, int, int]
-Signature = frozenset["Matched"]
 _COMPARE = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -39,15 +44,24 @@ _COMPARE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
-    """A matched edge of a pair: its nodes and the chains that lead to them."""
+class MatchedEdges(NamedTuple):
+    """Matched edges of some pairs, in columns."""
 
-    edge: int
-    left: int
-    right: int
-    chain_l: tuple[ChainEntry, ...]
-    chain_r: tuple[ChainEntry, ...]
+    edge: Int32s
+    node_l: Int32s
+    node_r: Int32s
+    chain_l: Int64s
+    """Codes of the chains that lead to the nodes."""
+    chain_r: Int64s
+
+
+class MatchedPairs(NamedTuple):
+    """Pairs of documents, in columns; -1 and the same time on the right for queries of one block."""
+
+    left: Int64s
+    right: Int64s
+    ts_l: Int64s
+    ts_r: Int64s
 
 
 @dataclass(slots=True)
@@ -65,15 +79,30 @@ class _Relation:
             self.backward[right].append(left)
 
 
-@dataclass(frozen=True, slots=True)
-class _Solution:
-    """What one signature means for one instance or link."""
+class _Solved(NamedTuple):
+    """What a signature means for one instance or link."""
 
     plan: InstancePlan | LinkPlan
     rows: tuple[tuple[int, ...], ...]
     """Bindings of the meta-variables, or of the link's nodes."""
     matches: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     """(nodes that make a match, the least row of R_out that has them), distinct by the former; none for a link."""
+
+
+@dataclass(slots=True)
+class _Signature:
+    """What a signature means."""
+
+    instances: list[_Solved]
+    links: list[_Solved]
+    refused: int
+    """Instances and links with too many bindings."""
+    version: int = -1
+    """Of the program that the windows are of."""
+    windows: Windows | None = None
+    """Of all groups of all instances, one instance after another."""
+    starts: tuple[int, ...] = ()
+    """Where the windows of each instance begin, and the end."""
 
 
 class _TooMany(Exception):
@@ -83,58 +112,227 @@ class _TooMany(Exception):
 class Resolver:
     """Resolves pairs for one program; remembers signatures."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, chains: ChainCodes) -> None:
         self.program = program
-        self._memo: dict[Signature, tuple[_Solution | None, ...]] = {}
-        """None stands for bindings that are too many."""
+        self.chains = chains
+        self._seeds = secrets.randbits(64), secrets.randbits(64)
+        self._memo: dict[tuple[int, int], _Signature] = {}
+        self._structure = program.structure
 
-    def resolve(self, members: Sequence[Member], signature: Signature, out: ResultColumns) -> None:
-        """Add the rows of R_out, the matches and the rows of links of one pair; of one document for ``ONE`` edges."""
-        solutions = self._memo.get(signature)
-        if solutions is None:
-            if len(self._memo) >= _MEMO_SIZE:
-                self._memo.clear()
-            solutions = self._memo[signature] = tuple(self._solve(signature))
-        docs = [member.docid for member in members]
-        for solution in solutions:
-            if solution is None:
-                out.add_refused(members)
-                continue
-            plan = solution.plan
-            if isinstance(plan, LinkPlan):
-                if plan.bounds.lo <= members[1].ts - members[0].ts <= plan.bounds.hi:
-                    for nodes in solution.rows:
-                        out.add_link(plan.key, members, nodes)
-                continue
-            by = admitted(plan.groups, members)
-            if not by.groups:
-                continue
-            for nodes in solution.rows:
-                out.add_rout(plan.number, docs, nodes, by)
-            for results, nodes in solution.matches:
-                out.add_match(plan.number, docs, results, nodes, by)
+    def resolve(
+        self,
+        pairs: MatchedPairs,
+        starts: Int64s,
+        edges: MatchedEdges,
+        documents: Documents,
+        out: ResultColumns,
+        plans: Plans | None = None,
+    ) -> None:
+        """Add what pairs come to; ``edges[starts[i]:starts[i + 1]]`` are all matched edges of pair i.
 
-    def _solve(self, signature: Signature) -> Iterator[_Solution | None]:
+        With ``plans`` only those instances and links are looked for.
+        """
+        if not len(pairs.left):
+            return
+        hashes = [mixed(edges, seed) for seed in self._seeds]
+        first, second = (np.add.reduceat(column, starts[:-1]) for column in hashes)
+        which, examples = _numbered(first, second)
+        self.classify(
+            pairs,
+            which,
+            [
+                ((int(first[at]), int(second[at])), take(edges, np.arange(starts[at], starts[at + 1])))
+                for at in examples.tolist()
+            ],
+            documents,
+            out,
+            plans,
+        )
+
+    def resolve_single(
+        self,
+        pairs: MatchedPairs,
+        which: npt.NDArray[np.integer],
+        edges: MatchedEdges,
+        documents: Documents,
+        out: ResultColumns,
+        plans: Plans,
+    ) -> None:
+        """The same for pairs of one matched edge: row ``which[i]`` of ``edges``, whose rows are all different."""
+        first, second = (mixed(edges, seed) for seed in self._seeds)
+        self.classify(
+            pairs,
+            which,
+            [((int(first[at]), int(second[at])), take(edges, np.array([at]))) for at in range(len(first))],
+            documents,
+            out,
+            plans,
+        )
+
+    def classify(
+        self,
+        pairs: MatchedPairs,
+        which: npt.NDArray[np.integer],
+        signatures: Sequence[tuple[tuple[int, int], MatchedEdges]],
+        documents: Documents,
+        out: ResultColumns,
+        plans: Plans | None,
+    ) -> None:
+        """Add what pairs come to whose signatures are numbered; what each number stands for is told once."""
+        for number, members in _members(which, len(signatures)):
+            key, edges = signatures[number]
+            signature = self._signature(key, edges, plans)
+            of = pairs if members is None else take(pairs, members)
+            for _ in range(signature.refused):
+                for at in range(len(of.left)):
+                    out.add_refused(documents.members(int(of.left[at]), int(of.right[at])))
+            self._add_links(signature, of, documents, out)
+            if signature.instances:
+                self._add_classes(signature, of, documents, out)
+
+    # -- signatures --------------------------------------------------------------------------------------------
+
+    def _signature(self, key: tuple[int, int], edges: MatchedEdges, plans: Plans | None) -> _Signature:
+        if self._structure != self.program.structure or len(self._memo) >= _MEMO_SIZE:
+            self._memo.clear()
+            self._structure = self.program.structure
+        if plans is not None:
+            key = key[0] ^ plans.number, key[1]
+        known = self._memo.get(key)
+        if known is None:
+            known = self._memo[key] = self._solve(edges, plans)
+        if known.version != self.program.version:
+            windows = [self.program.windows(solved.plan.number) for solved in known.instances]  # type: ignore[union-attr]
+            known.starts = tuple(np.cumsum([0, *(len(each.gid) for each in windows)]).tolist())
+            known.windows = stacked(windows) if windows else None
+            known.version = self.program.version
+        return known
+
+    def _solve(self, edges: MatchedEdges, plans: Plans | None) -> _Signature:
         relations: defaultdict[tuple[int, ...], _Relation] = defaultdict(_Relation)
-        for matched in signature:
-            relations[matched.edge,].add(matched.left, matched.right)
-            for side, chain in enumerate((matched.chain_l, matched.chain_r)):
-                for var1, var2, node1, node2 in chain:
+        columns = (column.tolist() for column in edges)
+        for edge, node_l, node_r, *chains in zip(*columns, strict=True):
+            relations[edge,].add(node_l, node_r)
+            for side, code in enumerate(chains):
+                for var1, var2, node1, node2 in self.chains[code]:
                     relations[side, var1, var2].add(node1, node2)
+        found = _Signature([], [], 0)
         present = {relation[0] for relation in relations if len(relation) == 1}
         for edge in sorted(present):
             for plan in self.program.by_edge.get(edge, ()):
-                if plan.needs <= present:
+                if plan.needs <= present and (plans is None or plans.includes(plan)):
                     try:
-                        solution = _solution(plan, relations)
+                        solved = _solved(plan, relations)
                     except _TooMany:
-                        yield None
+                        found.refused += 1
                         continue
-                    if solution.rows:
-                        yield solution
+                    if solved.rows:
+                        (found.links if isinstance(plan, LinkPlan) else found.instances).append(solved)
+        return found
+
+    # -- what they come to -------------------------------------------------------------------------------------
+
+    def _add_links(self, signature: _Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns) -> None:
+        for solved in signature.links:
+            plan = solved.plan
+            assert isinstance(plan, LinkPlan)
+            # The plan that was solved may be older than the program, which other queries have widened since.
+            bounds = self.program.links[plan.key].bounds
+            difference = pairs.ts_r - pairs.ts_l
+            for at in np.flatnonzero((difference >= bounds.lo) & (difference <= bounds.hi)).tolist():
+                members = documents.members(int(pairs.left[at]), int(pairs.right[at]))
+                for nodes in solved.rows:
+                    out.add_link(plan.key, members, nodes)
+
+    def _add_classes(
+        self, signature: _Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns
+    ) -> None:
+        assert signature.windows is not None
+        cells, examples = _cells(signature.windows, pairs, documents)
+        classes = np.empty(len(examples), dtype=np.int32)
+        for cell, admits in enumerate(examples):
+            rows = list(_class_rows(signature, admits))
+            classes[cell] = out.add_class(rows) if rows else -1
+        if cells is None:
+            if classes[0] >= 0:
+                out.add_pairs(pairs.left, pairs.right, np.full(len(pairs.left), classes[0], dtype=np.int32))
+            return
+        of_pair = classes[cells]
+        kept = of_pair >= 0
+        out.add_pairs(pairs.left[kept], pairs.right[kept], of_pair[kept])
 
 
-def _solution(plan: InstancePlan | LinkPlan, relations: dict[tuple[int, ...], _Relation]) -> _Solution:
+class Documents:
+    """What pairs do not say of their documents themselves: looked up where it is needed, which is seldom."""
+
+    def __init__(
+        self, members: Callable[[int, int], list[Member]], first: Callable[[MatchedPairs], npt.NDArray[np.bool_]]
+    ) -> None:
+        self.members = members
+        """The members of a pair; of one document if the right one is -1."""
+        self.left_first = first
+        """Of each pair, whether the left document is first by (ts, channel, id)."""
+
+
+@dataclass(frozen=True)
+class Plans:
+    """Some instances and links of a program."""
+
+    number: int
+    """Different for different ones."""
+    includes: Callable[[InstancePlan | LinkPlan], bool]
+
+
+def grouped(left: Int64s, right: Int64s) -> tuple[npt.NDArray[np.int64], Int64s]:
+    """An order of rows in which those of one pair of documents stand together; and where each pair begins, and the end.
+
+    Nothing is sorted that is in order.
+    """
+    rising = (left[1:] > left[:-1]) | ((left[1:] == left[:-1]) & (right[1:] >= right[:-1]))
+    order = np.arange(len(left)) if rising.all() else np.lexsort((right, left))
+    in_order_l, in_order_r = left[order], right[order]
+    new = (in_order_l[1:] != in_order_l[:-1]) | (in_order_r[1:] != in_order_r[:-1])
+    starts = np.concatenate([[0], np.flatnonzero(new) + 1, [len(left)]]) if len(left) else np.zeros(1, dtype=np.int64)
+    return order, starts.astype(np.int64)
+
+
+def holds_exactly(edge: Edge, left: str, right: str) -> bool:
+    """A BAND edge on two numbers that are too close for doubles to tell."""
+    key = edge.key
+    return bool(_COMPARE[key.op](Fraction(left), key.f * Fraction(right) + key.add))
+
+
+# -- signatures ------------------------------------------------------------------------------------------------
+
+
+def _numbered(
+    first: npt.NDArray[np.uint64], second: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Numbers of equal pairs of hashes; and a place of each number."""
+    _, examples, which = np.unique(first, return_index=True, return_inverse=True)
+    if (second[examples][which] == second).all():
+        return which, examples
+    # Half a hash of two different signatures is equal; that is as rare as it is harmless.
+    both = np.stack([first, second], axis=1)
+    _, examples, which = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    return which.reshape(-1), examples
+
+
+def _members(which: npt.NDArray[np.integer], count: int) -> Iterator[tuple[int, npt.NDArray[np.int64] | None]]:
+    """The places of each number; None for all of them."""
+    if count == 1:
+        yield 0, None
+    elif count <= _FEW:
+        for number in range(count):
+            yield number, np.flatnonzero(which == number)
+    else:
+        order = np.argsort(which, kind="stable")
+        ends = np.cumsum(np.bincount(which, minlength=count))
+        for number, members in enumerate(np.split(order, ends[:-1])):
+            yield number, members
+
+
+def _solved(plan: InstancePlan | LinkPlan, relations: dict[tuple[int, ...], _Relation]) -> _Solved:
     bindings = _extend([{}], plan.binding, relations)
     rows = sorted({tuple(binding[place] for place in range(plan.width)) for binding in bindings})
     matches: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -142,7 +340,7 @@ def _solution(plan: InstancePlan | LinkPlan, relations: dict[tuple[int, ...], _R
         for row in rows:
             for binding in _extend([dict(enumerate(row))], plan.output, relations):
                 matches.setdefault(tuple(binding[place] for place in plan.results), row)
-    return _Solution(plan, tuple(rows), tuple(sorted(matches.items())))
+    return _Solved(plan, tuple(rows), tuple(sorted(matches.items())))
 
 
 def _extend(
@@ -174,43 +372,76 @@ def _some(bindings: Iterator[dict[int, int]]) -> list[dict[int, int]]:
     return found
 
 
-def result_batches(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of matched edges, sorted by (d1, d2), to rows of ``RESULT_SCHEMA``; what Spark ships.
+# -- windows ---------------------------------------------------------------------------------------------------
 
-    A pair's rows may run over from one Arrow batch into the next, so a pair is resolved when the next one begins.
+
+def _cells(
+    windows: Windows, pairs: MatchedPairs, documents: Documents
+) -> tuple[npt.NDArray[np.int64] | None, list[npt.NDArray[np.bool_]]]:
+    """Which windows admit which pairs: the number of each pair's cell, and what each cell admits.
+
+    Pairs are of one cell if no bound of a window lies between them.  Bounds that all pairs, or none, satisfy tell
+    nothing apart; where only such are left, there is one cell, and None stands for its number.
     """
-    program = load_program(path)
-    edges = program.edges
-    resolver = Resolver(program)
-    out = ResultColumns()
-    pair: tuple[int, int | None] | None = None
-    members: list[Member] = []
-    signature: set[Matched] = set()
-    pairs = 0
-    for batch in batches:
-        for row in batch.to_pylist():
-            if (row["d1"], row["d2"]) != pair:
-                if pair is not None:
-                    resolver.resolve(members, frozenset(signature), out)
-                pair, signature = (row["d1"], row["d2"]), set()
-                members = [
-                    Member(*(row[f"{name}{side}"] for name in "ditp")) for side in (1, 2) if row[f"d{side}"] is not None
-                ]
-                pairs += 1
-            if row["v1"] is None or holds_exactly(edges[row["edge"]], row["v1"], row["v2"]):
-                signature.add(Matched(row["edge"], row["n1"], row["n2"], _chain(row["c1"]), _chain(row["c2"])))
-        yield from out.full()
-    if pair is not None:
-        resolver.resolve(members, frozenset(signature), out)
-    out.add_count(pairs)
-    yield out.take()
+    difference = pairs.ts_r - pairs.ts_l
+    left, right = place_of(pairs.left), place_of(np.where(pairs.right < 0, pairs.left, pairs.right))
+    oldest, newest = np.minimum(left, right), np.maximum(left, right)
+    ordered = bool(windows.order.any())
+    first = documents.left_first(pairs) if ordered else np.zeros(len(difference), dtype=np.bool_)
+    # Windows that admit no pair at all are left out of everything but the answer.
+    some = (
+        (windows.lo <= difference.max())
+        & (windows.hi >= difference.min())
+        & (windows.first <= oldest.max())
+        & (windows.last >= newest.min())
+    )
+    told = Windows(*(column[some] for column in windows))
+    keys = []
+    for values, bounds in (
+        (difference, np.concatenate([told.lo, told.hi + 1])),
+        (oldest, told.first),
+        (newest, told.last + 1),
+    ):
+        between = np.unique(bounds[(bounds > values.min()) & (bounds <= values.max())])
+        if len(between):
+            keys.append(np.searchsorted(between, values, side="right"))
+    if ordered and first.any() and not first.all():
+        keys.append(first.astype(np.int64))
+
+    def admits(at: int) -> npt.NDArray[np.bool_]:
+        order = 1 if first[at] else -1
+        found = np.zeros(len(some), dtype=np.bool_)
+        found[some] = (
+            (told.lo <= difference[at])
+            & (told.hi >= difference[at])
+            & (told.first <= oldest[at])
+            & (told.last >= newest[at])
+            & ((told.order == 0) | (told.order == order))
+        )
+        return found
+
+    if not keys:
+        return None, [admits(0)]
+    cells = keys[0]
+    for key in keys[1:]:
+        _, cells = np.unique(cells * (key.max() + 1) + key, return_inverse=True)
+    _, examples, cells = np.unique(cells, return_index=True, return_inverse=True)
+    return cells, [admits(at) for at in examples.tolist()]
 
 
-def holds_exactly(edge: Edge, left: str, right: str) -> bool:
-    """A BAND edge on two numbers that are too close for doubles to tell."""
-    key = edge.key
-    return bool(_COMPARE[key.op](Fraction(left), key.f * Fraction(right) + key.add))
-
-
-def _chain(entries: list[dict[str, int]] | None) -> tuple[ChainEntry, ...]:
-    return tuple((e["var1"], e["var2"], e["node1"], e["node2"]) for e in entries or ())
+def _class_rows(signature: _Signature, admits: npt.NDArray[np.bool_]) -> Iterator[ClassRow]:
+    windows = signature.windows
+    assert windows is not None
+    found = np.flatnonzero(admits)
+    cuts = np.searchsorted(found, signature.starts)
+    for solved, start, end in zip(signature.instances, cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        if start == end:
+            continue
+        of = found[start:end]
+        by = Admitted(tuple(windows.gid[of].tolist()), tuple(windows.case[of].tolist()))
+        plan = solved.plan
+        assert isinstance(plan, InstancePlan)
+        for nodes in solved.rows:
+            yield ClassRow("rout", plan.number, nodes, None, by)
+        for results, nodes in solved.matches:
+            yield ClassRow("match", plan.number, results, nodes, by)

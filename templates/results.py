@@ -1,40 +1,71 @@
-"""What stage 2 hands out: rows of R_out, matches and rows of links, in one relation.
+"""What stage 2 hands out, in one relation: which documents were found together, and what that means for queries.
 
-Stored rows carry the set of groups that they satisfy; windows, the only thing that groups of one instance differ in,
-are tested here.
+Documents whose matched edges are the same, in windows that say the same, are of one **class**: they satisfy the same
+groups with the same nodes.  So a combination of documents is stored with the number of its class, and what the class
+means is stored once: rows of R_out and matches, each with the set of groups that have it.  However many queries are
+satisfied, a combination costs a few numbers, and nothing is ever written per query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from xscl.arrow import MEMBER
 from xscl.places import place_of
+from xscl.templates.columns import Int32s, Int64s
 from xscl.templates.program import LiveGroup
 
-__all__ = ["MAX_BINDINGS", "RESULT_SCHEMA", "Admitted", "Member", "ResultColumns", "admitted", "different"]
+__all__ = [
+    "MAX_BINDINGS",
+    "RESULT_SCHEMA",
+    "Admitted",
+    "ClassRow",
+    "Member",
+    "ResultColumns",
+    "admitted",
+    "different",
+    "origin_of",
+]
 
 RESULT_SCHEMA = pa.schema(
     [
-        ("relation", pa.string()),  # 'rout', 'match', 'link', 'refused', or 'pairs' with the number of pairs in docs
+        ("relation", pa.string()),  # docs, rout, match, link, refused, or pairs with the number of pairs in docs
+        ("origin", pa.int64()),  # docs, rout, match: who numbered the class
+        ("class", pa.int32()),  # docs, rout, match: unique within its origin
+        ("d1", pa.int64()),  # docs of one or two blocks
+        ("d2", pa.int64()),
+        ("docs", pa.list_(pa.int64())),  # in block order: docs of three and more blocks, link, refused
         ("instance", pa.int32()),  # rout, match
-        ("link", pa.int64()),  # link: its key
-        ("docs", pa.list_(pa.int64())),  # in block order
         ("nodes", pa.list_(pa.int32())),  # rout: meta-variables; match: result and SELECT nodes; link: its nodes
         ("witness", pa.list_(pa.int32())),  # match: the meta-variables of one row of R_out
         ("groups", pa.list_(pa.int64())),  # rout, match
         ("cases", pa.list_(pa.int32())),  # the case of each group
+        ("link", pa.int64()),  # link: its key
         ("members", pa.list_(MEMBER)),  # link, refused: the documents
     ]
 )
 
-
 MAX_BINDINGS = 100_000
 """Of one query in one combination of documents: variables that bind equal nodes multiply."""
+_FEW_PAIRS = 1_000_000
+"""Pairs that are brought together with others in one file."""
+_ALIKE = ["relation", "origin", "class"]
+"""Columns with many equal values, one after another."""
+_LEVEL_BITS, _PART_BITS = 8, 16
+
+
+def origin_of(batch: int, level: int, part: int = 0) -> int:
+    """The origin of the classes that one part of one level of a batch numbers (24 bits are below the batch's)."""
+    assert 0 <= level < 1 << _LEVEL_BITS and 0 <= part < 1 << _PART_BITS
+    return (batch << _LEVEL_BITS | level) << _PART_BITS | part
 
 
 class Member(NamedTuple):
@@ -55,74 +86,151 @@ class Admitted(NamedTuple):
     cases: tuple[int, ...]
 
 
+class ClassRow(NamedTuple):
+    """A row of R_out, or a match, that every combination of documents of a class has."""
+
+    relation: Literal["rout", "match"]
+    instance: int
+    nodes: Sequence[int]
+    witness: Sequence[int] | None
+    by: Admitted
+
+
 def different(members: Sequence[Member]) -> bool:
     """Whether no two members are one document, or versions of one item."""
     return len({member.item for member in members}) == len(members)
 
 
-def admitted(
-    groups: Sequence[LiveGroup], members: Sequence[Member], links: tuple[tuple[int, int], ...] | None = None
-) -> Admitted:
-    """The groups that see all members and whose windows they satisfy; cases are disjoint, so there is one for each.
+def admitted(groups: Iterable[LiveGroup], members: Sequence[Member], links: tuple[tuple[int, int], ...]) -> Admitted:
+    """The groups that see all members and whose windows they satisfy in a case that links these pairs of blocks.
 
-    With ``links`` only cases that link these pairs of blocks count.
+    Cases are disjoint, so there is one for each group.
     """
-    oldest = min(place_of(member.docid) for member in members)
-    newest = max(place_of(member.docid) for member in members)
+    places = [place_of(member.docid) for member in members]
+    oldest, newest = min(places), max(places)
     pairs = [(b.ts - a.ts, (a.ts, a.place) < (b.ts, b.place)) for a, b in combinations(members, 2)]
     found = [
         (live.gid, number)
         for live in groups
         if live.first <= oldest and newest <= live.last
         for number, case in enumerate(live.group.cases, start=1)
-        if (links is None or live.group.links[number - 1] == links)
+        if live.group.links[number - 1] == links
         and all(bounds.admits(*pair) for bounds, pair in zip(case, pairs, strict=True))
     ]
     return Admitted(tuple(gid for gid, _ in found), tuple(case for _, case in found))
 
 
 class ResultColumns:
-    """Collects rows of ``RESULT_SCHEMA`` and hands them out as Arrow batches."""
+    """Collects rows of ``RESULT_SCHEMA`` and hands them out as Arrow batches; numbers the classes of one origin."""
 
     _BATCH = 10_000
+    _PAIRS = 1_000_000
 
-    def __init__(self) -> None:
-        self.rows: list[tuple[object, ...]] = []
+    def __init__(self, origin: int) -> None:
+        self.origin = origin
+        self.counts: Counter[str] = Counter()
+        """Rows of R_out, matches, links and pairs so far, with every combination of documents counted."""
+        self._rows: list[tuple[object, ...]] = []
+        self._pairs: list[tuple[Int64s, Int64s, Int32s]] = []
+        self._waiting = 0
+        self._sizes: list[tuple[int, int]] = []
+        """Of each class: rows of R_out, matches."""
 
-    def add_rout(self, instance: int, docs: Sequence[int], nodes: Sequence[int], by: Admitted) -> None:
-        """A row of R_out."""
-        self.rows.append(("rout", instance, None, docs, nodes, None, by.groups, by.cases, None))
+    def add_class(self, rows: Iterable[ClassRow]) -> int:
+        """A new class and what it means; returns its number."""
+        number = len(self._sizes)
+        sizes = [0, 0]
+        for relation, instance, nodes, witness, by in rows:
+            sizes[relation == "match"] += 1
+            of_class = (relation, self.origin, number, None, None, None)
+            self._rows.append((*of_class, instance, nodes, witness, by.groups, by.cases, None, None))
+        self._sizes.append((sizes[0], sizes[1]))
+        return number
 
-    def add_match(
-        self, instance: int, docs: Sequence[int], results: Sequence[int], witness: Sequence[int], by: Admitted
-    ) -> None:
-        """A match with the row of R_out that shows it."""
-        self.rows.append(("match", instance, None, docs, results, witness, by.groups, by.cases, None))
+    def add_pairs(self, left: Int64s, right: Int64s, classes: Int32s) -> None:
+        """Pairs of documents, or single documents with -1 on the right, and the class of each."""
+        if len(left):
+            self._pairs.append((left, right, classes))
+            self._waiting += len(left)
+            sizes = np.array(self._sizes, dtype=np.int64)
+            rout, matches = np.bincount(classes, minlength=len(sizes)) @ sizes
+            self.counts.update(rout=int(rout), match=int(matches))
+
+    def add_documents(self, docs: Sequence[int], number: int) -> None:
+        """Three or more documents, and their class."""
+        self._rows.append(("docs", self.origin, number, None, None, docs, *(None,) * 7))
+        rout, matches = self._sizes[number]
+        self.counts.update(rout=rout, match=matches)
 
     def add_link(self, key: int, members: Sequence[Member], nodes: Sequence[int]) -> None:
         """A row of a link."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
-        self.rows.append(("link", None, key, docs, nodes, None, None, None, rows))
+        self._rows.append(("link", *(None,) * 4, docs, None, nodes, *(None,) * 3, key, rows))
+        self.counts.update(link=1)
 
     def add_refused(self, members: Sequence[Member]) -> None:
         """Documents whose bindings are too many."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
-        self.rows.append(("refused", None, None, docs, None, None, None, None, rows))
+        self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 6, rows))
 
     def add_count(self, pairs: int) -> None:
         """How many pairs of documents were looked at."""
-        self.rows.append(("pairs", None, None, [pairs], None, None, None, None, None))
+        self.counts.update(pairs=pairs)
+        self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 7))
+
+    def link_rows(self) -> pa.Table:
+        """The rows of links that wait to be handed out."""
+        rows = [row for row in self._rows if row[0] == "link"]
+        columns = zip(*rows, strict=True) if rows else [[] for _ in RESULT_SCHEMA]
+        return pa.table(
+            [pa.array(column, type=field.type) for column, field in zip(columns, RESULT_SCHEMA, strict=True)],
+            schema=RESULT_SCHEMA,
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write all there is as Parquet files of ``folder``, pairs without the columns that they do not have."""
+        for number, table in enumerate(self._pair_tables()):
+            pq.write_table(table, folder / f"docs-{number}.parquet", compression="none", use_dictionary=_ALIKE)
+        for number, batch in enumerate(self.take()):
+            pq.write_table(pa.Table.from_batches([batch]), folder / f"rest-{number}.parquet")
 
     def full(self) -> Iterator[pa.RecordBatch]:
-        """A batch, if there is enough for one."""
-        if len(self.rows) >= self._BATCH:
-            yield self.take()
+        """What there is, if it is enough for a batch."""
+        if len(self._rows) >= self._BATCH or self._waiting >= self._PAIRS:
+            yield from self.take()
 
-    def take(self) -> pa.RecordBatch:
+    def take(self) -> Iterator[pa.RecordBatch]:
         """What there is."""
-        columns = zip(*self.rows, strict=True) if self.rows else [[] for _ in RESULT_SCHEMA]
-        arrays = [pa.array(c, type=f.type) for c, f in zip(columns, RESULT_SCHEMA, strict=True)]
-        self.rows = []
-        return pa.RecordBatch.from_arrays(arrays, schema=RESULT_SCHEMA)
+        for table in self._pair_tables():
+            columns = [
+                table.column(field.name) if field.name in table.schema.names else pa.nulls(table.num_rows, field.type)
+                for field in RESULT_SCHEMA
+            ]
+            full = pa.Table.from_arrays(columns, names=RESULT_SCHEMA.names).cast(RESULT_SCHEMA)
+            yield from full.combine_chunks().to_batches()
+        if self._rows:
+            by_column = zip(*self._rows, strict=True)
+            arrays = [pa.array(column, type=field.type) for column, field in zip(by_column, RESULT_SCHEMA, strict=True)]
+            self._rows = []
+            yield pa.RecordBatch.from_arrays(arrays, schema=RESULT_SCHEMA)
+
+    def _pair_tables(self) -> Iterator[pa.Table]:
+        """The pairs, without the columns that they do not have; constant columns as dictionaries."""
+        pairs, self._pairs, self._waiting = self._pairs, [], 0
+        few = [part for part in pairs if len(part[0]) < _FEW_PAIRS]
+        if few:
+            left, right, classes = (np.concatenate(columns) for columns in zip(*few, strict=True))
+            pairs = [*(part for part in pairs if len(part[0]) >= _FEW_PAIRS), (left, right, classes)]
+        for left, right, classes in pairs:
+            zeros = pa.array(np.zeros(len(left), dtype=np.int32))
+            yield pa.table(
+                {
+                    "relation": pa.DictionaryArray.from_arrays(zeros, pa.array(["docs"])),
+                    "origin": pa.DictionaryArray.from_arrays(zeros, pa.array([self.origin], pa.int64())),
+                    "class": pa.array(classes),
+                    "d1": pa.array(left),
+                    "d2": pa.array(right, mask=right < 0),
+                }
+            )

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import operator as op
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from oracle.evaluate import Answer, Doc
 from oracle.nodes import NAMESPACES
 
@@ -19,10 +22,14 @@ from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.parser import parse_query
 from xscl.safexml import parse_xml, serialize
 from xscl.templates.assemble import FOUND_SCHEMA, assembled_batches, extend_batches, start_batches
+from xscl.templates.find import Finder
 from xscl.templates.probe import CLOSE, PAIR, TINY, check_batches, probe_batches
 from xscl.templates.program import LiveGroup, build_program, load_program, save_program
-from xscl.templates.resolve import result_batches
+from xscl.templates.results import ResultColumns, origin_of
+from xscl.templates.slices import SliceCache
+from xscl.templates.worker import result_batches
 from xscl.xpath.spec_files import SpecFiles
+from xscl.xpath.witness import WITNESS_SCHEMA
 from xscl.xpath.worker import witness_batches
 
 _CHECKED = ("edge", *PAIR)
@@ -41,6 +48,7 @@ class LocalEngine:
     witness: list[dict[str, object]] = field(default_factory=list)
     results: list[dict[str, object]] = field(default_factory=list)
     links: list[dict[str, object]] = field(default_factory=list)
+    batches: int = 0
 
     def __post_init__(self) -> None:
         keys = sorted({c.group.instance.key for c in self.queries.values()})
@@ -48,7 +56,7 @@ class LocalEngine:
         self.gid = {name: groups.index(c.group.key) for name, c in self.queries.items()}
         self.iid = {name: keys.index(c.group.instance.key) for name, c in self.queries.items()}
         live = {
-            self.gid[name]: LiveGroup(self.gid[name], self.iid[name], c.group, 0, 1 << 40)
+            self.gid[name]: LiveGroup(self.gid[name], self.iid[name], c.group, 0, 1 << 40, c.channels)
             for name, c in self.queries.items()
         }
         tag = abs(hash(tuple(groups)))
@@ -84,6 +92,12 @@ class LocalEngine:
             return
         fresh = pa.Table.from_batches(witness_batches(self.specs, pa.Table.from_pylist(rows).to_batches()))
         self.witness += fresh.to_pylist()
+        self.batches += 1
+        found = self._stage2(fresh, first)
+        self.results += found
+        self._assemble([row for row in found if row["relation"] == "link"])
+
+    def _stage2(self, fresh: pa.Table, first: int) -> list[dict[str, object]]:
         probe = [row for b in probe_batches(self.program, fresh.to_batches()) for row in b.to_pylist()]
         matched = [_single(p) for p in probe if p["single"]]
         equal = [_equal(p, w) for p in probe for w in self.witness if _meets(p, w, first)]
@@ -92,11 +106,10 @@ class LocalEngine:
         matched.sort(key=lambda row: (row["d1"], -1 if row["d2"] is None else row["d2"]))
         # Small Arrow batches, so that pairs run over from one into the next as they may on executors.
         table = pa.Table.from_pylist(matched, schema=_matched_schema())
-        found = [
-            row for out in result_batches(self.program, table.to_batches(max_chunksize=3)) for row in out.to_pylist()
-        ]
-        self.results += found
-        self._assemble([row for row in found if row["relation"] == "link"])
+        return self._rows(result_batches(self.program, table.to_batches(max_chunksize=3), origin_of(self.batches, 0)))
+
+    def _rows(self, batches: Iterable[pa.RecordBatch]) -> list[dict[str, object]]:
+        return [row for batch in batches for row in batch.to_pylist()]
 
     def _assemble(self, new: list[dict[str, object]]) -> None:
         links = [{**row, "fresh": False} for row in self.links] + [{**row, "fresh": True} for row in new]
@@ -112,8 +125,18 @@ class LocalEngine:
         rows = [{name: row[name] for name in FOUND_SCHEMA.names} for row in found]
         rows.sort(key=lambda row: (row["assembly"], [m["docid"] for m in row["members"]]))
         table = pa.Table.from_pylist(rows, schema=FOUND_SCHEMA)
-        for out in assembled_batches(self.program, table.to_batches(max_chunksize=3)):
-            self.results += out.to_pylist()
+        origin = origin_of(self.batches, 0, 1)
+        self.results += self._rows(assembled_batches(self.program, table.to_batches(max_chunksize=3), origin))
+
+    def found(self, relation: str) -> list[dict[str, object]]:
+        """Rows of R_out, or matches, with ``docs`` in block order."""
+        of_class: dict[tuple[object, object], list[list[int]]] = {}
+        for row in self.results:
+            if row["relation"] == "docs":
+                docs = row["docs"] or [row[name] for name in ("d1", "d2") if row[name] is not None]
+                of_class.setdefault((row["origin"], row["class"]), []).append(docs)
+        rows = [row for row in self.results if row["relation"] == relation]
+        return [{**row, "docs": docs} for row in rows for docs in of_class[row["origin"], row["class"]]]
 
     def _unequal(self, pairs: list[dict[str, object]]) -> list[dict[str, object]]:
         if not pairs:
@@ -134,7 +157,7 @@ class LocalEngine:
 
     def answers(self, name: str) -> set[Answer]:
         """What a query answered, in the oracle's form; a match listed twice fails."""
-        rows = [r for r in self.results if r["relation"] == "match" and r["instance"] == self.iid[name]]
+        rows = [r for r in self.found("match") if r["instance"] == self.iid[name]]
         listed = []
         for row in rows:
             if self.gid[name] in row["groups"]:
@@ -145,8 +168,33 @@ class LocalEngine:
 
     def rout(self, name: str) -> set[tuple[object, ...]]:
         """(doc ids…, nodes of the meta-variables…)."""
-        rows = [r for r in self.results if r["relation"] == "rout" and r["instance"] == self.iid[name]]
+        rows = [r for r in self.found("rout") if r["instance"] == self.iid[name]]
         return {(*(self.docs[d].id for d in r["docs"]), *r["nodes"]) for r in rows if self.gid[name] in r["groups"]}
+
+
+@dataclass
+class DriverEngine(LocalEngine):
+    """The joins as the driver makes them, with a cache of any size; what is not in it is read from the witnesses."""
+
+    cache_bytes: int = 1 << 30
+    pair_limit: int = 1 << 40
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.finder = Finder(SliceCache(self.cache_bytes), lambda rows: self.pair_limit)
+        self.held = WITNESS_SCHEMA.empty_table()
+
+    def _stage2(self, fresh: pa.Table, first: int) -> list[dict[str, object]]:
+        out = ResultColumns(origin_of(self.batches, 0))
+        program = load_program(self.program)
+        self.finder.process(program, fresh, self.batches, out, fetch=self._fetch, most_rows=1 << 40)
+        self.held = pa.concat_tables([self.held, fresh.filter(pc.invert(fresh.column("late")))])
+        self.finder.cache.shrink()
+        return self._rows(out.take())
+
+    def _fetch(self, wanted: npt.NDArray[np.int64], documents: bool) -> pa.Table:
+        column = self.held.column("docid" if documents else "h")
+        return self.held.filter(pc.is_in(column, pa.array(wanted)))
 
 
 def compiled(text: str, channels: Mapping[str, ChannelFacts] | None = None) -> CompiledQuery:

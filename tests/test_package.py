@@ -21,7 +21,7 @@ FOLDERS = PROJECT["tool"]["setuptools"]["package-dir"]
 LEAVES = {"xscl.errors", "xscl.types", "xscl.values", "xscl.safexml", "xscl.arrow", "xscl.places"}
 PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {
-    "pyspark": {"xscl.templates.join", "xscl.session", "xscl.batch", "xscl.views", "xscl.engine"},
+    "pyspark": {"xscl.templates.join", "xscl.session", "xscl.batch", "xscl.executors", "xscl.views", "xscl.engine"},
     "alembic": {"xscl.upgrade"},
     "lxml": {"xscl.safexml", "xscl.output", "xscl.matches", "xscl.demo.show", "xscl.bench.matching"},
     "matplotlib": {"xscl.bench.plot"},

@@ -1,17 +1,16 @@
 """The versions of what stage 1 is asked, as files by which automata in other processes are kept up to date.
 
-A version is written as what it adds to the one before and takes away.  A process that has an automaton of an earlier
-version reads the changes since then, a new one reads all from the last whole list on.
+A version is written as what it adds to the one before and takes away (``xscl.version_files``).
 """
 
 from __future__ import annotations
 
 import gc
-import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from xscl.version_files import VersionFiles, load_version
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.states import WitnessSpec
 
@@ -21,15 +20,11 @@ __all__ = [
     "SpecKey",
     "apply_change",
     "load_automaton",
-    "save_change",
     "spec_key",
 ]
 
 _MOST_KEPT = 3
 """Automata in one process: of documents, of rows of earlier versions, and of another engine in tests."""
-
-_MOST_FILES = 100
-"""From one whole list on."""
 _MANY = 1_000
 """Specs for which the garbage collector is kept away."""
 
@@ -53,83 +48,68 @@ class SpecChange:
 
 
 class SpecFiles:
-    """Writes the versions, and removes the files that no version needs any more."""
+    """What is asked, and its versions as files."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
         self._asked: dict[SpecKey, WitnessSpec] = {}
-        self._files: list[Path] = []
-        """From the last whole list on."""
-        self._changes = 0
-        """Specs added and removed since then."""
-        self._number = 0
+        self._added: dict[SpecKey, WitnessSpec] = {}
+        """Since the last version."""
+        self._removed: dict[SpecKey, WitnessSpec] = {}
+        self._files = VersionFiles(name)
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    def add(self, key: SpecKey, spec: WitnessSpec) -> None:
+        """Ask for one more, which is not asked for."""
+        self._asked[key] = spec
+        if self._removed.pop(key, None) is None:
+            self._added[key] = spec
+
+    def remove(self, key: SpecKey) -> None:
+        """Ask for one no more."""
+        spec = self._asked.pop(key)
+        if self._added.pop(key, None) is None:
+            self._removed[key] = spec
 
     def version(self, specs: Iterable[WitnessSpec], folder: Path) -> Path:
-        """The file of the version that asks for these specs; the one before if it asks for the same."""
+        """Ask for these specs and no other: the file of that version."""
         asked = {spec_key(spec): spec for spec in specs}
-        added = tuple(spec for key, spec in asked.items() if key not in self._asked)
-        removed = tuple(spec for key, spec in self._asked.items() if key not in asked)
-        if self._files and not added and not removed:
-            return self._files[-1]
-        self._number += 1
-        path = folder / f"{self._name}-{self._number:06d}.pickle"
-        changes = self._changes + len(added) + len(removed)
-        # When the changes are as many as the specs, reading all of them costs a new process twice as much; and files
-        # have a price of their own.
-        whole = not self._files or changes >= len(asked) or len(self._files) >= _MOST_FILES
-        save_change(
-            SpecChange(None, tuple(asked.values())) if whole else SpecChange(str(self._files[-1]), added, removed), path
-        )
-        # Only now: if the file could not be written, the next call must not take it for written.
-        self._asked = asked
-        self._changes = 0 if whole else changes
-        if whole:
-            for old in self._files:
-                old.unlink(missing_ok=True)
-            self._files = []
-        self._files.append(path)
+        for key in [key for key in self._asked if key not in asked]:
+            self.remove(key)
+        for key, spec in asked.items():
+            if key not in self._asked:
+                self.add(key, spec)
+        return self.written(folder)
+
+    def written(self, folder: Path) -> Path:
+        """The file of the version that asks for what is asked now; the one before if it asks for the same."""
+        changes = len(self._added) + len(self._removed)
+        if self._files.last is not None and not changes:
+            return self._files.last
+
+        def make(previous: str | None) -> SpecChange:
+            if previous is None:
+                return SpecChange(None, tuple(self._asked.values()))
+            return SpecChange(previous, tuple(self._added.values()), tuple(self._removed.values()))
+
+        path = self._files.write(folder, make, changes=changes, size=len(self._asked))
+        self._added, self._removed = {}, {}
         return path
 
 
-def save_change(change: SpecChange, path: Path) -> None:
-    """Write a version; the files of the versions before it must stay."""
-    # It is there with all its content or not at all.
-    unfinished = path.with_name(f".{path.name}")
-    unfinished.write_bytes(pickle.dumps(change, protocol=5))
-    unfinished.replace(path)
-
-
 _automata: dict[str, Automaton] = {}
-"""The automata of this process by the file of their version, the one used last at the end."""
+"""The automata of this process by the file of their version."""
 
 
 def load_automaton(path: str) -> Automaton:
-    """The automaton of a version.
+    """The automaton of a version; that of an earlier one is brought up to date, and is no longer the earlier one's."""
 
-    If the process has one of an earlier version, that is brought up to date, and is no longer the earlier one's.
-    """
-    changes: list[SpecChange] = []
-    at: str | None = path
-    while at is not None and at not in _automata:
-        change: SpecChange = pickle.loads(Path(at).read_bytes())
-        changes.append(change)
-        at = change.previous
-    if at is None:
-        # What a whole list takes the place of is not needed while the new automaton is made.
-        for known in [known for known in _automata if _series(known) == _series(path)]:
-            del _automata[known]
-    automaton = Automaton() if at is None else _automata.pop(at)
-    for change in reversed(changes):
+    def changed(automaton: Automaton, change: SpecChange) -> Automaton:
         apply_change(automaton, change)
-    _automata[path] = automaton
-    while len(_automata) > _MOST_KEPT:
-        del _automata[next(iter(_automata))]
-    return automaton
+        return automaton
 
-
-def _series(path: str) -> str:
-    """What the files of one ``SpecFiles`` have in common."""
-    return path.rpartition("-")[0]
+    return load_version(path, _automata, _MOST_KEPT, Automaton, changed)
 
 
 def apply_change(automaton: Automaton, change: SpecChange) -> None:

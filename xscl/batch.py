@@ -1,9 +1,10 @@
 """One batch: a range of the intake order, from documents to matches, committed whole.
 
-Stage 1 walks every new document once for all queries (``mapInArrow``) and answers by columns what they can answer of
-rows (``xpath/relational.py``), in one job; stage 2 joins the new witnesses with all witnesses in one statement for all
-queries and resolves what it finds.  The number of Spark jobs does not depend on the number of queries or templates,
-because queries are rows of what the jobs read.
+Stage 1 walks every new document once for all queries and answers by columns what they can answer of rows; stage 2 joins
+the new witnesses with all that are held, for all queries together, and resolves what it finds.  Small batches are
+matched and joined in the driver, on state that it remembers (``driver``); Spark's executors do what is large, or all of
+it if the settings say so (``executors``).  The number of Spark jobs does not depend on the number of queries or
+templates, because queries are rows of what the jobs read.
 
 Files are written under names that nothing refers to until the last transaction names them, so a batch that fails leaves
 no trace and a batch that runs again replaces itself.
@@ -11,52 +12,52 @@ no trace and a batch that runs again replaces itself.
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from xscl.arrow import spark_schema
+from xscl.driver import Driver, walk_here
 from xscl.errors import EngineError
+from xscl.executors import read_state, write_assembled, write_results, write_witnesses
 from xscl.home import Home
-from xscl.ingest.rows import ROW_DOCUMENT
-from xscl.intake import EVENT_SCHEMA
-from xscl.matches import StoredMatch, stored_matches
+from xscl.matches import stored_matches
 from xscl.places import place_of
 from xscl.planner import Plan, Planner
-from xscl.published import Publisher, acyclic_end, publishing
+from xscl.published import Publisher, Publishing, acyclic_end, publishing
+from xscl.state import (
+    HeldState,
+    Kind,
+    StateChange,
+    commit_state,
+    discard_change,
+    held_state,
+    newest_times,
+    next_state,
+    unlink_state,
+    write_links,
+)
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
-from xscl.templates.join import assembled, matched_edges, resolved
-from xscl.templates.program import load_program
-from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA
-from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
+from xscl.templates.find import TooManyRows
+from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA, origin_of
+from xscl.templates.retention import REACH_SCHEMA
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
-from xscl.xpath.worker import witness_batches
 
-__all__ = [
-    "DEFAULT_BATCH_DOCS",
-    "BatchReport",
-    "next_range",
-    "process_batch",
-    "read_parquet",
-    "with_documents",
-]
+__all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "next_range", "process_batch"]
 
 DEFAULT_BATCH_DOCS = 10_000
 
@@ -69,27 +70,36 @@ class BatchReport:
     first: int
     last: int
     events: int
-    witnesses: int
-    pairs: int
+    witnesses: int = 0
+    pairs: int = 0
     """Candidate pairs: pairs of documents with a matched edge."""
-    rout: int
-    """Stored rows of R_out, each with its set of groups."""
-    matches: int
-    """Stored matches, each with its set of groups."""
-    published: int
+    rout: int = 0
+    """Rows of R_out, each with its set of groups."""
+    matches: int = 0
+    """Matches, each with its set of groups."""
+    published: int = 0
     """Documents that queries published."""
-    links: int
-    """Stored rows of links: what queries of three and more blocks found of two of them."""
-    jobs: int | None
+    links: int = 0
+    """Rows of links: what queries of three and more blocks found of two of them."""
+    jobs: int | None = 0
     """Spark jobs, as Spark counts them; None where it does not (Spark Connect)."""
-    prepare_s: float
-    stage1_s: float
-    join_s: float
-    commit_s: float
-    witness_path: str | None
-    result_path: str | None
-    joined_path: str | None
-    """Results of queries of three and more blocks."""
+    joined_in: str = "driver"
+    """``driver`` or ``executors``."""
+    slices_asked: int = 0
+    """Values whose slices were asked of the driver's cache."""
+    slices_found: int = 0
+    """Those that needed nothing from the files."""
+    prepare_s: float = 0.0
+    stage1_s: float = 0.0
+    join_s: float = 0.0
+    commit_s: float = 0.0
+    state_rows: int = 0
+    """Rows of join state held after it."""
+    state_bytes: int = 0
+    """Size of the files that hold them."""
+    purged: int = 0
+    """Rows of earlier batches that are held no more."""
+    result_path: str | None = None
 
 
 def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
@@ -113,228 +123,245 @@ def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
         return first, acyclic_end(connection, first, min(place for place in (last, nth, flush) if place is not None))
 
 
-def process_batch(planner: Planner, session: Callable[[], SparkSession], first: int, last: int) -> BatchReport:
-    """Process the events of a range and commit; ``session`` gives Spark, and is asked only if a query sees an event."""
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """The range of the intake order that is a batch, and what was there before it."""
+
+    batch: int
+    first: int
+    last: int
+    channels: Mapping[str, int]
+    """Events of each channel."""
+    paths: list[str]
+    """The files that hold them."""
+    state: HeldState
+    publishing: Publishing | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Documents of a batch that are joined together with all before them: its events, then what is published."""
+
+    number: int
+    first: int
+    """The least of their numbers."""
+    last: int
+    channels: Mapping[str, int]
+    paths: list[str]
+
+
+@dataclass
+class _Done:
+    """What the levels of a batch have come to so far."""
+
+    joined_in: str = "driver"
+    counts: Counter[str] = field(default_factory=Counter)
+    written: list[tuple[Kind, str]] = field(default_factory=list)
+    """Witness rows and rows of links, by level."""
+    refused: list[dict[str, object]] = field(default_factory=list)
+    stage1_s: float = 0.0
+
+    def paths(self, home: Home, state: HeldState, kind: Kind) -> list[str]:
+        """What was there before the next level."""
+        return [*state.paths(kind), *home.paths([path for of, path in self.written if of == kind])]
+
+
+def process_batch(
+    planner: Planner, driver: Driver, session: Callable[[], SparkSession], first: int, last: int
+) -> BatchReport:
+    """Process the events of a range and commit; ``session`` gives Spark, and is asked only where Spark is needed."""
     home = planner.home
     started = time.perf_counter()
+    span = _range(home, first, last)
+    events = sum(span.channels.values())
+    plan = planner.plan(first, last) if events else None
+    newest = newest_times(span.paths, first, last) if events else {}
+    report = BatchReport(span.batch, first, last, events)
+    if plan is None:
+        reach = REACH_SCHEMA.empty_table()
+        change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
+        return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), change)
+    prepared = time.perf_counter()
+    tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
+    publisher = None if span.publishing is None else Publisher(home, span.publishing, tag)
+    with _named_failure(home, driver, span, tag, publisher), _counted_jobs(session, f"xscl-batch-{tag}") as jobs:
+        asked, found = driver.slices
+        done = _Done()
+        for level in _levels(home, plan, span, publisher, tag):
+            _process_level(home, driver, jobs.session, plan, span, level, tag, done)
+        joined = time.perf_counter()
+        reach = planner.reach.table(plan.program, last)
+        change = next_state(
+            home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=done.written
+        )
+        try:
+            now_asked, now_found = driver.slices
+            report = replace(
+                report,
+                witnesses=done.counts["witness"],
+                pairs=done.counts["pairs"],
+                rout=done.counts["rout"],
+                matches=done.counts["match"],
+                published=0 if publisher is None else publisher.count,
+                links=done.counts["link"],
+                jobs=jobs.count(),
+                joined_in=done.joined_in,
+                slices_asked=max(now_asked - asked, 0),
+                slices_found=max(now_found - found, 0),
+                prepare_s=prepared - started,
+                stage1_s=done.stage1_s,
+                join_s=joined - prepared - done.stage1_s,
+                result_path=f"results/{tag}",
+            )
+            return _commit(home, driver, report, change, done.refused, publisher, since=joined)
+        except BaseException:
+            discard_change(home, change)
+            raise
+
+
+def _range(home: Home, first: int, last: int) -> _Range:
     with home.catalog.read() as connection:
         number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
         statement = sa.select(EVENT_IDS.c.channel, sa.func.count()).group_by(EVENT_IDS.c.channel)
         in_range = statement.where(EVENT_IDS.c.docid.between(first, last))
-        channels: dict[str, int] = {row[0]: row[1] for row in connection.execute(in_range)}
-        events = sum(channels.values())
-        published = publishing(connection, first, last)
-    plan = planner.plan(first, last) if events else None
-    prepared = time.perf_counter()
-    if plan is None:
-        report = BatchReport(
-            batch=number,
-            first=first,
-            last=last,
-            events=events,
-            witnesses=0,
-            pairs=0,
-            rout=0,
-            matches=0,
-            published=0,
-            links=0,
-            jobs=0,
-            prepare_s=prepared - started,
-            stage1_s=0.0,
-            join_s=0.0,
-            commit_s=0.0,
-            witness_path=None,
-            result_path=None,
-            joined_path=None,
-        )
-        return _commit(home, report)
-    spark = session()
-    prepared = time.perf_counter()
-    tag = f"{number:08d}-{uuid.uuid4().hex[:8]}"
-    witness_path, result_path, joined_path = f"witness/{tag}", f"results/{tag}", f"results/{tag}-joined"
-    publisher = Publisher(home, published, tag) if published is not None else None
-    with _named_failure(home, number, first, last, tag, publisher):
-        with _counted_jobs(spark, f"xscl-batch-{tag}") as jobs:
-            paths = _event_paths(home, first, last)
-            _stage1(spark, plan, paths, channels, home.root / witness_path / "0", f"docid between {first} and {last}")
-            walked = time.perf_counter()
-            counts = _join(home, spark, plan, tag, 0)
-            if published is not None and publisher is not None:
-                counts += _publish(home, spark, plan, publisher, published.levels, tag)
-            joined = time.perf_counter()
-        report = BatchReport(
-            batch=number,
-            first=first,
-            last=last,
-            events=events,
-            witnesses=ds.dataset(home.root / witness_path, schema=WITNESS_SCHEMA).count_rows(),
-            pairs=counts["pairs"],
-            rout=counts["rout"],
-            matches=counts["match"],
-            published=publisher.count if publisher is not None else 0,
-            links=counts["link"],
-            jobs=jobs.count,
-            prepare_s=prepared - started,
-            stage1_s=walked - prepared,
-            join_s=joined - walked,
-            commit_s=0.0,
-            witness_path=witness_path,
-            result_path=result_path,
-            joined_path=joined_path if counts["link"] else None,
-        )
-        refused = _refused(home.root / witness_path)
-        for name in (report.result_path, report.joined_path):
-            refused += _refused_together(home.root / name) if name is not None else []
-        return _commit(home, report, refused, publisher)
+        channels = {row[0]: row[1] for row in connection.execute(in_range)}
+        files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
+        paths = home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first))))
+        published = publishing(connection, first, last) if channels else None
+        return _Range(number, first, last, channels, paths, held_state(home, connection), published)
+
+
+def _levels(home: Home, plan: Plan, span: _Range, publisher: Publisher | None, tag: str) -> Iterator[_Level]:
+    """The events of a range, then level by level what is published; each level is processed before the next is made.
+
+    What no query reads is published and goes no further.
+    """
+    yield _Level(0, span.first, span.last, span.channels, span.paths)
+    if publisher is None:
+        return
+    number = 0
+    publisher.found(stored_matches(home.root / "results" / tag / "0", publisher.groups))
+    for channels in publisher.levels:
+        published = publisher.level(channels)
+        if published is None or (plan.walked | plan.answered).isdisjoint(published.channels):
+            continue
+        number += 1
+        yield _Level(number, published.first, published.last, published.channels, [str(published.path)])
+        publisher.found(stored_matches(home.root / "results" / tag / str(number), publisher.groups))
+
+
+def _process_level(
+    home: Home,
+    driver: Driver,
+    session: Callable[[], SparkSession],
+    plan: Plan,
+    span: _Range,
+    level: _Level,
+    tag: str,
+    done: _Done,
+) -> None:
+    """Write what the documents of a level come to."""
+    started = time.perf_counter()
+    fresh_path = f"witness/{tag}/{level.number}"
+    target = home.root / "results" / tag / str(level.number)
+    fresh = _stage1(home, driver, session, plan, level, home.root / fresh_path)
+    done.stage1_s += time.perf_counter() - started
+    counts = _stage2(home, driver, session, plan, span, level, fresh, fresh_path, target, done)
+    done.counts += counts + Counter(witness=fresh.count_rows())
+    done.refused += _refused(fresh) + _refused_together(target)
+    done.written.append(("witness", fresh_path))
+    links = write_links(home, f"{tag}-{level.number}", _link_batches(target)) if counts["link"] else None
+    if links is not None:
+        done.written.append(("link", links))
 
 
 # -- stages ----------------------------------------------------------------------------------------------------
 
 
-_WITH_DOCUMENTS = f"""
-with shaped as (
-  select *, element_at(
-    from_json(:shapes, 'map<string, struct<element string, columns array<string>>>'), channel) as shape
-  from {{events}}
-)
-select {", ".join(name for name in EVENT_SCHEMA.names if name != "content")}, shape is not null as shaped,
-       coalesce(content, {ROW_DOCUMENT}) as content
-from shaped
-"""
-
-
-def with_documents(spark: SparkSession, events: DataFrame, shapes: Mapping[str, RowShape]) -> DataFrame:
-    """Events with the document of each row of these channels as its content; ``shaped`` says which events those are."""
-    told = {name: {"element": shape.element, "columns": shape.columns} for name, shape in shapes.items()}
-    return spark.sql(_WITH_DOCUMENTS, args={"shapes": json.dumps(told)}, events=events)
-
-
-def _event_paths(home: Home, first: int, last: int) -> list[str]:
-    """The files that hold the events of a range."""
-    with home.catalog.read() as connection:
-        statement = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
-        return home.paths([row.path for row in connection.execute(statement.order_by(INTAKE_FILES.c.first))])
-
-
-def read_parquet(spark: SparkSession, schema: pa.Schema, paths: list[str]) -> DataFrame:
-    """Parquet files of a known shape, also in folders of folders; no path at all is the empty relation."""
-    if not paths:
-        return spark.createDataFrame([], spark_schema(schema))
-    # Spark takes a path for a pattern; a home may be called anything.
-    literal = [re.sub(r"([\\*?\[\]{}])", r"\\\1", path) for path in paths]
-    return spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True).parquet(*literal)
-
-
-_WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
-
-
-def _publish(
-    home: Home, spark: SparkSession, plan: Plan, publisher: Publisher, levels: Sequence[Collection[str]], tag: str
-) -> Counter[str]:
-    """Publish what the events of a batch have come to, level by level; counts of what was joined with it."""
-    counts: Counter[str] = Counter()
-    level = 0
-    publisher.found(_matches(home, tag, level, publisher.groups))
-    for channels in levels:
-        path = publisher.level(channels)
-        if path is None or (plan.walked | plan.answered).isdisjoint(channels):
-            continue
-        level += 1
-        _stage1(spark, plan, [str(path)], channels, home.root / "witness" / tag / str(level))
-        counts += _join(home, spark, plan, tag, level)
-        publisher.found(_matches(home, tag, level, publisher.groups))
-    return counts
-
-
-def _matches(home: Home, tag: str, level: int, groups: Collection[int]) -> Iterator[StoredMatch]:
-    for name in (tag, f"{tag}-joined"):
-        path = home.root / "results" / name / str(level)
-        if path.exists():
-            yield from stored_matches(path, groups)
-
-
 def _stage1(
-    spark: SparkSession, plan: Plan, paths: list[str], channels: Collection[str], target: Path, where: str = "true"
-) -> None:
-    """Write the witness rows of the events in some files, all of them of ``channels``, in one job."""
-    events = read_parquet(spark, EVENT_SCHEMA, paths).where(where)
-    answered = plan.answered.intersection(channels)
-    # Rows of earlier versions are documents, and walked for all that is asked of them.
-    old = bool(answered) and any("cells" not in pq.read_schema(path).names for path in paths)
-    frames = []
-    if old or not plan.walked.isdisjoint(channels):
-        shapes = {name: plan.shapes[name] for name in plan.walked.intersection(channels) if name in plan.shapes}
-        frames.append(_walked(spark, plan, with_documents(spark, events, shapes), old))
-    if answered or not frames:
-        asked = read_parquet(spark, ASKED_SCHEMA, [str(plan.asked_path)])
-        frames.append(spark.sql(WITNESSES, events=events, asked=asked))
-    reduce(DataFrame.unionByName, frames).write.parquet(str(target))
+    home: Home, driver: Driver, session: Callable[[], SparkSession], plan: Plan, level: _Level, target: Path
+) -> ds.Dataset:
+    """Write the witness rows of a level."""
+    here = None
+    if driver.settings.driver_rows:
+        here = walk_here(home, plan, level.paths, level.first, level.last, sum(level.channels.values()))
+    if here is None:
+        write_witnesses(session(), plan, level.paths, level.first, level.last, level.channels, target)
+        return ds.dataset(target, schema=WITNESS_SCHEMA)
+    target.mkdir(parents=True)
+    pq.write_table(here, target / "part-0.parquet", row_group_size=_ROW_GROUP)
+    return ds.InMemoryDataset(here)
 
 
-def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> DataFrame:
-    """The witness rows of documents; of ``old`` rows also those that columns answer."""
-    specs, answered = str(plan.specs_path), str(plan.answered_path)
-
-    def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            documents = batch.select(_WALKED)
-            yield from witness_batches(specs, iter([documents]))
-            if old:
-                yield from witness_batches(answered, iter([documents.filter(pc.invert(batch.column("row")))]))
-
-    needed = events.where("cells is null or shaped").select(*_WALKED, (events.cells.isNotNull()).alias("row"))
-    return needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA))
+_ROW_GROUP = 64_000
 
 
-def _join(home: Home, spark: SparkSession, plan: Plan, tag: str, level: int) -> Counter[str]:
-    """Join the witness rows of a level of a batch with all before them; counts of what was written."""
-    own = [f"witness/{tag}/{before}" for before in range(level)]
-    fresh = home.root / "witness" / tag / str(level)
-    target = home.root / "results" / tag / str(level)
-    _stage2(home, spark, plan, own, fresh, target)
+def _stage2(
+    home: Home,
+    driver: Driver,
+    session: Callable[[], SparkSession],
+    plan: Plan,
+    span: _Range,
+    level: _Level,
+    fresh: ds.Dataset,
+    fresh_path: str,
+    target: Path,
+    done: _Done,
+) -> Counter[str]:
+    """Write what the witnesses of a level come to, and how much it is; ``done`` is told where that was done."""
+
+    def fetch(wanted: npt.NDArray[np.int64], documents: bool) -> pa.Table:
+        column, most = "docid" if documents else "h", driver.settings.driver_rows
+        paths = witnesses if driver.is_blind else span.state.paths("witness")
+        return read_state(session(), paths, wanted, column, most)
+
+    origin = origin_of(span.batch, level.number)
+    witnesses, links = (done.paths(home, span.state, kind) for kind in ("witness", "link"))
+    if done.joined_in == "driver" and fresh.count_rows() <= driver.settings.driver_rows:
+        try:
+            # Each level is a batch to the driver, so that it joins with the levels before it.
+            out = driver.results(plan, span.state, fresh.to_table(), origin >> 16, span.first, origin, fetch)
+        except TooManyRows:
+            driver.forget()
+        else:
+            target.mkdir(parents=True)
+            out.write(target)
+            return out.counts
+    driver.forget()
+    done.joined_in = "executors"
+    write_results(session(), plan, home.root / fresh_path, witnesses, target, origin)
     counts = _count_results(target)
     if counts["link"]:
-        own = [f"results/{tag}/{before}" for before in range(level)]
-        joined = home.root / "results" / f"{tag}-joined" / str(level)
-        _join_links(home, spark, plan, own, target, joined)
+        joined = target / "joined"
+        write_assembled(session(), plan, target, links, joined, origin_of(span.batch, level.number, 1 << 15))
         counts += _count_results(joined)
     return counts
 
 
-def _stage2(home: Home, spark: SparkSession, plan: Plan, own: Sequence[str], fresh_path: Path, target: Path) -> None:
-    with home.catalog.read() as connection:
-        statement = sa.select(BATCHES.c.witness_path).where(BATCHES.c.witness_path.is_not(None))
-        paths = [row.witness_path for row in connection.execute(statement.order_by(BATCHES.c.batch))]
-    fresh, earlier = (
-        read_parquet(spark, WITNESS_SCHEMA, paths) for paths in ([str(fresh_path)], home.paths([*paths, *own]))
-    )
-    program = str(plan.program_path)
-    matched = matched_edges(spark, fresh=fresh, earlier=earlier, program_path=program)
-    resolved(matched, program).write.parquet(str(target))
-
-
-def _join_links(
-    home: Home, spark: SparkSession, plan: Plan, own: Sequence[str], fresh_path: Path, target: Path
-) -> None:
-    with home.catalog.read() as connection:
-        statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.links > 0).order_by(BATCHES.c.batch)
-        paths = [row.result_path for row in connection.execute(statement)]
-    fresh, kept = (
-        read_parquet(spark, RESULT_SCHEMA, paths).where("relation = 'link'")
-        for paths in ([str(fresh_path)], home.paths([*paths, *own]))
-    )
-    program = str(plan.program_path)
-    rounds = load_program(program).rounds
-    assembled(spark, fresh=fresh, earlier=kept, program_path=program, rounds=rounds).write.parquet(str(target))
+def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of links of a batch's results."""
+    results = ds.dataset(path, schema=RESULT_SCHEMA)
+    yield from results.to_batches(columns=["link", "members", "nodes"], filter=ds.field("relation") == "link")
 
 
 def _count_results(path: Path) -> Counter[str]:
-    """Rows of each relation; for ``pairs`` the number of pairs."""
+    """Rows of each relation, with every combination of documents counted; for ``pairs`` the number of pairs."""
     results = ds.dataset(path, schema=RESULT_SCHEMA)
-    relations = results.to_table(columns=["relation"]).column("relation").value_counts().to_pylist()
-    counts = Counter({item["values"]: item["counts"] for item in relations})
-    pairs = results.to_table(columns=["docs"], filter=ds.field("relation") == "pairs").column("docs").to_pylist()
-    counts["pairs"] = sum(count for (count,) in pairs)
+    counts: Counter[str] = Counter()
+    sizes: Counter[tuple[str, int, int]] = Counter()
+    columns = ["relation", "origin", "class", "docs"]
+    wanted = ds.field("relation").isin(["rout", "match", "link", "pairs"])
+    for row in results.to_table(columns=columns, filter=wanted).to_pylist():
+        if row["relation"] == "pairs":
+            counts["pairs"] += row["docs"][0]
+        elif row["relation"] == "link":
+            counts["link"] += 1
+        else:
+            sizes[row["relation"], row["origin"], row["class"]] += 1
+    docs = results.to_table(columns=["origin", "class"], filter=ds.field("relation") == "docs")
+    for row in docs.group_by(["origin", "class"]).aggregate([([], "count_all")]).to_pylist():
+        for relation in ("rout", "match"):
+            counts[relation] += row["count_all"] * sizes[relation, row["origin"], row["class"]]
     return counts
 
 
@@ -342,15 +369,16 @@ def _count_results(path: Path) -> Counter[str]:
 
 
 @contextmanager
-def _named_failure(
-    home: Home, number: int, first: int, last: int, tag: str, publisher: Publisher | None
-) -> Iterator[None]:
+def _named_failure(home: Home, driver: Driver, span: _Range, tag: str, publisher: Publisher | None) -> Iterator[None]:
     """Remove what a batch that fails has written; give a failure of Spark its batch."""
     try:
         yield
     except BaseException as error:
-        for folder, name in (("witness", tag), ("results", tag), ("results", f"{tag}-joined")):
-            shutil.rmtree(home.folder(folder) / name, ignore_errors=True)
+        driver.forget()
+        for folder in ("witness", "results"):
+            shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
+        for path in home.folder("witness").glob(f"{tag}-*-links.parquet"):
+            path.unlink()
         if publisher is not None:
             publisher.discard()
         if not isinstance(error, (PySparkException, Py4JError)):
@@ -361,40 +389,61 @@ def _named_failure(
         reason = named[-1] if named else lines[0]
         raise EngineError(
             "XSCL_BATCH",
-            f"batch {number} (places {first} to {last}) failed in Spark: {reason}",
+            f"batch {span.batch} (places {span.first} to {span.last}) failed in Spark: {reason}",
             hint="nothing of it is visible, and it runs again next time; -v shows the whole trace",
         ) from error
 
 
-@dataclass(slots=True)
 class _Jobs:
-    count: int | None = None
+    """Gives Spark to a batch and counts its jobs, by Spark's own status tracker."""
+
+    def __init__(self, session: Callable[[], SparkSession], group: str) -> None:
+        self._get = session
+        self._group = group
+        self._spark: SparkSession | None = None
+
+    def session(self) -> SparkSession:
+        """The session; what runs there from now on is counted."""
+        if self._spark is None:
+            self._spark = self._get()
+            if self._counts:
+                self._spark.sparkContext.setJobGroup(self._group, "xscl batch")
+        return self._spark
+
+    @property
+    def _counts(self) -> bool:
+        # Spark Connect has no context.
+        return type(self._spark) is SparkSession and hasattr(self._spark, "sparkContext")
+
+    def count(self) -> int | None:
+        """Jobs so far; None where Spark does not tell."""
+        if self._spark is None:
+            return 0
+        if not self._counts:
+            return None
+        return len(self._spark.sparkContext.statusTracker().getJobIdsForGroup(self._group))
+
+    def close(self) -> None:
+        """What runs from now on is not counted."""
+        if self._spark is not None and self._counts:
+            self._spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
 @contextmanager
-def _counted_jobs(spark: SparkSession, group: str) -> Iterator[_Jobs]:
-    """Counts the Spark jobs that run inside, from Spark's own status tracker."""
-    jobs = _Jobs()
-    context = getattr(spark, "sparkContext", None) if type(spark) is SparkSession else None
-    if context is None:
-        yield jobs
-        return
-    context.setJobGroup(group, "xscl batch")
+def _counted_jobs(session: Callable[[], SparkSession], group: str) -> Iterator[_Jobs]:
+    jobs = _Jobs(session, group)
     try:
         yield jobs
     finally:
-        jobs.count = len(context.statusTracker().getJobIdsForGroup(group))
-        context.setLocalProperty("spark.jobGroup.id", None)
+        jobs.close()
 
 
 # -- commit ----------------------------------------------------------------------------------------------------
 
 
-def _refused(path: Path) -> list[dict[str, object]]:
+def _refused(witnesses: ds.Dataset) -> list[dict[str, object]]:
     """Documents that stage 1 could not match, as rows of ``rejected``."""
-    rows = ds.dataset(path, schema=WITNESS_SCHEMA).to_table(
-        columns=["place", "ts", "strval"], filter=ds.field("var") == REFUSED
-    )
+    rows = witnesses.to_table(columns=["place", "ts", "strval"], filter=ds.field("var") == REFUSED)
     found = []
     for row in rows.to_pylist():
         channel, _, id_ = row["place"].partition("\0")
@@ -420,12 +469,17 @@ def _refused_together(path: Path) -> list[dict[str, object]]:
 
 def _commit(
     home: Home,
+    driver: Driver,
     report: BatchReport,
+    change: StateChange,
     refused: Iterable[Mapping[str, object]] = (),
     publisher: Publisher | None = None,
+    since: float | None = None,
 ) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
-    started = time.perf_counter()
+    started = time.perf_counter() if since is None else since
+    after = change.after
+    report = replace(report, state_rows=after.rows, state_bytes=after.size, purged=change.purged)
     values = {name: getattr(report, name) for name in report.__slots__}
     with home.catalog.begin() as connection:
         if connection.scalar(sa.select(HOME.c.processed).with_for_update()) != report.first - 1:
@@ -434,11 +488,15 @@ def _commit(
                 f"another process has processed places {report.first} to {report.last} meanwhile",
                 hint="one process works on a home at a time; nothing was done twice",
             )
+        now = time.time_ns() // 1000
+        unused = commit_state(connection, change, now)
         if report.events:
-            connection.execute(BATCHES.insert().values(**{**values, "committed": time.time_ns() // 1000}))
-        home.catalog.reject(connection, refused, time.time_ns() // 1000)
+            connection.execute(BATCHES.insert().values(**{**values, "committed": now}))
+        home.catalog.reject(connection, refused, now)
         if publisher is not None:
             publisher.commit(connection)
-            home.catalog.reject(connection, publisher.rejected, time.time_ns() // 1000)
+            home.catalog.reject(connection, publisher.rejected, now)
         connection.execute(HOME.update().values(processed=report.last))
-    return BatchReport(**{**values, "commit_s": time.perf_counter() - started})
+    unlink_state(unused)
+    driver.committed(after, report.last)
+    return replace(report, commit_s=time.perf_counter() - started)

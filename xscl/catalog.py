@@ -256,6 +256,16 @@ class Catalog:
         with self.engine.connect() as connection:
             yield connection
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A connection whose statements all read what was committed at one moment."""
+        with self.engine.connect() as connection:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("begin")
+            elif connection.dialect.name == "postgresql":
+                connection.exec_driver_sql("set transaction isolation level repeatable read")
+            yield connection
+
     # -- intake order ------------------------------------------------------------------------------------------
 
     def take_places(self, connection: Connection, count: int, now: int) -> tuple[int, int]:

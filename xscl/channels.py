@@ -15,7 +15,7 @@ from xscl.ingest.rows import parse_schema
 from xscl.publishing import is_published
 from xscl.queries import reads
 from xscl.registry import Registry
-from xscl.tables import CLOCKS, EVENT_IDS, NEVER, QUERIES
+from xscl.tables import CHANNELS, CLOCKS, EVENT_IDS, HOME, NEVER, QUERIES
 from xscl.types import MAX_NAME, is_name
 
 __all__ = ["add_channel", "channel_rows", "set_channel"]
@@ -94,6 +94,10 @@ def set_channel(
         if changed.clock != channel.clock:
             _carry_clock(connection, channel.clock, changed.clock)
         _put(catalog, connection, changed)
+        if (changed.lateness, changed.clock) != (channel.lateness, channel.clock):
+            # Events up to here were judged by other settings, which join state waits for.
+            taken = connection.scalar(sa.select(HOME.c.next_place)) or 1
+            connection.execute(CHANNELS.update().where(CHANNELS.c.clock == changed.clock).values(settled=taken - 1))
 
 
 def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, next_range, process_batch
 from xscl.catalog import QueryInfo
 from xscl.channels import add_channel
+from xscl.driver import Driver
 from xscl.durations import parse_duration
 from xscl.errors import EngineError
 from xscl.home import Home, init_home
@@ -24,6 +25,7 @@ from xscl.planner import Planner
 from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
 from xscl.session import start_session
+from xscl.settings import DEFAULT_SETTINGS, Settings
 from xscl.types import Event, Match, QueryOutcome
 from xscl.views import sql_session
 
@@ -34,25 +36,33 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "RunHandle", "connect"]
 
 
-def connect(catalog: str | None = None, *, home: str | Path = "xscl-home", spark: SparkSession | None = None) -> Engine:
+def connect(
+    catalog: str | None = None,
+    *,
+    home: str | Path = "xscl-home",
+    spark: SparkSession | None = None,
+    settings: Settings = DEFAULT_SETTINGS,
+) -> Engine:
     """Open a home, creating it if need be.
 
     Args:
         catalog: SQLAlchemy URL of the catalogue; by default a SQLite file in the home.
         home: folder of the home.
         spark: an existing session; without one a local session is started when it is first needed.
+        settings: how much the driver does itself, and with how much memory; no setting changes an answer.
     """
-    return Engine(init_home(home, catalog), spark)
+    return Engine(init_home(home, catalog), spark, settings)
 
 
 class Engine:
     """Registers queries, takes in events, runs batches and lists matches of one home."""
 
-    def __init__(self, home: Home, spark: SparkSession | None = None) -> None:
+    def __init__(self, home: Home, spark: SparkSession | None = None, settings: Settings = DEFAULT_SETTINGS) -> None:
         self.home = home
         self.registry = Registry(home.catalog)
         self._spark = spark
         self._planner = Planner(home)
+        self._driver = Driver(home, settings)
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -224,7 +234,7 @@ class Engine:
         reports = []
         with self._lock:
             while (span := next_range(self.home, batch_docs)) is not None:
-                reports.append(process_batch(self._planner, lambda: self.spark, *span))
+                reports.append(process_batch(self._planner, self._driver, lambda: self.spark, *span))
         return reports
 
     def start(self, *, every: str = "30 seconds", batch_docs: int = DEFAULT_BATCH_DOCS) -> RunHandle:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.arrow import MEMBER
 from xscl.compile import ChannelFacts, compile_query
 from xscl.errors import QueryError
 from xscl.parser import parse_query
-from xscl.tables import BATCHES, GROUPS, QUERIES, TEMPLATES
-from xscl.templates.results import RESULT_SCHEMA
+from xscl.state import facts_of_file, link_rows
+from xscl.tables import BATCHES, GROUPS, QUERIES, STATE_FILES, TEMPLATES
 from xscl.values import value_hash
 
 __all__ = ["FILE_UPGRADES", "FileUpgrade"]
@@ -30,6 +32,33 @@ FileUpgrade = Callable[[Path, Connection, Mapping[str, ChannelFacts]], None]
 """Takes the home's folder, a connection, and what is known of the channels."""
 
 Order = tuple[int, ...]
+
+_RESULTS_1 = pa.schema(
+    [
+        ("relation", pa.string()),
+        ("instance", pa.int32()),
+        ("link", pa.int64()),
+        ("docs", pa.list_(pa.int64())),
+        ("nodes", pa.list_(pa.int32())),
+        ("witness", pa.list_(pa.int32())),
+        ("groups", pa.list_(pa.int64())),
+        ("cases", pa.list_(pa.int32())),
+        ("members", pa.list_(MEMBER)),
+    ]
+)
+"""Results of version 1 and 2: a row has its documents and its groups."""
+_RESULTS_3 = pa.schema(
+    [
+        ("relation", pa.string()),
+        ("origin", pa.int64()),
+        ("class", pa.int32()),
+        ("d1", pa.int64()),
+        ("d2", pa.int64()),
+        ("docs", pa.list_(pa.int64())),
+        *(_RESULTS_1.field(name) for name in ("instance", "link", "nodes", "witness", "groups", "cases", "members")),
+    ]
+)
+"""Results of version 3: documents have a class, and the class has the rows."""
 
 
 def results_of_any_number_of_blocks(folder: Path, connection: Connection, facts: Mapping[str, ChannelFacts]) -> None:
@@ -44,7 +73,7 @@ def results_of_any_number_of_blocks(folder: Path, connection: Connection, facts:
         if path is None:
             continue
         rows = ds.dataset(folder / path).to_table().to_pylist()
-        table = pa.Table.from_pylist([_result(row, orders) for row in rows], schema=RESULT_SCHEMA)
+        table = pa.Table.from_pylist([_result(row, orders) for row in rows], schema=_RESULTS_1)
         target = f"{path}-1"
         (folder / target).mkdir(exist_ok=True)
         pq.write_table(table, folder / target / "part.parquet")
@@ -127,9 +156,9 @@ def hashes_that_spark_has(folder: Path, connection: Connection, facts: Mapping[s
 
     Event files have a column ``cells`` from then on; those without it are read as they are.
     """
-    for batch, path in connection.execute(sa.select(BATCHES.c.batch, BATCHES.c.witness_path)).all():
-        dataset = None if path is None else ds.dataset(folder / path)
-        if dataset is None or not dataset.files:
+    for (path,) in connection.execute(sa.select(STATE_FILES.c.path)).all():
+        dataset = ds.dataset(folder / path)
+        if not dataset.files:
             continue
         target = f"{path}-2"
         (folder / target).mkdir(exist_ok=True)
@@ -139,7 +168,7 @@ def hashes_that_spark_has(folder: Path, connection: Connection, facts: Mapping[s
                 writer.write_batch(
                     rows.set_column(rows.schema.names.index("h"), dataset.schema.field("h"), _hashes(rows))
                 )
-        connection.execute(BATCHES.update().where(BATCHES.c.batch == batch).values(witness_path=target))
+        connection.execute(STATE_FILES.update().where(STATE_FILES.c.path == path).values(path=target))
 
 
 def _hashes(rows: pa.RecordBatch) -> pa.Array:
@@ -148,7 +177,70 @@ def _hashes(rows: pa.RecordBatch) -> pa.Array:
     return pa.array([0 if function is None else value_hash(value) for function, value in named], pa.int64())
 
 
-FILE_UPGRADES: tuple[FileUpgrade, ...] = (results_of_any_number_of_blocks, hashes_that_spark_has)
+def classes_of_documents(folder: Path, connection: Connection, facts: Mapping[str, ChannelFacts]) -> None:
+    """Version 2 to 3: results say which class documents are of; files of join state are named one by one.
+
+    Until then ``state_files`` names folders.  Joined results stood in a folder beside the batch's other results.
+    """
+    _name_state(folder, connection)
+    for batch, path in connection.execute(sa.select(BATCHES.c.batch, BATCHES.c.result_path)).all():
+        if path is None:
+            continue
+        target = f"{path}-3"
+        for part, (source, name) in enumerate(((path, ""), (f"{path}-joined", "joined"))):
+            if not (folder / source).is_dir():
+                continue
+            rows = ds.dataset(folder / source, schema=_RESULTS_1).to_table().to_pylist()
+            (folder / target / name).mkdir(parents=True, exist_ok=True)
+            table = pa.Table.from_pylist(_classed(rows, batch << 24 | part), schema=_RESULTS_3)
+            pq.write_table(table, folder / target / name / "part.parquet")
+            links = table.filter(pc.equal(table.column("relation"), "link"))
+            if links.num_rows:
+                kept = f"witness/{batch:08d}-links-3.parquet"
+                pq.write_table(link_rows(links), folder / kept)
+                _add_state(folder, connection, kept, "link", batch)
+        connection.execute(BATCHES.update().where(BATCHES.c.batch == batch).values(result_path=target))
+
+
+def _name_state(folder: Path, connection: Connection) -> None:
+    folders = connection.execute(sa.select(STATE_FILES.c.path, STATE_FILES.c.batch)).all()
+    connection.execute(STATE_FILES.delete())
+    for path, batch in folders:
+        for file in sorted((folder / path).glob("*.parquet")):
+            _add_state(folder, connection, str(file.relative_to(folder)), "witness", batch)
+
+
+def _add_state(folder: Path, connection: Connection, path: str, kind: Literal["witness", "link"], batch: int) -> None:
+    # Nothing was purged, so every row is held.
+    facts = facts_of_file(folder, path, kind, batch)
+    connection.execute(STATE_FILES.insert().values(**{**facts.row(), "held": facts.rows}))
+
+
+def _classed(rows: Sequence[Mapping[str, Any]], origin: int) -> list[dict[str, Any]]:
+    """Rows of version 1 as rows of version 3: documents with equal rows are one class."""
+    found: list[dict[str, Any]] = []
+    of_docs: dict[tuple[int, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["relation"] in ("rout", "match"):
+            of_docs.setdefault(tuple(row["docs"]), []).append({name: row[name] for name in row if name != "docs"})
+        else:
+            found.append(dict(row))
+    classes: dict[str, int] = {}
+    for docs, its_rows in of_docs.items():
+        signature = repr(sorted(map(repr, its_rows)))
+        if signature not in classes:
+            classes[signature] = len(classes)
+            found += ({**row, "origin": origin, "class": classes[signature]} for row in its_rows)
+        combination = {"docs": list(docs)} if len(docs) > 2 else dict(zip(("d1", "d2"), docs, strict=False))
+        found.append({"relation": "docs", "origin": origin, "class": classes[signature], **combination})
+    return found
+
+
+FILE_UPGRADES: tuple[FileUpgrade, ...] = (
+    results_of_any_number_of_blocks,
+    hashes_that_spark_has,
+    classes_of_documents,
+)
 """The n-th takes a home's files from version n to n + 1; raise ``FILES_VERSION`` when you add one.
 
 It runs after the migrations and before what is derived is made again: templates, groups and names are still those of

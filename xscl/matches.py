@@ -169,20 +169,31 @@ def _found(home: Home, query: str | None, since: int | None, until: int | None) 
 def _stored(home: Home, groups: set[int] | None) -> list[StoredMatch]:
     """The stored matches of some groups, or of all."""
     with home.catalog.read() as connection:
-        columns = BATCHES.c.result_path, BATCHES.c.joined_path
-        statement = sa.select(*columns).where(BATCHES.c.matches > 0).order_by(BATCHES.c.batch)
-        paths = home.paths([path for row in connection.execute(statement) for path in row if path is not None])
-    return [match for path in paths for match in stored_matches(path, groups)]
+        statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.matches > 0).order_by(BATCHES.c.batch)
+        paths = home.paths([path for path in connection.scalars(statement) if path is not None])
+    return [row for path in paths for row in stored_matches(path, groups)]
 
 
 def stored_matches(path: str | Path, groups: Collection[int] | None = None) -> Iterator[StoredMatch]:
     """The matches in a folder of results, of some groups or of all."""
-    wanted = None if groups is None else frozenset(groups)
-    table = ds.dataset(path, schema=RESULT_SCHEMA).to_table(filter=ds.field("relation") == "match")
-    for row in table.to_pylist():
-        if wanted is None or wanted.intersection(row["groups"]):
-            docids, nodes, witness = (tuple(row[name]) for name in ("docs", "nodes", "witness"))
-            yield StoredMatch(docids, nodes, witness, frozenset(row["groups"]))
+    only = None if groups is None else frozenset(groups)
+    results = ds.dataset(path, schema=RESULT_SCHEMA)
+    columns = ["origin", "class", "nodes", "witness", "groups"]
+    meant: dict[tuple[int, int], list[tuple[tuple[int, ...], tuple[int, ...], frozenset[int]]]] = {}
+    for row in results.to_table(columns=columns, filter=ds.field("relation") == "match").to_pylist():
+        if only is None or only.intersection(row["groups"]):
+            of_class = meant.setdefault((row["origin"], row["class"]), [])
+            of_class.append((tuple(row["nodes"]), tuple(row["witness"]), frozenset(row["groups"])))
+    if not meant:
+        return
+    wanted = ds.field("relation") == "docs"
+    if only is not None:
+        wanted &= ds.field("class").isin(sorted({number for _, number in meant}))
+    for batch in results.to_batches(columns=["origin", "class", "d1", "d2", "docs"], filter=wanted):
+        for row in batch.to_pylist():
+            docids = tuple(row["docs"] or (doc for doc in (row["d1"], row["d2"]) if doc is not None))
+            for nodes, witness, satisfied in meant.get((row["origin"], row["class"]), ()):
+                yield StoredMatch(docids, nodes, witness, satisfied)
 
 
 def _members(home: Home, docids: set[int]) -> dict[int, _Member]:

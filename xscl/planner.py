@@ -1,12 +1,14 @@
-"""What the live queries ask, compiled once and written where the workers of a batch find it."""
+"""What the live queries ask, compiled once, kept up to date as queries come and go, and written if workers need it."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,10 +19,12 @@ from xscl.catalog import ChannelInfo, channel_facts
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.home import Home
 from xscl.parser import parse_query
-from xscl.tables import GROUPS, QUERIES
-from xscl.templates.program import LiveGroup, build_program, save_program
-from xscl.values import digest_text
-from xscl.xpath.relational import RowShape, Split, asked_table, split_specs
+from xscl.prepared import Preparer
+from xscl.subscribers import Subscribers
+from xscl.tables import GROUPS
+from xscl.templates.program import GroupChange, LiveGroup, Program, ProgramFiles
+from xscl.templates.retention import ReachBuilder
+from xscl.xpath.relational import Asked, RowShape, asked_table, split_specs
 from xscl.xpath.spec_files import SpecFiles, SpecKey, spec_key
 from xscl.xpath.states import WitnessSpec
 
@@ -34,20 +38,40 @@ _Facts = tuple[ChannelFacts | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the live queries need, compiled and written where workers find it."""
+    """What the queries of a range need; good until the planner is asked for the next one.
 
-    specs_path: Path
-    """What documents are walked for, and rows where columns do not answer."""
-    answered_path: Path
-    """What columns answer; rows of earlier versions, which are documents, are walked for that too."""
-    asked_path: Path
-    """The same as the relation that columns are joined with."""
-    program_path: Path
+    Its files are for workers: they are written when they are asked for.
+    """
+
+    program: Program
+    asked: Mapping[str, tuple[Asked, ...]]
+    """What columns answer, by row channel."""
     walked: frozenset[str]
     """Channels with something to walk for."""
     answered: frozenset[str]
     """Row channels with something that columns answer."""
     shapes: Mapping[str, RowShape]
+    _files: _Files
+
+    @property
+    def specs_path(self) -> Path:
+        """What documents are walked for, and rows where columns do not answer."""
+        return self._files.walked.written(self._files.folder)
+
+    @property
+    def answered_path(self) -> Path:
+        """What columns answer; rows of earlier versions, which are documents, are walked for that too."""
+        return self._files.answered.written(self._files.folder)
+
+    @property
+    def asked_path(self) -> Path:
+        """The same as the relation that columns are joined with."""
+        return self._files.asked_path(self.asked)
+
+    @property
+    def program_path(self) -> Path:
+        """The program for workers."""
+        return self._files.program.written(self._files.folder)
 
 
 def row_shapes(channels: Mapping[str, ChannelInfo]) -> dict[str, RowShape]:
@@ -59,114 +83,220 @@ def row_shapes(channels: Mapping[str, ChannelInfo]) -> dict[str, RowShape]:
     }
 
 
-def _alive(first: int, last: int) -> tuple[sa.ColumnElement[bool], ...]:
-    """Queries that see some event of a range.
+class _Files:
+    """What is written for workers, into a folder that is made when there is something to write."""
 
-    A registration is no batch boundary: who sees which event is told apart by the places of the intake order.
-    """
-    return QUERIES.c.docid_from < last, QUERIES.c.docid_until > first
+    def __init__(self, parent: Path, program: Program) -> None:
+        self.walked, self.answered = SpecFiles("walked"), SpecFiles("answered")
+        self.program = ProgramFiles(program)
+        self._path = parent / uuid.uuid4().hex
+        self._asked: Mapping[str, tuple[Asked, ...]] | None = None
+        self._asked_number = 0
+
+    @property
+    def folder(self) -> Path:
+        self._path.mkdir(exist_ok=True)
+        return self._path
+
+    def asked_path(self, asked: Mapping[str, tuple[Asked, ...]]) -> Path:
+        path = self.folder / f"asked-{self._asked_number:06d}.parquet"
+        if asked is not self._asked:
+            path.unlink(missing_ok=True)
+            self._asked_number += 1
+            path = self.folder / f"asked-{self._asked_number:06d}.parquet"
+            pq.write_table(asked_table(asked), path)
+            self._asked = asked
+        return path
+
+    def remove(self) -> None:
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+@dataclass(slots=True, eq=False)
+class _Spec:
+    """A spec that some groups ask for."""
+
+    key: SpecKey
+    spec: WitnessSpec
+    uses: int = 0
+    way: SpecFiles | None = None
+    """What it is written to: that which is walked for, or that which columns answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A group of the program."""
+
+    channels: tuple[str, ...]
+    facts: _Facts
+    """What was known of them when it was compiled."""
+    specs: tuple[_Spec, ...]
 
 
 class Planner:
-    """Compiles what the live queries ask, once per group and process, and writes it where workers find it.
+    """Compiles what the queries of a range ask, once per group, and keeps it for the next range.
 
+    A call reads what was registered and dropped since the last one, by any process, and changes what that changes.
     What workers load is written by this process for this process, into a folder of its own that goes with it: nothing
     that was left by another process, or version, is ever loaded.
     """
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self._folder: Path | None = None
-        self._compiled: dict[int, tuple[_Facts, CompiledQuery]] = {}
-        """What the groups of the last plan were compiled to, with what was known then of their channels."""
-        self._last: tuple[object, Plan] | None = None
-        self._walked = self._answered = SpecFiles("")
+        self._start()
+
+    def _start(self) -> None:
+        self._subscribers = Subscribers()
+        self.reach = ReachBuilder()
+        """How long the state is kept for the groups of the program."""
+        self._facts: dict[str, ChannelFacts] = {}
+        self._shapes: dict[str, RowShape] = {}
+        self._groups: dict[int, _Known] = {}
+        """What is in the program."""
+        self._waiting: set[int] = set()
+        """Groups that may have changed since the program was changed last."""
+        self._program = Program()
+        self._files = _Files(self.home.folder("programs"), self._program)
+        self._specs: defaultdict[str, dict[SpecKey, _Spec]] = defaultdict(dict)
+        """By channel."""
+        self._changed: defaultdict[str, set[_Spec]] = defaultdict(set)
+        """Specs that have come or gone since they were split, by channel."""
+        self._asked: dict[str, tuple[Asked, ...]] = {}
+        self._counts: dict[SpecFiles, Counter[str]] = {self._files.walked: Counter(), self._files.answered: Counter()}
+        """The number of specs that are answered so, by channel."""
+        self._plan: Plan | None = None
 
     def close(self) -> None:
-        """Remove what was written for workers."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-            self._last = None
+        """Remove what was written for workers, and forget everything."""
+        self._files.remove()
+        self._start()
 
     def plan(self, first: int, last: int) -> Plan | None:
-        """What the queries need that see some event of a range; None if there is none."""
+        """What the queries need that see some event of a range; None if there is none.
+
+        It costs what has changed since the last range, unless this one begins or ends before it.
+        """
         catalog = self.home.catalog
-        with catalog.read() as connection:
+        with catalog.snapshot() as connection:
             channels = catalog.channels(connection)
             facts = {name: channel_facts(channel) for name, channel in channels.items()}
-            shapes = row_shapes(channels)
-            statement = (
-                sa.select(
-                    QUERIES.c.gid,
-                    GROUPS.c.iid,
-                    sa.func.min(QUERIES.c.docid_from).label("first"),
-                    sa.func.max(QUERIES.c.docid_until).label("last"),
-                )
-                .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
-                .where(*_alive(first, last))
-                .group_by(QUERIES.c.gid, GROUPS.c.iid)
-                .order_by(QUERIES.c.gid)
-            )
-            rows = connection.execute(statement).all()
-            if not rows:
-                return None
-            asked = (facts, shapes, rows)
-            if self._last is not None and self._last[0] == asked:
-                return self._last[1]
-            self._compile(connection, [row.gid for row in rows], facts)
-        live: list[LiveGroup] = []
-        specs: dict[SpecKey, WitnessSpec] = {}
-        for row in rows:
-            compiled = self._compiled[row.gid][1]
-            live.append(LiveGroup(row.gid, row.iid, compiled.group, row.first, row.last))
-            specs.update((spec_key(spec), spec) for spec in compiled.specs)
-        plan = self._written(live, split_specs(specs.values(), shapes), shapes)
-        self._last = asked, plan
-        return plan
+            if facts != self._facts:
+                # Queries over channels of which more is known now may have gone to other groups.
+                self._subscribers.forget()
+            changed = self._subscribers.move(connection, first, last)
+            self._waiting |= {*self._groups, *self._subscribers} if changed is None else changed
+            self._facts = facts
+            stale = [gid for gid in self._waiting if gid in self._groups and not self._stays(gid)]
+            missing = [gid for gid in self._waiting if gid in self._subscribers]
+            missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
+            compiled = list(self._compile(connection, missing))
+        self._change(stale, compiled)
+        self._split(row_shapes(channels))
+        return self._plan if self._groups else None
 
-    def _compile(self, connection: Connection, gids: list[int], facts: dict[str, ChannelFacts]) -> None:
-        """Have these groups compiled, and no other."""
+    # -- groups ------------------------------------------------------------------------------------------------
 
-        def of(compiled: CompiledQuery) -> _Facts:
-            return tuple(facts.get(channel) for channel in compiled.channels)
+    def _facts_of(self, channels: Iterable[str]) -> _Facts:
+        return tuple(self._facts.get(channel) for channel in channels)
 
-        # A group is compiled again only if its own channels have changed.
-        there = ((gid, self._compiled[gid]) for gid in gids if gid in self._compiled)
-        self._compiled = {gid: known for gid, known in there if known[0] == of(known[1])}
-        missing = [gid for gid in gids if gid not in self._compiled]
-        for start in range(0, len(missing), _IN):
-            statement = sa.select(GROUPS.c.gid, GROUPS.c.text, GROUPS.c.namespaces)
-            for row in connection.execute(statement.where(GROUPS.c.gid.in_(missing[start : start + _IN]))):
-                # Forms would not pay here: no two groups ask the same, so most have a form of their own.
-                namespaces = json.loads(row.namespaces)
-                compiled = compile_query(parse_query(row.text), row.text, namespaces=namespaces, channels=facts)
-                self._compiled[row.gid] = of(compiled), compiled
+    def _stays(self, gid: int) -> bool:
+        """Whether a group of the program may stay there: a group is compiled again only if its own channels change."""
+        known = self._groups[gid]
+        return gid in self._subscribers and known.facts == self._facts_of(known.channels)
 
-    def _written(self, live: list[LiveGroup], split: Split, shapes: Mapping[str, RowShape]) -> Plan:
-        if self._folder is None:
-            self._folder = self.home.folder("programs") / uuid.uuid4().hex
-            self._folder.mkdir()
-            self._walked, self._answered = SpecFiles("walked"), SpecFiles("answered")
-        asked = digest_text(
-            *sorted(repr(spec_key(spec)) for spec in split.answered),
-            *(repr((name, shapes[name])) for name in sorted(split.asked)),
-            size=10,
-        )
-        plan = Plan(
-            specs_path=self._walked.version(split.walked, self._folder),
-            answered_path=self._answered.version(split.answered, self._folder),
-            asked_path=self._folder / f"asked-{asked}.parquet",
-            program_path=self._folder / f"program-{digest_text(*map(repr, live), size=10)}.pickle",
-            walked=frozenset(spec.definition.channel for spec in split.walked),
-            answered=frozenset(spec.definition.channel for spec in split.answered),
-            shapes=shapes,
-        )
-        for path in (*self._folder.glob("asked-*"), *self._folder.glob("program-*")):
-            if path not in (plan.asked_path, plan.program_path):
-                path.unlink()
-        if not plan.asked_path.exists():
-            pq.write_table(asked_table(split.asked), plan.asked_path)
-        if not plan.program_path.exists():
-            save_program(build_program(live), plan.program_path)
-        return plan
+    def _compile(self, connection: Connection, gids: list[int]) -> Iterator[tuple[int, int, CompiledQuery]]:
+        """(group, instance, what it is compiled to)."""
+        rows: list[sa.Row[tuple[int, int, str, str]]] = []
+        for start in range(0, len(gids), _IN):
+            statement = sa.select(GROUPS.c.gid, GROUPS.c.iid, GROUPS.c.text, GROUPS.c.namespaces)
+            rows += connection.execute(statement.where(GROUPS.c.gid.in_(gids[start : start + _IN])))
+        rows.sort(key=lambda row: (row.iid, row.namespaces, row.gid))
+        for (iid, namespaces), found in groupby(rows, key=lambda row: (row.iid, row.namespaces)):
+            alike = list(found)
+            declared = json.loads(namespaces)
+            # Groups of one instance differ in windows alone, but groups of different instances have different forms.
+            preparer = Preparer(declared, self._facts) if len(alike) > 1 else None
+            for row in alike:
+                if preparer is not None:
+                    yield row.gid, iid, preparer.prepare_text(row.text).compiled
+                else:
+                    query = parse_query(row.text)
+                    yield row.gid, iid, compile_query(query, row.text, namespaces=declared, channels=self._facts)
+
+    def _change(self, stale: list[int], compiled: list[tuple[int, int, CompiledQuery]]) -> None:
+        """Bring the program up to date with the groups that wait."""
+        span = self._subscribers.span
+        new = {gid for gid, _, _ in compiled}
+        spans = []
+        for gid in self._waiting.difference(stale, new):
+            if gid in self._groups:
+                live = self._program.groups[gid]
+                if (live.first, live.last) != span(gid):
+                    spans.append((gid, *span(gid)))
+        added = tuple(LiveGroup(gid, iid, query.group, *span(gid), query.channels) for gid, iid, query in compiled)
+        change = GroupChange(tuple(sorted(stale)), added, tuple(sorted(spans)))
+        if len(change):
+            self._files.program.change(change)
+        # Those that come first, so that what they share with those that go stays.
+        gone = [self._groups.pop(gid) for gid in stale]
+        for gid, _, query in compiled:
+            specs = {spec_key(spec): spec for spec in query.specs}
+            used = tuple(self._use(key, spec) for key, spec in specs.items())
+            self._groups[gid] = _Known(query.channels, self._facts_of(query.channels), used)
+        for known in gone:
+            for spec in known.specs:
+                self._release(spec)
+        self._waiting.clear()
+
+    # -- specs -------------------------------------------------------------------------------------------------
+
+    def _use(self, key: SpecKey, spec: WitnessSpec) -> _Spec:
+        known = self._specs[spec.definition.channel]
+        if key not in known:
+            known[key] = _Spec(key, spec)
+            self._changed[spec.definition.channel].add(known[key])
+        known[key].uses += 1
+        return known[key]
+
+    def _release(self, spec: _Spec) -> None:
+        spec.uses -= 1
+        if not spec.uses:
+            channel = spec.spec.definition.channel
+            del self._specs[channel][spec.key]
+            self._changed[channel].add(spec)
+
+    def _split(self, shapes: dict[str, RowShape]) -> None:
+        """Tell what columns answer from what is walked for, of the channels of which something has changed."""
+        walked, answered = self._files.walked, self._files.answered
+        reshaped = {name for name in {*shapes, *self._shapes} if shapes.get(name) != self._shapes.get(name)}
+        asked = self._asked
+        for channel in {*self._changed, *reshaped}:
+            changed = self._changed[channel]
+            by_columns: set[SpecKey] = set()
+            if channel in shapes or channel in reshaped:
+                specs = self._specs[channel].values()
+                changed = changed.union(specs)
+                split = split_specs([spec.spec for spec in specs], shapes)
+                by_columns = set(map(spec_key, split.answered))
+                asked = {**{name: rows for name, rows in asked.items() if name != channel}, **split.asked}
+            # Those that have gone first: one that came back has the same key.
+            for spec in sorted(changed, key=lambda spec: spec.uses):
+                self._answer(spec, None if not spec.uses else answered if spec.key in by_columns else walked)
+        if self._plan is None or self._changed or shapes != self._shapes:
+            by_walk, of_columns = (frozenset(+self._counts[way]) for way in (walked, answered))
+            self._plan = Plan(self._program, asked, by_walk, of_columns, shapes, self._files)
+        self._asked, self._shapes = asked, shapes
+        self._changed.clear()
+
+    def _answer(self, spec: _Spec, way: SpecFiles | None) -> None:
+        """Have a spec answered in this way and no other."""
+        if spec.way is way:
+            return
+        channel = spec.spec.definition.channel
+        if spec.way is not None:
+            spec.way.remove(spec.key)
+            self._counts[spec.way][channel] -= 1
+        if way is not None:
+            way.add(spec.key, spec.spec)
+            self._counts[way][channel] += 1
+        spec.way = way

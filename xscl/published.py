@@ -38,7 +38,7 @@ from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, INTAKE_FILES, LATE, QUERIES
 from xscl.types import format_time
 from xscl.values import digest_text
 
-__all__ = ["Publisher", "Publishing", "acyclic_end", "channel_levels", "publishing"]
+__all__ = ["PublishedFile", "Publisher", "Publishing", "acyclic_end", "channel_levels", "publishing"]
 
 _CHUNK = 1_000
 """Documents made together."""
@@ -184,6 +184,18 @@ class _Event:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedFile:
+    """The events that were published to the channels of a level, in a file in the shape of ``EVENT_SCHEMA``."""
+
+    path: Path
+    first: int
+    """The least docid."""
+    last: int
+    channels: Mapping[str, int]
+    """Events of each channel."""
+
+
 class Publisher:
     """Publishes what one batch finds, level by level; what it wrote counts when ``commit`` names it.
 
@@ -232,8 +244,13 @@ class Publisher:
                         assert info.publish is not None
                         self._waiting.setdefault(info.publish, []).append((info, match))
 
-    def level(self, channels: Collection[str]) -> Path | None:
-        """Publish to these channels: the file with the events (``EVENT_SCHEMA``), or None if there is none."""
+    @property
+    def levels(self) -> tuple[frozenset[str], ...]:
+        """The channels to publish to, one level after another."""
+        return self._published.levels
+
+    def level(self, channels: Collection[str]) -> PublishedFile | None:
+        """Publish to these channels; None if nothing came to them."""
         waiting = [item for channel in sorted(channels) for item in self._waiting.pop(channel, ())]
         events = self._events(self._new(waiting)) if waiting else []
         if not events:
@@ -242,12 +259,10 @@ class Publisher:
         path = self._home.folder("events") / f"{self._tag}-{len(self._files) + 1}.parquet"
         pq.write_table(table, path, row_group_size=_ROW_GROUP, compression="zstd")
         self._tables.append(table)
-        docids = [event.docid for event in events]
-        self._files.append(
-            {"path": f"events/{path.name}", "first": min(docids), "last": max(docids), "rows": len(events)}
-        )
+        first, last = events[0].docid, events[-1].docid
+        self._files.append({"path": f"events/{path.name}", "first": first, "last": last, "rows": len(events)})
         self._ids += [event.id_row() for event in events]
-        return path
+        return PublishedFile(path, first, last, Counter(event.output.channel for event in events))
 
     def discard(self) -> None:
         """Remove what was written: the batch has failed."""

@@ -19,7 +19,7 @@ __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
 
 def batch_columns() -> list[str]:
     """Columns of ``batch_rows``."""
-    hidden = ("witness_path", "result_path", "joined_path", "committed")
+    hidden = ("result_path", "committed")
     return [column.name for column in BATCHES.columns if column.name not in hidden]
 
 

@@ -26,19 +26,20 @@ __all__ = [
     "QUERIES",
     "REJECTED",
     "SCHEMA_VERSION",
+    "STATE_FILES",
     "TEMPLATES",
     "VARIABLES",
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 6
 """The number of the last revision in ``xscl/migrations/versions``; a catalogue with a smaller one is migrated."""
 DERIVED_VERSION = 1
 """Of what is made from the texts of queries (instances, groups, templates, variables, ``rt_`` tables).
 
 Raise it when the same text compiles to something else; it is then made again (``xscl.rebuild``).
 """
-FILES_VERSION = 2
+FILES_VERSION = 3
 """Of the Parquet files that the catalogue names: how many upgrades there are (``xscl.file_upgrades``)."""
 NEVER = 1 << 62
 """``docid_until`` of a live query: later than any event."""
@@ -64,12 +65,21 @@ CHANNELS = Table(
     Column("schema", Text, comment="columns of a row channel as a JSON object of types"),
     Column("lateness", BigInteger, comment="microseconds; NULL: nothing is late"),
     Column("clock", String, nullable=False),
+    Column(
+        "settled",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="place up to which events may have been judged by another lateness or clock",
+    ),
+    Column("watermark", BigInteger, comment="no event of a later batch is older; NULL: any age, or not known"),
 )
 CLOCKS = Table(
     "clocks",
     METADATA,
     Column("name", String, primary_key=True),
     Column("greatest", BigInteger, nullable=False, comment="greatest event time seen"),
+    Column("processed", BigInteger, comment="greatest event time of processed events; NULL: not known"),
 )
 TEMPLATES = Table(
     "templates",
@@ -121,6 +131,8 @@ QUERIES = Table(
     sa.Index("queries_group", "gid", "qid"),
     sa.Index("queries_template", "template", "qid"),
 )
+_DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
+sa.Index("queries_dropped", QUERIES.c.docid_until, sqlite_where=_DROPPED, postgresql_where=_DROPPED)
 _PUBLISHED = QUERIES.c.publish.is_not(None)
 sa.Index("queries_publish", QUERIES.c.publish, sqlite_where=_PUBLISHED, postgresql_where=_PUBLISHED)
 VARIABLES = Table(
@@ -190,12 +202,33 @@ BATCHES = Table(
     Column("published", BigInteger, nullable=False, server_default="0", comment="documents that queries published"),
     Column("links", BigInteger, nullable=False, server_default="0", comment="rows of links of longer queries"),
     Column("jobs", Integer, comment="Spark jobs as Spark counts them; NULL where it does not"),
+    Column("joined_in", String, nullable=False, server_default="executors", comment="driver or executors"),
+    Column(
+        "slices_asked", BigInteger, nullable=False, server_default="0", comment="values asked of the driver's cache"
+    ),
+    Column("slices_found", BigInteger, nullable=False, server_default="0", comment="those it had, or knew nobody has"),
     Column("prepare_s", Double, nullable=False),
     Column("stage1_s", Double, nullable=False),
     Column("join_s", Double, nullable=False),
     Column("commit_s", Double, nullable=False),
-    Column("witness_path", String),
+    Column("state_rows", BigInteger, nullable=False, server_default="0", comment="rows of join state held after it"),
+    Column("state_bytes", BigInteger, nullable=False, server_default="0", comment="size of the files that hold them"),
+    Column("purged", BigInteger, nullable=False, server_default="0", comment="rows that no partner can come for since"),
     Column("result_path", String),
-    Column("joined_path", String, comment="results of queries of three and more blocks"),
     Column("committed", BigInteger, nullable=False, comment="microseconds since the epoch"),
+)
+STATE_FILES = Table(
+    "state_files",
+    METADATA,
+    Column("path", String, primary_key=True),
+    Column("kind", String, nullable=False, comment="witness, link, or reach: how long rows are kept"),
+    Column("batch", BigInteger, nullable=False, comment="the batch whose commit named it first"),
+    Column("rows", BigInteger, nullable=False),
+    Column("held", BigInteger, nullable=False, comment="rows that a partner may still come for"),
+    Column("bytes", BigInteger, nullable=False),
+    Column("ts_min", BigInteger, comment="least event time; NULL without rows"),
+    Column("ts_max", BigInteger),
+    Column("docid_min", BigInteger, comment="least number of a document; NULL without rows"),
+    Column("docid_max", BigInteger),
+    Column("replaced", BigInteger, comment="when it went out of use, microseconds since the epoch; NULL: in use"),
 )

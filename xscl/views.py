@@ -18,12 +18,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from xscl.arrow import spark_schema
-from xscl.batch import read_parquet, with_documents
 from xscl.errors import EngineError
+from xscl.executors import read_parquet, with_documents
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
 from xscl.places import place_sql
 from xscl.planner import row_shapes
+from xscl.state import held_state
 from xscl.tables import (
     BATCHES,
     CHANNELS,
@@ -58,10 +59,21 @@ select distinct w.docid, {_VAR.format("c.var1")} as var1, {_VAR.format("c.var2")
 from xscl_witness w lateral view inline(w.chain) c as var1, var2, node1, node2
 """
 _R_DOC = "select distinct docid, node, fn, strval, num from xscl_witness where fn is not null and var <> 0"
+_HELD = """
+select /*+ BROADCAST(f) */ w.* from {rows} w join {floors} f on w.var = f.var and w.ts >= f.floor where not w.late
+"""
+_DOCS = """
+select origin, class, coalesce(docs, filter(array(d1, d2), d -> d is not null)) as docs
+from xscl_results where relation = 'docs'
+"""
+# Every combination of documents with what its class means, and the groups apart.
 _STORED = """
-select r.*, g.col.groups as gid, g.col.cases as case
-from xscl_results r lateral view explode(arrays_zip(r.groups, r.cases)) g
-where r.relation = '{relation}'
+select d.docs, c.instance, c.nodes, c.gid, c.case
+from (
+  select r.*, g.col.groups as gid, g.col.cases as case
+  from xscl_results r lateral view explode(arrays_zip(r.groups, r.cases)) g
+  where r.relation = '{relation}'
+) c join xscl_docs d on d.origin = c.origin and d.class = c.class
 """
 _PLACES = f"transform(r.docs, d -> {place_sql('d')})"
 _SEEN = f"""
@@ -76,7 +88,7 @@ select docs, min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as receiv
          struct(d.place, concat(sha2(e.channel, 256), sha2(e.id, 256)) as member))), m -> m.member), '') as members
 from (
   select docs, place, docid
-  from (select distinct docs from xscl_results where relation = 'match') lateral view posexplode(docs) p as place, docid
+  from (select distinct docs from xscl_docs) lateral view posexplode(docs) p as place, docid
 ) d
 join xscl_events e on e.docid = d.docid
 group by docs
@@ -175,12 +187,12 @@ class _Views:
         self.made: set[str] = set()
         self.simple: dict[str, Callable[[], DataFrame]] = {
             "xscl_events": self._all_events,
-            "xscl_witness": lambda: self._files(WITNESS_SCHEMA, "witness_path"),
-            "xscl_results": lambda: self._files(RESULT_SCHEMA, "result_path", "joined_path"),
+            "xscl_witness": self._held_witness,
+            "xscl_results": self._results,
             "xscl_batches": lambda: self._table(BATCHES),
             "xscl_queries": lambda: self._table(QUERIES),
             "xscl_instances": lambda: self._table(INSTANCES),
-            "batches": lambda: self._table(BATCHES, without=("witness_path", "result_path", "joined_path")),
+            "batches": lambda: self._table(BATCHES, without=("result_path",)),
             "channels": lambda: self._table(CHANNELS),
             "feeds": self._feeds,
             "late": lambda: self._table(LATE, without=("number",)),
@@ -195,6 +207,7 @@ class _Views:
             "r_bin": _R_BIN,
             "r_doc": _R_DOC,
             "matches": _MATCHES,
+            "xscl_docs": _DOCS,
         }
 
     def create(self, statement: str) -> None:
@@ -236,11 +249,21 @@ class _Views:
         events = read_parquet(self.session, EVENT_SCHEMA, self.home.paths(paths))
         return with_documents(self.session, events, row_shapes(self.home.catalog.channels()))
 
-    def _files(self, schema: pa.Schema, *columns: str) -> DataFrame:
+    def _held_witness(self) -> DataFrame:
+        """The witness rows of the join state: those that some live query may still join."""
         with self.home.catalog.read() as connection:
-            statement = sa.select(*(BATCHES.c[column] for column in columns)).order_by(BATCHES.c.batch)
-            paths = [path for row in connection.execute(statement) for path in row if path is not None]
-        return read_parquet(self.session, schema, self.home.paths(paths))
+            state = held_state(self.home, connection)
+        rows = read_parquet(self.session, WITNESS_SCHEMA, state.paths("witness"))
+        if state.floors is None:
+            return rows
+        floors = self.session.createDataFrame(state.floors.table())
+        return self.session.sql(_HELD, rows=rows, floors=floors)
+
+    def _results(self) -> DataFrame:
+        with self.home.catalog.read() as connection:
+            statement = sa.select(BATCHES.c.result_path).order_by(BATCHES.c.batch)
+            paths = [path for path in connection.scalars(statement) if path is not None]
+        return read_parquet(self.session, RESULT_SCHEMA, self.home.paths(paths))
 
     def _table(self, table: Table, *, without: Sequence[str] = ()) -> DataFrame:
         columns = [(c.name, c.type) for c in table.columns if c.name not in without]

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-import xscl.batch
-from xscl.batch import _stage1
+import xscl.planner
 from xscl.channels import add_channel
+from xscl.executors import write_witnesses
 from xscl.home import Home, init_home
 from xscl.ingest.rows import cells_document
 from xscl.intake import EVENT_SCHEMA
@@ -68,19 +68,20 @@ def made(folder: Path, as_document: bool) -> Home:
 
 
 def planned(planner: Planner, as_document: bool) -> Plan:
-    split = xscl.batch.split_specs
+    split = xscl.planner.split_specs
     if as_document:
         # Everything is walked for, as it was when rows were documents.
-        xscl.batch.split_specs = lambda specs, shapes: split(specs, {})
+        xscl.planner.split_specs = lambda specs, shapes: split(specs, {})
     plan = planner.plan(FIRST, FIRST + ROWS - 1)
-    xscl.batch.split_specs = split
+    xscl.planner.split_specs = split
     assert plan is not None
     return plan
 
 
 def stage1_seconds(home: Home, plan: Plan, target: Path) -> float:
     started = time.perf_counter()
-    _stage1(home, start_session(), plan, FIRST, FIRST + ROWS - 1, ("temps", "doors"), target)
+    paths = home.paths(["events/rows.parquet"])
+    write_witnesses(start_session(), plan, paths, FIRST, FIRST + ROWS - 1, ("temps", "doors"), target)
     taken = time.perf_counter() - started
     assert ds.dataset(target).count_rows() == ROWS
     return taken

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from golden.test_juggler import ICU_2, Q1, Q1_ANSWER
-from sparkless import without_spark
 
 import xscl
 from xscl.engine import Engine
@@ -73,7 +72,7 @@ def test_g8_all_plans_give_the_same(batch_docs: int, tmp_path: Path) -> None:
         xscl.Event(d.channel, d.id, d.ts / 1e6, xml=d.xml.replace(">", f"><at>{d.ts // 1_000_000}</at>", 1))
         for d in sorted(ICU_2, key=lambda doc: doc.ts)
     ]
-    with without_spark(), xscl.connect(home=tmp_path / "home") as engine:
+    with xscl.connect(home=tmp_path / "home") as engine:
         engine.register(Q1, name="one")
         parts = {part for plan in PLANS for part in plan.split("_") if len(part) > 1}
         for part in sorted(parts):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from local_engine import LocalEngine, compiled
+from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc, answers
 from oracle.nodes import NAMESPACES
 from strategies import event_streams, one_block_queries, two_block_queries
@@ -32,11 +32,16 @@ def cut(docs: list[Doc], places: list[int]) -> list[list[Doc]]:
     texts=st.lists(two_block_queries(), min_size=1, max_size=4),
     docs=event_streams(late=True),
     places=st.lists(st.integers(0, 20), max_size=3),
+    draw=st.data(),
 )
 def test_two_blocks(
-    texts: list[str], docs: list[Doc], places: list[int], tmp_path_factory: pytest.TempPathFactory
+    texts: list[str],
+    docs: list[Doc],
+    places: list[int],
+    draw: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    check(texts, docs, places, tmp_path_factory.mktemp("engine"))
+    check(texts, docs, places, tmp_path_factory.mktemp("engine"), draw)
 
 
 @RELAXED
@@ -44,19 +49,30 @@ def test_two_blocks(
     texts=st.lists(one_block_queries(), min_size=1, max_size=5),
     docs=event_streams(late=True),
     places=st.lists(st.integers(0, 20), max_size=3),
+    draw=st.data(),
 )
 def test_one_block(
-    texts: list[str], docs: list[Doc], places: list[int], tmp_path_factory: pytest.TempPathFactory
+    texts: list[str],
+    docs: list[Doc],
+    places: list[int],
+    draw: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    check(texts, docs, places, tmp_path_factory.mktemp("engine"))
+    check(texts, docs, places, tmp_path_factory.mktemp("engine"), draw)
 
 
-def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path) -> None:
-    engine = LocalEngine(folder, {text: compiled(text) for text in texts})
-    for batch in cut(docs, places):
-        engine.run(batch)
-    for text in texts:
-        assert engine.answers(text) == answers(parse_query(text), docs, namespaces={**NAMESPACES, "n": "urn:n"}), text
+def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path, draw: st.DataObject) -> None:
+    queries = {text: compiled(text) for text in texts}
+    sizes = {
+        "cache_bytes": draw.draw(st.sampled_from([0, 1_500, 1 << 30])),
+        "pair_limit": draw.draw(st.integers(-1, 9)),
+    }
+    for engine in (LocalEngine(folder, queries), DriverEngine(folder, queries, **sizes)):
+        for batch in cut(docs, places):
+            engine.run(batch)
+        for text in texts:
+            expected = answers(parse_query(text), docs, namespaces={**NAMESPACES, "n": "urn:n"})
+            assert engine.answers(text) == expected, (text, type(engine), sizes)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +99,10 @@ def test_atoms_with_a_constant(atom: str, tmp_path: Path) -> None:
     values = ["1", "1.0", "0.00002", "abc", "9007199254740992", "9007199254740993", "http://e.org/", " a  b ", ""]
     docs = [Doc("S", f"e{i}", i * 1_000_000, f"<r><a>{value}</a></r>") for i, value in enumerate(values * 2)]
     text = f"S//a->x JOIN {{x = y AND {atom}, 1 h}} S//a->y"
-    engine = LocalEngine(tmp_path, {text: compiled(text)})
-    engine.run(docs)
-    assert engine.answers(text) == answers(parse_query(text), docs)
+    for kind in (LocalEngine, DriverEngine):
+        engine = kind(tmp_path, {text: compiled(text)})
+        engine.run(docs)
+        assert engine.answers(text) == answers(parse_query(text), docs)
 
 
 @pytest.mark.parametrize("op", ["=", "!="])
@@ -99,7 +116,8 @@ def test_numeric_columns(op: str, tmp_path: Path) -> None:
     ]
     text = f"S//a->x JOIN {{x {op} y, 1 h}} T//a->y"
     facts = {"S": ChannelFacts("rows", frozenset({"a"})), "T": ChannelFacts("xml")}
-    engine = LocalEngine(tmp_path, {text: compiled(text, facts)})
-    engine.run(docs)
-    assert engine.answers(text) == answers(parse_query(text), docs, numeric={"S": frozenset({"a"})})
-    assert engine.answers(text)
+    for kind in (LocalEngine, DriverEngine):
+        engine = kind(tmp_path, {text: compiled(text, facts)})
+        engine.run(docs)
+        assert engine.answers(text) == answers(parse_query(text), docs, numeric={"S": frozenset({"a"})})
+        assert engine.answers(text)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 import sqlalchemy as sa
 from local_engine import compiled
 from lxml import etree
 from oracle.evaluate import Answer, Doc
 from oracle.publish import Published, Standing, published
-from sparkless import without_spark
 from strategies import NAMESPACES, Dice, many_block_query, plain_stream
 
 import xscl
@@ -20,16 +24,9 @@ from xscl.engine import Engine
 from xscl.errors import QueryError
 from xscl.matches import match_id
 from xscl.parser import parse_query
+from xscl.settings import Settings
 from xscl.tables import QUERIES
-
-pytestmark = pytest.mark.usefixtures("no_spark")
-
-
-@pytest.fixture(autouse=True)
-def no_spark() -> Iterator[None]:
-    with without_spark():
-        yield
-
+from xscl.xpath.witness import WITNESS_SCHEMA
 
 Step = Doc | tuple[str, str] | str
 """What a home takes in: a document, a registration (name, text), or the name of a query that is dropped."""
@@ -73,12 +70,14 @@ def listed(engine: Engine) -> dict[str, list[tuple[str, tuple[tuple[str, str], .
     return found
 
 
-def check(folder: Path, steps: Sequence[Step], cuts: Sequence[int]) -> Counter[str]:
-    """Take in everything, run it in several cuts, and hold each against the oracle; documents published by channel."""
+def check(folder: Path, steps: Sequence[Step], runs: Sequence[tuple[int, Settings]]) -> Counter[str]:
+    """Take in everything, run it in several cuts with several settings, and hold each against the oracle; documents
+    published by channel.
+    """
     counts: Counter[str] = Counter()
     seen = []
-    for size in cuts:
-        with xscl.connect(home=folder / f"by-{size}") as engine:
+    for number, (size, settings) in enumerate(runs):
+        with xscl.connect(home=folder / str(number), settings=settings) as engine:
             standing, taken = take(engine, steps)
             reports = engine.run_once(batch_docs=size)
             truth = expected(engine, standing, taken)
@@ -139,9 +138,27 @@ def workload(seed: int) -> list[Step]:
     return steps
 
 
+def rows_of_files(
+    session: None, paths: Sequence[str], wanted: npt.NDArray[np.int64], column: str, most: int
+) -> pa.Table:
+    """``executors.read_state`` without Spark."""
+    chosen = ds.field(column).isin(wanted) & ~ds.field("late")
+    found = [ds.dataset(path, schema=WITNESS_SCHEMA).to_table(filter=chosen) for path in paths]
+    return pa.concat_tables([WITNESS_SCHEMA.empty_table(), *found])
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 3_000])
+def test_levels_meet_whatever_the_driver_remembers(cache_bytes: int, tmp_path: Path) -> None:
+    """With little memory the driver has the rows of a batch's own levels from files too."""
+    with mock.patch("xscl.batch.read_state", rows_of_files), mock.patch("xscl.engine.start_session", lambda: None):
+        for seed in (0, 3, 5, 7):
+            check(tmp_path / str(seed), workload(seed), ((2, Settings(cache_bytes=cache_bytes)), (2, Settings())))
+
+
 def test_random_queries_over_published_channels(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
     for seed in range(14):
-        found = check(tmp_path / str(seed), workload(seed), (1 + seed % 3, 100))
+        runs = ((1 + seed % 3, Settings()), (100, Settings()))
+        found = check(tmp_path / str(seed), workload(seed), runs)
         counts += found
     assert all(counts[channel] > 10 for channel in "TPQR"), counts

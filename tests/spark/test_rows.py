@@ -15,9 +15,9 @@ import pytest
 from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_spec, random_text
 
 import xscl
-import xscl.batch
+import xscl.executors
 import xscl.planner
-from xscl.batch import with_documents
+from xscl.executors import with_documents
 from xscl.ingest.rows import cells_document
 from xscl.intake import EVENT_SCHEMA
 from xscl.matches import match_json
@@ -207,7 +207,7 @@ def test_what_columns_answer_starts_no_worker(engine: Engine, monkeypatch: pytes
     def refuse(*_: object) -> None:
         raise AssertionError("a document is walked")
 
-    monkeypatch.setattr(xscl.batch, "_walked", refuse)
+    monkeypatch.setattr(xscl.executors, "_walked", refuse)
     engine.register_many([*SENSORS[:2], ("documents", "S//room->r JOIN {r = s, 1 h} S//room->s")])
     engine.ingest([event for event in sensor_events() if event.row is not None])
     (report,) = engine.run_once()

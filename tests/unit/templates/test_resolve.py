@@ -43,7 +43,9 @@ class Case:
 
     def edge(self, left: str, right: str) -> int:
         return next(
-            e.number for e in self.program.edges if (e.key.lvar, e.key.rvar) == (self.var(left), self.var(right))
+            e.number
+            for e in self.program.edges.values()
+            if (e.key.lvar, e.key.rvar) == (self.var(left), self.var(right))
         )
 
     def add(
@@ -218,7 +220,7 @@ def test_one_block_has_no_second_document() -> None:
 def test_numbers_too_close_for_doubles_are_compared_exactly(atom: str, left: str, right: str, holds: bool) -> None:
     query = compiled(f"S//a->x JOIN {{{atom}, 1 s}} S//b->y")
     program = build_program([LiveGroup(1, 0, query.group, 2, 3)])
-    (band,) = [edge for edge in program.edges if edge.key.kind == "BAND"]
+    (band,) = [edge for edge in program.edges.values() if edge.key.kind == "BAND"]
     assert holds_exactly(band, left, right) is holds
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.patterns import Patterns, plain_spec
 from tests.strategies import Dice
+from xscl import version_files
 from xscl.safexml import parse_xml
 from xscl.xpath import spec_files
 from xscl.xpath.automaton import Automaton
@@ -94,7 +95,7 @@ def test_a_version_that_could_not_be_written_is_written_next_time(
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(spec_files, "save_change", full)
+        patch.setattr(version_files, "write_version", full)
         with pytest.raises(OSError, match="no space"):
             files.version(asked[:count], tmp_path)
     written = load_automaton(str(files.version(asked[:count], tmp_path)))

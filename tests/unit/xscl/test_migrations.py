@@ -41,8 +41,10 @@ from xscl.matches import list_matches, match_json
 from xscl.parser import parse_query
 from xscl.prepared import Preparer
 from xscl.registry import Registry
+from xscl.state import held_state
 from xscl.tables import (
     BATCHES,
+    CLOCKS,
     GROUPS,
     HOME,
     INSTANCES,
@@ -50,10 +52,10 @@ from xscl.tables import (
     METADATA,
     QUERIES,
     SCHEMA_VERSION,
+    STATE_FILES,
     TEMPLATES,
     VARIABLES,
 )
-from xscl.templates.results import RESULT_SCHEMA
 from xscl.types import Event
 from xscl.values import value_hash
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
@@ -275,7 +277,19 @@ def stored_docs(home: Home) -> dict[int, Doc]:
 def stored_results(home: Home) -> list[dict[str, Any]]:
     with home.catalog.read() as connection:
         paths = home.paths([path for path in connection.scalars(sa.select(BATCHES.c.result_path)) if path is not None])
-    return [row for path in paths for row in ds.dataset(path, schema=RESULT_SCHEMA).to_table().to_pylist()]
+    stored = [row for path in paths for row in ds.dataset(path).to_table().to_pylist()]
+    # Rows of classes, for each combination of documents.
+    docs: dict[tuple[int, int], list[list[int]]] = {}
+    for row in stored:
+        if row["relation"] == "docs":
+            of_class = docs.setdefault((row["origin"], row["class"]), [])
+            of_class.append(row["docs"] or [doc for doc in (row["d1"], row["d2"]) if doc is not None])
+    return [
+        {**row, "docs": combination}
+        for row in stored
+        if row["relation"] in ("rout", "match")
+        for combination in docs[row["origin"], row["class"]]
+    ]
 
 
 @pytest.mark.parametrize("version", ["0.1", "0.1-moved"])
@@ -356,16 +370,21 @@ def test_files_are_upgraded_once(old: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for _ in range(2):
         open_home(old).catalog.close()
     assert calls == [("one", old, 0), ("two", old, 0)]
-    assert len(xscl.upgrade.FILE_UPGRADES) == 2
 
 
 def witnesses(folder: Path) -> list[dict[str, Any]]:
     """Witness rows of all batches, as the catalogue names their files."""
     engine = sa.create_engine(f"sqlite:///{folder / 'catalog.db'}")
     with engine.connect() as connection:
-        paths = connection.execute(sa.text("select witness_path from batches order by batch")).scalars().all()
+        old = "witness_path" in {column["name"] for column in sa.inspect(connection).get_columns("batches")}
+        named = (
+            "select witness_path from batches where witness_path is not null order by batch"
+            if old
+            else "select path from state_files where kind = 'witness' order by batch, path"
+        )
+        paths = connection.execute(sa.text(named)).scalars().all()
     engine.dispose()
-    return [row for path in paths if path is not None for row in ds.dataset(folder / path).to_table().to_pylist()]
+    return [row for path in paths for row in ds.dataset(folder / path).to_table().to_pylist()]
 
 
 def test_hashes_become_those_of_spark(old: Path) -> None:
@@ -387,12 +406,76 @@ def test_refused_documents_have_no_hash(tmp_path: Path) -> None:
     (home.root / "witness/a").mkdir()
     pq.write_table(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA), home.root / "witness/a/part.parquet")
     (home.root / "witness/none").mkdir()
-    numbers = {column.name: 0 for column in BATCHES.columns if not column.nullable}
     with home.catalog.begin() as connection:
-        for batch, path in ((1, "witness/a"), (2, "witness/none"), (3, None)):
-            connection.execute(BATCHES.insert().values({**numbers, "batch": batch, "witness_path": path}))
+        for batch, path in ((1, "witness/a"), (2, "witness/none")):
+            facts = {"kind": "witness", "batch": batch, "rows": 0, "held": 0, "bytes": 0}
+            connection.execute(STATE_FILES.insert().values({**facts, "path": path}))
         xscl.file_upgrades.hashes_that_spark_has(home.root, connection, {})
     assert [(row["strval"], row["h"]) for row in witnesses(home.root)] == [("too many", 0), ("", value_hash(""))]
+    home.catalog.close()
+
+
+def test_documents_get_classes(tmp_path: Path) -> None:
+    """Results of version 2, those of long queries in a folder beside: equal rows become one class."""
+    home = init_home(tmp_path / "home")
+    by_both = [
+        {"relation": "rout", "instance": 3, "nodes": [1, 2], "groups": [5, 6], "cases": [1, 1]},
+        {"relation": "match", "instance": 3, "nodes": [0], "witness": [1, 2], "groups": [5, 6], "cases": [1, 1]},
+    ]
+    other = [{**row, "groups": [5], "cases": [1]} for row in by_both]
+    pairs = [([7, 8], by_both), ([7, 9], other), ([8, 9], by_both[::-1]), ([9], other)]
+    members = [{"docid": d, "item": d, "ts": 10 * d, "place": f"S\0d{d}"} for d in (7, 8)]
+    link = {"relation": "link", "link": 4, "docs": [7, 8], "nodes": [1, 2, 3], "members": members}
+    rows: list[dict[str, object]] = [{**row, "docs": docs} for docs, of_docs in pairs for row in of_docs]
+    rows += [link, {"relation": "pairs", "docs": [12]}]
+    for folder, part in (("results/a", rows), ("results/a-joined", [{**row, "docs": [7, 8, 9]} for row in other])):
+        (home.root / folder).mkdir()
+        table = pa.Table.from_pylist(part, schema=xscl.file_upgrades._RESULTS_1)
+        pq.write_table(table, home.root / folder / "part.parquet")
+    numbers = {column.name: 0 for column in BATCHES.columns if not column.nullable}
+    with home.catalog.begin() as connection:
+        for batch, path in ((2, "results/a"), (3, None)):
+            connection.execute(BATCHES.insert().values({**numbers, "batch": batch, "result_path": path}))
+        xscl.file_upgrades.classes_of_documents(home.root, connection, {})
+        state = held_state(home, connection)
+        path = connection.scalar(sa.select(BATCHES.c.result_path).where(BATCHES.c.batch == 2))
+    found = ds.dataset(home.root / str(path)).to_table().to_pylist()
+    classes = {
+        tuple(row["docs"] or [d for d in (row["d1"], row["d2"]) if d is not None]): (row["origin"], row["class"])
+        for row in found
+        if row["relation"] == "docs"
+    }
+    assert classes[7, 8] == classes[8, 9] and classes[7, 9] == classes[9,]
+    assert len(set(classes.values())) == 3, "the joined results are those of a writer of its own"
+    assert {origin >> 24 for origin, _ in classes.values()} == {2}
+    for docs, of_docs in [*pairs, ([7, 8, 9], other)]:
+        stored = [r for r in found if (r["origin"], r["class"]) == classes[tuple(docs)] and r["relation"] != "docs"]
+        named = [{name: row[name] for name in row if row[name] is not None} for row in stored]
+        without = [{name: row[name] for name in row if name not in ("origin", "class")} for row in named]
+        assert sorted(map(repr, without)) == sorted(map(repr, of_docs))
+    assert [row["docs"] for row in found if row["relation"] == "pairs"] == [[12]]
+    assert pq.read_table(state.paths("link")).to_pylist() == [
+        {"link": 4, "ts1": 70, "ts2": 80, "members": members, "nodes": [1, 2, 3]}
+    ]
+    assert state.rows == 1 and state.floors is None
+    home.catalog.close()
+
+
+def test_files_of_witnesses_become_state(old: Path) -> None:
+    """Before the next batch nothing says how long rows are kept, so all are."""
+    rows = len(witnesses(old))
+    home = open_home(old)
+    with home.catalog.read() as connection:
+        state = held_state(home, connection)
+        clocks = connection.execute(sa.select(CLOCKS.c.processed)).all()
+    assert state.rows == rows > 0 and state.floors is None
+    assert pq.read_table(state.paths("witness")).num_rows == rows
+    docids = pq.read_table(state.paths("witness")).column("docid").to_pylist()
+    assert (min(docids), max(docids)) == (
+        min(file.docid_min for file in state.files if file.docid_min is not None),
+        max(file.docid_max for file in state.files if file.docid_max is not None),
+    )
+    assert set(clocks) == {(None,)}
     home.catalog.close()
 
 

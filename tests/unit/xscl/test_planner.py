@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from xscl import planner as planning
+from xscl import prepared
 from xscl.home import Home, init_home
 from xscl.planner import Planner
 from xscl.registry import Registry
 from xscl.tables import NEVER
+from xscl.templates.program import load_program
 from xscl.xpath.spec_files import load_automaton
 
 TEXTS = ["S//a", "S//a->x JOIN {x = y, 1 h} S//b->y", "S//a->x JOIN {x = y, 2 h} S//b->y", "S//c->x[./d]"]
@@ -35,13 +37,15 @@ def test_only_new_groups_are_compiled_and_dropped_ones_forgotten(
     home: Home, planner: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled: list[str] = []
-    compile_query = planning.compile_query
+    parse_query = planning.parse_query
 
-    def counted(query: object, text: str, **given: object) -> object:
+    def counted(text: str) -> object:
         compiled.append(text)
-        return compile_query(query, text, **given)  # type: ignore[arg-type]
+        return parse_query(text)
 
-    monkeypatch.setattr(planning, "compile_query", counted)
+    # Where groups of one instance are compiled together, the forms of texts parse.
+    monkeypatch.setattr(planning, "parse_query", counted)
+    monkeypatch.setattr(prepared, "parse_query", counted)
     monkeypatch.setattr(planning, "_IN", 2)
     registry = Registry(home.catalog)
     registry.register_many([*TEXTS[:3], TEXTS[0]])
@@ -52,22 +56,36 @@ def test_only_new_groups_are_compiled_and_dropped_ones_forgotten(
     assert planner.plan(100, NEVER - 1) is not None
     assert compiled[3:] == TEXTS[3:]
     alive = {info.gid for info in home.catalog.queries()}
-    assert set(planner._compiled) == alive
+    assert set(planner._groups) == alive
+    assert set(planner._program.groups) == alive
 
 
 def test_workers_are_told_what_changes(home: Home, planner: Planner) -> None:
     registry = Registry(home.catalog)
     registry.register_many(TEXTS[:3])
-    first = planner.plan(1, NEVER - 1)
-    assert first is not None and planner.plan(2, NEVER - 1) == first
-    automaton = load_automaton(str(first.specs_path))
+    plan = planner.plan(1, NEVER - 1)
+    assert plan is not None and planner.plan(2, NEVER - 1) == plan
+    first = plan.specs_path, plan.program_path
+    assert (plan.specs_path, plan.program_path) == first
+    automaton, program = load_automaton(str(first[0])), load_program(str(first[1]))
     registry.register(TEXTS[3])
-    second = planner.plan(100, NEVER - 1)
-    assert second is not None and second.specs_path != first.specs_path
-    assert load_automaton(str(second.specs_path)) is automaton
+    plan = planner.plan(100, NEVER - 1)
+    assert plan is not None
+    second = plan.specs_path, plan.program_path
+    assert not set(second) & set(first)
+    assert load_automaton(str(second[0])) is automaton
+    assert load_program(str(second[1])) is program
+    assert program.groups == plan.program.groups
     # A program that opens a folder of its own starts from the whole.
     planner.close()
-    third = planner.plan(100, NEVER - 1)
-    assert third is not None and not first.specs_path.exists()
-    other = load_automaton(str(third.specs_path))
+    assert not second[0].exists()
+    plan = planner.plan(100, NEVER - 1)
+    assert plan is not None
+    other = load_automaton(str(plan.specs_path))
     assert other is not automaton and other.size().states == automaton.size().states
+
+
+def test_nothing_is_written_unless_it_is_asked_for(home: Home, planner: Planner) -> None:
+    Registry(home.catalog).register_many(TEXTS)
+    assert planner.plan(1, NEVER - 1) is not None
+    assert not list(home.folder("programs").iterdir())

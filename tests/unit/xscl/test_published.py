@@ -1,4 +1,4 @@
-"""Channels that queries publish to: levels, places, times, what is refused; batches run without Spark."""
+"""Channels that queries publish to: levels, places, times, what is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
-from sparkless import without_spark
 
 import xscl
 from xscl import batch
@@ -33,7 +32,7 @@ PAIRS = "SELECT <pair k='{x}'/> FROM S/a/k->x FOLLOWED BY {x = y, 1 h} S/b/k->y 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    with without_spark(), xscl.connect(home=tmp_path / "home") as opened:
+    with xscl.connect(home=tmp_path / "home") as opened:
         yield opened
 
 

@@ -1,0 +1,548 @@
+"""The joins of a batch in the driver: from new witnesses and the join state to matched edges, in columns.
+
+The same joins as ``join`` makes in Spark SQL, for batches whose rows fit into one process.  New values meet the slices
+of equal values; how many pairs each edge has is known before one of them is written down, so that the edges that nearly
+all pairs satisfy are not enumerated but looked up on the pairs that other edges find.  They are enumerated only for the
+plans that ask for nothing else.
+
+Law: as in ``join``, a matched edge is one of a pair of documents of which one is new and neither is late; every such
+pair that some group's windows allow and that has all edges of an instance or link is resolved, with all its rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count, permutations
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
+from xscl.templates.order import join_order, pair_limit, unselective_edges
+from xscl.templates.probe import CLOSE, TINY
+from xscl.templates.program import Edge, InstancePlan, LinkPlan, Program
+from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Plans, Resolver, grouped, holds_exactly
+from xscl.templates.results import Member, ResultColumns
+from xscl.templates.slices import Run, SliceCache
+
+__all__ = ["Finder", "TooManyRows"]
+
+_CHUNK = 4_000_000
+"""Pairs of rows that are written down at a time."""
+_NUMBERS_OF_PLANS = count(1)
+_HALF = 32
+"""Bits of each half of a number that stands for two."""
+
+Fetch = Callable[[Int64s, bool], pa.Table]
+"""Witness rows from the files of the state: those of some hashes, or (True) of some documents."""
+
+
+class TooManyRows(Exception):
+    """More rows than one process should hold; nothing of the batch was written."""
+
+
+class _Spans(NamedTuple):
+    """What new rows meet: each row of a span is one pair of rows of one edge."""
+
+    edge: Int32s
+    new_left: Bools
+    """Whether the new row is the left one."""
+    row: Int64s
+    """The new row."""
+    run: Int32s
+    """Which run the others are of."""
+    begin: Int64s
+    end: Int64s
+
+
+class _Met(NamedTuple):
+    """Pairs of rows with one matched edge each."""
+
+    edge: Int32s
+    doc_l: Int64s
+    doc_r: Int64s
+    ts_l: Int64s
+    ts_r: Int64s
+    node_l: Int32s
+    node_r: Int32s
+    chain_l: Int64s
+    chain_r: Int64s
+
+
+class _Pass(NamedTuple):
+    """Plans that are resolved together, on the pairs of some edges."""
+
+    enumerated: frozenset[int]
+    verified: Mapping[int, tuple[int, ...]]
+    """Enumerated edge to the edges looked up on its pairs."""
+    plans: Plans | None
+    """None: all plans."""
+    single: bool
+    """One edge, which is all that its plans ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _EdgeTable:
+    """The edges that find pairs by value or time, by the keys of their sides."""
+
+    codes: Int64s
+    """Left key and right key in one number, rising."""
+    numbers: Int32s
+    lo: Int64s
+    hi: Int64s
+
+    def lookup(self, left: Int32s, right: Int32s) -> tuple[Int64s, Int64s]:
+        """Which of some pairs of keys have an edge; and its place in the table."""
+        wanted = left.astype(np.int64) << _HALF | right
+        at = np.minimum(np.searchsorted(self.codes, wanted), max(len(self.codes) - 1, 0))
+        some = np.flatnonzero(self.codes[at] == wanted) if len(self.codes) else np.empty(0, dtype=np.int64)
+        return some, at[some]
+
+
+class Finder:
+    """Finds and resolves what new witnesses match, batch by batch."""
+
+    def __init__(self, cache: SliceCache, limit: Callable[[int], float] = pair_limit) -> None:
+        """``limit`` tells, by the new rows of a batch, above how many pairs an edge is not enumerated for others."""
+        self.cache = cache
+        self._limit = limit
+        self._program: Program | None = None
+        self._resolver: Resolver | None = None
+        self._table: tuple[int, _EdgeTable] | None = None
+        self._passes: tuple[tuple[int, frozenset[int]], list[_Pass]] | None = None
+        self._unselective: frozenset[int] = frozenset()
+
+    def process(
+        self, program: Program, fresh: pa.Table, batch: int, out: ResultColumns, *, fetch: Fetch, most_rows: int
+    ) -> None:
+        """Add what the new witness rows come to, and make them part of the state.
+
+        Raises:
+            TooManyRows: before anything was added.
+        """
+        if program is not self._program:
+            self._program, self._resolver = program, Resolver(program, self.cache.chains)
+            self._table = self._passes = None
+        late = fresh.column("late")
+        self._fetch(fresh, batch, fetch, most_rows)
+        new = self.cache.run_of(fresh.filter(pc.invert(late)), batch)
+        _Batch(self, program, new, out, fetch).run(most_rows)
+        self._single_blocks(program, (new, self.cache.run_of(fresh.filter(late), batch)), out)
+        self.cache.add(new)
+
+    def _fetch(self, fresh: pa.Table, batch: int, fetch: Fetch, most_rows: int) -> None:
+        """Bring the slices of new values that are in files only."""
+        missing = self.cache.missing(np.unique(fresh.column("h").to_numpy()))
+        if not len(missing):
+            return
+        found = fetch(missing, False)
+        if found.num_rows > most_rows:
+            raise TooManyRows
+        self.cache.bring(found, batch)
+
+    @property
+    def resolver(self) -> Resolver:
+        """Of the program of the batch."""
+        assert self._resolver is not None
+        return self._resolver
+
+    def edge_table(self, program: Program) -> _EdgeTable:
+        """The edges of the program by their keys."""
+        if self._table is None or self._table[0] != program.version:
+            edges = [edge for edge in program.edges.values() if edge.key.kind == "EQ"]
+            codes = np.array(
+                [
+                    self.cache.key(edge.key.lvar, edge.key.lfn) << _HALF | self.cache.key(edge.key.rvar, edge.key.rfn)
+                    for edge in edges
+                ],
+                dtype=np.int64,
+            )
+            order = np.argsort(codes)
+            columns = (np.array([getattr(edge, name) for edge in edges]) for name in ("number", "lo", "hi"))
+            number, lo, hi = (column[order] if len(edges) else np.empty(0, dtype=np.int64) for column in columns)
+            self._table = program.version, _EdgeTable(codes[order], number.astype(np.int32), lo, hi)
+        return self._table[1]
+
+    def passes(self, program: Program, counts: Mapping[int, float], rows: int) -> list[_Pass]:
+        """How the plans of a program are resolved in a batch of so many new rows."""
+        self._unselective = unselective_edges(counts, self._limit(rows), self._unselective)
+        asked = program.structure, self._unselective
+        if self._passes is None or self._passes[0] != asked:
+            self._passes = asked, _passes(program, counts, self._unselective)
+        return self._passes[1]
+
+    def _single_blocks(self, program: Program, runs: Iterable[Run], out: ResultColumns) -> None:
+        """Queries of one block, each in each document by itself: what else a document satisfies tells nothing."""
+        ones = [edge for edge in program.edges.values() if edge.key.kind == "ONE"]
+        keys = [self.cache.key(edge.key.lvar, edge.key.lfn) for edge in ones]
+        of_key = np.full(len(self.cache.keys) + 1, -1, dtype=np.int32)
+        of_key[keys] = [edge.number for edge in ones]
+        for run in runs:
+            edges = of_key[run.rows.key]
+            rows = take(run.rows, edges >= 0)
+            if not len(rows.h):
+                continue
+            edges = edges[edges >= 0]
+            order, starts = grouped(rows.doc, edges.astype(np.int64))
+            rows, edges = take(rows, order), edges[order]
+            at = starts[:-1]
+            pairs = MatchedPairs(rows.doc[at], np.full(len(at), -1), rows.ts[at], rows.ts[at])
+            matched = MatchedEdges(edges, rows.node, rows.node, rows.chain, rows.chain)
+            self.resolver.resolve(pairs, starts, matched, _documents([run]), out)
+            out.add_count(len(at))
+
+
+@dataclass
+class _Batch:
+    """The new rows of one batch and what they meet."""
+
+    finder: Finder
+    program: Program
+    new: Run
+    out: ResultColumns
+    fetch: Fetch
+
+    def run(self, most_rows: int) -> None:
+        runs = [*self.finder.cache.runs, self.new]
+        spans = self._spans(runs)
+        sizes = spans.end - spans.begin
+        totals = np.bincount(spans.edge, weights=sizes) if len(sizes) else np.empty(0)
+        counts = {int(edge): float(totals[edge]) for edge in np.flatnonzero(totals)}
+        passes = self.finder.passes(self.program, counts, len(self.new.rows.h))
+        needed = frozenset().union(*(each.enumerated for each in passes))
+        if sum(count for edge, count in counts.items() if edge in needed) > most_rows:
+            raise TooManyRows
+        looked_at = 0
+        for each in passes:
+            wanted = take(spans, np.isin(spans.edge, np.fromiter(each.enumerated, np.int32, len(each.enumerated))))
+            for chunk in self._chunks(wanted):
+                looked_at += self._single(runs, chunk, each) if each.single else self._general(runs, chunk, each)
+        self.out.add_count(looked_at)
+
+    # -- spans -------------------------------------------------------------------------------------------------
+
+    def _spans(self, runs: list[Run]) -> _Spans:
+        table = self.finder.edge_table(self.program)
+        parts = [self._spans_of(run, number, table) for number, run in enumerate(runs)]
+        return stacked(parts)
+
+    def _spans_of(self, run: Run, number: int, table: _EdgeTable) -> _Spans:
+        new = self.new
+        at = np.searchsorted(run.values, new.values)
+        hit = (
+            np.flatnonzero(run.values[np.minimum(at, len(run.values) - 1)] == new.values) if len(run.values) else at[:0]
+        )
+        value = at[hit]
+        run.used[value] = np.maximum(run.used[value], new.used[hit])
+        # Every slice of a value with every slice of the same value: as many as it has variables, whatever the rows.
+        first, second = new.value_slices, run.value_slices
+        count_new, count_old = first[hit + 1] - first[hit], second[value + 1] - second[value]
+        of_new, met = gather(first[hit], count_new)
+        of_old, back = gather(second[value][met], count_old[met])
+        of_new = of_new[back]
+        key_new, key_old = new.rows.key[new.slice_starts[of_new]], run.rows.key[run.slice_starts[of_old]]
+        sides = [(True, *table.lookup(key_new, key_old))]
+        if run is not new:
+            # Two new documents meet once, because only the left one asks for new partners.
+            sides.append((False, *table.lookup(key_old, key_new)))
+        parts = []
+        for new_left, some, edge in sides:
+            slices = of_new[some]
+            row, which = gather(new.slice_starts[slices], np.diff(new.slice_starts)[slices])
+            edge, ts = edge[which], new.rows.ts[row]
+            lo, hi = (table.lo[edge], table.hi[edge]) if new_left else (-table.hi[edge], -table.lo[edge])
+            begin, end = run.within(of_old[some][which], ts + lo, ts + hi)
+            kept = begin < end
+            of_run = np.full(int(kept.sum()), number, dtype=np.int32)
+            left = np.full(len(of_run), new_left)
+            parts.append(_Spans(table.numbers[edge[kept]], left, row[kept], of_run, begin[kept], end[kept]))
+        return stacked(parts)
+
+    def _chunks(self, spans: _Spans) -> Iterator[_Spans]:
+        """Spans with a bounded number of pairs; those of one new document stay together, and so does every pair."""
+        sizes = spans.end - spans.begin
+        if sizes.sum() <= _CHUNK:
+            yield spans
+            return
+        doc = self.new.rows.doc[spans.row]
+        order = np.argsort(doc, kind="stable")
+        of_document = np.concatenate([[0], np.flatnonzero(np.diff(doc[order])) + 1])
+        filled = np.cumsum(sizes[order])
+        cuts = np.unique((filled[of_document] - sizes[order][of_document]) // _CHUNK, return_index=True)[1]
+        for part in np.split(order, of_document[cuts][1:]):
+            yield take(spans, part)
+
+    def _met(self, runs: list[Run], spans: _Spans) -> _Met:
+        """The pairs of rows of some spans, without those of versions of one item."""
+        parts = []
+        for number, run in enumerate(runs):
+            of = take(spans, spans.run == number)
+            at, span = gather(of.begin, of.end - of.begin)
+            new, old, left = of.row[span], at, of.new_left[span]
+            apart = self.new.rows.item[new] != run.rows.item[old]
+            if not apart.all():
+                new, old, left, span = new[apart], old[apart], left[apart], span[apart]
+            mine, other = take(self.new.rows, new), take(run.rows, old)
+            sides = (
+                np.where(left, *both)
+                for name in ("doc", "ts", "node", "chain")
+                for both in permutations((getattr(mine, name), getattr(other, name)))
+            )
+
+            parts.append(_Met(of.edge[span], *sides))
+        return stacked(parts)
+
+    # -- passes ------------------------------------------------------------------------------------------------
+
+    def _general(self, runs: list[Run], spans: _Spans, each: _Pass) -> int:
+        met = self._met(runs, spans)
+        if each.verified and len(met.edge):
+            more = [met, *self._verified(runs, met, each.verified)]
+            met = stacked(more)
+        return _resolve(self.finder.resolver, met, _documents(runs), self.out, each.plans)
+
+    def _single(self, runs: list[Run], spans: _Spans, each: _Pass) -> int:
+        """Pairs of one edge that nearly all pairs satisfy, without a look at each where that can be helped."""
+        again = np.zeros(len(spans.edge), dtype=np.bool_)
+        for number, run in enumerate(runs):
+            of = np.flatnonzero(spans.run == number)
+            several = np.concatenate([[0], np.cumsum(run.repeated)])
+            again[of] = several[spans.end[of]] > several[spans.begin[of]]
+        again |= self.new.repeated[spans.row]
+        # A document with several such nodes has several matched edges with one partner.
+        partners = np.isin(self.new.rows.doc[spans.row], self.new.rows.doc[spans.row[again]])
+        found = self._general(runs, take(spans, partners), each) if partners.any() else 0
+        met = self._met(runs, take(spans, ~partners))
+        if not len(met.edge):
+            return found
+        left, which_l = _distinct(met.node_l, met.chain_l)
+        right, which_r = _distinct(met.node_r, met.chain_r)
+        which = which_l * len(right) + which_r
+        present = np.flatnonzero(np.bincount(which, minlength=len(left) * len(right)))
+        numbers = np.zeros(len(left) * len(right), dtype=np.int64)
+        numbers[present] = np.arange(len(present))
+        at_l, at_r = left[present // len(right)], right[present % len(right)]
+        edges = MatchedEdges(met.edge[at_l], met.node_l[at_l], met.node_r[at_r], met.chain_l[at_l], met.chain_r[at_r])
+        pairs = MatchedPairs(met.doc_l, met.doc_r, met.ts_l, met.ts_r)
+        assert each.plans is not None
+        self.finder.resolver.resolve_single(pairs, numbers[which], edges, _documents(runs), self.out, each.plans)
+        return found + len(met.edge)
+
+    # -- verification ------------------------------------------------------------------------------------------
+
+    def _verified(self, runs: list[Run], met: _Met, verified: Mapping[int, tuple[int, ...]]) -> Iterator[_Met]:
+        """The matched edges among those that are looked up on the pairs that others have found."""
+        pairs: defaultdict[int, list[Int64s]] = defaultdict(list)
+        for edge, others in verified.items():
+            of = np.flatnonzero(met.edge == edge)
+            if len(of):
+                for other in others:
+                    pairs[other].append(of)
+        if not pairs:
+            return
+        runs = self._complete(runs, met)
+        for other, places in sorted(pairs.items()):
+            at = np.concatenate(places)
+            order, starts = grouped(met.doc_l[at], met.doc_r[at])
+            yield self._holding(runs, self.program.edges[other], take(met, at[order][starts[:-1]]))
+
+    def _complete(self, runs: list[Run], met: _Met) -> list[Run]:
+        """The runs and, of documents with rows in files only, a run with all their rows."""
+        docs = np.unique(np.concatenate([met.doc_l, met.doc_r]))
+        missing = self.finder.cache.incomplete(docs[~np.isin(docs, self.new.docs)])
+        if not len(missing):
+            return runs
+        return [*runs, self.finder.cache.run_of(self.fetch(missing, True), 0)]
+
+    def _holding(self, runs: list[Run], edge: Edge, pairs: _Met) -> _Met:
+        """The rows of an edge on some pairs."""
+        key, cache = edge.key, self.finder.cache
+        left = _rows_of(runs, pairs.doc_l, cache.key(key.lvar, key.lfn))
+        right = _rows_of(runs, pairs.doc_r, cache.key(key.rvar, key.rfn))
+        at_l, at_r = _cross(left.pair, right.pair)
+        one, other = take(left, at_l), take(right, at_r)
+        holds = np.flatnonzero(_holds(runs, edge, one, other))
+        one, other = take(one, holds), take(other, holds)
+        of = take(pairs, one.pair)
+        number = np.full(len(holds), edge.number, dtype=np.int32)
+        return _Met(number, of.doc_l, of.doc_r, of.ts_l, of.ts_r, one.node, other.node, one.chain, other.chain)
+
+
+class _Side(NamedTuple):
+    """Rows of one side of some pairs."""
+
+    pair: Int64s
+    """Rising."""
+    run: Int64s
+    row: Int64s
+    h: Int64s
+    node: Int32s
+    chain: Int64s
+    number: npt.NDArray[np.float64]
+
+
+def _rows_of(runs: list[Run], docs: Int64s, key: int) -> _Side:
+    """The rows of a key in each of some documents.
+
+    A row that two runs hold (a later one has what was fetched again) counts twice, which changes nothing: matched edges
+    are a set.
+    """
+    parts = []
+    for number, run in enumerate(runs):
+        pair, row = run.of_documents(docs, key)
+        rows = run.rows
+        of = np.full(len(row), number)
+        parts.append(_Side(pair, of, row, rows.h[row], rows.node[row], rows.chain[row], rows.number[row]))
+    side = stacked(parts)
+    return take(side, np.argsort(side.pair, kind="stable"))
+
+
+def _cross(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
+    """Places of equal numbers of two rising lists: every one with every one."""
+    begin = np.searchsorted(right, left, side="left")
+    at_r, at_l = gather(begin, np.searchsorted(right, left, side="right") - begin)
+    return at_l, at_r
+
+
+def _holds(runs: list[Run], edge: Edge, left: _Side, right: _Side) -> Bools:
+    """Whether the values of each pair of rows satisfy an edge."""
+    key = edge.key
+    holds: Bools
+    if key.kind in ("EQ", "NE"):
+        holds = (left.h == right.h) if key.kind == "EQ" else (left.h != right.h)
+        return holds
+    if not (key.lfn or "").startswith("number"):
+        holds = _TEXTS[key.op](_text(runs, left), _text(runs, right)).to_numpy(zero_copy_only=False)
+        return holds
+    scaled = float(key.f) * right.number
+    line = scaled + float(key.add)
+    with np.errstate(invalid="ignore"):
+        holds = _NUMBERS[key.op](left.number, line)
+        size = np.abs(left.number) + np.abs(scaled) + abs(float(key.add))
+        least = np.minimum(np.minimum(np.abs(left.number), np.abs(right.number)), np.abs(scaled))
+        sure = (np.abs(left.number - line) > CLOSE * size) & (least >= TINY)
+    # What doubles cannot tell is compared exactly; so is what they cannot hold.
+    close = np.flatnonzero(~sure)
+    if len(close):
+        texts = zip(*(_text(runs, take(side, close)).to_pylist() for side in (left, right)), strict=True)
+        holds[close] = [holds_exactly(edge, one, other) for one, other in texts]
+    return holds
+
+
+_NUMBERS = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "=": np.equal,
+    "!=": np.not_equal,
+}
+_TEXTS = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+
+
+def _text(runs: list[Run], side: _Side) -> pa.Array:
+    parts, places = [], []
+    for number in np.unique(side.run).tolist():
+        of = np.flatnonzero(side.run == number)
+        parts.append(runs[number].text(side.row[of]))
+        places.append(of)
+    if not parts:
+        return pa.array([], pa.string())
+    back = np.argsort(np.concatenate(places))
+    return pa.concat_arrays(parts).take(pa.array(back))
+
+
+def _distinct(nodes: Int32s, chains: Int64s) -> tuple[Int64s, Int64s]:
+    """A place of each distinct (node, chain), and which of these each row is."""
+    _, code = np.unique(chains, return_inverse=True)
+    both = nodes.astype(np.int64) << _HALF | code
+    if both.min() == both.max():
+        return np.zeros(1, dtype=np.int64), np.zeros(len(both), dtype=np.int64)
+    _, examples, which = np.unique(both, return_index=True, return_inverse=True)
+    return examples, which
+
+
+def _resolve(resolver: Resolver, met: _Met, documents: Documents, out: ResultColumns, plans: Plans | None) -> int:
+    """Bring the rows of each pair together and resolve them; returns the number of pairs."""
+    if not len(met.edge):
+        return 0
+    order, starts = grouped(met.doc_l, met.doc_r)
+    met = take(met, order)
+    at = starts[:-1]
+    pairs = MatchedPairs(met.doc_l[at], met.doc_r[at], met.ts_l[at], met.ts_r[at])
+    edges = MatchedEdges(met.edge, met.node_l, met.node_r, met.chain_l, met.chain_r)
+    resolver.resolve(pairs, starts, edges, documents, out, plans)
+    return len(at)
+
+
+def _documents(runs: list[Run]) -> Documents:
+    def member(doc: int) -> Member:
+        return next(found for run in runs if (found := run.member(doc)) is not None)
+
+    def members(left: int, right: int) -> list[Member]:
+        return [member(doc) for doc in (left, right) if doc >= 0]
+
+    def left_first(pairs: MatchedPairs) -> Bools:
+        first: Bools = pairs.ts_l < pairs.ts_r
+        ties = np.flatnonzero(pairs.ts_l == pairs.ts_r)
+        if len(ties):
+            docs, which = np.unique(np.concatenate([pairs.left[ties], pairs.right[ties]]), return_inverse=True)
+            places = [member(doc).place if doc >= 0 else "" for doc in docs.tolist()]
+            rank = np.argsort(np.argsort(np.array(places, dtype=object)))
+            first[ties] = rank[which[: len(ties)]] < rank[which[len(ties) :]]
+        return first
+
+    return Documents(members, left_first)
+
+
+def _passes(program: Program, counts: Mapping[int, float], unselective: frozenset[int]) -> list[_Pass]:
+    order = join_order(program, counts, unselective)
+    if not unselective:
+        return [_Pass(order.enumerated, order.verified, None, single=False)]
+    # An anchored plan has an edge that few pairs satisfy; all anchored plans are resolved on the pairs of such edges.
+    finding = frozenset(number for number, edge in program.edges.items() if edge.key.finds)
+    selective = finding - unselective
+
+    def fewest(edges: Iterable[int]) -> int:
+        return min(edges, key=lambda edge: (counts.get(edge, 0.0), edge))
+
+    checks: defaultdict[int, set[int]] = defaultdict(set)
+    alone: defaultdict[int, set[int]] = defaultdict(set)
+    together: defaultdict[int, set[int]] = defaultdict(set)
+    plans: list[InstancePlan | LinkPlan] = [*program.instances.values(), *program.links.values()]
+    for plan in plans:
+        if plan.needs & selective:
+            checks[fewest(plan.needs & selective)].update(plan.needs - selective)
+            continue
+        anchor = fewest(plan.needs & finding)
+        others = plan.needs - {anchor}
+        (together if others else alone)[anchor].update(others)
+    passes = [
+        _Pass(
+            selective,
+            {edge: tuple(sorted(others)) for edge, others in checks.items() if others},
+            Plans(next(_NUMBERS_OF_PLANS), lambda plan: bool(plan.needs & selective)),
+            single=False,
+        )
+    ]
+
+    def unanchored(edge: int) -> Callable[[InstancePlan | LinkPlan], bool]:
+        return lambda plan: not plan.needs & selective and fewest(plan.needs & finding) == edge
+
+    for edge in sorted(alone):
+        simple = Plans(next(_NUMBERS_OF_PLANS), lambda plan, edge=edge: plan.needs == {edge})  # type: ignore[misc]
+        passes.append(_Pass(frozenset({edge}), {}, simple, single=True))
+    for edge in sorted(together):
+        mine = unanchored(edge)
+        verified = {edge: tuple(sorted(together[edge]))}
+        several = Plans(
+            next(_NUMBERS_OF_PLANS),
+            lambda plan, mine=mine: len(plan.needs) > 1 and mine(plan),  # type: ignore[misc]
+        )
+        passes.append(_Pass(frozenset({edge}), verified, several, single=False))
+    return passes

@@ -1,0 +1,182 @@
+"""What a batch does in the driver: the joins of batches that fit into one process, on state that it remembers.
+
+The state is that of the files (``xscl.state``), as of the last committed batch.  Memory of it may be lost, be smaller
+than the state, or not be there at all: what a batch needs and the driver does not have is read from the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from xscl.home import Home
+from xscl.intake import EVENT_SCHEMA, event_document
+from xscl.planner import Plan
+from xscl.settings import Settings
+from xscl.state import LINK_SCHEMA, HeldState
+from xscl.templates.assemble import LinkRows, assemble
+from xscl.templates.find import Finder, TooManyRows
+from xscl.templates.results import ResultColumns
+from xscl.templates.slices import STATE_COLUMNS, SliceCache
+from xscl.xpath.spec_files import load_automaton
+from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
+
+__all__ = ["Driver", "Fetch", "walk_here", "witness_table"]
+
+_SMALL = 5_000
+"""Events that are matched here: more are sooner matched by all cores."""
+_SMALL_BYTES = 16 << 20
+_WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
+_MOST_LINKS = 1_000_000
+"""Rows of links that are kept here."""
+_LOADED = 1_000_000
+"""Rows that are read from files at a time."""
+
+
+class Driver:
+    """Remembers the join state of a home from batch to batch."""
+
+    def __init__(self, home: Home, settings: Settings) -> None:
+        self.home = home
+        self.settings = settings
+        self._finder: Finder | None = None
+        self._links: LinkRows | None = None
+        self._processed = -1
+        """The last place of the last batch that was committed as it is remembered; levels of the next may be too."""
+
+    def forget(self) -> None:
+        """Remember nothing: a batch failed, or was done elsewhere."""
+        self._finder = self._links = None
+        self._processed = -1
+
+    def results(
+        self, plan: Plan, state: HeldState, fresh: pa.Table, batch: int, first: int, origin: int, fetch: Fetch
+    ) -> ResultColumns:
+        """What the new witnesses come to; ``first`` is the first place of the batch, ``state`` all before the batch.
+
+        A batch may have several levels of new witnesses, each with a number ``batch`` of its own, which grows.
+
+        Raises:
+            TooManyRows: more than the driver should hold.
+        """
+        if max(fresh.num_rows, 1) > self.settings.driver_rows:
+            raise TooManyRows
+        if self._finder is None or self._processed != first - 1:
+            self._load(state, batch)
+            self._processed = first - 1
+        assert self._finder is not None
+        if self.is_blind:
+            self._finder.cache.runs = []  # what was brought for the level before
+        out = ResultColumns(origin)
+        try:
+            self._finder.process(plan.program, fresh, batch, out, fetch=fetch, most_rows=self.settings.driver_rows)
+            if out.counts["link"]:
+                self._assemble(plan, state, batch, out)
+        except BaseException:
+            self.forget()
+            raise
+        return out
+
+    def committed(self, state: HeldState, last: int) -> None:
+        """A batch that ends at this place was committed, with this state."""
+        if self._finder is None:
+            return
+        self._processed = last
+        floors = state.floors
+        if floors is not None:
+            self._finder.cache.purge(floors.keep)
+            if self._links is not None:
+                self._links.purge(floors.keep_links)
+        self._finder.cache.shrink()
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing is kept here, so that rows of levels of the same batch are to be fetched as well."""
+        return self._finder is not None and self._finder.cache.blind
+
+    @property
+    def slices(self) -> tuple[int, int]:
+        """Values asked for so far, and those that needed nothing from the files."""
+        cache = None if self._finder is None else self._finder.cache
+        return (0, 0) if cache is None else (cache.asked, cache.hits)
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _load(self, state: HeldState, batch: int) -> None:
+        """Read the state, the newest files first; what does not fit is noted as being in files only."""
+        cache = SliceCache(self.settings.cache_bytes)
+        paths = reversed(state.paths("witness"))
+        cache.load((part for path in paths for part in _held_rows(Path(path), state)), batch - 1)
+        self._finder = Finder(cache)
+        self._links = None
+
+    def _assemble(self, plan: Plan, state: HeldState, batch: int, out: ResultColumns) -> None:
+        if self._links is None:
+            if sum(file.held for file in state.files if file.kind == "link") > _MOST_LINKS:
+                raise TooManyRows
+            self._links = LinkRows()
+            floors = state.floors
+            for path in state.paths("link"):
+                rows = pq.read_table(path, schema=LINK_SCHEMA)
+                if floors is not None:
+                    columns = (rows.column(name).to_numpy() for name in ("link", "ts1", "ts2"))
+                    rows = rows.filter(pa.array(floors.keep_links(*columns)))
+                self._links.add(rows, batch=0)
+        assemble(plan.program, self._links, out.link_rows(), batch, out)
+
+
+Fetch = Callable[[npt.NDArray[np.int64], bool], pa.Table]
+
+
+def _held_rows(path: Path, state: HeldState) -> Iterator[pa.Table]:
+    """The rows of a file that are held."""
+    floors = state.floors
+    for batch in ds.dataset(path, schema=WITNESS_SCHEMA).to_batches(columns=list(STATE_COLUMNS), batch_size=_LOADED):
+        table = pa.Table.from_batches([batch]).filter(pc.invert(batch.column("late")))
+        if floors is not None:
+            keep = floors.keep(table.column("var").to_numpy(), table.column("ts").to_numpy())
+            table = table.filter(pa.array(keep))
+        if table.num_rows:
+            yield table
+
+
+# -- stage 1 ---------------------------------------------------------------------------------------------------
+
+
+def walk_here(home: Home, plan: Plan, paths: list[str], first: int, last: int, events: int) -> pa.Table | None:
+    """The witness rows of a small range of the intake order, made here; None if it is not small."""
+    if events > _SMALL:
+        return None
+    wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
+    table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(filter=wanted)
+    if table.nbytes > _SMALL_BYTES:
+        return None
+    return witness_table(home, plan, table)
+
+
+def witness_table(home: Home, plan: Plan, events: pa.Table) -> pa.Table:
+    """The witness rows of some events (``EVENT_SCHEMA``)."""
+    is_row = events.column("cells").is_valid().to_numpy()
+    if is_row.any():
+        channels = home.catalog.channels()
+        rows = zip(*(events.column(name).to_pylist() for name in ("channel", "content", "cells")), strict=True)
+        documents = [event_document(content, cells, channels[name]) for name, content, cells in rows]
+        events = events.set_column(
+            events.schema.get_field_index("content"), "content", pa.array(documents, pa.string())
+        )
+    parts: list[pa.RecordBatch] = []
+    for part in events.select(_WALKED).combine_chunks().to_batches():
+        parts += witness_rows(load_automaton(str(plan.specs_path)), part)
+    # What Spark answers of rows by columns is walked for here.
+    if plan.answered.intersection(pc.unique(events.column("channel")).to_pylist()):
+        rows_alone = events.filter(pc.is_in(events.column("channel"), pa.array(sorted(plan.answered))))
+        for part in rows_alone.select(_WALKED).combine_chunks().to_batches():
+            parts += witness_rows(load_automaton(str(plan.answered_path)), part)
+    return pa.Table.from_batches(parts, schema=WITNESS_SCHEMA)

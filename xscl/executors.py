@@ -1,0 +1,152 @@
+"""What a batch does in Spark's executors: documents to witnesses, witnesses to results, rows of links to results.
+
+Every step is a relation written as Parquet; none brings rows to the driver.  The number of jobs does not depend on
+what is registered.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast
+
+from xscl.arrow import spark_schema
+from xscl.ingest.rows import ROW_DOCUMENT
+from xscl.intake import EVENT_SCHEMA
+from xscl.planner import Plan
+from xscl.state import LINK_SCHEMA
+from xscl.templates.join import assembled, matched_edges, resolved
+from xscl.templates.program import load_program
+from xscl.templates.results import RESULT_SCHEMA
+from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
+from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.worker import witness_batches
+
+__all__ = ["read_parquet", "read_state", "with_documents", "write_assembled", "write_results", "write_witnesses"]
+
+_WITH_DOCUMENTS = f"""
+with shaped as (
+  select *, element_at(
+    from_json(:shapes, 'map<string, struct<element string, columns array<string>>>'), channel) as shape
+  from {{events}}
+)
+select {", ".join(name for name in EVENT_SCHEMA.names if name != "content")}, shape is not null as shaped,
+       coalesce(content, {ROW_DOCUMENT}) as content
+from shaped
+"""
+
+
+def with_documents(spark: SparkSession, events: DataFrame, shapes: Mapping[str, RowShape]) -> DataFrame:
+    """Events with the document of each row of these channels as its content; ``shaped`` says which events those are."""
+    told = {name: {"element": shape.element, "columns": shape.columns} for name, shape in shapes.items()}
+    return spark.sql(_WITH_DOCUMENTS, args={"shapes": json.dumps(told)}, events=events)
+
+
+def _events_frame(spark: SparkSession, paths: list[str], first: int, last: int) -> DataFrame:
+    """The events of a range of the intake order, in the shape of ``EVENT_SCHEMA``."""
+    return read_parquet(spark, EVENT_SCHEMA, paths).where(f"docid between {first} and {last}")
+
+
+def read_parquet(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -> DataFrame:
+    """Parquet files of a known shape; no path at all is the empty relation."""
+    if not paths:
+        return spark.createDataFrame([], spark_schema(schema))
+    # Spark takes a path for a pattern; a home may be called anything.
+    literal = [re.sub(r"([\\*?\[\]{}])", r"\\\1", path) for path in paths]
+    return spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True).parquet(*literal)
+
+
+_WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
+
+
+def write_witnesses(
+    spark: SparkSession, plan: Plan, paths: list[str], first: int, last: int, channels: Collection[str], target: Path
+) -> None:
+    """Write the witness rows of a range of the intake order, in one job.
+
+    ``paths`` are the files that hold its events, which are of ``channels``.
+    """
+    events = _events_frame(spark, paths, first, last)
+    answered = plan.answered.intersection(channels)
+    # Rows of earlier versions are documents, and walked for all that is asked of them.
+    old = bool(answered) and any("cells" not in pq.read_schema(path).names for path in paths)
+    frames = []
+    if old or not plan.walked.isdisjoint(channels):
+        shapes = {name: plan.shapes[name] for name in plan.walked.intersection(channels) if name in plan.shapes}
+        frames.append(_walked(spark, plan, with_documents(spark, events, shapes), old))
+    if answered or not frames:
+        asked = read_parquet(spark, ASKED_SCHEMA, [str(plan.asked_path)])
+        frames.append(spark.sql(WITNESSES, events=events, asked=asked))
+    reduce(DataFrame.unionByName, frames).write.parquet(str(target))
+
+
+def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> DataFrame:
+    """The witness rows of documents; of ``old`` rows also those that columns answer."""
+    specs, answered = str(plan.specs_path), str(plan.answered_path)
+
+    def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            documents = batch.select(_WALKED)
+            yield from witness_batches(specs, iter([documents]))
+            if old:
+                yield from witness_batches(answered, iter([documents.filter(pc.invert(batch.column("row")))]))
+
+    needed = events.where("cells is null or shaped").select(*_WALKED, (events.cells.isNotNull()).alias("row"))
+    return needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA))
+
+
+def write_results(
+    spark: SparkSession, plan: Plan, fresh: Path, state: Sequence[str], target: Path, origin: int
+) -> None:
+    """Write what new documents find: their witnesses ``fresh`` joined with themselves and with those of documents that
+    were there before, the files ``state``.
+    """
+    new = read_parquet(spark, WITNESS_SCHEMA, [str(fresh)])
+    earlier = read_parquet(spark, WITNESS_SCHEMA, state)
+    program = str(plan.program_path)
+    matched = matched_edges(spark, fresh=new, earlier=earlier, program_path=program)
+    resolved(matched, program, origin).write.parquet(str(target))
+
+
+def write_assembled(
+    spark: SparkSession, plan: Plan, fresh: Path, earlier: Sequence[str], target: Path, origin: int
+) -> None:
+    """Write what queries of three and more blocks find with the new rows of links among the results ``fresh``;
+    ``earlier`` are files with rows of links of earlier batches.
+    """
+    new = read_parquet(spark, RESULT_SCHEMA, [str(fresh)]).where("relation = 'link'")
+    kept = read_parquet(spark, LINK_SCHEMA, earlier)
+    program = str(plan.program_path)
+    rounds = load_program(program).rounds
+    assembled(spark, fresh=new, earlier=kept, program_path=program, rounds=rounds, origin=origin).write.parquet(
+        str(target)
+    )
+
+
+_FEW = 1_000
+"""Numbers that are written into a statement; more are sent to the executors as a relation."""
+
+
+def read_state(
+    spark: SparkSession, state: Sequence[str], wanted: npt.NDArray[np.int64], column: str, most: int
+) -> pa.Table:
+    """The witness rows in the files ``state`` whose ``column`` (h or docid) is one of some numbers, one more than
+    ``most`` of them at most; one job, or two if the numbers are many.
+    """
+    rows = read_parquet(spark, WITNESS_SCHEMA, state).where("not late")
+    if len(wanted) <= _FEW:
+        found = rows.where(f"{column} in ({', '.join(map(str, wanted.tolist()))})")
+    else:
+        asked = spark.createDataFrame(pa.table({column: pa.array(wanted)}))
+        found = rows.join(broadcast(asked), column, "left_semi")
+    return found.limit(most + 1).toArrow().select(WITNESS_SCHEMA.names).cast(WITNESS_SCHEMA)

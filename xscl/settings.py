@@ -1,0 +1,28 @@
+"""What may be set about how a home is worked on; no setting changes an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xscl.errors import EngineError
+
+__all__ = ["DEFAULT_SETTINGS", "Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How much of a batch the driver does itself."""
+
+    driver_rows: int = 20_000_000
+    """The driver joins a batch if neither its witness rows nor the pairs of rows that it looks at are more; Spark's
+    executors do the others.  With 0 they do every step of all batches."""
+    cache_bytes: int = 512 << 20
+    """Memory for join state in the driver; what does not fit is read from the files when it is needed."""
+
+    def __post_init__(self) -> None:
+        for name in ("driver_rows", "cache_bytes"):
+            if getattr(self, name) < 0:
+                raise EngineError("XSCL_BAD_OPTION", f"{name} is {getattr(self, name)}; it is 0 at least")
+
+
+DEFAULT_SETTINGS = Settings()
