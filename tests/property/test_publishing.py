@@ -147,12 +147,17 @@ def rows_of_files(
     return pa.concat_tables([WITNESS_SCHEMA.empty_table(), *found])
 
 
-@pytest.mark.parametrize("cache_bytes", [0, 3_000])
+@pytest.mark.parametrize("cache_bytes", [0, 2_000, 1 << 20])
 def test_levels_meet_whatever_the_driver_remembers(cache_bytes: int, tmp_path: Path) -> None:
     """With little memory the driver has the rows of a batch's own levels from files too."""
+    steps: list[Step] = [
+        ("whole", "S/a PUBLISH P"),
+        ("met", "P/a/k->x JOIN {x = y, 1 h} S/a/k->y PUBLISH Q"),
+        ("last", "Q//k->x JOIN {x = y, 1 h} P/a/k->y JOIN {x = z AND y != w, 1 h} S/a[./k->z][./m->w]"),
+    ]
+    steps += [Doc("S", f"e{n}", n * 1_000_000, f"<a><k>{n % 2}</k><m>{n}</m></a>") for n in range(8)]
     with mock.patch("xscl.batch.read_state", rows_of_files), mock.patch("xscl.engine.start_session", lambda: None):
-        for seed in (0, 3, 5, 7):
-            check(tmp_path / str(seed), workload(seed), ((2, Settings(cache_bytes=cache_bytes)), (2, Settings())))
+        assert check(tmp_path, steps, ((2, Settings(cache_bytes=cache_bytes)), (3, Settings()))) == {"P": 8, "Q": 32}
 
 
 def test_random_queries_over_published_channels(tmp_path: Path) -> None:
