@@ -1,10 +1,10 @@
 """The joins of a batch, in Spark SQL: one plan for all queries, whatever their number.
 
-New witnesses are joined with all witnesses, once per distinct edge; other comparisons are checked on the pairs of
-documents that equality or time has found; what that says of two blocks of a longer query (``links``) is joined with
-what earlier batches found, block by block.  The statements' texts are fixed; what queries ask for are rows (``probe``,
-``assemble``).  Every join of values but the last sends its small side to all executors, and links meet by a shuffle,
-so a batch has the same number of jobs whatever is asked.
+New witnesses are joined with all witnesses, once per enumerated edge (``order``), and sent to all executors for that.
+Everything after is one relation that flows on by shuffles, in one job: matched edges, beside them what is to be
+verified on their pairs, which two outer joins look up; then the rows of each pair together, resolved and written.  What
+that says of two blocks of a longer query (``links``) is joined with what earlier batches found, block by block, in one
+more job.  The statements' texts are fixed; what queries ask for are rows (``probe``, ``assemble``).
 
 Law: a matched edge is one of a pair of documents of which one is new and neither is late; every such pair that some
 group's windows allow, and that has all edges of an instance or link, has all its rows here.
@@ -13,14 +13,27 @@ group's windows allow, and that has all edges of an instance or link, has all it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
 
 from xscl.arrow import spark_schema
 from xscl.templates.assemble import FOUND_SCHEMA, REQUEST_SCHEMA, assembled_batches, extend_batches, start_batches
-from xscl.templates.probe import CHECK_SCHEMA, CLOSE, PROBE_SCHEMA, TINY, check_batches, probe_batches
+from xscl.templates.order import JoinOrder
+from xscl.templates.probe import (
+    ASKED_SCHEMA,
+    CLOSE,
+    MATCHED_SCHEMA,
+    PROBE_SCHEMA,
+    TINY,
+    asked_batches,
+    probe_batches,
+    single_batches,
+)
+from xscl.templates.program import Program
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.templates.worker import result_batches
 
@@ -30,7 +43,7 @@ __all__ = ["assembled", "matched_edges", "resolved"]
 # without a value has hash 0 and NULL for its value and function: edges of time alone are the same join.
 _EQUAL = """
 select /*+ BROADCAST(p) */
-       p.edge, p.checked,
+       p.edge,
        if(p.new_left, p.docid, w.docid) as d1, if(p.new_left, w.docid, p.docid) as d2,
        if(p.new_left, p.item, w.item) as i1, if(p.new_left, w.item, p.item) as i2,
        if(p.new_left, p.ts, w.ts) as t1, if(p.new_left, w.ts, p.ts) as t2,
@@ -40,41 +53,37 @@ select /*+ BROADCAST(p) */
        cast(null as string) as v1, cast(null as string) as v2
 from {witness} w join {probe} p
   on w.h = p.h and w.var = p.pvar and w.fn <=> p.pfn and w.strval <=> p.strval
-where not p.single and not w.late and w.item <> p.item
+where not w.late and w.item <> p.item
   and (not w.fresh or p.new_left)
   and if(p.new_left, w.ts - p.ts, p.ts - w.ts) between p.lo and p.hi
 """
 
-_SINGLE = """
-select edge, docid as d1, cast(null as bigint) as d2, item as i1, cast(null as bigint) as i2,
-       ts as t1, cast(null as bigint) as t2, place as p1, cast(null as string) as p2,
-       node as n1, node as n2, chain as c1, chain as c2, cast(null as string) as v1, cast(null as string) as v2
-from {probe} where single
-"""
-
-_CHECKED = "select distinct edge, d1, d2, i1, i2, t1, t2, p1, p2 from {equal} where checked"
-
-_CHECK_LEFT = """
-select /*+ BROADCAST(q) */ q.*, w.node as n1, w.chain as c1, w.strval as value, w.num as number
-from {witness} w join {checks} q on w.docid = q.d1 and w.var = q.lvar and w.fn = q.lfn
+_VALUES = "select docid, var, fn, node, chain, strval, num from {witness} where not late and fn is not null"
+# Matched edges ask for nothing: their keys are NULL but for the document, by which they are spread.
+_LEFT = """
+select /*+ MERGE(w) */ q.*, w.node as left_node, w.chain as left_chain, w.strval as value, w.num as number
+from {asked} q left join {values} w on q.d1 = w.docid and q.lvar = w.var and q.lfn = w.fn
 """
 # Numbers are compared exactly by whoever reads this (``resolve``) where they are too close for doubles to tell.
-_CHECK = f"""
+_VERIFIED = f"""
 with met as (
-  select /*+ BROADCAST(q) */
-         q.*, w.node as n2, w.chain as c2, w.strval as other, q.f * w.num + q.add as line,
+  select /*+ MERGE(w) */
+         q.*, w.node as right_node, w.chain as right_chain, w.strval as other, q.f * w.num + q.add as line,
          coalesce(abs(q.number - (q.f * w.num + q.add)) <= {CLOSE} * (abs(q.number) + abs(q.f * w.num) + abs(q.add))
                     or least(abs(q.number), abs(w.num), abs(q.f * w.num)) < {TINY}, true) as close
-  from {{witness}} w join {{left}} q on w.docid = q.d2 and w.var = q.rvar and w.fn = q.rfn
+  from {{left}} q left join {{values}} w on q.d2 = w.docid and q.rvar = w.var and q.rfn = w.fn
 )
-select edge, d1, d2, i1, i2, t1, t2, p1, p2, n1, n2, c1, c2,
+select coalesce(verified, edge) as edge, d1, d2, i1, i2, t1, t2, p1, p2,
+       coalesce(n1, left_node) as n1, coalesce(n2, right_node) as n2,
+       coalesce(c1, left_chain) as c1, coalesce(c2, right_chain) as c2,
        if(numbers and close, value, null) as v1, if(numbers and close, other, null) as v2
 from met
-where case when numbers then
+where verified is null or left_node is not null and right_node is not null and
+      case when numbers then
         close or case op when '<' then number < line when '<=' then number < line
                          when '>' then number > line when '>=' then number > line else op = '!=' end
-      else case op when '!=' then value <> other when '<' then value < other when '<=' then value <= other
-                   when '>' then value > other when '>=' then value >= other end
+      else case op when '=' then value = other when '!=' then value <> other when '<' then value < other
+                   when '<=' then value <= other when '>' then value > other when '>=' then value >= other end
       end
 """
 
@@ -88,31 +97,58 @@ from {requests} r left join {sides} l on l.link = r.link and l.side = r.side and
 """
 
 
-def matched_edges(spark: SparkSession, *, fresh: DataFrame, earlier: DataFrame, program_path: str) -> DataFrame:
-    """Matched edges of all pairs with a new document: the edge, its pair, nodes, chains and, if close, numbers.
+def matched_edges(
+    spark: SparkSession,
+    *,
+    fresh: DataFrame,
+    witness: DataFrame,
+    program: Program,
+    program_path: str,
+    order: JoinOrder,
+) -> DataFrame:
+    """Rows of ``MATCHED_SCHEMA``, in no order: those of all pairs with a new document, and of new documents alone.
 
-    ``fresh`` are the witnesses of the new documents, ``earlier`` those of all that were there before.
+    ``fresh`` are the witnesses of new documents; ``witness`` all witnesses with a column ``fresh`` that tells the new
+    ones, which are among them.  What no query asks for is left out: it depends on kinds of edges, not on their number.
     """
 
     def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return probe_batches(program_path, batches)
+        return probe_batches(program_path, order, batches)
 
-    def check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return check_batches(program_path, batches)
+    def single(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return single_batches(program_path, batches)
 
-    asked = fresh.mapInArrow(probe, spark_schema(PROBE_SCHEMA))
-    witness = spark.sql(
-        "select *, false as fresh from {earlier} union all select *, true as fresh from {fresh}",
-        earlier=earlier,
-        fresh=fresh,
-    )
-    equal = spark.sql(_EQUAL, witness=witness, probe=asked)
-    single = spark.sql(_SINGLE, probe=asked)
-    pairs = spark.sql(_CHECKED, equal=equal)
-    checks = pairs.mapInArrow(check, spark_schema(CHECK_SCHEMA))
-    left = spark.sql(_CHECK_LEFT, witness=witness, checks=checks)
-    checked = spark.sql(_CHECK, witness=witness, left=left)
-    return equal.drop("checked").unionByName(single).unionByName(checked)
+    kinds = {program.edges[edge].key.kind for edge in order.enumerated}
+    frames = []
+    if "ONE" in kinds:
+        frames.append(fresh.mapInArrow(single, spark_schema(MATCHED_SCHEMA)))
+    if "EQ" in kinds or not frames:
+        asked = fresh.mapInArrow(probe, spark_schema(PROBE_SCHEMA))
+        equal = spark.sql(_EQUAL, witness=witness, probe=asked)
+        frames.append(_verified(spark, equal, witness, program, program_path, order) if order.verified else equal)
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _verified(
+    spark: SparkSession, matched: DataFrame, witness: DataFrame, program: Program, program_path: str, order: JoinOrder
+) -> DataFrame:
+    """Matched edges, and those that are verified on their pairs and hold."""
+
+    def ask(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return asked_batches(program_path, order, batches)
+
+    keys = [program.edges[edge].key for others in order.verified.values() for edge in others]
+    variables = {key.lvar for key in keys} | {key.rvar for key in keys}
+    # One relation for both look-ups, so that it is shuffled once.
+    values = spark.sql(_VALUES, witness=witness.where(col("var").isin(variables)))
+    asked = _by_pair(matched).mapInArrow(ask, spark_schema(ASKED_SCHEMA))
+    left = spark.sql(_LEFT, asked=asked, values=values)
+    return spark.sql(_VERIFIED, left=left, values=values)
+
+
+def _by_pair(matched: DataFrame) -> DataFrame:
+    """The rows of each pair one after another."""
+    return matched.repartition("d1", "d2").sortWithinPartitions("d1", "d2")
 
 
 def resolved(matched: DataFrame, program_path: str, origin: int) -> DataFrame:
@@ -124,8 +160,7 @@ def resolved(matched: DataFrame, program_path: str, origin: int) -> DataFrame:
     def resolve(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return result_batches(program_path, batches, origin + _partition())
 
-    together = matched.repartition("d1", "d2").sortWithinPartitions("d1", "d2")
-    return together.mapInArrow(resolve, spark_schema(RESULT_SCHEMA))
+    return _by_pair(matched).mapInArrow(resolve, spark_schema(RESULT_SCHEMA))
 
 
 def _partition() -> int:

@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +46,12 @@ __all__ = [
 
 _MOST_KEPT = 2
 """Programs in one process: the second one of another engine, in tests."""
+_SHARED = 1 << 16
+"""Parts of groups and plans of which one object is kept."""
 _WINDOW_TYPES = (np.int64, np.int32, np.int64, np.int64, np.int8, np.int64, np.int64)
 """Of the columns of ``Windows``."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +282,7 @@ class Program:
         """Take in a group that is not there."""
         assert live.gid not in self._live, f"group {live.gid} is there already"
         self.version += 1
-        self._live[live.gid] = live
+        live = self._live[live.gid] = _sharing(live)
         self.changed[live.iid] = self.version
         plan = self.instances.get(live.iid)
         if plan is None and max(node.block for node in live.group.instance.nodes) >= 2:
@@ -506,6 +510,29 @@ def _envelope(cases: Iterable[Case]) -> Case:
     return tuple(reduce(or_, parts) for parts in zip(*cases, strict=True))
 
 
+def _sharing(live: LiveGroup) -> LiveGroup:
+    """The same group, of parts that it shares with others."""
+    group, instance = live.group, live.group.instance
+    instance = replace(
+        instance,
+        template=_one(instance.template),
+        variables=tuple(map(_one, instance.variables)),
+        tree_edges=_one(instance.tree_edges),
+        joins=tuple(map(_one, instance.joins)),
+        nodes=tuple(map(_one, instance.nodes)),
+        output_edges=_one(instance.output_edges),
+        results=_one(instance.results),
+        links=_one(instance.links),
+    )
+    return replace(live, group=Group(instance, _one(group.cases), _one(group.links)))
+
+
+@lru_cache(maxsize=_SHARED)
+def _one(value: T) -> T:
+    """One object for equal ones: a hundred thousand groups consist of the same few thousand parts."""
+    return value
+
+
 def _name(plan: InstancePlan | LinkPlan) -> tuple[bool, int]:
     return (True, plan.key) if isinstance(plan, LinkPlan) else (False, plan.number)
 
@@ -585,7 +612,7 @@ def _link_plan(
     tree = [_structural(instance, edge, link.blocks.index(instance.nodes[edge[0]].block)) for edge in link.edges]
     local = {place: number for number, place in enumerate(link.places)}
     binding = tuple(
-        Constraint(local[c.left], local[c.right], c.relation, c.way) for c in _ordered(joins, tree, bound=set())
+        _one(Constraint(local[c.left], local[c.right], c.relation, c.way)) for c in _ordered(joins, tree, bound=set())
     )
     return LinkPlan(link.key, len(link.places), binding, numbers[0], frozenset(numbers), bounds)
 
@@ -662,7 +689,7 @@ def _ordered(joins: list[Constraint], tree: list[Constraint], *, bound: set[int]
         )
         ordered.append(Constraint(constraint.left, constraint.right, constraint.relation, way))
         bound |= {constraint.left, constraint.right}
-    return tuple(ordered)
+    return tuple(map(_one, ordered))
 
 
 # -- files -----------------------------------------------------------------------------------------------------

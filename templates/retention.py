@@ -12,7 +12,8 @@ A row of a link (``links``) is of use while a document of a third block may come
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,9 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.templates.bounds import UNBOUNDED, Case, pair_index
-from xscl.templates.program import Assembly, InstancePlan, LiveGroup, Program
+from xscl.templates.program import Assembly, LiveGroup, Program
 
-__all__ = ["EVER", "REACH_SCHEMA", "Floors", "ReachBuilder", "floors", "reach_table"]
+__all__ = ["EVER", "REACH_SCHEMA", "Floors", "ReachBuilder", "floors"]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -40,72 +41,92 @@ REACH_SCHEMA = pa.schema(
 
 EVER = -(1 << 63)
 """A floor below every time: where no partner is too late."""
-
-_Entries = dict[tuple[int, str], int]
-
-
-@dataclass(frozen=True, slots=True)
-class _OfPlan:
-    """What a plan asks for: the reach of its block variables by channel, and the variables under them."""
-
-    last: int
-    """The greatest place that a subscriber sees."""
-    reach: _Entries
-    under: frozenset[tuple[int, int]]
-    """(block variable, variable)."""
+_OfLink = tuple[int, str, int, int]
+"""Link, channel of a third document, how much later that may be than the left and than the right member."""
 
 
 class ReachBuilder:
-    """Remembers what each plan asks for, so that a change of a few queries costs a look at each plan and no more."""
+    """How long rows are kept for the groups of a program, brought up to date at the price of the groups that changed.
+
+    Only groups with a subscriber that sees events after the place asked about count.
+    """
 
     def __init__(self) -> None:
-        self._plans: dict[tuple[str, int], tuple[int, _OfPlan]] = {}
-        """What plans ask for, and the version in which their groups had changed last."""
-        self._last: tuple[int, pa.Table, int] | None = None
+        self._seen: tuple[Program, int, int] | None = None
+        """The program and its version, and the place before which none of its groups ends."""
+        self._table = REACH_SCHEMA.empty_table()
+        self._groups: dict[int, LiveGroup] = {}
+        self._reach: defaultdict[tuple[int, str], Counter[int]] = defaultdict(Counter)
+        """Block variable and channel to how far partners may be away, and for how many cases."""
+        self._under: Counter[tuple[int, int]] = Counter()
+        """(block variable, variable), and for how many groups."""
+        self._assemblies: dict[int, tuple[Assembly, tuple[_OfLink, ...]]] = {}
 
     def table(self, program: Program, last: int) -> pa.Table:
-        """Rows of ``REACH_SCHEMA``: what queries ask for that see events after the place ``last``."""
-        if self._last is not None and self._last[0] == program.version and self._last[2] > last:
-            return self._last[1]
-        plans: dict[tuple[str, int], InstancePlan | Assembly] = {
-            **{("instance", number): plan for number, plan in program.instances.items()},
-            **{("assembly", number): plan for number, plan in program.assemblies.items()},
-        }
-        known, self._plans = self._plans, {}
-        for name, plan in plans.items():
-            found = known.get(name)
-            changed = program.changed[plan.number if isinstance(plan, InstancePlan) else plan.instance]
-            if found is None or found[0] != changed or found[1].last <= last:
-                live = [group for group in plan.groups.values() if group.last > last]
-                if not live:
-                    continue
-                found = changed, _of_groups(live)
-            self._plans[name] = found
-        table = reach_table(
-            (asked for _, asked in self._plans.values()),
-            (plan for name, plan in plans.items() if name in self._plans and isinstance(plan, Assembly)),
-        )
-        # A query that ends meanwhile makes the table another.
-        ends = min((asked.last for _, asked in self._plans.values()), default=1 << 63)
-        self._last = program.version, table, ends
-        return table
+        """Rows of ``REACH_SCHEMA`` for what queries ask that see events after the place ``last``."""
+        if self._seen is not None and self._seen[:2] == (program, program.version) and last < self._seen[2]:
+            return self._table
+        live = {gid: group for gid, group in program.groups.items() if group.last > last}
+        for gid, known in list(self._groups.items()):
+            if live.get(gid) is not known:
+                self._count(self._groups.pop(gid), -1)
+        for gid, group in live.items():
+            if gid not in self._groups:
+                self._groups[gid] = group
+                self._count(group, 1)
+        self._follow(program, last)
+        self._table = self._made()
+        self._seen = program, program.version, min((group.last for group in live.values()), default=1 << 63)
+        return self._table
 
+    def _count(self, live: LiveGroup, sign: int) -> None:
+        instance, channels = live.group.instance, live.channels
+        owners = [instance.nodes[place].var for place in instance.results[: len(channels)]]
+        reaches = [
+            ((owners[block], channels[partner]), reach)
+            for case in live.group.cases
+            for block, partner, reach in _partners(case, len(channels))
+        ]
+        for key, reach in reaches or [((owners[0], channels[0]), -UNBOUNDED)]:
+            counts = self._reach[key]
+            counts[reach] += sign
+            if not counts[reach]:
+                del counts[reach]
+                if not counts:
+                    del self._reach[key]
+        for pair in {(owners[node.block], node.var) for node in instance.nodes}:
+            self._under[pair] += sign
+            if not self._under[pair]:
+                del self._under[pair]
 
-def _of_groups(groups: Iterable[LiveGroup]) -> _OfPlan:
-    """What groups of one instance ask for."""
-    groups = list(groups)
-    instance, channels = groups[0].group.instance, groups[0].channels
-    owners = [instance.nodes[place].var for place in instance.results[: len(channels)]]
-    reach: _Entries = {}
-    for live in groups:
-        for case in live.group.cases:
-            for block, partner, furthest in _partners(case, len(channels)):
-                key = owners[block], channels[partner]
-                reach[key] = max(reach.get(key, -UNBOUNDED), furthest)
-    if len(channels) == 1:
-        reach[owners[0], channels[0]] = -UNBOUNDED
-    under = frozenset((owners[node.block], node.var) for node in instance.nodes)
-    return _OfPlan(min(live.last for live in groups), reach, under)
+    def _follow(self, program: Program, last: int) -> None:
+        """Look again at assemblies that changed."""
+        known, self._assemblies = self._assemblies, {}
+        for number, assembly in program.assemblies.items():
+            if any(group.last > last for group in assembly.groups.values()):
+                found = known.get(number)
+                same = found is not None and found[0] is assembly
+                self._assemblies[number] = found if found and same else (assembly, tuple(_third_members(assembly)))
+
+    def _made(self) -> pa.Table:
+        by_owner: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+        for (owner, channel), counts in self._reach.items():
+            by_owner[owner].append((channel, max(counts)))
+        variables: dict[tuple[int, str], int] = {}
+        for owner, variable in self._under:
+            for channel, reach in by_owner[owner]:
+                variables[variable, channel] = max(variables.get((variable, channel), -UNBOUNDED), reach)
+        links: dict[tuple[int, str], tuple[int, int]] = {}
+        for _, of_links in self._assemblies.values():
+            for link, channel, left, right in of_links:
+                so_far = links.get((link, channel), (-UNBOUNDED, -UNBOUNDED))
+                links[link, channel] = max(so_far[0], left), max(so_far[1], right)
+        rows = [
+            *((False, key, channel, reach, reach) for (key, channel), reach in sorted(variables.items())),
+            *((True, key, channel, *both) for (key, channel), both in sorted(links.items())),
+        ]
+        columns = list(zip(*rows, strict=True)) or [()] * len(REACH_SCHEMA)
+        return pa.table([pa.array(c, f.type) for c, f in zip(columns, REACH_SCHEMA, strict=True)], schema=REACH_SCHEMA)
 
 
 def _partners(case: Case, blocks: int) -> Iterator[tuple[int, int, int]]:
@@ -115,36 +136,8 @@ def _partners(case: Case, blocks: int) -> Iterator[tuple[int, int, int]]:
         yield j, i, min(-case[place].lo, UNBOUNDED)
 
 
-def reach_table(asked: Iterable[_OfPlan], assemblies: Iterable[Assembly]) -> pa.Table:
-    """Rows of ``REACH_SCHEMA``, one for each key and channel (and, of a link, what the other member allows)."""
-    reach: _Entries = {}
-    under: set[tuple[int, int]] = set()
-    for one in asked:
-        for key, furthest in one.reach.items():
-            reach[key] = max(reach.get(key, -UNBOUNDED), furthest)
-        under |= one.under
-    by_owner: dict[int, list[tuple[str, int]]] = {}
-    for (owner, channel), furthest in reach.items():
-        by_owner.setdefault(owner, []).append((channel, furthest))
-    variables: _Entries = {}
-    for owner, variable in under:
-        for channel, furthest in by_owner[owner]:
-            variables[variable, channel] = max(variables.get((variable, channel), -UNBOUNDED), furthest)
-    links: dict[tuple[int, str], tuple[int, int]] = {}
-    for assembly in assemblies:
-        for link, channel, left, right in _third_members(assembly):
-            known = links.get((link, channel), (-UNBOUNDED, -UNBOUNDED))
-            links[link, channel] = max(known[0], left), max(known[1], right)
-    rows = [
-        *((False, key, channel, furthest, furthest) for (key, channel), furthest in variables.items()),
-        *((True, key, channel, *both) for (key, channel), both in links.items()),
-    ]
-    columns = list(zip(*sorted(rows), strict=True)) or [()] * len(REACH_SCHEMA)
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, REACH_SCHEMA, strict=True)], schema=REACH_SCHEMA)
-
-
-def _third_members(assembly: Assembly) -> Iterator[tuple[int, str, int, int]]:
-    """(link, channel, how much later than its left and its right member) of documents that rows of links wait for."""
+def _third_members(assembly: Assembly) -> Iterator[_OfLink]:
+    """What the rows of an assembly's links wait for."""
     channels = next(iter(assembly.groups.values())).channels
     later = {(block, partner): reach for block, partner, reach in _partners(assembly.bounds, assembly.blocks)}
     for link in assembly.links:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,7 @@ def _resolve(resolver: Resolver, table: pa.Table, out: ResultColumns) -> None:
     new = np.concatenate([[True], (left[1:] != left[:-1]) | (right[1:] != right[:-1])])
     first = np.flatnonzero(new)
     out.add_count(len(first))
-    told = table.take(pa.array(first))
+    told = table.select(["d1", "d2", "i1", "i2", "t1", "t2", "p1", "p2"]).take(pa.array(first))
     table = table.filter(pa.array(_holding(resolver, table)))
     left, right = _pairs(table)
     new = np.concatenate([[True], (left[1:] != left[:-1]) | (right[1:] != right[:-1])]) if len(left) else new[:0]
@@ -94,14 +94,17 @@ def _holding(resolver: Resolver, table: pa.Table) -> npt.NDArray[np.bool_]:
 
 def _documents(pairs: pa.Table) -> Documents:
     """``pairs`` has a row for each pair of documents."""
-    places = {pair: at for at, pair in enumerate(zip(*(column.tolist() for column in _pairs(pairs)), strict=True))}
+
+    @cache
+    def places() -> dict[tuple[int, int], int]:
+        return {pair: at for at, pair in enumerate(zip(*(column.tolist() for column in _pairs(pairs)), strict=True))}
 
     def members(left: int, right: int) -> list[Member]:
-        row = pairs.slice(places[left, right], 1).to_pylist()[0]
+        row = pairs.slice(places()[left, right], 1).to_pylist()[0]
         return [Member(*(row[f"{name}{side}"] for name in "ditp")) for side in (1, 2) if row[f"d{side}"] is not None]
 
     def left_first(of: MatchedPairs) -> npt.NDArray[np.bool_]:
-        at = pa.array([places[pair] for pair in zip(of.left.tolist(), of.right.tolist(), strict=True)], pa.int64())
+        at = pa.array([places()[pair] for pair in zip(of.left.tolist(), of.right.tolist(), strict=True)], pa.int64())
         p1, p2 = (pairs.column(name).take(at) for name in ("p1", "p2"))
         first = pc.less(p1, p2).fill_null(False).to_numpy()
         found: npt.NDArray[np.bool_] = (of.ts_l < of.ts_r) | ((of.ts_l == of.ts_r) & first)

@@ -56,11 +56,13 @@ class Engine:
     folder: Path
     numeric: Columns = field(default_factory=dict)
     texts: Columns = field(default_factory=dict)
+    unselective: int = 0
 
     def ask(self, queries: Mapping[str, str], batches: Sequence[Sequence[Doc]]) -> list[dict[str, set[Answer]]]:
         """All answers of each query after each batch."""
         facts = channel_facts(self.numeric, self.texts)
-        engine = LocalEngine(self.folder, {name: compiled(text, facts) for name, text in queries.items()})
+        program = {name: compiled(text, facts) for name, text in queries.items()}
+        engine = LocalEngine(self.folder, program, unselective=self.unselective)
         found = []
         for batch in batches:
             engine.run(batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from xscl.engine import Engine
+
+# Tests leave nothing in the user's cache, and no process behind them.
+os.environ["XSCL_CLASS_ARCHIVE"] = "off"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

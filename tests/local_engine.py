@@ -23,17 +23,18 @@ from xscl.parser import parse_query
 from xscl.safexml import parse_xml, serialize
 from xscl.templates.assemble import FOUND_SCHEMA, assembled_batches, extend_batches, start_batches
 from xscl.templates.find import Finder
-from xscl.templates.probe import CLOSE, PAIR, TINY, check_batches, probe_batches
+from xscl.templates.order import join_order
+from xscl.templates.probe import CLOSE, MATCHED_SCHEMA, TINY, asked_batches, probe_batches, single_batches
 from xscl.templates.program import LiveGroup, build_program, load_program, save_program
 from xscl.templates.results import ResultColumns, origin_of
+from xscl.templates.retention import Floors, ReachBuilder, floors
 from xscl.templates.slices import SliceCache
 from xscl.templates.worker import result_batches
 from xscl.xpath.spec_files import SpecFiles
 from xscl.xpath.witness import WITNESS_SCHEMA
 from xscl.xpath.worker import witness_batches
 
-_CHECKED = ("edge", *PAIR)
-_MATCHED = (*_CHECKED, "n1", "n2", "c1", "c2", "v1", "v2")
+_MATCHED = MATCHED_SCHEMA.names
 _COMPARE = {"=": op.eq, "!=": op.ne, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}
 
 
@@ -43,11 +44,19 @@ class LocalEngine:
 
     folder: Path
     queries: Mapping[str, CompiledQuery]
+    unselective: int = 0
+    """Bit n says that edge n (modulo 64) is unselective: which edges are does not change any answer."""
     docs: list[Doc] = field(default_factory=list)
     items: list[int] = field(default_factory=list)
     witness: list[dict[str, object]] = field(default_factory=list)
     results: list[dict[str, object]] = field(default_factory=list)
     links: list[dict[str, object]] = field(default_factory=list)
+    lateness: Mapping[str, int] | None = None
+    """Of each channel that has one, microseconds; None: nothing is purged."""
+    clocks: Mapping[str, str] = field(default_factory=dict)
+    """By channel; those that are not named share one."""
+    purged: int = 0
+    """Witness rows and rows of links that are held no more."""
     batches: int = 0
 
     def __post_init__(self) -> None:
@@ -59,6 +68,7 @@ class LocalEngine:
             self.gid[name]: LiveGroup(self.gid[name], self.iid[name], c.group, 0, 1 << 40, c.channels)
             for name, c in self.queries.items()
         }
+        self.reach = ReachBuilder()
         tag = abs(hash(tuple(groups)))
         self.program = str(self.folder / f"program-{tag}")
         save_program(build_program(live.values()), Path(self.program))
@@ -96,16 +106,48 @@ class LocalEngine:
         found = self._stage2(fresh, first)
         self.results += found
         self._assemble([row for row in found if row["relation"] == "link"])
+        if self.lateness is not None:
+            before = len(self.witness) + len(self.links)
+            self._purge(self._floors(self.lateness))
+            self.purged += before - len(self.witness) - len(self.links)
+
+    def _floors(self, lateness: Mapping[str, int]) -> Floors:
+        greatest: dict[str, int] = {}
+        for doc in self.docs:
+            clock = self.clocks.get(doc.channel, "")
+            greatest[clock] = max(doc.ts, greatest.get(clock, doc.ts))
+        marks = {
+            c: greatest[clock] - late for c, late in lateness.items() if (clock := self.clocks.get(c, "")) in greatest
+        }
+        return floors(self.reach.table(load_program(self.program), 0), marks)
+
+    def _purge(self, rule: Floors) -> None:
+        kept = rule.keep(*(np.array([row[name] for row in self.witness], np.int64) for name in ("var", "ts")))
+        self.witness = [row for row, keep in zip(self.witness, kept, strict=True) if keep and not row["late"]]
+        times = [[row["members"][side]["ts"] for row in self.links] for side in (0, 1)]  # type: ignore[index]
+        columns = [row["link"] for row in self.links], *times
+        kept = rule.keep_links(*(np.array(column, np.int64) for column in columns))
+        self.links = [row for row, keep in zip(self.links, kept, strict=True) if keep]
+
+    def documents_held(self) -> list[str]:
+        """The ids of the documents in the state, in the order they came."""
+        held = {row["docid"] for row in self.witness}
+        return [doc.id for docid, doc in enumerate(self.docs) if docid in held]
 
     def _stage2(self, fresh: pa.Table, first: int) -> list[dict[str, object]]:
-        probe = [row for b in probe_batches(self.program, fresh.to_batches()) for row in b.to_pylist()]
-        matched = [_single(p) for p in probe if p["single"]]
+        program = load_program(self.program)
+        unselective = {edge for edge in program.edges if self.unselective >> edge % 64 & 1}
+        order = join_order(program, {edge: hash((edge, self.unselective)) for edge in program.edges}, unselective)
+        probe = [row for b in probe_batches(self.program, order, fresh.to_batches()) for row in b.to_pylist()]
         equal = [_equal(p, w) for p in probe for w in self.witness if _meets(p, w, first)]
-        matched += [{name: row[name] for name in _MATCHED} for row in equal]
-        matched += self._unequal([{name: row[name] for name in _CHECKED} for row in equal if row["checked"]])
-        matched.sort(key=lambda row: (row["d1"], -1 if row["d2"] is None else row["d2"]))
+        equal.sort(key=_pair)
+        equal_table = pa.Table.from_pylist(equal, schema=MATCHED_SCHEMA)
+        asked = asked_batches(self.program, order, equal_table.to_batches(max_chunksize=3))
+        matched = [found for b in asked for row in b.to_pylist() for found in self._verified(row)]
+        matched += [row for b in single_batches(self.program, fresh.to_batches()) for row in b.to_pylist()]
+        matched.sort(key=_pair)
         # Small Arrow batches, so that pairs run over from one into the next as they may on executors.
-        table = pa.Table.from_pylist(matched, schema=_matched_schema())
+        table = pa.Table.from_pylist(matched, schema=MATCHED_SCHEMA)
         return self._rows(result_batches(self.program, table.to_batches(max_chunksize=3), origin_of(self.batches, 0)))
 
     def _rows(self, batches: Iterable[pa.RecordBatch]) -> list[dict[str, object]]:
@@ -138,21 +180,18 @@ class LocalEngine:
         rows = [row for row in self.results if row["relation"] == relation]
         return [{**row, "docs": docs} for row in rows for docs in of_class[row["origin"], row["class"]]]
 
-    def _unequal(self, pairs: list[dict[str, object]]) -> list[dict[str, object]]:
-        if not pairs:
-            return []
+    def _verified(self, row: dict[str, object]) -> list[dict[str, object]]:
+        """A matched edge itself; the rows of an edge that is to be verified on a pair."""
+        if row["verified"] is None:
+            return [{name: row[name] for name in _MATCHED}]
         found = []
-        for batch in check_batches(self.program, pa.Table.from_pylist(pairs).to_batches()):
-            for check in batch.to_pylist():
-                left = [w for w in self.witness if _is(w, check["d1"], check["lvar"], check["lfn"])]
-                right = [w for w in self.witness if _is(w, check["d2"], check["rvar"], check["rfn"])]
-                for a in left:
-                    for b in right:
-                        close = _close(check, a, b)
-                        if close or _holds(check, a, b):
-                            nodes = {"n1": a["node"], "n2": b["node"], "c1": a["chain"], "c2": b["chain"]}
-                            values = {"v1": a["strval"], "v2": b["strval"]} if close else {"v1": None, "v2": None}
-                            found.append({**{name: check[name] for name in _CHECKED}, **nodes, **values})
+        for a in (w for w in self.witness if _is(w, row["d1"], row["lvar"], row["lfn"])):
+            for b in (w for w in self.witness if _is(w, row["d2"], row["rvar"], row["rfn"])):
+                close = _close(row, a, b)
+                if close or _holds(row, a, b):
+                    nodes = {"n1": a["node"], "n2": b["node"], "c1": a["chain"], "c2": b["chain"]}
+                    values = {"v1": a["strval"], "v2": b["strval"]} if close else {"v1": None, "v2": None}
+                    found.append({name: row[name] for name in _MATCHED} | {"edge": row["verified"], **nodes, **values})
         return found
 
     def answers(self, name: str) -> set[Answer]:
@@ -192,6 +231,12 @@ class DriverEngine(LocalEngine):
         self.finder.cache.shrink()
         return self._rows(out.take())
 
+    def _purge(self, rule: Floors) -> None:
+        super()._purge(rule)
+        self.finder.cache.purge(rule.keep)
+        kept = rule.keep(*(self.held.column(name).to_numpy() for name in ("var", "ts")))
+        self.held = self.held.filter(pa.array(kept))
+
     def _fetch(self, wanted: npt.NDArray[np.int64], documents: bool) -> pa.Table:
         column = self.held.column("docid" if documents else "h")
         return self.held.filter(pc.is_in(column, pa.array(wanted)))
@@ -201,29 +246,13 @@ def compiled(text: str, channels: Mapping[str, ChannelFacts] | None = None) -> C
     return compile_query(parse_query(text), text, namespaces={**NAMESPACES, "n": "urn:n"}, channels=channels)
 
 
-def _single(p: dict[str, object]) -> dict[str, object]:
-    return {
-        "edge": p["edge"],
-        "d1": p["docid"],
-        "d2": None,
-        "i1": p["item"],
-        "i2": None,
-        "t1": p["ts"],
-        "t2": None,
-        "p1": p["place"],
-        "p2": None,
-        "n1": p["node"],
-        "n2": p["node"],
-        "c1": p["chain"],
-        "c2": p["chain"],
-        "v1": None,
-        "v2": None,
-    }
+def _pair(row: dict[str, object]) -> tuple[int, int]:
+    return row["d1"], -1 if row["d2"] is None else row["d2"]
 
 
 def _meets(p: dict[str, object], w: dict[str, object], first: int) -> bool:
     key = ("h", "strval")
-    if p["single"] or w["late"] or w["item"] == p["item"] or any(w[k] != p[k] for k in key):
+    if w["late"] or w["item"] == p["item"] or any(w[k] != p[k] for k in key):
         return False
     if (w["var"], w["fn"]) != (p["pvar"], p["pfn"]) or not (w["docid"] < first or p["new_left"]):
         return False
@@ -235,7 +264,6 @@ def _equal(p: dict[str, object], w: dict[str, object]) -> dict[str, object]:
     a, b = (p, w) if p["new_left"] else (w, p)
     return {
         "edge": p["edge"],
-        "checked": p["checked"],
         "d1": a["docid"],
         "d2": b["docid"],
         "i1": a["item"],
@@ -291,12 +319,3 @@ def _met_schema() -> pa.Schema:
 
 def _is(w: dict[str, object], docid: object, var: object, fn: object) -> bool:
     return (w["docid"], w["var"], w["fn"]) == (docid, var, fn)
-
-
-def _matched_schema() -> pa.Schema:
-    from xscl.templates.probe import PROBE_SCHEMA
-
-    chain = PROBE_SCHEMA.field("chain").type
-    types = {"edge": pa.int32(), "n1": pa.int32(), "n2": pa.int32()}
-    types |= dict.fromkeys(("p1", "p2", "v1", "v2"), pa.string())
-    return pa.schema([(name, chain if name in ("c1", "c2") else types.get(name, pa.int64())) for name in _MATCHED])

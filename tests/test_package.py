@@ -18,10 +18,27 @@ import xscl
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 FOLDERS = PROJECT["tool"]["setuptools"]["package-dir"]
-LEAVES = {"xscl.errors", "xscl.types", "xscl.values", "xscl.safexml", "xscl.arrow", "xscl.places"}
+LEAVES = {
+    "xscl.errors",
+    "xscl.types",
+    "xscl.values",
+    "xscl.safexml",
+    "xscl.arrow",
+    "xscl.places",
+    "xscl.version_files",
+}
 PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {
-    "pyspark": {"xscl.templates.join", "xscl.session", "xscl.batch", "xscl.executors", "xscl.views", "xscl.engine"},
+    "pyspark": {
+        "xscl.templates.join",
+        "xscl.session",
+        "xscl.class_archive",
+        "xscl.start_time",
+        "xscl.batch",
+        "xscl.executors",
+        "xscl.views",
+        "xscl.engine",
+    },
     "alembic": {"xscl.upgrade"},
     "lxml": {"xscl.safexml", "xscl.output", "xscl.matches", "xscl.demo.show", "xscl.bench.matching"},
     "matplotlib": {"xscl.bench.plot"},
@@ -177,6 +194,26 @@ def test_registration_does_without_spark() -> None:
     loaded = run("import sys, xscl.bench.load; print(*sys.modules)").split()
     assert "xscl.registry" in loaded
     assert not {"pyspark", "matplotlib"} & set(loaded)
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["init"], ["query", "list"], ["--help"]])
+def test_commands_that_only_look_load_no_heavy_library(tmp_path: Path, arguments: list[str]) -> None:
+    home = str(tmp_path / "home")
+    importlib.import_module("xscl.home").init_home(home)
+    code = f"""
+import os, sys
+os.environ["XSCL_HOME"] = {home!r}
+sys.argv = ["xscl", *{arguments!r}]
+from xscl.cli import app
+try:
+    app()
+except SystemExit as ended:
+    assert not ended.code
+print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
+"""
+    loaded = run(code).splitlines()[-1].split()
+    assert loaded[0] == "loaded" and "xscl" in loaded
+    assert not {"pyspark", "pandas", "pyarrow", "numpy", "alembic"} & set(loaded)
 
 
 def test_files_that_come_with_the_package() -> None:

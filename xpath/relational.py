@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,12 +26,13 @@ from lxml import etree
 from xscl.arrow import CHAIN
 from xscl.errors import DocumentLimitError
 from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.chains import MAX_CHAIN_ENTRIES
 from xscl.xpath.condition import matches_name
 from xscl.xpath.nodes import DOCUMENT
 from xscl.xpath.pattern import Condition, Definition, Exists, Step
 from xscl.xpath.witness import ChainEntry, match_document
 
-__all__ = ["ASKED_SCHEMA", "WITNESSES", "Asked", "RowShape", "Split", "asked_table", "split_specs"]
+__all__ = ["ASKED_SCHEMA", "WITNESSES", "Asked", "ChannelSplit", "RowShape", "Split", "asked_table", "split_specs"]
 
 _ROOT = 0
 _FUNCTIONS = frozenset((None, "", "number"))
@@ -165,33 +167,74 @@ def split_specs(specs: Iterable[WitnessSpec], shapes: Mapping[str, RowShape]) ->
 
     Answered are paths of elements whose brackets, if any, ask for columns to be there, with functions that Spark has.
     """
-    by_definition: defaultdict[int, list[WitnessSpec]] = defaultdict(list)
+    by_channel: defaultdict[str, defaultdict[int, list[WitnessSpec]]] = defaultdict(lambda: defaultdict(list))
     for spec in specs:
-        by_definition[spec.definition.key].append(spec)
+        by_channel[spec.definition.channel][spec.definition.key].append(spec)
     walked: list[WitnessSpec] = []
-    candidates: defaultdict[str, list[_Candidate]] = defaultdict(list)
-    selections = {channel: _Selections(shape) for channel, shape in shapes.items()}
-    for asking in by_definition.values():
-        channel = asking[0].definition.channel
-        selected = selections.get(channel)
-        candidate = None if selected is None else _candidate(asking, selected)
-        if candidate is None:
-            walked += asking
-        else:
-            candidates[channel].append(candidate)
     answered: list[WitnessSpec] = []
     asked: dict[str, tuple[Asked, ...]] = {}
-    for channel, found in candidates.items():
-        try:
-            asking_rows, unclear = _asked(channel, shapes[channel], found)
-        except DocumentLimitError:
-            # Rows without NULLs are refused; the walk does that.
-            walked += (spec for candidate in found for spec in candidate.specs)
-            continue
-        asked[channel] = asking_rows
-        for candidate in found:
-            (walked if candidate.definition.key in unclear else answered).extend(candidate.specs)
+    for channel, by_definition in by_channel.items():
+        split = ChannelSplit(shapes[channel]) if channel in shapes else None
+        if split is not None:
+            split.put(by_definition)
+            if not split.refused:
+                asked[channel] = split.asked()
+        for key, asking in by_definition.items():
+            (walked if split is None or not split.answers(key) else answered).extend(asking)
     return Split(tuple(walked), tuple(answered), asked)
+
+
+class ChannelSplit:
+    """What columns answer of one row channel, as definitions come and go; each costs what it asks itself."""
+
+    def __init__(self, shape: RowShape) -> None:
+        self._selections = _Selections(shape)
+        self._row = _whole_row(shape)
+        self._rows: dict[int, list[Asked]] = {}
+        """By the keys of the definitions that columns answer."""
+        self._entries: dict[int, int] = {}
+        """Chain entries in a row without NULLs, by key."""
+        self._all_entries = 0
+
+    @property
+    def refused(self) -> bool:
+        """Whether a row without NULLs is refused for the chains that are asked for; the walk does that."""
+        return self._all_entries > MAX_CHAIN_ENTRIES
+
+    def put(self, asked: Mapping[int, list[WitnessSpec]]) -> None:
+        """Take in all that is asked of some definitions, by their keys; no spec of one that is asked for no more."""
+        candidates: dict[int, _Candidate] = {}
+        for key, specs in asked.items():
+            self._all_entries -= self._entries.pop(key, 0)
+            self._rows.pop(key, None)
+            candidate = _candidate(specs, self._selections) if specs else None
+            if candidate is not None:
+                candidates[key] = candidate
+        try:
+            found = _asked(candidates, self._row)
+        except DocumentLimitError:
+            # Together they are too many; what each asks does not depend on the others.
+            found = {}
+            for key, candidate in candidates.items():
+                with suppress(DocumentLimitError):
+                    found |= _asked({key: candidate}, self._row)
+        for key, candidate in candidates.items():
+            rows = found.get(key)
+            if rows is None:
+                self._entries[key] = MAX_CHAIN_ENTRIES + 1
+            else:
+                self._entries[key] = sum(len(row.chain) for row in rows if row.function == rows[0].function)
+                if _clear(candidate, rows):
+                    self._rows[key] = rows
+            self._all_entries += self._entries[key]
+
+    def answers(self, key: int) -> bool:
+        """Whether columns answer what is asked of a definition."""
+        return key in self._rows and not self.refused
+
+    def asked(self) -> tuple[Asked, ...]:
+        """What rows are asked for."""
+        return () if self.refused else tuple(row for rows in self._rows.values() for row in rows)
 
 
 def asked_table(asked: Mapping[str, Sequence[Asked]]) -> pa.Table:
@@ -308,9 +351,12 @@ def _candidate(specs: list[WitnessSpec], selections: _Selections) -> _Candidate 
         return None
 
 
-def _asked(channel: str, shape: RowShape, candidates: list[_Candidate]) -> tuple[tuple[Asked, ...], frozenset[int]]:
-    """What a channel's rows are asked for; and the keys of definitions whose chains have conditions of their own."""
-    by_key = {candidate.definition.key: candidate for candidate in candidates}
+def _asked(candidates: Mapping[int, _Candidate], row: etree._Element) -> dict[int, list[Asked]]:
+    """What rows are asked for by each of these definitions.
+
+    Raises:
+        DocumentLimitError: more than a row may be asked for.
+    """
     # The walk itself says what the chains are: those of a row without NULLs.
     bare = [
         WitnessSpec(
@@ -319,26 +365,29 @@ def _asked(channel: str, shape: RowShape, candidates: list[_Candidate]) -> tuple
             _distinct(edge for spec in candidate.specs for edge in spec.edges),
             _distinct(edge for spec in candidate.specs for edge in spec.hanging),
         )
-        for candidate in candidates
+        for candidate in candidates.values()
     ]
-    witnesses = match_document(Automaton(bare), channel, _whole_row(shape))
-    found: defaultdict[int, list[Asked]] = defaultdict(list)
-    unclear: set[int] = set()
-    for witness in witnesses:
-        candidate = by_key[witness.var]
-        needs = candidate.selected[witness.node]
-        for upper, lower, high, low in witness.chain:
-            if not (
-                candidate.ends[upper][high] <= needs | {high} and candidate.ends[lower][low] <= needs | {high, low}
-            ):
-                unclear.add(witness.var)
+    found: dict[int, list[Asked]] = {key: [] for key in candidates}
+    if not bare:
+        return found
+    for witness in match_document(Automaton(bare), bare[0].definition.channel, row):
+        candidate = candidates[witness.var]
+        needs = tuple(sorted(candidate.selected[witness.node]))
         functions = {function for spec in candidate.specs for function in spec.functions}
         found[witness.var] += (
-            Asked(witness.node, witness.var, function, tuple(sorted(needs)), witness.chain)
+            Asked(witness.node, witness.var, function, needs, witness.chain)
             for function in sorted(functions, key=lambda name: (name is not None, name))
         )
-    clear = (row for var, rows in found.items() if var not in unclear for row in rows)
-    return tuple(clear), frozenset(unclear)
+    return found
+
+
+def _clear(candidate: _Candidate, rows: Iterable[Asked]) -> bool:
+    """Whether chains have no conditions of their own."""
+    return all(
+        candidate.ends[upper][high] <= {*row.needs, high} and candidate.ends[lower][low] <= {*row.needs, high, low}
+        for row in rows
+        for upper, lower, high, low in row.chain
+    )
 
 
 def _distinct(edges: Iterable[tuple[Definition, Definition]]) -> tuple[tuple[Definition, Definition], ...]:

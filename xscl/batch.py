@@ -162,8 +162,10 @@ class _Done:
     stage1_s: float = 0.0
 
     def paths(self, home: Home, state: HeldState, kind: Kind) -> list[str]:
-        """What was there before the next level."""
-        return [*state.paths(kind), *home.paths([path for of, path in self.written if of == kind])]
+        """The files of what was there before the next level."""
+        own = [Path(path) for path in home.paths([path for of, path in self.written if of == kind])]
+        files = [file for path in own for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
+        return [*state.paths(kind), *map(str, files)]
 
 
 def process_batch(

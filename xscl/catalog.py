@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Integer, MetaData, Table
 from sqlalchemy.engine import Connection, Engine
 
-from xscl.compile import ChannelFacts, CompiledQuery
 from xscl.errors import CatalogError
 from xscl.tables import (
     CHANNELS,
@@ -35,6 +34,9 @@ from xscl.tables import (
 )
 from xscl.templates.relations import rt_table, var_name
 from xscl.templates.template import Template
+
+if TYPE_CHECKING:
+    from xscl.compile import ChannelFacts, CompiledQuery
 
 __all__ = ["Catalog", "ChannelInfo", "QueryInfo", "Versions", "channel_facts", "open_catalog"]
 
@@ -506,6 +508,8 @@ def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:
 
 def channel_facts(channel: ChannelInfo) -> ChannelFacts:
     """What registration needs of a channel."""
+    from xscl.compile import ChannelFacts  # listing queries needs no compiler
+
     columns = channel.schema or {}
     numeric = frozenset(name for name, type_ in columns.items() if type_ in ("bigint", "double"))
     return ChannelFacts(channel.kind, numeric, frozenset(name for name, type_ in columns.items() if type_ == "string"))

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from xscl import __version__
 from xscl.errors import CatalogError, XsclError
@@ -160,13 +159,19 @@ def init(home: HomeOption = None, catalog: CatalogOption = None) -> None:
 
 @app.command()
 def doctor(
-    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
+    start: Annotated[
+        bool, typer.Option("--start", help="Also measure how fast Spark starts, against a plain session; a minute.")
+    ] = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Check Java, Python packages, Spark, home and catalogue; say what to do."""
     from xscl.doctor import examine
     from xscl.home import default_home
 
-    checks = list(examine(home or default_home(), catalog))
+    checks = list(examine(home or default_home(), catalog, start=start))
     rows = [{"check": c.what, "state": "ok" if c.ok else "FAILS", "found": c.found, "advice": c.advice} for c in checks]
     print_rows(rows, ["check", "state", "found", "advice"], _format(format, json))
     if not all(check.ok for check in checks):
@@ -649,7 +654,7 @@ def demo(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which: register, stage1; or all.")],
+    name: Annotated[str, typer.Argument(help="Which (docs/benchmarks.md); or all.")],
     out: Annotated[Path | None, typer.Option("--out", help="Write tables, plots and the machine's data here.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object of figures.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, within about a minute.")] = False,
@@ -690,7 +695,7 @@ def bench(
             rows = [{"figure": figure, "value": value} for figure, value in report.figures.items()]
             print_rows(rows, ["figure", "value"], Format.table)
     if json:
-        figures = {report.bench: dict(report.figures) for report in reports}
+        figures = {r.bench: {**r.figures, "table": [dict(row) for row in r.table]} for r in reports}
         print(dumps(figures if name == "all" else figures[name]))  # noqa: T201
     if wrong := [report.bench for report in reports if report.figures.get("digest_equal") is False]:
         _complain(f"error: the variants of {', '.join(wrong)} gave different results: their figures compare nothing")
@@ -830,6 +835,8 @@ def _with_progress(records: Iterable[Record]) -> Iterator[Record]:
     if _Settings.quiet or not sys.stderr.isatty():
         yield from records
         return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} records"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("intake")

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from xscl.class_archive import SWITCH, find_archive, is_turned_off
 from xscl.errors import XsclError
 from xscl.home import open_home
 from xscl.queries import count_queries
 from xscl.session import java_version, start_session
+from xscl.start_time import make_archive_now, measure_starts
 
 __all__ = ["Check", "examine"]
 
@@ -41,14 +43,23 @@ class Check:
     advice: str = ""
 
 
-def examine(home: Path, catalog_url: str | None) -> Iterator[Check]:
-    """All checks, the slow ones last."""
+def examine(home: Path, catalog_url: str | None, *, start: bool = False) -> Iterator[Check]:
+    """All checks, the slow ones last.
+
+    Args:
+        home: folder of the home.
+        catalog_url: its catalogue, if not the one in the home.
+        start: make the class archive if there is none, and hold starts of our session against plain ones.
+    """
     yield _python()
     yield from map(_package, _PACKAGES)
     java = _java()
     yield java
     yield _home(home, catalog_url)
     if java.ok:
+        yield _class_archive(java.found, make=start)
+        if start:
+            yield _start()
         yield _spark()
 
 
@@ -86,6 +97,35 @@ def _home(home: Path, catalog_url: str | None) -> Check:
     opened.catalog.close()
     waiting = f", {last - processed} places of the intake order wait for 'xscl run'" if last > processed else ""
     return Check("home", True, f"{home}: {queries} queries, last place {last}{waiting}")
+
+
+def _class_archive(java: str, *, make: bool) -> Check:
+    what = "class archive"
+    if is_turned_off():
+        return Check(what, True, f"turned off ({SWITCH}=off)")
+    archive = find_archive(java)
+    if archive is None:
+        return Check(what, True, "none", "it wants a cache folder that belongs to you and that nobody else writes to")
+    made = make_archive_now() if make else archive.path()
+    if made is not None:
+        return Check(what, True, f"{made}, {made.stat().st_size / 1e6:.0f} MB")
+    if make or archive.given_up.exists():
+        return Check(what, True, "it could not be made", "starts take longer, all else is the same")
+    return Check(what, True, "not made yet", "made after the next session ends, or now by 'xscl doctor --start'")
+
+
+def _start() -> Check:
+    what = "Spark start"
+    try:
+        times = measure_starts()
+    except XsclError as error:
+        return Check(what, False, error.message, error.hint or "")
+    plain, ours = times.medians
+    found = (
+        f"from process to first small join {ours:.1f} s, a plain session {plain:.1f} s: ratio {times.ratio:.2f} "
+        f"(medians of {len(times.ours)} fresh processes each)"
+    )
+    return Check(what, True, found)
 
 
 def _spark() -> Check:

@@ -16,18 +16,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import broadcast
+from pyspark.sql.functions import broadcast, lit
 
 from xscl.arrow import spark_schema
 from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.intake import EVENT_SCHEMA
 from xscl.planner import Plan
 from xscl.state import LINK_SCHEMA
+from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.join import assembled, matched_edges, resolved
-from xscl.templates.program import load_program
+from xscl.templates.order import join_order, pair_limit, unselective_edges
 from xscl.templates.results import RESULT_SCHEMA
+from xscl.templates.value_counts import estimated_pairs, kept_counts, value_counts
 from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
 from xscl.xpath.witness import WITNESS_SCHEMA
 from xscl.xpath.worker import witness_batches
@@ -109,28 +112,52 @@ def write_results(
     spark: SparkSession, plan: Plan, fresh: Path, state: Sequence[str], target: Path, origin: int
 ) -> None:
     """Write what new documents find: their witnesses ``fresh`` joined with themselves and with those of documents that
-    were there before, the files ``state``.
+    were there before, the files ``state``; in two jobs.
+
+    ``origin`` is that of the first of its parts: there is one for each partition.
     """
+    program, path = plan.program, str(plan.program_path)
     new = read_parquet(spark, WITNESS_SCHEMA, [str(fresh)])
-    earlier = read_parquet(spark, WITNESS_SCHEMA, state)
-    program = str(plan.program_path)
-    matched = matched_edges(spark, fresh=new, earlier=earlier, program_path=program)
-    resolved(matched, program, origin).write.parquet(str(target))
+    reach = max((max(-edge.lo, edge.hi, 0) for edge in program.edges.values()), default=0)
+    met = _within("ts", pc.min_max(ds.dataset(fresh, schema=WITNESS_SCHEMA).to_table(columns=["ts"])["ts"]), reach)
+    earlier = read_parquet(spark, WITNESS_SCHEMA, state).withColumn("fresh", lit(False))
+    witness = earlier.unionAll(new.withColumn("fresh", lit(True))).where(met)
+    counts = value_counts(str(fresh))
+    pairs = estimated_pairs(program, counts, [kept_counts(file) for file in state])
+    order = join_order(program, pairs, unselective_edges(pairs, pair_limit(counts.rows)))
+    matched = matched_edges(spark, fresh=new, witness=witness, program=program, program_path=path, order=order)
+    resolved(matched, path, origin).write.parquet(str(target))
+
+
+def _within(column: str, times: pa.StructScalar, reach: int) -> str:
+    """A condition of SQL: not farther than ``reach`` from a span of times."""
+    least, greatest = (time.as_py() or 0 for time in times.values())
+    return f"{column} between {max(least - reach, -UNBOUNDED)} and {min(greatest + reach, UNBOUNDED)}"
 
 
 def write_assembled(
     spark: SparkSession, plan: Plan, fresh: Path, earlier: Sequence[str], target: Path, origin: int
 ) -> None:
-    """Write what queries of three and more blocks find with the new rows of links among the results ``fresh``;
-    ``earlier`` are files with rows of links of earlier batches.
+    """Write what queries of three and more blocks find with the new rows of links among the results ``fresh``, in one
+    job; ``earlier`` are files with rows of links of earlier batches, ``origin`` that of the first of its parts.
     """
     new = read_parquet(spark, RESULT_SCHEMA, [str(fresh)]).where("relation = 'link'")
-    kept = read_parquet(spark, LINK_SCHEMA, earlier)
-    program = str(plan.program_path)
-    rounds = load_program(program).rounds
-    assembled(spark, fresh=new, earlier=kept, program_path=program, rounds=rounds, origin=origin).write.parquet(
-        str(target)
+    reach = max(max(-b.lo, b.hi) for assembly in plan.program.assemblies.values() for b in assembly.bounds)
+    rows = ds.dataset(fresh, schema=RESULT_SCHEMA).to_table(["members"], filter=ds.field("relation") == "link")
+    times = pc.min_max(pc.struct_field(pc.list_flatten(rows["members"]), "ts"))
+    # Any two members of a match are so close.
+    kept = read_parquet(spark, LINK_SCHEMA, earlier).where(
+        f"{_within('ts1', times, reach)} and {_within('ts2', times, reach)}"
     )
+    found = assembled(
+        spark,
+        fresh=new,
+        earlier=kept,
+        program_path=str(plan.program_path),
+        rounds=plan.program.rounds,
+        origin=origin,
+    )
+    found.write.parquet(str(target))
 
 
 _FEW = 1_000

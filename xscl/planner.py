@@ -24,7 +24,8 @@ from xscl.subscribers import Subscribers
 from xscl.tables import GROUPS
 from xscl.templates.program import GroupChange, LiveGroup, Program, ProgramFiles
 from xscl.templates.retention import ReachBuilder
-from xscl.xpath.relational import Asked, RowShape, asked_table, split_specs
+from xscl.templates.template import Group
+from xscl.xpath.relational import Asked, ChannelSplit, RowShape, asked_table
 from xscl.xpath.spec_files import SpecFiles, SpecKey, spec_key
 from xscl.xpath.states import WitnessSpec
 
@@ -133,6 +134,17 @@ class _Known:
     specs: tuple[_Spec, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What a group's text comes to; all else of a compiled query is many times as large."""
+
+    gid: int
+    iid: int
+    group: Group
+    channels: tuple[str, ...]
+    specs: dict[SpecKey, WitnessSpec]
+
+
 class Planner:
     """Compiles what the queries of a range ask, once per group, and keeps it for the next range.
 
@@ -157,8 +169,10 @@ class Planner:
         """Groups that may have changed since the program was changed last."""
         self._program = Program()
         self._files = _Files(self.home.folder("programs"), self._program)
-        self._specs: defaultdict[str, dict[SpecKey, _Spec]] = defaultdict(dict)
-        """By channel."""
+        self._specs: defaultdict[str, dict[int, dict[SpecKey, _Spec]]] = defaultdict(dict)
+        """By channel and definition."""
+        self._splits: dict[str, ChannelSplit] = {}
+        """By row channel."""
         self._changed: defaultdict[str, set[_Spec]] = defaultdict(set)
         """Specs that have come or gone since they were split, by channel."""
         self._asked: dict[str, tuple[Asked, ...]] = {}
@@ -189,7 +203,11 @@ class Planner:
             stale = [gid for gid in self._waiting if gid in self._groups and not self._stays(gid)]
             missing = [gid for gid in self._waiting if gid in self._subscribers]
             missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
-            compiled = list(self._compile(connection, missing))
+            shared: dict[SpecKey, WitnessSpec] = {}
+            compiled = [
+                _Compiled(gid, iid, query.group, query.channels, _shared(query.specs, shared))
+                for gid, iid, query in self._compile(connection, missing)
+            ]
         self._change(stale, compiled)
         self._split(row_shapes(channels))
         return self._plan if self._groups else None
@@ -223,26 +241,25 @@ class Planner:
                     query = parse_query(row.text)
                     yield row.gid, iid, compile_query(query, row.text, namespaces=declared, channels=self._facts)
 
-    def _change(self, stale: list[int], compiled: list[tuple[int, int, CompiledQuery]]) -> None:
+    def _change(self, stale: list[int], compiled: list[_Compiled]) -> None:
         """Bring the program up to date with the groups that wait."""
         span = self._subscribers.span
-        new = {gid for gid, _, _ in compiled}
+        new = {made.gid for made in compiled}
         spans = []
         for gid in self._waiting.difference(stale, new):
             if gid in self._groups:
                 live = self._program.groups[gid]
                 if (live.first, live.last) != span(gid):
                     spans.append((gid, *span(gid)))
-        added = tuple(LiveGroup(gid, iid, query.group, *span(gid), query.channels) for gid, iid, query in compiled)
+        added = tuple(LiveGroup(made.gid, made.iid, made.group, *span(made.gid), made.channels) for made in compiled)
         change = GroupChange(tuple(sorted(stale)), added, tuple(sorted(spans)))
         if len(change):
             self._files.program.change(change)
         # Those that come first, so that what they share with those that go stays.
         gone = [self._groups.pop(gid) for gid in stale]
-        for gid, _, query in compiled:
-            specs = {spec_key(spec): spec for spec in query.specs}
-            used = tuple(self._use(key, spec) for key, spec in specs.items())
-            self._groups[gid] = _Known(query.channels, self._facts_of(query.channels), used)
+        for made in compiled:
+            used = tuple(self._use(key, spec) for key, spec in made.specs.items())
+            self._groups[made.gid] = _Known(made.channels, self._facts_of(made.channels), used)
         for known in gone:
             for spec in known.specs:
                 self._release(spec)
@@ -251,7 +268,7 @@ class Planner:
     # -- specs -------------------------------------------------------------------------------------------------
 
     def _use(self, key: SpecKey, spec: WitnessSpec) -> _Spec:
-        known = self._specs[spec.definition.channel]
+        known = self._specs[spec.definition.channel].setdefault(spec.definition.key, {})
         if key not in known:
             known[key] = _Spec(key, spec)
             self._changed[spec.definition.channel].add(known[key])
@@ -261,31 +278,44 @@ class Planner:
     def _release(self, spec: _Spec) -> None:
         spec.uses -= 1
         if not spec.uses:
-            channel = spec.spec.definition.channel
-            del self._specs[channel][spec.key]
+            channel, definition = spec.spec.definition.channel, spec.key[0]
+            asking = self._specs[channel][definition]
+            del asking[spec.key]
+            if not asking:
+                del self._specs[channel][definition]
             self._changed[channel].add(spec)
 
     def _split(self, shapes: dict[str, RowShape]) -> None:
         """Tell what columns answer from what is walked for, of the channels of which something has changed."""
         walked, answered = self._files.walked, self._files.answered
         reshaped = {name for name in {*shapes, *self._shapes} if shapes.get(name) != self._shapes.get(name)}
-        asked = self._asked
+        if self._plan is not None and not self._changed and not reshaped:
+            return
+        asked = dict(self._asked)
         for channel in {*self._changed, *reshaped}:
             changed = self._changed[channel]
-            by_columns: set[SpecKey] = set()
-            if channel in shapes or channel in reshaped:
-                specs = self._specs[channel].values()
-                changed = changed.union(specs)
-                split = split_specs([spec.spec for spec in specs], shapes)
-                by_columns = set(map(spec_key, split.answered))
-                asked = {**{name: rows for name, rows in asked.items() if name != channel}, **split.asked}
+            if channel in reshaped:
+                changed = changed.union(*(specs.values() for specs in self._specs[channel].values()))
+                self._splits.pop(channel, None)
+                asked.pop(channel, None)
+            split = self._splits.get(channel)
+            if channel in shapes:
+                if split is None:
+                    split = self._splits[channel] = ChannelSplit(shapes[channel])
+                refused = split.refused
+                asking = {spec.key[0]: self._specs[channel].get(spec.key[0], {}).values() for spec in changed}
+                split.put({definition: [spec.spec for spec in specs] for definition, specs in asking.items()})
+                changed = changed.union(*asking.values())
+                if split.refused != refused:
+                    changed = changed.union(*(specs.values() for specs in self._specs[channel].values()))
+                asked[channel] = split.asked()
             # Those that have gone first: one that came back has the same key.
             for spec in sorted(changed, key=lambda spec: spec.uses):
-                self._answer(spec, None if not spec.uses else answered if spec.key in by_columns else walked)
-        if self._plan is None or self._changed or shapes != self._shapes:
-            by_walk, of_columns = (frozenset(+self._counts[way]) for way in (walked, answered))
-            self._plan = Plan(self._program, asked, by_walk, of_columns, shapes, self._files)
+                by_columns = split is not None and split.answers(spec.key[0])
+                self._answer(spec, None if not spec.uses else answered if by_columns else walked)
         self._asked, self._shapes = asked, shapes
+        by_walk, of_columns = (frozenset(+self._counts[way]) for way in (walked, answered))
+        self._plan = Plan(self._program, asked, by_walk, of_columns, shapes, self._files)
         self._changed.clear()
 
     def _answer(self, spec: _Spec, way: SpecFiles | None) -> None:
@@ -300,3 +330,8 @@ class Planner:
             way.add(spec.key, spec.spec)
             self._counts[way][channel] += 1
         spec.way = way
+
+
+def _shared(specs: Iterable[WitnessSpec], known: dict[SpecKey, WitnessSpec]) -> dict[SpecKey, WitnessSpec]:
+    """Specs by their keys, each once in all that are ``known``."""
+    return {key: known.setdefault(key, spec) for spec in specs for key in (spec_key(spec),)}

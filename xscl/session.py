@@ -10,10 +10,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
+from xscl.class_archive import find_archive, make_in_background, reading_options, writing_options
 from xscl.errors import EngineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["java_version", "start_session"]
 
@@ -61,21 +64,49 @@ def java_version() -> tuple[int, str]:
     return major, line
 
 
-def start_session() -> SparkSession:
-    """The active session if there is one, else a local one on all cores."""
+def start_session(*, classes_to: Path | None = None) -> SparkSession:
+    """The active session if there is one, else a local one on all cores.
+
+    Args:
+        classes_to: a file into which Java writes the classes it has loaded when it ends (``class_archive``).
+    """
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
     # Workers otherwise run the python3 of the PATH, which need not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    java_version()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+    _, java = java_version()
     # A folder that nobody else can write to: the JVM reads its logging settings from here.
     scratch = Path(tempfile.mkdtemp(prefix="xscl-spark-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if classes_to is not None:
+        return _local_session(scratch, writing_options(classes_to))
+    archive = find_archive(java)
+    if archive is None:
+        return _local_session(scratch, [])
+    made = archive.path()
+    if made is not None:
+        try:
+            return _local_session(scratch, reading_options(made))
+        except PySparkRuntimeError:
+            # Java trusts what an archive says.  If that is why it did not start, the archive must go.
+            made.unlink(missing_ok=True)
+    session = _local_session(scratch, [])
+    if not archive.given_up.exists():
+        atexit.register(make_in_background)
+    return session
+
+
+def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOG4J, encoding="utf-8")
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     options = {
         "spark.app.name": "xscl",
         "spark.ui.enabled": "false",
@@ -100,6 +131,7 @@ def start_session() -> SparkSession:
                 "-XX:TieredStopAtLevel=1",
                 "-XX:ReservedCodeCacheSize=256m",
                 f"-Dlog4j2.configurationFile={logging.as_uri()}",
+                *java_options,
             ]
         ),
     }

@@ -169,10 +169,15 @@ def held_state(home: Home, connection: Connection) -> HeldState:
     return HeldState(
         root=home.root,
         files=tuple(file for file in rows if file.kind != "reach"),
-        reach=None if reach_path is None else pq.read_table(home.root / reach_path),
+        reach=None if reach_path is None else _read_reach(home.root / reach_path),
         reach_path=reach_path,
         watermarks={row.name: row.watermark for row in connection.execute(sa.select(CHANNELS))},
     )
+
+
+@lru_cache(maxsize=4)
+def _read_reach(path: Path) -> pa.Table:
+    return pq.read_table(path)
 
 
 def newest_times(paths: Sequence[str], first: int, last: int) -> dict[str, int]:

@@ -12,6 +12,7 @@ from xscl.catalog import Catalog
 from xscl.home import Home
 from xscl.parser import parse_query
 from xscl.places import published_docid
+from xscl.state import held_state
 from xscl.tables import BATCHES, CHANNELS, EVENT_IDS, LATE, REJECTED
 
 __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
@@ -34,16 +35,22 @@ def state_notes(home: Home) -> Iterator[str]:
     catalog = home.catalog
     with catalog.read() as connection:
         events = _count(connection, EVENT_IDS)
-        witnesses = connection.scalar(sa.select(sa.func.sum(BATCHES.c.witnesses))) or 0
+        state = held_state(home, connection)
+        purged = connection.scalar(sa.select(sa.func.sum(BATCHES.c.purged))) or 0
         late, rejected = _count(connection, LATE), _count(connection, REJECTED)
         unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
-    size = sum(f.stat().st_size for f in home.folder("witness").rglob("*.parquet"))
     processed, last = catalog.processed()
-    yield f"events {events}, state {witnesses} witness rows in {size:,} bytes, late {late}, rejected {rejected}"
+    yield (
+        f"events {events}, join state {state.rows} rows in {state.size:,} bytes ({len(state.files)} files), "
+        f"purged {purged} rows, late {late}, rejected {rejected}"
+    )
     if last > processed:
         yield f"{last - processed} places of the intake order are not processed yet: xscl run --once"
     if unlimited:
-        yield f"{unlimited} channels have no limit on lateness: nothing of theirs is late, and no join state is purged"
+        yield (
+            f"{unlimited} channels have no limit on lateness: nothing of theirs is late, and what may join with them "
+            "is never purged"
+        )
 
 
 def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:

@@ -112,8 +112,6 @@ class Subscribers:
             self._drop(end, gid, start)
             changed.add(gid)
         for gid, start, end in self._registered(connection, last):
-            if end <= first:
-                continue
             group = self._groups.setdefault(gid, _Subscribed(start))
             group.first = min(group.first, start)
             if end < NEVER:

@@ -12,11 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from hashlib import blake2b
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-import numpy as np
-import numpy.typing as npt
 from xxhash import xxh64_intdigest
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = [
     "FUNCTIONS",
@@ -186,6 +189,8 @@ def value_hash(text: str) -> int:
 
 def value_hashes(texts: Sequence[str | None]) -> npt.NDArray[np.int64]:
     """``value_hash`` of many; 0 where there is none."""
+    import numpy as np  # most commands hash nothing
+
     try:
         digests = [0 if text is None else xxh64_intdigest(text.encode(), 42) for text in texts]
     except UnicodeEncodeError:  # half a surrogate pair

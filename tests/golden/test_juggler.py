@@ -6,17 +6,24 @@ Rows are documents of two levels; one tick of the thesis is one second.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from itertools import combinations, product
+from dataclasses import replace
+from itertools import combinations, permutations, product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from both_sides import Side, channel_facts, ids, side
-from local_engine import compiled
+from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc
 
+import xscl
 from xscl.compile import CompiledQuery
 from xscl.errors import QueryError
+
+if TYPE_CHECKING:
+    from xscl.engine import Engine
 
 S = 1_000_000
 EVERY_SIDE = pytest.mark.parametrize("name", ["oracle", "engine"])
@@ -127,12 +134,15 @@ def test_g2_traps_of_a_wider_window(name: str, window: int, counts: tuple[int, .
     assert [len(found[text]) for text in own] == [9, 6, 3], "whatever windows the queries beside them have"
 
 
+def g3_batches() -> list[list[Doc]]:
+    """Five batches, in each of which events come in the order of their times."""
+    spans = ((0, 3), (4, 5), (6, 7), (8, 9), (10, 11))
+    return [sorted((doc for doc in ICU_2 if low <= doc.ts // S <= high), key=lambda doc: doc.ts) for low, high in spans]
+
+
 @EVERY_SIDE
 def test_g3_micro_batches(name: str, tmp_path: Path) -> None:
-    batches = [
-        [doc for doc in ICU_2 if low <= doc.ts // S <= high] for low, high in ((0, 3), (4, 5), (6, 7), (8, 9), (10, 11))
-    ]
-    after = icu(name, tmp_path).ask({"Q1": Q1, "Q2": Q2, "Q3": Q3}, batches)
+    after = icu(name, tmp_path).ask({"Q1": Q1, "Q2": Q2, "Q3": Q3}, g3_batches())
     totals = [{query: len(found) for query, found in answers.items()} for answers in after]
     fresh = [
         tuple(now[query] - before[query] for query in ("Q1", "Q2", "Q3"))
@@ -151,6 +161,48 @@ def test_g4_a_tuple_that_comes_after_others(name: str, tmp_path: Path) -> None:
         {"Q1": Q1, "Q2": Q2, "Q3": Q3}, [early, t1, [doc for doc in ICU_2 if doc.ts > 7 * S]]
     )
     assert [ids(found[query]) for query in ("Q1", "Q2", "Q3")] == [Q1_ANSWER, Q2_ANSWER, Q3_ANSWER]
+
+
+G3_STATE = (
+    "b1 h1 k1",
+    "b1 b2 b3 t1 h1 h2 k1",
+    "b1 b2 b3 b4 t1 t2 h1 h2 h3 k1 k2",
+    "b2 b3 b4 b5 t1 t2 t3 h2 h3 h4 k2",
+    "b4 b5 t2 t3 t4 h3 h4 h5 k3",
+)
+"""The documents held after each batch, by the rule per stream; their numbers are 3, 7, 11, 11 and 9."""
+
+
+def test_g3_state_after_each_batch(tmp_path: Path) -> None:
+    queries = {name: compiled(text, ICU_FACTS) for name, text in (("Q1", Q1), ("Q2", Q2), ("Q3", Q3))}
+    engine = LocalEngine(tmp_path, queries, lateness=dict.fromkeys("BTHK", 0))
+    for expected, batch in zip(G3_STATE, g3_batches(), strict=True):
+        engine.run(batch)
+        assert sorted(engine.documents_held()) == sorted(expected.split())
+    for name, answer in (("Q1", Q1_ANSWER), ("Q2", Q2_ANSWER), ("Q3", Q3_ANSWER)):
+        assert ids(engine.answers(name)) == answer
+
+
+@pytest.mark.parametrize(
+    ("lateness", "late", "counts"), [(3, [], (9, 6, 3)), (2, ["t1"], (7, 0, 3))], ids=["3 s", "2 s"]
+)
+def test_g4_a_late_tuple(lateness: int, late: list[str], counts: tuple[int, ...], tmp_path: Path) -> None:
+    """t1 comes alone between the third and the fourth batch; what it may still join is held."""
+    queries = {name: compiled(text, ICU_FACTS) for name, text in (("Q1", Q1), ("Q2", Q2), ("Q3", Q3))}
+    engine = LocalEngine(tmp_path, queries, lateness=dict.fromkeys("BTHK", lateness * S))
+    t1 = [doc for doc in ICU_2 if doc.id == "t1"]
+    batches = [[doc for doc in batch if doc.id != "t1"] for batch in g3_batches()]
+    clock = -1
+    found = []
+    for batch in [*batches[:3], t1, *batches[3:]]:
+        judged = []
+        for doc in batch:
+            judged.append(replace(doc, late=doc.ts < clock - lateness * S))
+            clock = max(clock, doc.ts)
+        engine.run(judged)
+        found += [doc.id for doc in judged if doc.late]
+    assert found == late
+    assert tuple(len(engine.answers(name)) for name in queries) == counts
 
 
 # -- G5: relative windows of two streams ------------------------------------------------------------------------
@@ -318,6 +370,79 @@ def test_g7_tightened_windows(text: str, order: str, expected: Mapping[str, tupl
     assert {pair: named[pair] for pair in expected} == expected
 
 
+# -- G8: one query, many plans ------------------------------------------------------------------------------------
+
+ICU_BLOCKS = {
+    "B": "B->b[./pressure->p][./temp->e]",
+    "H": "H->h[./beatrate = 52][./vib->v]",
+    "K": "K->k",
+    "T": "T->t[./fluct->f]",
+}
+Q1_ATOMS = {"BH": "e > v", "BT": "p > f"}
+Q1_WINDOWS = {"BT": "t - b IN [1 s, UNBOUNDED]"}
+TIGHTENED = {
+    "BT": "t - b IN [1 s, 4 s]",
+    "BH": "h - b IN [-3 s, 4 s]",
+    "BK": "k - b IN [-3 s, 4 s]",
+    "HT": "t - h IN [-3 s, 4 s]",
+    "KT": "t - k IN [-3 s, 4 s]",
+    "HK": "k - h IN [-4 s, 4 s]",
+}
+"""What Q1's windows come to for each two of its streams (G7)."""
+SIZES = {1: {"B": 5, "H": 2, "K": 3, "T": 4}, 2: {"BH": 5, "BK": 10, "BT": 7, "HK": 4, "HT": 5, "KT": 7}}
+SIZES |= {3: {"BHK": 9, "BHT": 6, "BKT": 11, "HKT": 8}, 4: {"BHKT": 9}}
+PLANS = {"BH_TK": 12, "BK_TH": 15, "TB_HK": 11, "BHT_K": 6, "BKT_H": 11, "BHK_T": 9, "BHKT": 0}
+"""Plans of Q1 to the rows that the last join is fed with; letters beside each other are joined first."""
+
+
+def joined(left: str, right: str, left_text: str, right_text: str, windows: Mapping[str, str], last: str = "") -> str:
+    """A join of two sets of streams by what Q1 asks between them."""
+    between = ["".join(sorted(x + y)) for x, y in product(left, right)]
+    atoms = [Q1_ATOMS[pair] for pair in between if pair in Q1_ATOMS]
+    times = [windows[pair] for pair in between if pair in windows]
+    inner = ", ".join(filter(None, [" AND ".join(atoms), *times, last]))
+    return f"{left_text} JOIN {{{inner}}} {right_text}"
+
+
+def chain(streams: str, windows: Mapping[str, str], last: str = "") -> str:
+    """The streams of Q1 joined one after another."""
+    text = ICU_BLOCKS[streams[0]]
+    for number, stream in enumerate(streams[1:], start=1):
+        text = joined(streams[:number], stream, text, ICU_BLOCKS[stream], windows, last)
+    return text
+
+
+def plan(key: str) -> str:
+    """Q1 as a plan."""
+    left, _, right = key.partition("_")
+    window = "MAXWINDOW 4 s"
+    if not right:
+        return chain(left, Q1_WINDOWS, window)
+    sides = [f"({chain(side_, Q1_WINDOWS, window)})" if len(side_) > 1 else chain(side_, {}) for side_ in (left, right)]
+    return joined(left, right, sides[0], sides[1], Q1_WINDOWS, window)
+
+
+@EVERY_SIDE
+def test_g8_every_plan_gives_the_same_rows(name: str, tmp_path: Path) -> None:
+    orders = {"".join(order): plan("".join(order)) for order in permutations("BHKT")}
+    (found,) = icu(name, tmp_path).ask({"Q1": Q1, **orders, **{key: plan(key) for key in PLANS}}, [ICU_2])
+    expected = {frozenset(row) for row in Q1_ANSWER}
+    assert len(expected) == 9
+    for key, answer in found.items():
+        assert {frozenset(row) for row in ids(answer)} == expected, key
+        assert len(answer) == 9, key
+
+
+@EVERY_SIDE
+def test_g8_rows_of_every_part_of_the_query(name: str, tmp_path: Path) -> None:
+    sizes = {streams: size for of_length in SIZES.values() for streams, size in of_length.items()}
+    (found,) = icu(name, tmp_path).ask({streams: chain(streams, TIGHTENED) for streams in sizes}, [ICU_2])
+    counts = {streams: len(answer) for streams, answer in found.items()}
+    assert counts == sizes
+    parts = {key: [side_ for side_ in key.split("_") if 1 < len(side_) < 4] for key in PLANS}
+    assert {key: sum(counts["".join(sorted(side_))] for side_ in of_plan) for key, of_plan in parts.items()} == PLANS
+
+
 # -- G9: the overlap workloads ------------------------------------------------------------------------------------
 
 OVERLAP = {
@@ -418,3 +543,45 @@ def test_g9_overlap_queries_answer_on_a_few_rows(name: str, tmp_path: Path) -> N
         assert ids(found[line]) == expected, line
         counts.append(len(expected))
     assert sum(count > 0 for count in counts) >= 7
+
+
+# -- G10: the overlap workloads on generated rows -----------------------------------------------------------------
+
+G10_COUNTS = {"25 %": [398, 1532, 0, 34, 0], "50 %": [619, 1426, 4, 0, 1], "75 %": [632, 132, 123, 0, 0]}
+G10_TOGETHER = {
+    "25 %": {(1,): 398, (2,): 1532, (4,): 34},
+    "50 %": {(1,): 619, (2,): 1425, (3,): 4, (2, 5): 1},
+    "75 %": {(1,): 521, (3,): 70, (1, 2): 68, (1, 2, 3): 43, (2,): 11, (2, 3): 10},
+}
+"""Which queries a pair satisfies, to the number of pairs."""
+
+
+def g10_events() -> Iterable[xscl.Event]:
+    pressures = [80, 89, 100, 105, 110, 112, 114, 116, 119, 150, 165, 240, 400, 450]
+    temps = [80, 98, 101, 111, 116, 120, 125, 260, 400]
+    beatrates = [100, 110, 115, 116, 118, 121, 170, 20]
+    vibs = [60, 70, 79, 81, 98, 100, 120]
+    for i in range(300):
+        yield xscl.Event("B", f"b{i}", i, row={"pressure": pressures[5 * i % 14], "temp": temps[2 * i % 9]})
+        yield xscl.Event("H", f"h{i}", i, row={"beatrate": beatrates[3 * i % 8], "vib": vibs[5 * i % 7]})
+
+
+def test_g10_overlap_workloads_on_generated_rows(engine: Engine) -> None:
+    engine.add_channel("B", kind="rows", schema="pressure long, temp long")
+    engine.add_channel("H", kind="rows", schema="beatrate long, vib long")
+    for workload, lines in OVERLAP.items():
+        for number, line in enumerate(lines.strip().split("\n"), start=1):
+            engine.register(overlap_query(line), name=f"W{workload[:2]}-{number}")
+    assert engine.ingest(g10_events()).taken == 600
+    engine.run_once()
+    pairs: dict[str, dict[tuple[str, ...], list[int]]] = {workload: {} for workload in OVERLAP}
+    for match in engine.matches():
+        workload, number = match.query[1:].split("-")
+        both = tuple(event.id for event in match.events)
+        pairs[f"{workload} %"].setdefault(both, []).append(int(number))
+    for workload, of_pair in pairs.items():
+        counted = Counter(number for numbers in of_pair.values() for number in numbers)
+        assert [counted[number] for number in range(1, 6)] == G10_COUNTS[workload]
+        assert all(len(numbers) == len(set(numbers)) for numbers in of_pair.values())
+        assert Counter(tuple(sorted(numbers)) for numbers in of_pair.values()) == G10_TOGETHER[workload]
+    assert {workload: len(of_pair) for workload, of_pair in pairs.items()} == {"25 %": 1964, "50 %": 2049, "75 %": 723}

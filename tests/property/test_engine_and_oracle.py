@@ -67,12 +67,13 @@ def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path, dr
         "cache_bytes": draw.draw(st.sampled_from([0, 1_500, 1 << 30])),
         "pair_limit": draw.draw(st.integers(-1, 9)),
     }
-    for engine in (LocalEngine(folder, queries), DriverEngine(folder, queries, **sizes)):
+    unselective = draw.draw(st.integers(0, 255) | st.just(-1))
+    for engine in (LocalEngine(folder, queries, unselective=unselective), DriverEngine(folder, queries, **sizes)):
         for batch in cut(docs, places):
             engine.run(batch)
         for text in texts:
             expected = answers(parse_query(text), docs, namespaces={**NAMESPACES, "n": "urn:n"})
-            assert engine.answers(text) == expected, (text, type(engine), sizes)
+            assert engine.answers(text) == expected, (text, type(engine), sizes, unselective)
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,15 @@ def cut(docs: Sequence[Doc], places: Sequence[int]) -> list[list[Doc]]:
     return [list(docs[a:b]) for a, b in pairwise(ends)]
 
 
-def check(expected: Mapping[str, set[Answer]], batches: Sequence[Sequence[Doc]], folder: Path, note: object) -> None:
+def check(
+    expected: Mapping[str, set[Answer]],
+    batches: Sequence[Sequence[Doc]],
+    folder: Path,
+    note: object,
+    unselective: int = 0,
+) -> None:
     """All queries in one run; the engine's twin itself refuses a match emitted twice."""
-    *_, found = Engine(folder, NUMERIC, TEXTS).ask({text: text for text in expected}, batches)
+    *_, found = Engine(folder, NUMERIC, TEXTS, unselective).ask({text: text for text in expected}, batches)
     for text, answer in expected.items():
         assert found[text] == answer, (text, note)
 
@@ -84,8 +90,9 @@ def test_many_blocks_in_several_cuts(kind: str, tmp_path: Path) -> None:
         refused += len(texts) - len(expected)
         for text, answer in expected.items():
             matches[len(ast.blocks(parse_query(text).source))] += len(answer)
-        for places in ([], [choose.count(0, 22), choose.count(0, 22)], [choose.count(0, 22) for _ in range(8)]):
-            check(expected, cut(docs, places), tmp_path, (seed, places))
+        cuts = ([], [choose.count(0, 22), choose.count(0, 22)], [choose.count(0, 22) for _ in range(8)])
+        for places, unselective in zip(cuts, (-1, 0, 0x5A5A_A5A5), strict=True):
+            check(expected, cut(docs, places), tmp_path, (seed, places, unselective), unselective)
     assert refused > 0 and all(matches[blocks] > 10 for blocks in (2, 3, 4)), "the workload must find something"
 
 

@@ -5,14 +5,27 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_engine import compiled
 
+from xscl.templates import program as programs_of_process
 from xscl.templates.bounds import Bounds
-from xscl.templates.program import Constraint, InstancePlan, LinkPlan, LiveGroup, Program, build_program
+from xscl.templates.program import (
+    Constraint,
+    GroupChange,
+    InstancePlan,
+    LinkPlan,
+    LiveGroup,
+    Program,
+    ProgramFiles,
+    build_program,
+    load_program,
+)
 
 PAIR = "S//a->x JOIN {{x = y, {0} s}} S//b->y"
 TEXTS = [
@@ -111,6 +124,7 @@ def envelopes(program: Program) -> dict[object, list[Bounds]]:
     }
 
 
+@settings(deadline=None)
 @given(st.permutations(range(len(TEXTS))), st.integers(0, len(TEXTS)))
 def test_the_order_of_adding_does_not_matter(order: list[int], count: int) -> None:
     some = [pool()[number] for number in order[:count]]
@@ -119,6 +133,7 @@ def test_the_order_of_adding_does_not_matter(order: list[int], count: int) -> No
     assert envelopes(one) == envelopes(other)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["change", "look", "span"]), st.integers(0, len(TEXTS) - 1)), max_size=60))
 def test_what_is_left_is_as_if_nothing_else_had_been_there(steps: list[tuple[str, int]]) -> None:
     program, live, names = Program(), {}, {}
@@ -177,3 +192,28 @@ def test_a_group_is_added_once() -> None:
     program = build_program(pool())
     with pytest.raises(AssertionError, match="there already"):
         program.add(pool()[3])
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sets(st.integers(0, len(TEXTS) - 1), max_size=4), st.booleans()), min_size=2, max_size=25))
+def test_processes_read_changes_and_have_the_same_numbers(steps: list[tuple[set[int], bool]]) -> None:
+    kept: dict[str, Program] = {}
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        program = Program()
+        files = ProgramFiles(program)
+        files.change(GroupChange(added=tuple(pool()[:8])))
+        for step, (numbers, written) in enumerate([(set(), True), *steps, (set(), True)]):
+            there = {number for number in numbers if number in program.groups}
+            spans = tuple((gid, step, step + 50) for gid in program.groups if gid % 7 == step % 7 and gid not in there)
+            added = tuple(pool()[number] for number in sorted(numbers - there))
+            files.change(GroupChange(tuple(sorted(there)), added, spans))
+            if written:
+                path = str(files.written(Path(folder)))
+                # One process goes from version to version, others begin with this one.
+                for programs in (kept, {}):
+                    patch.setattr(programs_of_process, "_programs", programs)
+                    loaded = load_program(path)
+                    assert told(loaded) == told(program)
+                    assert loaded.edges == program.edges
+                    assert loaded.assemblies == program.assemblies
+                assert str(files.written(Path(folder))) == path

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xscl
+from xscl.settings import Settings
 from xscl.templates.sql import cq_statement, spark_text
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ def document(channel: str, id_: int, xml: str) -> xscl.Event:
 
 def test_levels_and_relations_on_spark(tmp_path: Path, spark: SparkSession) -> None:
     seen = []
-    for batch_docs in (3, 100):
-        with xscl.connect(home=tmp_path / str(batch_docs), spark=spark) as engine:
+    for batch_docs, settings in ((3, Settings(driver_rows=0)), (100, Settings())):
+        with xscl.connect(home=tmp_path / str(batch_docs), spark=spark, settings=settings) as engine:
             assert all(outcome.ok for outcome in engine.load(QUERIES))
             engine.ingest([document("S", 1, "<a><k>v</k></a>"), document("T", 2, "<k>v</k>")])
             engine.ingest([document("S", 3, "<b><k>v</k><m>w</m></b>")])
@@ -41,6 +42,7 @@ def test_levels_and_relations_on_spark(tmp_path: Path, spark: SparkSession) -> N
                 "SELECT e.id, e.batch, m.batch AS of, e.ts, m.ts_max, e.received, m.received_max, q.publish, e.channel "
                 "FROM events e JOIN matches m ON m.match = e.id JOIN queries q ON q.qid = m.qid"
             ).collect()
+            assert {report.joined_in for report in reports} == {"driver" if settings.driver_rows else "executors"}
             assert sum(report.published for report in reports) == len(published) == 4 + 1 + 4 * 2
             assert engine.sql("SELECT sum(published) AS n FROM batches").collect()[0].n == len(published)
             for row in published:
@@ -55,4 +57,4 @@ def test_levels_and_relations_on_spark(tmp_path: Path, spark: SparkSession) -> N
                     tuple(row) for row in engine.sql(spark_text(cq_statement(template))).collect()
                 }
             seen.append([(m.query, m.id, m.document) for m in matches])
-    assert seen[0] == seen[1], "matches, their ids and documents do not depend on the cut"
+    assert seen[0] == seen[1], "matches, their ids and documents depend neither on the cut nor on who joins"

@@ -16,7 +16,6 @@ from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_sp
 
 import xscl
 import xscl.executors
-import xscl.planner
 from xscl.executors import with_documents
 from xscl.ingest.rows import cells_document
 from xscl.intake import EVENT_SCHEMA
@@ -25,7 +24,7 @@ from xscl.safexml import parse_xml
 from xscl.values import number_text, to_number, value_hash
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition, NodeTest, Step
-from xscl.xpath.relational import WITNESSES, RowShape, WitnessSpec, asked_table, split_specs
+from xscl.xpath.relational import WITNESSES, ChannelSplit, RowShape, WitnessSpec, asked_table, split_specs
 from xscl.xpath.witness import WITNESS_SCHEMA, match_document
 
 if TYPE_CHECKING:
@@ -176,11 +175,10 @@ def test_all_ways_of_keeping_rows_answer_alike(
     answers: dict[str, list[str]] = {}
     contents: dict[str, list[str]] = {}
     jobs: dict[str, list[int | None]] = {}
-    split = split_specs
     for way in ("walked", "columns", "old", "half old"):
         with monkeypatch.context() as patch:
             if way == "walked":
-                patch.setattr(xscl.planner, "split_specs", lambda specs, shapes: split(specs, {}))
+                patch.setattr(ChannelSplit, "put", lambda self, asked: None)
             with xscl.connect(home=tmp_path / way, spark=spark) as engine:
                 assert all(outcome.ok for outcome in engine.register_many(queries))
                 engine.ingest(events[:45])

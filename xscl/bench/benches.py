@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from xscl.bench import register, stage1
+from xscl.bench import growth, latency, levels, register, retention, rss, stage1, views
 from xscl.bench.report import Report
 
 __all__ = ["BENCHES", "BenchSettings"]
@@ -38,18 +39,30 @@ def _register(settings: BenchSettings, say: Callable[[str], None]) -> Report:
     )
 
 
-def _stage1(settings: BenchSettings, say: Callable[[str], None]) -> Report:
-    return stage1.measure(
-        say,
-        quick=settings.quick,
-        queries=settings.queries,
-        items=settings.items,
-        batch_docs=settings.batch_docs,
-        seed=settings.seed,
-    )
+def _sized(measure: Callable[..., Report]) -> Callable[[BenchSettings, Callable[[str], None]], Report]:
+    """A bench whose sizes are those that all have in common."""
+
+    def run(settings: BenchSettings, say: Callable[[str], None]) -> Report:
+        return measure(
+            say,
+            quick=settings.quick,
+            queries=settings.queries,
+            items=settings.items,
+            batch_docs=settings.batch_docs,
+            seed=settings.seed,
+        )
+
+    return run
 
 
 BENCHES: dict[str, Callable[[BenchSettings, Callable[[str], None]], Report]] = {
     "register": _register,
-    "stage1": _stage1,
+    "stage1": _sized(stage1.measure),
+    "two-level": _sized(partial(levels.measure, levels=2)),
+    "three-level": _sized(partial(levels.measure, levels=3)),
+    "views": _sized(views.measure),
+    "rss": _sized(rss.measure),
+    "latency": _sized(latency.measure),
+    "growth": _sized(growth.measure),
+    "retention": _sized(retention.measure),
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from xscl.bench import load
+from xscl.bench.benches import BENCHES
 from xscl.bench.register import catalog_digest, measure
 from xscl.cli import main
 from xscl.errors import EngineError
@@ -76,9 +77,12 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     out = tmp_path / "out"
     assert run(monkeypatch, "bench", "register", "--quick", "--queries", "8", "--json", "--out", str(out)) == 0
     printed = capsys.readouterr()
-    assert set(json.loads(printed.out)) == FIGURES
+    assert set(json.loads(printed.out)) == FIGURES | {"table"}
+    assert json.loads(printed.out)["table"][-1]["queries"] == 8
     assert "written: " in printed.err
     assert {"register.csv", "register.md", "register.json"} <= {path.name for path in out.iterdir()}
+    without_spark = {name: BENCHES[name] for name in ("register", "stage1")}
+    monkeypatch.setattr("xscl.bench.benches.BENCHES", without_spark)
     assert run(monkeypatch, "-q", "bench", "all", "--quick", "--queries", "8", "--items", "4", "--json") == 0
     printed = capsys.readouterr()
     assert set(json.loads(printed.out)) == {"register", "stage1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from local_engine import LocalEngine, compiled
@@ -11,10 +12,12 @@ from oracle.evaluate import Doc
 
 import xscl.templates.resolve
 from xscl.compile import CompiledQuery
+from xscl.templates.chains import ChainCodes
 from xscl.templates.probe import PROBE_SCHEMA
 from xscl.templates.program import LiveGroup, build_program, save_program
-from xscl.templates.resolve import Matched, Resolver, holds_exactly, result_batches
-from xscl.templates.results import RESULT_SCHEMA, Member, ResultColumns
+from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Resolver, holds_exactly
+from xscl.templates.results import RESULT_SCHEMA, ResultColumns, origin_of
+from xscl.templates.worker import result_batches
 
 SECOND = 1_000_000
 CHAIN = PROBE_SCHEMA.field("chain").type
@@ -30,7 +33,7 @@ class Case:
 
     def __init__(self, folder: Path, text: str, *, first: int = 0, last: int = 99) -> None:
         self.query: CompiledQuery = compiled(text)
-        self.program = build_program([LiveGroup(7, 3, self.query.group, first, last)])
+        self.program = build_program([LiveGroup(7, 3, self.query.group, first, last, self.query.channels)])
         self.path = str(folder / "program")
         save_program(self.program, Path(self.path))
         self.rows: list[dict[str, object]] = []
@@ -66,16 +69,23 @@ class Case:
     def resolve(self, *, chunk: int = 100) -> Found:
         """Relation and documents to nodes."""
         table = pa.Table.from_pylist(self.rows, schema=MATCHED)
-        found: Found = {}
-        for batch in result_batches(self.path, iter(table.to_batches(max_chunksize=chunk))):
+        rows: list[dict[str, object]] = []
+        for batch in result_batches(self.path, iter(table.to_batches(max_chunksize=chunk)), origin_of(1, 0)):
             assert batch.schema == RESULT_SCHEMA
-            for row in batch.to_pylist():
-                if row["relation"] == "pairs":
-                    found["pairs"] = [tuple(row["docs"])]  # type: ignore[index]
-                else:
-                    assert (row["instance"], row["groups"], row["cases"]) == (3, [7], [1])
-                    found.setdefault((row["relation"], *row["docs"]), []).append(tuple(row["nodes"]))
-        return found
+            rows += batch.to_pylist()
+        found: Found = {}
+        looked_at = 0
+        for row in rows:
+            if row["relation"] == "pairs":
+                (count,) = row["docs"]  # type: ignore[misc]
+                looked_at += count
+            elif row["relation"] in ("rout", "match"):
+                assert (row["instance"], row["groups"], row["cases"]) == (3, [7], [1])
+                for docs in rows:
+                    if docs["relation"] == "docs" and docs["class"] == row["class"]:
+                        key = (row["relation"], docs["d1"], docs["d2"])
+                        found.setdefault(key, []).append(tuple(row["nodes"]))  # type: ignore[arg-type]
+        return {**found, **({"pairs": [(looked_at,)]} if looked_at else {})}  # type: ignore[dict-item]
 
 
 TWO = "S//a->r[./b->x][./c->y] JOIN {x = u AND y = v, 1 h} S//d->s[./b->u][./c->v]"
@@ -155,7 +165,7 @@ def test_a_pair_runs_over_into_the_next_arrow_batch(tmp_path: Path, chunk: int) 
 
 
 def test_no_rows(tmp_path: Path) -> None:
-    assert Case(tmp_path, TWO).resolve() == {"pairs": [(0,)]}
+    assert Case(tmp_path, TWO).resolve() == {}
 
 
 @pytest.mark.parametrize(
@@ -196,15 +206,25 @@ def test_a_query_sees_its_span_of_the_intake_order(tmp_path: Path, docs: tuple[i
 
 def test_one_block_has_no_second_document() -> None:
     query = compiled("S//a")
-    program = build_program([LiveGroup(1, 0, query.group, 2, 3)])
+    program = build_program([LiveGroup(1, 0, query.group, 2, 3, query.channels)])
     key = query.group.instance.variables[0]
-    signature = frozenset({Matched(0, 4, 4, ((key, key, 4, 4),), ((key, key, 4, 4),))})
-    resolver = Resolver(program)
-    out = ResultColumns()
-    for docid in (2, 4):
-        resolver.resolve([Member(docid, docid, 0, "S\0a")], signature, out)
-    rows = [(row["relation"], row["docs"], row["nodes"], row["groups"]) for row in out.take().to_pylist()]
-    assert rows == [("rout", [2], [4], [1]), ("match", [2], [4], [1])]
+    chains = ChainCodes()
+    entry = {"var1": key, "var2": key, "node1": 4, "node2": 4}
+    codes = chains.codes(pa.array([[entry], [entry]], CHAIN))
+    nodes = np.array([4, 4], dtype=np.int32)
+    edges = MatchedEdges(np.zeros(2, dtype=np.int32), nodes, nodes, codes, codes)
+    none, times = np.array([-1, -1]), np.array([0, 0])
+    out = ResultColumns(origin_of(1, 0))
+    documents = Documents(lambda left, right: [], lambda pairs: np.zeros(len(pairs.left), dtype=np.bool_))
+    pairs = MatchedPairs(np.array([2, 4]), none, times, times)
+    Resolver(program, chains).resolve(pairs, np.array([0, 1, 2]), edges, documents, out)
+    rows = [row for batch in out.take() for row in batch.to_pylist()]
+    assert [(row["d1"], row["d2"]) for row in rows if row["relation"] == "docs"] == [(2, None)]
+    assert [(r["relation"], r["nodes"], r["groups"]) for r in rows if r["nodes"]] == [
+        ("rout", [4], [1]),
+        ("match", [4], [1]),
+    ]
+    assert (out.counts["rout"], out.counts["match"]) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +239,7 @@ def test_one_block_has_no_second_document() -> None:
 )
 def test_numbers_too_close_for_doubles_are_compared_exactly(atom: str, left: str, right: str, holds: bool) -> None:
     query = compiled(f"S//a->x JOIN {{{atom}, 1 s}} S//b->y")
-    program = build_program([LiveGroup(1, 0, query.group, 2, 3)])
+    program = build_program([LiveGroup(1, 0, query.group, 2, 3, query.channels)])
     (band,) = [edge for edge in program.edges.values() if edge.key.kind == "BAND"]
     assert holds_exactly(band, left, right) is holds
 

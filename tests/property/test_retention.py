@@ -1,0 +1,118 @@
+"""What the join state drops is what no later event can join: purged engines against the oracle, for all cuts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from local_engine import DriverEngine, LocalEngine, compiled
+from oracle.evaluate import Doc, answers
+from strategies import CHANNELS, NAMESPACES, SECOND, Dice, many_block_query
+
+from xscl.compile import CompiledQuery
+from xscl.errors import QueryError
+from xscl.parser import parse_query
+
+
+def dense_stream(choose: Dice) -> list[Doc]:
+    """Events of a few equal values at whole seconds, up to four seconds out of order, so that windows end on them."""
+    found = []
+    for number in range(choose.count(22, 30)):
+        ts = max(0, number // 2 - choose.one(0, 0, 0, 1, 2, 4)) * SECOND
+        xml = f"<a><b>{choose.one(1, 1, 2)}</b><c>{choose.one(1, 2)}</c></a>"
+        found.append(Doc(choose.one(*CHANNELS), f"e{number}", ts, xml))
+    return found
+
+
+def dense_query(choose: Dice) -> str:
+    """Two to four blocks that are joined by value or by time alone, with short windows on any two of them."""
+    text = ""
+    for number in range(choose.one(2, 2, 3, 3, 4)):
+        block = f"{choose.one(*CHANNELS)}->r{number}[./b->x{number}][./c->y{number}]"
+        if number == 0:
+            text = block
+            continue
+        follows = choose.chance(40)
+        asked = [f"x{choose.count(0, number - 1)} = x{number}"] if choose.chance(85) else []
+        if choose.chance(20):
+            asked.append(f"y{choose.count(0, number - 1)} != y{number}")
+        low = choose.count(0, 2)
+        asked.append(f"{low} s..{low + choose.count(0, 2)} s" if follows and choose.chance(50) else f"{low + 1} s")
+        if choose.chance(30):
+            low = choose.count(-3, 2)
+            asked.append(f"r{number} - r{choose.count(0, number - 1)} IN [{low} s, {low + choose.count(0, 4)} s]")
+        if choose.chance(20):
+            asked.append(f"MAXWINDOW {choose.count(2, 5)} s")
+        atoms = " AND ".join(part for part in asked if "=" in part)
+        windows = [part for part in asked if "=" not in part]
+        text += f" {'FOLLOWED BY' if follows else 'JOIN'} {{{', '.join([*filter(None, [atoms]), *windows])}}} {block}"
+    return text
+
+
+def settings(choose: Dice) -> tuple[dict[str, int], dict[str, str]]:
+    """Lateness of the channels that have one, and clocks."""
+    lateness = {c: choose.one(0, 0, 1, 1, 2, 4) * SECOND for c in CHANNELS if choose.chance(80)}
+    return lateness, {} if choose.chance(50) else {c: c for c in CHANNELS}
+
+
+def judged(docs: Sequence[Doc], lateness: Mapping[str, int], clocks: Mapping[str, str]) -> list[Doc]:
+    """Which events are late, by the intake order (language.md, section 2)."""
+    greatest: dict[str, int] = {}
+    found = []
+    for doc in docs:
+        clock = clocks.get(doc.channel, "")
+        known = greatest.get(clock)
+        late = known is not None and doc.channel in lateness and doc.ts < known - lateness[doc.channel]
+        greatest[clock] = doc.ts if known is None else max(known, doc.ts)
+        found.append(replace(doc, late=late))
+    return found
+
+
+def cuts(choose: Dice, docs: Sequence[Doc]) -> list[list[list[Doc]]]:
+    """Everything at once, each event by itself, and something between."""
+    places = sorted({0, len(docs), *(choose.count(0, len(docs)) for _ in range(4))})
+    return [[list(docs)], [[doc] for doc in docs], [list(docs[a:b]) for a, b in pairwise(places)]]
+
+
+def queries(choose: Dice) -> dict[str, CompiledQuery]:
+    found = {}
+    while len(found) < 3:
+        text = many_block_query(choose, CHANNELS) if choose.chance(20) else dense_query(choose)
+        try:
+            found[text] = compiled(text)
+        except QueryError as error:
+            assert error.condition == "XSCL_UNSATISFIABLE_WINDOW", (text, error)
+    return found
+
+
+@pytest.mark.parametrize("in_driver", [False, True], ids=["executors", "driver"])
+def test_purging_loses_no_match(in_driver: bool, tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(15, 30) if in_driver else range(15):
+        choose = Dice(seed)
+        asked = queries(choose)
+        lateness, clocks = settings(choose)
+        docs = judged(dense_stream(choose), lateness, clocks)
+        expected = {text: answers(parse_query(text), docs, namespaces=NAMESPACES) for text in asked}
+        held = []
+        for number, batches in enumerate(cuts(choose, docs)):
+            folder = tmp_path / f"{seed}-{number}"
+            folder.mkdir()
+            engine = LocalEngine(folder, asked, lateness=lateness, clocks=clocks)
+            if in_driver:
+                size = choose.one(0, 2_000, 1 << 30)
+                engine = DriverEngine(folder, asked, lateness=lateness, clocks=clocks, cache_bytes=size)
+            for batch in batches:
+                engine.run(batch)
+            for text, answer in expected.items():
+                assert engine.answers(text) == answer, (text, seed, lateness, clocks, number)
+            held.append((engine.documents_held(), len(engine.witness), len(engine.links)))
+            seen["purged"] += engine.purged
+        assert held[0] == held[1] == held[2], "what is held depends on the cut"
+        seen["late"] += sum(doc.late for doc in docs)
+        seen["matches"] += sum(map(len, expected.values()))
+    assert seen["purged"] > 2000 and seen["late"] > 30 and seen["matches"] > 500, seen

@@ -1,0 +1,411 @@
+"""What stage 2 is compared with, on the same witnesses: the thesis' statements, and one query after another.
+
+All read the relations of the home (``r_doc``, ``r_bin``, ``events``, ``rt_<template>``) with the statement of the
+template (``templates/sql.py``).  The thesis joins a batch's relations, which it calls W, with those of all documents:
+the right side of a statement reads the batch only.  R_T has one row for each *group*: what many queries ask alike is
+asked once, here too.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sqlite3
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+
+from xscl.bench.engines import Run, queries_of_groups
+from xscl.catalog import stored_rt
+from xscl.engine import Engine
+from xscl.tables import QUERIES
+from xscl.templates.relations import EVENTS, R_BIN, R_DOC, rt_table
+from xscl.templates.sql import cq_statement, spark_text
+from xscl.templates.template import Template
+from xscl.values import digest_text, value_hash
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "Digests",
+    "Estimate",
+    "Prepared",
+    "Relations",
+    "SparkRelations",
+    "digest",
+    "engine_digests",
+    "sample_queries",
+]
+
+Digests = Mapping[str, tuple[int, int]]
+"""Of each query that has rows: how many, and the sum of their hashes (XXH64 of query, documents and nodes)."""
+
+_READ = {"r_doc": R_DOC, "r_bin": R_BIN}
+_EVENT_COLUMNS = ("docid", "channel", "id", "item", "ts", "late")
+_BUDGET = 4_000_000
+"""Rows of R_T times documents up to which a statement is run whole: it looks at every combination of them."""
+
+
+# -- what there is -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """The relations of a home as Parquet files in a folder, and one batch's places of the intake order."""
+
+    folder: Path
+    first: int
+    last: int
+    documents: int
+    """Up to the end of the batch."""
+    templates: tuple[Template, ...]
+    rt: Mapping[str, pa.Table]
+    """R_T by template: a row for each group; ``qid`` is the query that stands for it."""
+    stands_for: Mapping[str, str]
+    """Of every query the one that stands for its group."""
+
+    @classmethod
+    def of(cls, engine: Engine, batch: Run, folder: Path) -> Relations:
+        """The relations of a home and its last batch, read through its own views."""
+        folder.mkdir(parents=True)
+        texts = {
+            "events": f"select {', '.join(_EVENT_COLUMNS)} from events where docid <= {batch.last}",
+            **{name: f"select * from {name} where docid <= {batch.last}" for name in _READ},
+        }
+        for name, text in texts.items():
+            engine.sql(text).coalesce(2).write.parquet(str(folder / name))
+        templates = tuple(sorted(engine.home.catalog.shapes(), key=lambda template: (len(template.joins), template.id)))
+        return cls(
+            folder=folder,
+            first=batch.first,
+            last=batch.last,
+            documents=pq.read_table(folder / "events", columns=["docid"]).num_rows,
+            templates=templates,
+            rt={template.id: _rt(engine, template) for template in templates},
+            stands_for=queries_of_groups(engine),
+        )
+
+    def batch(self) -> list[int]:
+        """The documents of the batch."""
+        docids: list[int] = pq.read_table(self.folder / "events", columns=["docid"]).column("docid").to_pylist()
+        return sorted(docid for docid in docids if docid >= self.first)
+
+    def template_of(self) -> dict[str, Template]:
+        """The template of each query that stands for a group."""
+        return {qid: template for template in self.templates for qid in self.rt[template.id].column("qid").to_pylist()}
+
+
+def _rt(engine: Engine, template: Template) -> pa.Table:
+    """R_T with one row for each group and case."""
+    stored = stored_rt(template)
+    firsts = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.query).label("query")).group_by(QUERIES.c.gid).subquery()
+    columns = [column for column in stored.c if column.name != "gid"]
+    statement = (
+        sa.select(QUERIES.c.qid, QUERIES.c.docid_from, *columns)
+        .join(firsts, firsts.c.query == QUERIES.c.query)
+        .join(stored, stored.c.gid == firsts.c.gid)
+        .order_by(QUERIES.c.query)
+    )
+    types = {sa.BigInteger: pa.int64(), sa.Integer: pa.int32(), sa.Double: pa.float64(), sa.String: pa.string()}
+    schema = pa.schema([(column.name, types[type(column.type)]) for column in rt_table(template).columns])
+    with engine.home.catalog.read() as connection:
+        rows = [dict(row._mapping) for row in connection.execute(statement)]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def sample_queries(relations: Relations, number: int, seed: int) -> list[str]:
+    """Queries drawn uniformly, each as the one that stands for its group; the same one may come again."""
+    names = sorted(relations.stands_for)
+    return [relations.stands_for[name] for name in random.Random(seed).choices(names, k=number)]
+
+
+# -- digests -------------------------------------------------------------------------------------------------------
+
+
+def digest(digests: Digests) -> str:
+    """A digest of digests."""
+    return digest_text(*(repr(item) for item in sorted(digests.items())))
+
+
+def _row_columns(template: Template) -> list[str]:
+    documents = [f"docid{place}" for place in range(1, template.block_count + 1)]
+    return ["qid", *documents, *(f"node{place}" for place in range(1, template.width + 1))]
+
+
+def _digest_select(template: Template, source: str) -> str:
+    columns = ", ".join(_row_columns(template))
+    # Sums of decimals neither overflow nor depend on the order.
+    hashed = f"cast(xxhash64(concat_ws(',', {columns})) as decimal(38, 0))"
+    return f"select qid, count(*) as found, sum({hashed}) as total from {source} group by qid"
+
+
+def engine_digests(
+    engine: Engine,
+    templates: Sequence[Template],
+    qids: Iterable[str],
+    first: int,
+    last: int,
+    documents: Sequence[int] | None = None,
+) -> Digests:
+    """What an engine has found for these queries with a right document of a range, through its views ``rout_…``.
+
+    With ``documents`` only these count.
+    """
+    if not templates:
+        return {}
+    wanted = engine.spark.createDataFrame(pa.table({"qid": pa.array(sorted(set(qids)), pa.string())}))
+    # Shared with the session in which the engine runs its statement; thus the views fan out to these queries only.
+    wanted.createOrReplaceGlobalTempView("bench_queries")
+    among = "" if documents is None else f" and docid2 in ({', '.join(map(str, documents))})"
+    parts = [
+        _digest_select(
+            template,
+            f"(select * from rout_{template.id} where docid2 between {first} and {last}{among} "
+            "and qid in (select qid from global_temp.bench_queries))",
+        )
+        for template in templates
+    ]
+    return _collected(engine.sql("\nunion all\n".join(parts)))
+
+
+def _collected(frame: DataFrame) -> Digests:
+    return {row.qid: (row.found, int(row.total)) for row in frame.collect()}
+
+
+# -- statements on Spark -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a baseline takes, and how that was come by."""
+
+    seconds: float
+    measured: int
+    """Statements that were run whole."""
+    sampled: int
+    """Statements, or queries, whose time is that of a sample, extrapolated."""
+    digests: Digests
+    asked: frozenset[str]
+    """The queries that were asked, of which the digests speak."""
+
+    def agrees(self, engine: Digests) -> bool:
+        """Whether an engine has the same rows of the queries that were asked."""
+        return all(self.digests.get(qid) == engine.get(qid) for qid in self.asked)
+
+
+def delta_text(template: Template) -> str:
+    """The template's statement with the batch's relations (``r_docw``, ``r_binw``, ``eventsw``) on the right side."""
+    return _with_batch(template, spark_text(cq_statement(template)))
+
+
+def _with_batch(template: Template, text: str) -> str:
+    aliases = {f"b{place + 1}": "r_bin" for place, block in enumerate(template.blocks) if block == 1}
+    for number, (left, right, _) in enumerate(template.joins, start=1):
+        aliases |= {
+            f"{side}{number}": "r_doc" for side, place in (("l", left), ("r", right)) if template.blocks[place] == 1
+        }
+    aliases["d2"] = "events"
+    for alias, name in aliases.items():
+        text = re.sub(rf"\b{name} AS {alias}\b", f"{name}w AS {alias}", text)
+    return text
+
+
+class SparkRelations:
+    """The relations as cached tables of a Spark session of their own."""
+
+    def __init__(self, spark: SparkSession, relations: Relations) -> None:
+        self.relations = relations
+        self.session = spark.newSession()
+        self._made: list[str] = []
+        for name in ("events", *_READ):
+            whole = self.session.read.parquet(str(relations.folder / name))
+            self._cache(name, whole)
+            self._cache(f"{name}w", whole.where(whole.docid.between(relations.first, relations.last)))
+
+    def _cache(self, name: str, frame: DataFrame) -> None:
+        frame.createOrReplaceTempView(name)
+        self.session.catalog.cacheTable(name)
+        self.session.table(name).count()
+        self._made.append(name)
+
+    def materialise(self, name: str, text: str) -> int:
+        """Make a cached table of a statement over the others; its number of rows."""
+        self._cache(name, self.session.sql(text))
+        return self.session.table(name).count()
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for name in self._made:
+            self.session.catalog.uncacheTable(name)
+
+    def set_rt(self, template: Template, rows: pa.Table) -> None:
+        """Have R_T of a template consist of these rows."""
+        name = f"rt_{template.id}"
+        if name in self._made:
+            self.session.catalog.uncacheTable(name)
+            self._made.remove(name)
+        self._cache(name, self.session.createDataFrame(rows))
+
+    def timed(self, text: str) -> tuple[float, Digests]:
+        """Seconds and digests of one statement of digests."""
+        began = time.perf_counter()
+        found = _collected(self.session.sql(text))
+        return time.perf_counter() - began, found
+
+    def statements(self, texts: Mapping[str, str], *, repetitions: int, most: int | None) -> Estimate:
+        """Run one statement for each template, by template id; times are medians after one run that is not counted.
+
+        R_T of a large template is cut to what ``_BUDGET`` allows, and the time extrapolated along a line through that
+        of half as many rows and of as many; of templates with equally many joins ``most`` are measured and stand for
+        the others (None: all).  Digests are of the queries that were asked.
+        """
+        seconds: dict[int, list[float]] = defaultdict(list)
+        count: dict[int, int] = defaultdict(int)
+        found: dict[str, tuple[int, int]] = {}
+        asked: set[str] = set()
+        measured = 0
+        for template in self.relations.templates:
+            joins = len(template.joins)
+            count[joins] += 1
+            if most is not None and len(seconds[joins]) >= most:
+                continue
+            rows = self.relations.rt[template.id]
+            text = _digest_select(template, f"({texts[template.id]})")
+            fitting = max(2, _BUDGET // self.relations.documents)
+            part = rows.slice(0, fitting)
+            self.set_rt(template, part)
+            self.timed(text)
+            runs = [self.timed(text) for _ in range(repetitions)]
+            spent = statistics.median(run[0] for run in runs)
+            found |= runs[-1][1]
+            asked.update(part.column("qid").to_pylist())
+            if rows.num_rows > fitting:
+                half = rows.slice(0, fitting // 2)
+                self.set_rt(template, half)
+                self.timed(text)
+                less = statistics.median(self.timed(text)[0] for _ in range(repetitions))
+                a_row = max(0.0, spent - less) / (fitting - half.num_rows)
+                spent += a_row * (rows.num_rows - fitting)
+            else:
+                measured += 1
+            seconds[joins].append(spent)
+        total = sum(statistics.fmean(seconds[joins]) * number for joins, number in count.items())
+        return Estimate(total, measured, sum(count.values()) - measured, found, frozenset(asked))
+
+    def plain_statements(self, *, repetitions: int, most: int | None) -> Estimate:
+        """The template's statement as it is defined, for each template."""
+        texts = {template.id: delta_text(template) for template in self.relations.templates}
+        return self.statements(texts, repetitions=repetitions, most=most)
+
+    def one_by_one(self, qids: Sequence[str], queries: int) -> Estimate:
+        """One statement for each of these queries, its row of R_T written into it; seconds for ``queries`` of them."""
+        templates = self.relations.template_of()
+        spent = []
+        found: dict[str, tuple[int, int]] = {}
+        for place, qid in enumerate([qids[0], *qids]):
+            template = templates[qid]
+            rows = self.relations.rt[template.id]
+            (row,) = rows.filter(pa.compute.equal(rows.column("qid"), qid)).to_pylist()
+            constants = ", ".join(f"{_literal(value)} as `{name}`" for name, value in row.items())
+            name = f"rt_{template.id} AS rt"
+            text = delta_text(template).replace(name, f"(select {constants}) AS rt")
+            assert name not in text
+            seconds, digests = self.timed(_digest_select(template, f"({text})"))
+            found |= digests
+            if place:  # the first run warms up
+                spent.append(seconds)
+        return Estimate(statistics.fmean(spent) * queries, 0, queries, found, frozenset(qids))
+
+
+def _literal(value: object) -> str:
+    match value:
+        case None:
+            return "cast(null as double)"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case float():
+            return f"cast({value!r} as double)"
+    return f"cast({value} as bigint)"
+
+
+# -- prepared statements in this process ------------------------------------------------------------------------------
+
+
+class Prepared:
+    """The relations in SQLite, in memory and indexed: a statement for each template, prepared once, with parameters."""
+
+    _INDEXES = (
+        "create index r_doc_value on r_doc (strval, fn, docid, node)",
+        "create index r_doc_node on r_doc (docid, node, fn, strval)",
+        "create index r_bin_lower on r_bin (docid, node2, var1, var2, node1)",
+        "create index r_bin_vars on r_bin (docid, var1, var2, node1, node2)",
+        "create unique index events_docid on events (docid)",
+    )
+
+    def __init__(self, relations: Relations) -> None:
+        self.relations = relations
+        self.database = sqlite3.connect(":memory:", cached_statements=1_000)
+        for name in ("events", *_READ):
+            columns = _EVENT_COLUMNS if name == "events" else [column.name for column in _READ[name].columns]
+            table = pq.read_table(relations.folder / name, columns=list(columns))
+            self._create(name, table, (EVENTS if name == "events" else _READ[name]).columns)
+        for template in relations.templates:
+            self._create(f"rt_{template.id}", relations.rt[template.id], rt_table(template).columns)
+            self.database.execute(f"create unique index rt_{template.id}_qid on rt_{template.id} (qid, `case`)")
+        for statement in self._INDEXES:
+            self.database.execute(statement)
+        self.database.execute("analyze")
+
+    def _create(self, name: str, table: pa.Table, columns: Iterable[sa.Column[object]]) -> None:
+        types = {column.name: column.type.compile(sqlite.dialect()) for column in columns}
+        declared = ", ".join(f"`{column}` {types[column]}" for column in table.column_names)
+        self.database.execute(f"create table {name} ({declared})")
+        places = ", ".join("?" * table.num_columns)
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        self.database.executemany(f"insert into {name} values ({places})", rows)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.database.close()
+
+    def text(self, template: Template) -> str:
+        """The statement for one query (``:qid``) and one new document (``:docid``)."""
+        one = cq_statement(template).where(sa.text(r"rt.qid = \:qid AND d2.docid = \:docid"))
+        return str(one.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
+
+    def one_by_one(self, qids: Sequence[str], documents: Sequence[int], queries: int, batch: int) -> Estimate:
+        """Run the statements of these queries for these new documents: seconds for ``queries`` on ``batch`` documents.
+
+        The first round is not counted, and each query and document is asked once in the second.
+        """
+        templates = self.relations.template_of()
+        distinct = list(dict.fromkeys(qids))
+        texts = {qid: self.text(templates[qid]) for qid in distinct}
+        found: dict[str, tuple[int, int]] = {}
+        for qid in distinct:
+            places = [0, *range(2, len(_row_columns(templates[qid])) + 1)]  # without the case
+            rows = [
+                row
+                for docid in documents
+                for row in self.database.execute(texts[qid], {"qid": qid, "docid": docid}).fetchall()
+            ]
+            if rows:
+                total = sum(value_hash(",".join(str(row[place]) for place in places)) for row in rows)
+                found[qid] = len(rows), total
+        began = time.perf_counter()
+        for docid in documents:
+            for qid in qids:
+                self.database.execute(texts[qid], {"qid": qid, "docid": docid}).fetchall()
+        seconds = time.perf_counter() - began
+        each = seconds / (len(qids) * len(documents))
+        return Estimate(each * queries * batch, 0, queries, found, frozenset(qids))
