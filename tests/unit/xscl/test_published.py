@@ -250,6 +250,33 @@ def test_a_clock_that_channels_share(engine: Engine) -> None:
     assert late == [False, True, False]
 
 
+@pytest.mark.parametrize("batch_docs", [1, 100])
+def test_state_is_kept_for_what_may_be_published_late(engine: Engine, batch_docs: int) -> None:
+    add_channel(engine.home.catalog, "S", lateness="2 s")
+    engine.register("S/b PUBLISH out", name="p")
+    engine.register("S/a/k->x JOIN {x = y, 5 s} out/b/k->y", name="joined")
+    engine.ingest([a("1", 1), a("2", 100), b("3", 4), a("4", 300), b("5", 102)])
+    engine.run_once(batch_docs=batch_docs)
+    first, second = [match.id for match in engine.matches("p")]
+    assert [row["late"] for row in events(engine, "S")] == [False, False, True, False, True]
+    assert members(engine, "joined") == [["1", first], ["2", second]]
+
+
+@pytest.mark.parametrize("batch_docs", [1, 100])
+def test_state_goes_by_the_clock_that_a_published_channel_shares(engine: Engine, batch_docs: int) -> None:
+    add_channel(engine.home.catalog, "S", lateness="2 s")
+    add_channel(engine.home.catalog, "out", lateness="2 s", clock="S")
+    engine.register("S/b PUBLISH out", name="p")
+    engine.register("S/a/k->x JOIN {x = y, 5 s} out/b/k->y", name="joined")
+    engine.ingest([a("1", 1), b("2", 3), b("3", 100), b("4", 99), a("5", 101), b("6", 50)])
+    reports = engine.run_once(batch_docs=batch_docs)
+    published = [match.id for match in engine.matches("p")]
+    three, _, ninety_nine, hundred = published
+    assert sorted(members(engine, "joined")) == sorted([["1", three], ["5", ninety_nine], ["5", hundred]])
+    assert [row["late"] for row in events(engine, "out")] == [False, False, False, True]
+    assert reports[-1].state_rows == 3
+
+
 # -- refusals and failures -------------------------------------------------------------------------------------
 
 
