@@ -55,7 +55,7 @@ select /*+ BROADCAST(p) */
        cast(null as string) as v1, cast(null as string) as v2
 from {witness} w join (select *, xxhash64(h, pvar, pfn) as key from {probe}) p on xxhash64(w.h, w.var, w.fn) = p.key
 where not w.late and w.item <> p.item
-  and (w.docid < {first} or p.new_left)
+  and (not w.fresh or p.new_left)
   and case when w.h = p.h and w.var = p.pvar and w.fn <=> p.pfn and w.strval <=> p.strval
         then if(p.new_left, w.ts - p.ts, p.ts - w.ts) end between p.lo and p.hi
 """
@@ -108,12 +108,11 @@ def matched_edges(
     program_path: str,
     order: JoinOrder,
     partners_path: str,
-    first: int,
 ) -> DataFrame:
     """Rows of ``MATCHED_SCHEMA``, in no order: those of all pairs with a new document, and of new documents alone.
 
-    ``fresh`` are the witnesses of the batch, whose documents are numbered from ``first``; ``witness`` all witnesses,
-    the new ones included.  What no query asks for is left out: it depends on kinds of edges, not on their number.
+    ``fresh`` are the witnesses of new documents; ``witness`` all witnesses with a column ``fresh`` that tells the new
+    ones, which are among them.  What no query asks for is left out: it depends on kinds of edges, not on their number.
     """
 
     def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -128,7 +127,7 @@ def matched_edges(
         frames.append(fresh.mapInArrow(single, spark_schema(MATCHED_SCHEMA)))
     if "EQ" in kinds or not frames:
         asked = fresh.mapInArrow(probe, spark_schema(PROBE_SCHEMA))
-        equal = spark.sql(_EQUAL, witness=witness, probe=asked, first=first)
+        equal = spark.sql(_EQUAL, witness=witness, probe=asked)
         frames.append(_verified(spark, equal, witness, program, program_path, order) if order.verified else equal)
     return reduce(DataFrame.unionByName, frames)
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import broadcast
+from pyspark.sql.functions import broadcast, lit
 
 from xscl.arrow import spark_schema
 from xscl.ingest.rows import ROW_DOCUMENT
@@ -109,10 +109,10 @@ def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> Da
 
 
 def write_results(
-    spark: SparkSession, plan: Plan, first: int, fresh: Path, state: Sequence[str], target: Path, origin: int
+    spark: SparkSession, plan: Plan, fresh: Path, state: Sequence[str], target: Path, origin: int
 ) -> None:
-    """Write what a batch finds: its witnesses ``fresh``, of documents numbered from ``first``, joined with themselves
-    and with those of earlier batches, the files ``state``; in two jobs.
+    """Write what new documents find: their witnesses ``fresh`` joined with themselves and with those of documents that
+    were there before, the files ``state``; in two jobs.
 
     ``origin`` is that of the first of its parts: there is one for each partition.
     """
@@ -120,7 +120,8 @@ def write_results(
     new = read_parquet(spark, WITNESS_SCHEMA, [str(fresh)])
     reach = max((max(-edge.lo, edge.hi, 0) for edge in program.edges.values()), default=0)
     met = _within("ts", pc.min_max(ds.dataset(fresh, schema=WITNESS_SCHEMA).to_table(columns=["ts"])["ts"]), reach)
-    witness = read_parquet(spark, WITNESS_SCHEMA, [*state, str(fresh)]).where(met)
+    earlier = read_parquet(spark, WITNESS_SCHEMA, state).withColumn("fresh", lit(False))
+    witness = earlier.unionAll(new.withColumn("fresh", lit(True))).where(met)
     counts = value_counts(str(fresh))
     kept = [kept_counts(file) for file in state]
     pairs = estimated_pairs(program, counts, kept)
@@ -136,7 +137,6 @@ def write_results(
             program_path=path,
             order=order,
             partners_path=str(partners),
-            first=first,
         )
         resolved(matched, path, origin).write.parquet(str(target))
     finally:
