@@ -18,7 +18,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,10 @@ from xscl.driver import Driver, walk_here
 from xscl.errors import EngineError
 from xscl.executors import read_state, write_assembled, write_results, write_witnesses
 from xscl.home import Home
+from xscl.matches import stored_matches
+from xscl.places import place_of
 from xscl.planner import Plan, Planner
+from xscl.published import Publisher, Publishing, acyclic_end, publishing
 from xscl.state import (
     HeldState,
     Kind,
@@ -75,6 +78,8 @@ class BatchReport:
     """Rows of R_out, each with its set of groups."""
     matches: int = 0
     """Matches, each with its set of groups."""
+    published: int = 0
+    """Documents that queries published."""
     links: int = 0
     """Rows of links: what queries of three and more blocks found of two of them."""
     jobs: int | None = 0
@@ -110,13 +115,13 @@ def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
             return None
         nth = connection.scalar(
             sa.select(EVENT_IDS.c.docid)
-            .where(EVENT_IDS.c.docid >= first)
+            .where(EVENT_IDS.c.docid.between(first, last))
             .order_by(EVENT_IDS.c.docid)
             .offset(batch_docs - 1)
             .limit(1)
         )
         flush = connection.scalar(sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place >= first))
-    return first, min(place for place in (last, nth, flush) if place is not None)
+        return first, acyclic_end(connection, first, min(place for place in (last, nth, flush) if place is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,37 @@ class _Range:
     paths: list[str]
     """The files that hold them."""
     state: HeldState
+    publishing: Publishing | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Documents of a batch that are joined together with all before them: its events, then what is published."""
+
+    number: int
+    first: int
+    """The least of their numbers."""
+    last: int
+    channels: Mapping[str, int]
+    paths: list[str]
+
+
+@dataclass
+class _Done:
+    """What the levels of a batch have come to so far."""
+
+    joined_in: str = "driver"
+    counts: Counter[str] = field(default_factory=Counter)
+    written: list[tuple[Kind, str]] = field(default_factory=list)
+    """Witness rows and rows of links, by level."""
+    refused: list[dict[str, object]] = field(default_factory=list)
+    stage1_s: float = 0.0
+
+    def paths(self, home: Home, state: HeldState, kind: Kind) -> list[str]:
+        """The files of what was there before the next level."""
+        own = [Path(path) for path in home.paths([path for of, path in self.written if of == kind])]
+        files = [file for path in own for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
+        return [*state.paths(kind), *map(str, files)]
 
 
 def process_batch(
@@ -153,39 +189,37 @@ def process_batch(
         return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), change)
     prepared = time.perf_counter()
     tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
-    fresh_path, result_path = f"witness/{tag}", f"results/{tag}"
-    with _named_failure(home, driver, span, tag), _counted_jobs(session, f"xscl-batch-{tag}") as jobs:
-        fresh = _stage1(home, driver, jobs.session, plan, span, home.root / fresh_path)
-        walked = time.perf_counter()
+    publisher = None if span.publishing is None else Publisher(home, span.publishing, tag)
+    with _named_failure(home, driver, span, tag, publisher), _counted_jobs(session, f"xscl-batch-{tag}") as jobs:
         asked, found = driver.slices
-        joined_in, counts = _stage2(home, driver, jobs.session, plan, span, fresh, fresh_path, home.root / result_path)
+        done = _Done()
+        for level in _levels(home, plan, span, publisher, tag):
+            _process_level(home, driver, jobs.session, plan, span, level, tag, done)
         joined = time.perf_counter()
-        refused = _refused(fresh) + _refused_together(home.root / result_path)
-        written: list[tuple[Kind, str]] = [("witness", fresh_path)]
-        links = write_links(home, tag, _link_batches(home.root / result_path)) if counts["link"] else None
-        if links is not None:
-            written.append(("link", links))
         reach = planner.reach.table(plan.program, last)
-        change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=written)
+        change = next_state(
+            home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=done.written
+        )
         try:
             now_asked, now_found = driver.slices
             report = replace(
                 report,
-                witnesses=fresh.count_rows(),
-                pairs=counts["pairs"],
-                rout=counts["rout"],
-                matches=counts["match"],
-                links=counts["link"],
+                witnesses=done.counts["witness"],
+                pairs=done.counts["pairs"],
+                rout=done.counts["rout"],
+                matches=done.counts["match"],
+                published=0 if publisher is None else publisher.count,
+                links=done.counts["link"],
                 jobs=jobs.count(),
-                joined_in=joined_in,
+                joined_in=done.joined_in,
                 slices_asked=max(now_asked - asked, 0),
                 slices_found=max(now_found - found, 0),
                 prepare_s=prepared - started,
-                stage1_s=walked - prepared,
-                join_s=joined - walked,
-                result_path=result_path,
+                stage1_s=done.stage1_s,
+                join_s=joined - prepared - done.stage1_s,
+                result_path=f"results/{tag}",
             )
-            return _commit(home, driver, report, change, refused, since=joined)
+            return _commit(home, driver, report, change, done.refused, publisher, since=joined)
         except BaseException:
             discard_change(home, change)
             raise
@@ -199,23 +233,68 @@ def _range(home: Home, first: int, last: int) -> _Range:
         channels = {row[0]: row[1] for row in connection.execute(in_range)}
         files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
         paths = home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first))))
-        return _Range(number, first, last, channels, paths, held_state(home, connection))
+        published = publishing(connection, first, last) if channels else None
+        return _Range(number, first, last, channels, paths, held_state(home, connection), published)
+
+
+def _levels(home: Home, plan: Plan, span: _Range, publisher: Publisher | None, tag: str) -> Iterator[_Level]:
+    """The events of a range, then level by level what is published; each level is processed before the next is made.
+
+    What no query reads is published and goes no further.
+    """
+    yield _Level(0, span.first, span.last, span.channels, span.paths)
+    if publisher is None:
+        return
+    number = 0
+    publisher.found(stored_matches(home.root / "results" / tag / "0", publisher.groups))
+    for channels in publisher.levels:
+        published = publisher.level(channels)
+        if published is None or (plan.walked | plan.answered).isdisjoint(published.channels):
+            continue
+        number += 1
+        yield _Level(number, published.first, published.last, published.channels, [str(published.path)])
+        publisher.found(stored_matches(home.root / "results" / tag / str(number), publisher.groups))
+
+
+def _process_level(
+    home: Home,
+    driver: Driver,
+    session: Callable[[], SparkSession],
+    plan: Plan,
+    span: _Range,
+    level: _Level,
+    tag: str,
+    done: _Done,
+) -> None:
+    """Write what the documents of a level come to."""
+    started = time.perf_counter()
+    fresh_path = f"witness/{tag}/{level.number}"
+    target = home.root / "results" / tag / str(level.number)
+    fresh = _stage1(home, driver, session, plan, level, home.root / fresh_path)
+    done.stage1_s += time.perf_counter() - started
+    counts = _stage2(home, driver, session, plan, span, level, fresh, fresh_path, target, done)
+    done.counts += counts + Counter(witness=fresh.count_rows())
+    done.refused += _refused(fresh) + _refused_together(target)
+    done.written.append(("witness", fresh_path))
+    links = write_links(home, f"{tag}-{level.number}", _link_batches(target)) if counts["link"] else None
+    if links is not None:
+        done.written.append(("link", links))
 
 
 # -- stages ----------------------------------------------------------------------------------------------------
 
 
 def _stage1(
-    home: Home, driver: Driver, session: Callable[[], SparkSession], plan: Plan, span: _Range, target: Path
+    home: Home, driver: Driver, session: Callable[[], SparkSession], plan: Plan, level: _Level, target: Path
 ) -> ds.Dataset:
-    """Write the witness rows of a range."""
+    """Write the witness rows of a level."""
     here = None
     if driver.settings.driver_rows:
-        here = walk_here(home, plan, span.paths, span.first, span.last, sum(span.channels.values()))
+        here = walk_here(home, plan, level.paths, level.first, level.last, sum(level.channels.values()))
     if here is None:
-        write_witnesses(session(), plan, span.paths, span.first, span.last, span.channels, target)
+        write_witnesses(session(), plan, level.paths, level.first, level.last, level.channels, target)
         return ds.dataset(target, schema=WITNESS_SCHEMA)
-    target.mkdir()
+    target.mkdir(parents=True)
     pq.write_table(here, target / "part-0.parquet", row_group_size=_ROW_GROUP)
     return ds.InMemoryDataset(here)
 
@@ -229,37 +308,40 @@ def _stage2(
     session: Callable[[], SparkSession],
     plan: Plan,
     span: _Range,
+    level: _Level,
     fresh: ds.Dataset,
     fresh_path: str,
     target: Path,
-) -> tuple[str, Counter[str]]:
-    """Write what the witnesses of a range come to; where that was done, and how much it is."""
+    done: _Done,
+) -> Counter[str]:
+    """Write what the witnesses of a level come to, and how much it is; ``done`` is told where that was done."""
 
     def fetch(wanted: npt.NDArray[np.int64], documents: bool) -> pa.Table:
         column, most = "docid" if documents else "h", driver.settings.driver_rows
-        return read_state(session(), span.state.paths("witness"), wanted, column, most)
+        paths = witnesses if driver.is_blind else span.state.paths("witness")
+        return read_state(session(), paths, wanted, column, most)
 
-    if fresh.count_rows() <= driver.settings.driver_rows:
+    origin = origin_of(span.batch, level.number)
+    witnesses, links = (done.paths(home, span.state, kind) for kind in ("witness", "link"))
+    if done.joined_in == "driver" and fresh.count_rows() <= driver.settings.driver_rows:
         try:
-            out = driver.results(
-                plan, span.state, fresh.to_table(), span.batch, span.first, origin_of(span.batch, 0), fetch
-            )
+            # Each level is a batch to the driver, so that it joins with the levels before it.
+            out = driver.results(plan, span.state, fresh.to_table(), origin >> 16, span.first, origin, fetch)
         except TooManyRows:
             driver.forget()
         else:
-            target.mkdir()
+            target.mkdir(parents=True)
             out.write(target)
-            return "driver", out.counts
+            return out.counts
     driver.forget()
-    origin = origin_of(span.batch, 0)
-    write_results(session(), plan, span.first, home.root / fresh_path, span.state.paths("witness"), target, origin)
+    done.joined_in = "executors"
+    write_results(session(), plan, home.root / fresh_path, witnesses, target, origin)
     counts = _count_results(target)
     if counts["link"]:
         joined = target / "joined"
-        origin = origin_of(span.batch, 0, 1 << 15)
-        write_assembled(session(), plan, target, span.state.paths("link"), joined, origin)
+        write_assembled(session(), plan, target, links, joined, origin_of(span.batch, level.number, 1 << 15))
         counts += _count_results(joined)
-    return "executors", counts
+    return counts
 
 
 def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -293,7 +375,7 @@ def _count_results(path: Path) -> Counter[str]:
 
 
 @contextmanager
-def _named_failure(home: Home, driver: Driver, span: _Range, tag: str) -> Iterator[None]:
+def _named_failure(home: Home, driver: Driver, span: _Range, tag: str, publisher: Publisher | None) -> Iterator[None]:
     """Remove what a batch that fails has written; give a failure of Spark its batch."""
     try:
         yield
@@ -301,7 +383,10 @@ def _named_failure(home: Home, driver: Driver, span: _Range, tag: str) -> Iterat
         driver.forget()
         for folder in ("witness", "results"):
             shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
-        (home.folder("witness") / f"{tag}-links.parquet").unlink(missing_ok=True)
+        for path in home.folder("witness").glob(f"{tag}-*-links.parquet"):
+            path.unlink()
+        if publisher is not None:
+            publisher.discard()
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -379,7 +464,7 @@ def _refused_together(path: Path) -> list[dict[str, object]]:
     rows = ds.dataset(path, schema=RESULT_SCHEMA).to_table(columns=columns, filter=ds.field("relation") == "refused")
     found = {}
     for row in rows.to_pylist():
-        *others, newest = sorted(row["members"], key=lambda member: member["docid"])
+        *others, newest = sorted(row["members"], key=lambda member: place_of(member["docid"]))
         channel, _, id_ = newest["place"].partition("\0")
         met = ", ".join("{0}:{2}".format(*other["place"].partition("\0")) for other in others)
         message = f"a query has more than {MAX_BINDINGS:,} bindings in this document{met and ' with ' + met}"
@@ -394,6 +479,7 @@ def _commit(
     report: BatchReport,
     change: StateChange,
     refused: Iterable[Mapping[str, object]] = (),
+    publisher: Publisher | None = None,
     since: float | None = None,
 ) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
@@ -413,6 +499,9 @@ def _commit(
         if report.events:
             connection.execute(BATCHES.insert().values(**{**values, "committed": now}))
         home.catalog.reject(connection, refused, now)
+        if publisher is not None:
+            publisher.commit(connection)
+            home.catalog.reject(connection, publisher.rejected, now)
         connection.execute(HOME.update().values(processed=report.last))
     unlink_state(unused)
     driver.committed(after, report.last)

@@ -49,7 +49,7 @@ class Driver:
         self._finder: Finder | None = None
         self._links: LinkRows | None = None
         self._processed = -1
-        """The last place of the last batch that is remembered."""
+        """The last place of the last batch that was committed as it is remembered; levels of the next may be too."""
 
     def forget(self) -> None:
         """Remember nothing: a batch failed, or was done elsewhere."""
@@ -59,7 +59,9 @@ class Driver:
     def results(
         self, plan: Plan, state: HeldState, fresh: pa.Table, batch: int, first: int, origin: int, fetch: Fetch
     ) -> ResultColumns:
-        """What the new witnesses come to; ``first`` is the first place of the batch, ``state`` all before it.
+        """What the new witnesses come to; ``first`` is the first place of the batch, ``state`` all before the batch.
+
+        A batch may have several levels of new witnesses, each with a number ``batch`` of its own, which grows.
 
         Raises:
             TooManyRows: more than the driver should hold.
@@ -68,7 +70,10 @@ class Driver:
             raise TooManyRows
         if self._finder is None or self._processed != first - 1:
             self._load(state, batch)
+            self._processed = first - 1
         assert self._finder is not None
+        if self.is_blind:
+            self._finder.cache.runs = []  # what was brought for the level before
         out = ResultColumns(origin)
         try:
             self._finder.process(plan.program, fresh, batch, out, fetch=fetch, most_rows=self.settings.driver_rows)
@@ -90,6 +95,11 @@ class Driver:
             if self._links is not None:
                 self._links.purge(floors.keep_links)
         self._finder.cache.shrink()
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing is kept here, so that rows of levels of the same batch are to be fetched as well."""
+        return self._finder is not None and self._finder.cache.blind
 
     @property
     def slices(self) -> tuple[int, int]:

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """The number of the last revision in ``xscl/migrations/versions``; a catalogue with a smaller one is migrated."""
 DERIVED_VERSION = 1
 """Of what is made from the texts of queries (instances, groups, templates, variables, ``rt_`` tables).
@@ -199,6 +199,7 @@ BATCHES = Table(
     Column("pairs", BigInteger, nullable=False),
     Column("rout", BigInteger, nullable=False),
     Column("matches", BigInteger, nullable=False),
+    Column("published", BigInteger, nullable=False, server_default="0", comment="documents that queries published"),
     Column("links", BigInteger, nullable=False, server_default="0", comment="rows of links of longer queries"),
     Column("jobs", Integer, comment="Spark jobs as Spark counts them; NULL where it does not"),
     Column("joined_in", String, nullable=False, server_default="executors", comment="driver or executors"),
