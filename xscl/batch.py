@@ -193,12 +193,22 @@ def process_batch(
     with _named_failure(home, driver, span, tag, publisher), _counted_jobs(session, f"xscl-batch-{tag}") as jobs:
         asked, found = driver.slices
         done = _Done()
+        published: dict[str, int] = {}
         for level in _levels(home, plan, span, publisher, tag):
             _process_level(home, driver, jobs.session, plan, span, level, tag, done)
+            if level.number:
+                published |= newest_times(level.paths, level.first, level.last)
         joined = time.perf_counter()
         reach = planner.reach.table(plan.program, last)
         change = next_state(
-            home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=done.written
+            home,
+            span.state,
+            batch=span.batch,
+            last=last,
+            reach=reach,
+            newest=newest,
+            fresh=done.written,
+            published=published,
         )
         try:
             now_asked, now_found = driver.slices

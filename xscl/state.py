@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import log
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -149,6 +150,8 @@ class StateChange:
     after: HeldState
     processed: Mapping[str, int]
     """By clock of the batch's events, the greatest event time of processed events."""
+    published: Mapping[str, int]
+    """By channel, the greatest event time of what the batch published to it."""
     watermarks: Mapping[str, int | None]
     """Of channels where it has changed."""
     added: tuple[StateFile, ...]
@@ -247,6 +250,7 @@ def next_state(
     reach: pa.Table,
     newest: Mapping[str, int],
     fresh: Iterable[tuple[Kind, str]],
+    published: Mapping[str, int] = MappingProxyType({}),
 ) -> StateChange:
     """The state after a batch that ends at the place ``last``; writes files, and names none.
 
@@ -256,11 +260,13 @@ def next_state(
         batch: the batch's number.
         last: the last place of the batch.
         reach: how long rows are kept (``ReachBuilder``); rows of keys it does not name are not.
-        newest: the greatest event time of each channel in the batch, published documents included.
+        newest: the greatest event time of each channel among the events of the batch.
         fresh: (kind, path in the home) of the batch's own files, or folders of files.
+        published: the greatest event time of what was published to each channel.  It moves no clock, because it makes
+            nothing late that is taken in; but whatever is published there later is late by it.
     """
     with home.catalog.read() as connection:
-        processed, moved, watermarks = _watermarks(connection, last, newest)
+        processed, moved, watermarks = _watermarks(connection, last, newest, published)
     rule = _Rule(home.root, before.floors, floors(reach, watermarks))
     own = [facts_of_file(home.root, name, kind, batch) for kind, path in fresh for name in _files(home, path)]
     fresh_paths = {file.path for file in own}
@@ -298,6 +304,7 @@ def next_state(
             home.root, tuple(files), reach, before.reach_path if reach_file is None else reach_file.path, watermarks
         ),
         processed={clock: ts for clock, ts in processed.items() if clock in moved},
+        published=published,
         watermarks={name: mark for name, mark in watermarks.items() if mark != before.watermarks.get(name)},
         added=tuple(added if reach_file is None else (*added, reach_file)),
         counted=tuple(file for file in files if file.held != held.get(file.path, file.held)),
@@ -315,7 +322,7 @@ def _files(home: Home, path: str) -> list[str]:
 
 def same_state(state: HeldState) -> StateChange:
     """Of a range of the intake order without an event, which changes nothing."""
-    return StateChange(state, {}, {}, (), (), (), (), 0)
+    return StateChange(state, {}, {}, {}, (), (), (), (), 0)
 
 
 def commit_state(connection: Connection, change: StateChange, now: int) -> list[Path]:
@@ -333,9 +340,11 @@ def commit_state(connection: Connection, change: StateChange, now: int) -> list[
     _each(connection, STATE_FILES.update(), counted)
     _each(connection, STATE_FILES.update(), [{"b_path": path, "replaced": now} for path in change.replaced])
     for clock, greatest in change.processed.items():
-        known = connection.execute(CLOCKS.update().where(CLOCKS.c.name == clock).values(processed=greatest))
-        if known.rowcount == 0:  # of published documents only
-            connection.execute(CLOCKS.insert().values(name=clock, greatest=greatest, processed=greatest))
+        connection.execute(CLOCKS.update().where(CLOCKS.c.name == clock).values(processed=greatest))
+    for channel, greatest in change.published.items():
+        known = sa.func.coalesce(CHANNELS.c.published, greatest)
+        later = sa.case((known > greatest, known), else_=greatest)
+        connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(published=later))
     for channel, watermark in change.watermarks.items():
         connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(watermark=watermark))
     return [root / path for path in unused]
@@ -366,7 +375,7 @@ def _unlink(home: Home, paths: Iterable[str]) -> None:
 
 
 def _watermarks(
-    connection: Connection, last: int, newest: Mapping[str, int]
+    connection: Connection, last: int, newest: Mapping[str, int], published: Mapping[str, int]
 ) -> tuple[dict[str, int], set[str], dict[str, int | None]]:
     """By clock the greatest event time up to the place ``last``, the clocks that it moves, each channel's watermark."""
     channels = connection.execute(sa.select(CHANNELS)).all()
@@ -378,13 +387,13 @@ def _watermarks(
         if row.name in newest and newest[row.name] > processed.get(row.clock, EVER):
             processed[row.clock] = newest[row.name]
             moved.add(row.clock)
-    watermarks = {
+    watermarks: dict[str, int | None] = {}
+    for row in channels:
+        times = (processed.get(row.clock), row.published, published.get(row.name))
+        known = [time for time in times if time is not None]
         # Events that are not processed yet may have been judged by what a channel's lateness was before.
-        row.name: None
-        if row.lateness is None or row.clock not in processed or last < row.settled
-        else processed[row.clock] - row.lateness
-        for row in channels
-    }
+        settled = row.lateness is not None and last >= row.settled
+        watermarks[row.name] = max(known) - row.lateness if settled and known else None
     return processed, moved, watermarks
 
 

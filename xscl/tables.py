@@ -72,6 +72,7 @@ CHANNELS = Table(
         server_default="0",
         comment="place up to which events may have been judged by another lateness or clock",
     ),
+    Column("published", BigInteger, comment="greatest event time of what queries published to it; NULL: not known"),
     Column("watermark", BigInteger, comment="no event of a later batch is older; NULL: any age, or not known"),
 )
 CLOCKS = Table(

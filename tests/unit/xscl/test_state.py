@@ -322,6 +322,25 @@ def test_a_registration_by_itself_purges_nothing(home: Home) -> None:
         assert (report.state_rows, report.purged) == (0, 1), "b was of no use to anyone: S comes before T"
 
 
+def test_what_is_published_moves_its_channel_and_no_clock(home: Home) -> None:
+    add_channel(home.catalog, "P", lateness="1 us", clock="p")
+    with home.catalog.begin() as connection:
+        connection.execute(CLOCKS.insert().values(name="c", greatest=10))
+    reach = reach_table((False, 1, "P", 4, 4))
+    marks = []
+    for batch, (newest, published) in enumerate([({"S": 9}, {}), ({"S": 10}, {"P": 7, "T": 50}), ({}, {"P": 6})], 1):
+        change = next_state(
+            home, state_of(home), batch=batch, last=batch, reach=reach, newest=newest, fresh=(), published=published
+        )
+        commit(home, change, batch)
+        marks.append(dict(state_of(home).watermarks))
+    assert marks == [
+        {"P": None, "S": 9, "T": 9},
+        {"P": 6, "S": 10, "T": 50},
+        {"P": 6, "S": 10, "T": 50},
+    ]
+
+
 def test_clocks_are_those_of_processed_events(home: Home) -> None:
     with Engine(home) as engine:
         events = [Event("S", "a", 3, xml="<a/>"), Event("T", "b", 9, xml="<a/>"), Event("S", "c", 7, xml="<a/>")]
