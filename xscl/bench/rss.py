@@ -254,6 +254,7 @@ def _figures(
         "pairs": sum(report.pairs for report in stream.whole.reports),
         "matches": sum(report.matches for report in stream.whole.reports),
         "register_s": rounded(level.register_s),
+        "compared_rows": sum(count for count, _ in stream.digests.values()),
         "results_digest": digest(stream.digests),
     }
 
