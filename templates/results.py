@@ -173,6 +173,7 @@ class ResultColumns:
         """Documents whose bindings are too many."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
+        self.counts.update(refused=1)
         self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 6, rows))
 
     def add_count(self, pairs: int) -> None:

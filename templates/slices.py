@@ -23,9 +23,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.chains import ChainCodes
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
 from xscl.templates.results import Member
+from xscl.templates.shapes import Shapes
 from xscl.values import value_hash
 
 __all__ = ["STATE_COLUMNS", "Rows", "Run", "SliceCache"]
@@ -35,7 +35,7 @@ STATE_COLUMNS = ("docid", "ts", "item", "place", "late", "var", "node", "fn", "s
 
 _ROW_BYTES = 160
 """What a row takes beside its value: columns, indexes, the list of its chain."""
-_MANY_CHAINS = 10_000
+_MANY_SHAPES = 10_000
 _NONE = np.empty(0, dtype=np.int64)
 _HASH_BYTES = 16
 """What a slice takes that is not here."""
@@ -50,9 +50,8 @@ class Rows(NamedTuple):
     ts: Int64s
     doc: Int64s
     item: Int64s
-    node: Int32s
-    chain: Int64s
-    """Code of the chain."""
+    shape: Int32s
+    """Number of node and chain."""
     number: npt.NDArray[np.float64]
 
 
@@ -91,7 +90,7 @@ class Run:
     @cached_property
     def docs(self) -> Int64s:
         """The documents, rising."""
-        return np.unique(self.rows.doc)
+        return rising(self.rows.doc)
 
     def member(self, doc: int) -> Member | None:
         """One of its documents; None if it has no row of it."""
@@ -113,6 +112,17 @@ class Run:
         found[order[1:][same]] = True
         found[order[:-1][same]] = True
         return found
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every document is an item by itself, and no version of another."""
+        return bool((self.rows.item == self.rows.doc).all())
+
+    @cached_property
+    def distinct_shapes(self) -> tuple[Int32s, Int32s]:
+        """The shapes of its rows, and which of them each row has."""
+        distinct, which = np.unique(self.rows.shape, return_inverse=True)
+        return distinct, which.astype(np.int32)
 
     @cached_property
     def _ranks(self) -> tuple[Int64s, Int64s]:
@@ -185,7 +195,7 @@ class SliceCache:
     """The join state of a process, as far as its memory goes."""
 
     most_bytes: int
-    chains: ChainCodes = field(default_factory=ChainCodes)
+    shapes: Shapes = field(default_factory=Shapes)
     keys: dict[tuple[int, str | None], int] = field(default_factory=dict)
     """Numbers of (variable, function)."""
     runs: list[Run] = field(default_factory=list)
@@ -219,8 +229,7 @@ class SliceCache:
             ts=_ints(columns["ts"]),
             doc=_ints(columns["docid"]),
             item=_ints(columns["item"]),
-            node=columns["node"].to_numpy(zero_copy_only=False).astype(np.int32),
-            chain=self.chains.codes(columns["chain"]),
+            shape=self.shapes.numbers(columns["node"], columns["chain"]),
             number=columns["num"].to_numpy(zero_copy_only=False).astype(np.float64),
         )
         _, first = np.unique(rows.doc, return_index=True)
@@ -242,10 +251,10 @@ class SliceCache:
             if self.size < self.most_bytes:
                 self.add(self.run_of(part, batch))
             else:
-                hashes.append(np.unique(part.column("h").to_numpy()))
-                docs.append(np.unique(part.column("docid").to_numpy()))
+                hashes.append(rising(part.column("h").to_numpy()))
+                docs.append(rising(part.column("docid").to_numpy()))
         if len(hashes) > 1:
-            gone = np.unique(np.concatenate(hashes))
+            gone = rising(np.concatenate(hashes))
             own = [own for (shared, _), own in self._apart.items() if shared in gone]
             self._leave(np.union1d(gone, np.array(own, dtype=np.int64)), np.concatenate(docs))
 
@@ -319,8 +328,8 @@ class SliceCache:
         """Have the slices of some values in files only, and be without some documents."""
         dropped = [run.rows.doc[_in(run.rows.h, hashes)] for run in self.runs]
         self._keep(lambda run: ~_in(run.rows.h, hashes))
-        self.absent = np.union1d(self.absent, hashes)
-        self.absent_docs = np.unique(np.concatenate([self.absent_docs, docs, *dropped]))
+        self.absent = rising(np.concatenate([self.absent, hashes]))
+        self.absent_docs = rising(np.concatenate([self.absent_docs, docs, *dropped]))
 
     def _keep(self, kept: Callable[[Run], Bools]) -> None:
         runs = []
@@ -329,8 +338,8 @@ class SliceCache:
             runs.append(run if rows.all() else _part(run, rows))
         changed = any(new is not old for new, old in zip(runs, self.runs, strict=True))
         self.runs = [run for run in runs if len(run.rows.h)]
-        if changed and len(self.chains) > _MANY_CHAINS:
-            self.chains.keep(np.concatenate([_NONE, *(run.rows.chain for run in self.runs)]))
+        if changed and len(self.shapes) > _MANY_SHAPES:
+            self.shapes.keep(np.concatenate([np.empty(0, np.int32), *(run.rows.shape for run in self.runs)]))
 
     def _keys(self, variables: pa.Array, functions: pa.Array) -> Int32s:
         encoded = functions.dictionary_encode()
@@ -381,8 +390,14 @@ def _merged(first: Run, second: Run) -> Run:
     rows = stacked([first.rows, second.rows])
     run = Run(
         take(rows, np.lexsort((rows.ts, rows.key, rows.h))),
-        _either(_union(first.values, second.values), (first.values, first.texts), (second.values, second.texts)),
-        _either(_union(first.docs, second.docs), (first.docs, first.places), (second.docs, second.places)),
+        _either(
+            rising(np.concatenate([first.values, second.values])),
+            (first.values, first.texts),
+            (second.values, second.texts),
+        ),
+        _either(
+            rising(np.concatenate([first.docs, second.docs])), (first.docs, first.places), (second.docs, second.places)
+        ),
         np.empty(0, dtype=np.int64),
     )
     run.used = np.full(len(run.values), np.iinfo(np.int64).min)
@@ -398,10 +413,6 @@ def _part(run: Run, kept: Bools) -> Run:
     part.texts, part.used = run.texts.take(pa.array(at)), run.used[at]
     part.places = run.place(part.docs)
     return part
-
-
-def _union(first: Int64s, second: Int64s) -> Int64s:
-    return np.union1d(first, second)
 
 
 def _either(wanted: Int64s, *known: tuple[Int64s, pa.Array]) -> pa.Array:

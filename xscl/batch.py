@@ -48,6 +48,7 @@ from xscl.state import (
     held_state,
     newest_times,
     next_state,
+    same_state,
     unlink_state,
     write_links,
 )
@@ -180,8 +181,11 @@ def process_batch(
     newest = newest_times(span.paths, first, last) if events else {}
     report = BatchReport(span.batch, first, last, events)
     if plan is None:
+        # Without a query nothing is of use any more; without an event nothing has changed, whoever is registered.
         reach = REACH_SCHEMA.empty_table()
-        change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
+        change = same_state(span.state)
+        if events:
+            change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
         return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), change)
     prepared = time.perf_counter()
     tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"

@@ -30,7 +30,7 @@ from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.order import join_order, pair_limit, unselective_edges
 from xscl.templates.results import RESULT_SCHEMA
-from xscl.templates.value_counts import estimated_pairs, kept_counts, value_counts
+from xscl.templates.value_counts import estimated_pairs, kept_counts, partners_of, save_partners, value_counts
 from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
 from xscl.xpath.witness import WITNESS_SCHEMA
 from xscl.xpath.worker import witness_batches
@@ -123,10 +123,25 @@ def write_results(
     earlier = read_parquet(spark, WITNESS_SCHEMA, state).withColumn("fresh", lit(False))
     witness = earlier.unionAll(new.withColumn("fresh", lit(True))).where(met)
     counts = value_counts(str(fresh))
-    pairs = estimated_pairs(program, counts, [kept_counts(file) for file in state])
+    kept = [kept_counts(file) for file in state]
+    pairs = estimated_pairs(program, counts, kept)
     order = join_order(program, pairs, unselective_edges(pairs, pair_limit(counts.rows)))
-    matched = matched_edges(spark, fresh=new, witness=witness, program=program, program_path=path, order=order)
-    resolved(matched, path, origin).write.parquet(str(target))
+    target.parent.mkdir(exist_ok=True)
+    partners = target.with_name(f".{target.name}-partners")
+    save_partners(partners_of(counts, kept), partners)
+    try:
+        matched = matched_edges(
+            spark,
+            fresh=new,
+            witness=witness,
+            program=program,
+            program_path=path,
+            order=order,
+            partners_path=str(partners),
+        )
+        resolved(matched, path, origin).write.parquet(str(target))
+    finally:
+        partners.unlink()
 
 
 def _within(column: str, times: pa.StructScalar, reach: int) -> str:

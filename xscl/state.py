@@ -50,6 +50,7 @@ __all__ = [
     "link_rows",
     "newest_times",
     "next_state",
+    "same_state",
     "unlink_state",
     "write_links",
 ]
@@ -118,10 +119,10 @@ class HeldState:
     watermarks: Mapping[str, int | None]
 
     def paths(self, kind: Kind, *, oldest: int | None = None) -> list[str]:
-        """The files with rows to join, by age; with ``oldest`` only those with rows of that event time or later."""
+        """The files with rows to join, by their times; with ``oldest`` only those with rows of that time or later."""
         return [
             str(self.root / file.path)
-            for file in self.files
+            for file in sorted(self.files, key=_times)
             if file.kind == kind and file.held and (oldest is None or file.ts_max is None or file.ts_max >= oldest)
         ]
 
@@ -270,13 +271,25 @@ def next_state(
         (lowered if lower and counted.held else known).append(counted)
     span = _span(rule.now, max(processed.values(), default=None))
     plan = [*([file] for file in lowered), *_merges(known, span)]
-    merged = [_merged(home, inputs, batch, rule, fresh_paths) for inputs in plan]
+    merged: list[StateFile] = []
+    written: list[str] = []
+    try:
+        for inputs in plan:
+            written.append(f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-{inputs[0].kind}.parquet")
+            merged.append(_merged(home, written[-1], inputs, batch, rule, fresh_paths))
+        reach_file = None
+        if not reach.equals(before.reach):
+            written.append(f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-reach.parquet")
+            pq.write_table(reach, home.root / written[-1])
+            reach_file = facts_of_file(home.root, written[-1], "reach", batch)
+    except BaseException:
+        _unlink(home, written)
+        raise
     gone = {file.path for inputs in plan for file in inputs} | {file.path for file in known if not file.held}
     files = [file for file in (*known, *merged) if file.path not in gone]
     held = {file.path: file.held for file in before.files}
     # The batch's own files are named even where they are of no use any more, so that they are unlinked in time.
     added = [*(file for file in known if file.path in fresh_paths), *merged]
-    reach_file = None if reach.equals(before.reach) else _write_reach(home, batch, reach)
     replaced = sorted(gone)
     if reach_file is not None and before.reach_path is not None:
         replaced.append(before.reach_path)
@@ -289,7 +302,7 @@ def next_state(
         added=tuple(added if reach_file is None else (*added, reach_file)),
         counted=tuple(file for file in files if file.held != held.get(file.path, file.held)),
         replaced=tuple(replaced),
-        written=tuple(file.path for file in (*merged, reach_file) if file is not None),
+        written=tuple(written),
         purged=sum(held.values()) - sum(file.held for file in (*known, *lowered) if file.path in held),
     )
 
@@ -300,10 +313,9 @@ def _files(home: Home, path: str) -> list[str]:
     return [str(file.relative_to(home.root)) for file in sorted(full.rglob("*.parquet"))] if full.is_dir() else [path]
 
 
-def _write_reach(home: Home, batch: int, reach: pa.Table) -> StateFile:
-    path = f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-reach.parquet"
-    pq.write_table(reach, home.root / path)
-    return replace(facts_of_file(home.root, path, "reach", batch), held=0)
+def same_state(state: HeldState) -> StateChange:
+    """Of a range of the intake order without an event, which changes nothing."""
+    return StateChange(state, {}, {}, (), (), (), (), 0)
 
 
 def commit_state(connection: Connection, change: StateChange, now: int) -> list[Path]:
@@ -345,7 +357,11 @@ def unlink_state(paths: Iterable[Path]) -> None:
 
 def discard_change(home: Home, change: StateChange) -> None:
     """Unlink what was written for a change that is not committed."""
-    for path in change.written:
+    _unlink(home, change.written)
+
+
+def _unlink(home: Home, paths: Iterable[str]) -> None:
+    for path in paths:
         (home.root / path).unlink(missing_ok=True)
 
 
@@ -513,10 +529,11 @@ def _span(floors_now: Floors, newest: int | None) -> int | None:
     return max(0, newest - least) // _PARTS_OF_REACH
 
 
-def _merged(home: Home, inputs: Sequence[StateFile], batch: int, rule: _Rule, fresh: Collection[str]) -> StateFile:
+def _merged(
+    home: Home, path: str, inputs: Sequence[StateFile], batch: int, rule: _Rule, fresh: Collection[str]
+) -> StateFile:
     """The kept rows of some files in one, sorted by time, or file by file where they are many."""
     kind = _kind(inputs[0])
-    path = f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-{kind}.parquet"
     rows = (rows for file in sorted(inputs, key=_times) for rows in rule.rows(file, fresh=file.path in fresh))
     schema = _SCHEMAS[kind]
     if sum(file.held for file in inputs) <= _SORTED:

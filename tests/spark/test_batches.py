@@ -16,6 +16,7 @@ from strategies import event_streams, one_block_queries, two_block_queries
 
 import xscl
 from xscl.parser import parse_query
+from xscl.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,7 +101,7 @@ def test_the_number_of_jobs_does_not_depend_on_the_queries(tmp_path: Path, spark
     texts, docs = random_workload(11, queries=60, documents=6)
     jobs = {}
     for count in (1, 60):
-        with xscl.connect(home=tmp_path / str(count), spark=spark) as engine:
+        with xscl.connect(home=tmp_path / str(count), spark=spark, settings=Settings(driver_rows=0)) as engine:
             assert all(outcome.ok for outcome in engine.register_many(DECLARED + t for t in texts[:count]))
             engine.ingest(events(docs))
             (report,) = engine.run_once()
