@@ -268,7 +268,7 @@ def _process_level(
 ) -> None:
     """Write what the documents of a level come to."""
     started = time.perf_counter()
-    fresh_path = f"witness/{tag}/{level.number}"
+    fresh_path = f"witness/{tag}-{level.number}"
     target = home.root / "results" / tag / str(level.number)
     fresh = _stage1(home, driver, session, plan, level, home.root / fresh_path)
     done.stage1_s += time.perf_counter() - started
@@ -381,10 +381,12 @@ def _named_failure(home: Home, driver: Driver, span: _Range, tag: str, publisher
         yield
     except BaseException as error:
         driver.forget()
-        for folder in ("witness", "results"):
-            shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
-        for path in home.folder("witness").glob(f"{tag}-*-links.parquet"):
-            path.unlink()
+        shutil.rmtree(home.folder("results") / tag, ignore_errors=True)
+        for path in home.folder("witness").glob(f"{tag}-*"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
         if publisher is not None:
             publisher.discard()
         if not isinstance(error, (PySparkException, Py4JError)):
