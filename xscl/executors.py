@@ -126,7 +126,7 @@ def write_results(
     kept = [kept_counts(file) for file in state]
     pairs = estimated_pairs(program, counts, kept)
     order = join_order(program, pairs, unselective_edges(pairs, pair_limit(counts.rows)))
-    target.parent.mkdir(exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     partners = target.with_name(f".{target.name}-partners")
     save_partners(partners_of(counts, kept), partners)
     try:
