@@ -191,11 +191,14 @@ def process_batch(
     tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
     publisher = None if span.publishing is None else Publisher(home, span.publishing, tag)
     with _named_failure(home, driver, span, tag, publisher), _counted_jobs(session, f"xscl-batch-{tag}") as jobs:
-        asked, found = driver.slices
+        before = driver.slices
         done = _Done()
         published: dict[str, int] = {}
-        for level in _levels(home, plan, span, publisher, tag):
-            _process_level(home, driver, jobs.session, plan, span, level, tag, done)
+        for level in _levels(plan, span, publisher):
+            found = home.root / "results" / tag / str(level.number)
+            matches = _process_level(home, driver, jobs.session, plan, span, level, tag, found, done)
+            if publisher is not None and matches:
+                publisher.found(stored_matches(found, publisher.groups))
             if level.number:
                 published |= newest_times(level.paths, level.first, level.last)
         joined = time.perf_counter()
@@ -211,7 +214,7 @@ def process_batch(
             published=published,
         )
         try:
-            now_asked, now_found = driver.slices
+            slices_asked, slices_found = (now - then for now, then in zip(driver.slices, before, strict=True))
             report = replace(
                 report,
                 witnesses=done.counts["witness"],
@@ -222,8 +225,8 @@ def process_batch(
                 links=done.counts["link"],
                 jobs=jobs.count(),
                 joined_in=done.joined_in,
-                slices_asked=max(now_asked - asked, 0),
-                slices_found=max(now_found - found, 0),
+                slices_asked=max(slices_asked, 0),
+                slices_found=max(slices_found, 0),
                 prepare_s=prepared - started,
                 stage1_s=done.stage1_s,
                 join_s=joined - prepared - done.stage1_s,
@@ -247,23 +250,22 @@ def _range(home: Home, first: int, last: int) -> _Range:
         return _Range(number, first, last, channels, paths, held_state(home, connection), published)
 
 
-def _levels(home: Home, plan: Plan, span: _Range, publisher: Publisher | None, tag: str) -> Iterator[_Level]:
-    """The events of a range, then level by level what is published; each level is processed before the next is made.
+def _levels(plan: Plan, span: _Range, publisher: Publisher | None) -> Iterator[_Level]:
+    """The events of a range, then level by level what is published.
 
-    What no query reads is published and goes no further.
+    Each level is processed, and the publisher told what was found, before the next is asked for.  What no query reads
+    is published and goes no further.
     """
     yield _Level(0, span.first, span.last, span.channels, span.paths)
     if publisher is None:
         return
     number = 0
-    publisher.found(stored_matches(home.root / "results" / tag / "0", publisher.groups))
     for channels in publisher.levels:
         published = publisher.level(channels)
         if published is None or (plan.walked | plan.answered).isdisjoint(published.channels):
             continue
         number += 1
         yield _Level(number, published.first, published.last, published.channels, [str(published.path)])
-        publisher.found(stored_matches(home.root / "results" / tag / str(number), publisher.groups))
 
 
 def _process_level(
@@ -274,12 +276,12 @@ def _process_level(
     span: _Range,
     level: _Level,
     tag: str,
+    target: Path,
     done: _Done,
-) -> None:
-    """Write what the documents of a level come to."""
+) -> int:
+    """Write what the documents of a level come to; how many matches that is."""
     started = time.perf_counter()
-    fresh_path = f"witness/{tag}/{level.number}"
-    target = home.root / "results" / tag / str(level.number)
+    fresh_path = f"witness/{tag}-{level.number}"
     fresh = _stage1(home, driver, session, plan, level, home.root / fresh_path)
     done.stage1_s += time.perf_counter() - started
     counts = _stage2(home, driver, session, plan, span, level, fresh, fresh_path, target, done)
@@ -289,6 +291,7 @@ def _process_level(
     links = write_links(home, f"{tag}-{level.number}", _link_batches(target)) if counts["link"] else None
     if links is not None:
         done.written.append(("link", links))
+    return counts["match"]
 
 
 # -- stages ----------------------------------------------------------------------------------------------------
@@ -391,10 +394,12 @@ def _named_failure(home: Home, driver: Driver, span: _Range, tag: str, publisher
         yield
     except BaseException as error:
         driver.forget()
-        for folder in ("witness", "results"):
-            shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
-        for path in home.folder("witness").glob(f"{tag}-*-links.parquet"):
-            path.unlink()
+        shutil.rmtree(home.folder("results") / tag, ignore_errors=True)
+        for path in home.folder("witness").glob(f"{tag}-*"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
         if publisher is not None:
             publisher.discard()
         if not isinstance(error, (PySparkException, Py4JError)):

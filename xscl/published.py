@@ -73,7 +73,7 @@ def publishing(connection: Connection, first: int, last: int) -> Publishing | No
         frozenset(name for name, level in levels.items() if level == number)
         for number in range(1, max(levels.values()) + 1)
     )
-    groups = sa.select(QUERIES.c.gid).where(*_publishing(first, last)).distinct()
+    groups = sa.select(QUERIES.c.gid).where(*_publishing(first, last))
     return Publishing(found, frozenset(connection.scalars(groups)))
 
 

@@ -305,10 +305,16 @@ def test_a_batch_that_fails_leaves_nothing_and_runs_again(engine: Engine) -> Non
     engine.register("S PUBLISH one", name="p")
     engine.register("one/a PUBLISH two", name="q")
     engine.ingest([a("1", 1), a("2", 2)])
-    before = sorted(path.name for path in engine.home.folder("events").iterdir())
+    engine.register("one/a/k->x JOIN {x = y, 1 h} two/a/k->y JOIN {y = z, 1 h} S/a/k->z", name="links")
+
+    def files() -> list[str]:
+        folders = map(engine.home.folder, ("events", "witness", "results"))
+        return sorted(str(path) for folder in folders for path in folder.rglob("*"))
+
+    before = files()
     with mock.patch("xscl.published.Publisher.commit", side_effect=RuntimeError("no")), pytest.raises(RuntimeError):
         engine.run_once()
-    assert sorted(path.name for path in engine.home.folder("events").iterdir()) == before
+    assert files() == before
     assert list(engine.matches()) == [] and engine.home.catalog.processed()[0] == 0
     assert not {"one", "two"} & engine.home.catalog.channels().keys()
     (report,) = engine.run_once()
