@@ -312,9 +312,9 @@ class _Batch:
         again = np.zeros(len(spans.edge), dtype=np.bool_)
         for number, run in enumerate(runs):
             of = np.flatnonzero(spans.run == number)
-            several = np.concatenate([[0], np.cumsum(run.repeated)])
+            several = np.concatenate([[0], np.cumsum(run.rows.again)])
             again[of] = several[spans.end[of]] > several[spans.begin[of]]
-        again |= self.new.repeated[spans.row]
+        again |= self.new.rows.again[spans.row]
         found = 0
         if again.any():
             # A document with several such nodes has several matched edges with one partner.

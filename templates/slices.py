@@ -53,6 +53,8 @@ class Rows(NamedTuple):
     shape: Int32s
     """Number of node and chain."""
     number: npt.NDArray[np.float64]
+    again: Bools
+    """Whether its document has another row with the same value of the same key."""
 
 
 @dataclass
@@ -99,19 +101,6 @@ class Run:
             return None
         row = int(self._by_document[0][np.searchsorted(self._by_document[1], at << 32)])
         return Member(doc, int(self.rows.item[row]), int(self.rows.ts[row]), self.places[at].as_py())
-
-    @cached_property
-    def repeated(self) -> Bools:
-        """Of each row, whether its document has another one with the same value of the same key."""
-        rows = self.rows
-        order = np.lexsort((rows.doc, rows.key, rows.h))
-        same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
-        for column in (rows.h, rows.key, rows.doc):
-            same &= column[order[1:]] == column[order[:-1]]
-        found = np.zeros(len(order), dtype=np.bool_)
-        found[order[1:][same]] = True
-        found[order[:-1][same]] = True
-        return found
 
     @cached_property
     def plain(self) -> bool:
@@ -231,7 +220,9 @@ class SliceCache:
             item=_ints(columns["item"]),
             shape=self.shapes.numbers(columns["node"], columns["chain"]),
             number=columns["num"].to_numpy(zero_copy_only=False).astype(np.float64),
+            again=np.zeros(table.num_rows, dtype=np.bool_),
         )
+        _mark_repeated(rows)
         _, first = np.unique(rows.doc, return_index=True)
         return _sorted(rows, texts, columns["place"].take(pa.array(first)), batch)
 
@@ -376,6 +367,15 @@ class SliceCache:
         known = known.take(pa.array(which))
         same = pc.or_(pc.equal(known, texts).fill_null(False), pc.and_(known.is_null(), texts.is_null()))
         return np.flatnonzero(~same.to_numpy(zero_copy_only=False))
+
+
+def _mark_repeated(rows: Rows) -> None:
+    order = np.lexsort((rows.doc, rows.key, rows.h))
+    same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
+    for column in (rows.h, rows.key, rows.doc):
+        same &= column[order[1:]] == column[order[:-1]]
+    rows.again[order[1:][same]] = True
+    rows.again[order[:-1][same]] = True
 
 
 def _sorted(rows: Rows, texts: pa.Array, places: pa.Array, batch: int) -> Run:

@@ -286,7 +286,9 @@ def _process_level(
     done.stage1_s += time.perf_counter() - started
     counts = _stage2(home, driver, session, plan, span, level, fresh, fresh_path, target, done)
     done.counts += counts + Counter(witness=fresh.count_rows())
-    done.refused += _refused(fresh) + _refused_together(target)
+    done.refused += _refused(fresh)
+    if counts["refused"]:
+        done.refused += _refused_together(target)
     done.written.append(("witness", fresh_path))
     links = write_links(home, f"{tag}-{level.number}", _link_batches(target)) if counts["link"] else None
     if links is not None:
@@ -369,12 +371,12 @@ def _count_results(path: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
     sizes: Counter[tuple[str, int, int]] = Counter()
     columns = ["relation", "origin", "class", "docs"]
-    wanted = ds.field("relation").isin(["rout", "match", "link", "pairs"])
+    wanted = ds.field("relation") != "docs"
     for row in results.to_table(columns=columns, filter=wanted).to_pylist():
         if row["relation"] == "pairs":
             counts["pairs"] += row["docs"][0]
-        elif row["relation"] == "link":
-            counts["link"] += 1
+        elif row["relation"] in ("link", "refused"):
+            counts[row["relation"]] += 1
         else:
             sizes[row["relation"], row["origin"], row["class"]] += 1
     docs = results.to_table(columns=["origin", "class"], filter=ds.field("relation") == "docs")

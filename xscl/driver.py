@@ -30,9 +30,9 @@ from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
 
 __all__ = ["Driver", "Fetch", "walk_here", "witness_table"]
 
-_SMALL = 5_000
+_SMALL = 30_000
 """Events that are matched here: more are sooner matched by all cores."""
-_SMALL_BYTES = 16 << 20
+_SMALL_BYTES = 64 << 20
 _WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
 _MOST_LINKS = 1_000_000
 """Rows of links that are kept here."""
