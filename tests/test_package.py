@@ -36,6 +36,8 @@ ALLOWED = {
         "xscl.start_time",
         "xscl.batch",
         "xscl.executors",
+        "xscl.jobs",
+        "xscl.levels",
         "xscl.views",
         "xscl.engine",
         "xscl.bench.baselines",
