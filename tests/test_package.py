@@ -44,7 +44,7 @@ ALLOWED = {
     "matplotlib": {"xscl.bench.plot"},
 }
 WHOLE = {
-    "pyspark": (),
+    "pyspark": ("xscl.bench.",),
     "alembic": ("xscl.migrations.",),
     "lxml": ("xscl.xpath.", "xscl.ingest."),
     "matplotlib": (),
