@@ -144,8 +144,11 @@ def process_batch(
     newest = newest_times(span.paths, first, last) if events else {}
     report = BatchReport(span.batch, first, last, events)
     if plan is None:
-        reach = REACH_SCHEMA.empty_table()
-        change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
+        change = StateChange.nothing(span.state)
+        if events:
+            # No query sees them, and those that come later see only what comes after them.
+            reach = REACH_SCHEMA.empty_table()
+            change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
         return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), change)
     prepared = time.perf_counter()
     tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
@@ -183,7 +186,8 @@ def process_batch(
             )
             return _commit(home, driver, report, change, refused, since=joined)
         except BaseException:
-            discard_change(home, change)
+            if not _visible(home, tag):
+                discard_change(home, change)
             raise
 
 
@@ -295,9 +299,10 @@ def _named_failure(home: Home, driver: Driver, span: _Range, tag: str) -> Iterat
         yield
     except BaseException as error:
         driver.forget()
-        for folder in ("witness", "results"):
-            shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
-        (home.folder("witness") / f"{tag}-links.parquet").unlink(missing_ok=True)
+        if not _visible(home, tag):
+            for folder in ("witness", "results"):
+                shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
+            (home.folder("witness") / f"{tag}-links.parquet").unlink(missing_ok=True)
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -309,6 +314,13 @@ def _named_failure(home: Home, driver: Driver, span: _Range, tag: str) -> Iterat
             f"batch {span.batch} (places {span.first} to {span.last}) failed in Spark: {reason}",
             hint="nothing of it is visible, and it runs again next time; -v shows the whole trace",
         ) from error
+
+
+def _visible(home: Home, tag: str) -> bool:
+    """Whether the catalogue names the files of a batch: what goes wrong after its transaction takes nothing back."""
+    with home.catalog.read() as connection:
+        named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
+        return bool(connection.scalar(named))
 
 
 class _Jobs:
@@ -411,5 +423,5 @@ def _commit(
         home.catalog.reject(connection, refused, now)
         connection.execute(HOME.update().values(processed=report.last))
     unlink_state(unused)
-    driver.committed(after, report.last)
+    driver.committed(after, report.first, report.last)
     return replace(report, commit_s=time.perf_counter() - started)

@@ -159,6 +159,11 @@ class StateChange:
     purged: int
     """Rows that are held no more; rows that never were do not count."""
 
+    @classmethod
+    def nothing(cls, state: HeldState) -> StateChange:
+        """The state stays as it is."""
+        return cls(state, {}, {}, added=(), counted=(), replaced=(), written=(), purged=0)
+
 
 def held_state(home: Home, connection: Connection) -> HeldState:
     """The join state as the last commit left it."""
