@@ -12,7 +12,9 @@ from xscl.arrow import CHAIN
 from xscl.templates.chains import ChainCodes, ChainEntry, mixed
 
 FIELDS = ("var1", "var2", "node1", "node2")
-entries = st.tuples(*(st.sampled_from([-(1 << 63), -1, 0, 1, 2, (1 << 63) - 1]) for _ in "12"), *(st.integers(-1, 3),) * 2)
+entries = st.tuples(
+    *(st.sampled_from([-(1 << 63), -1, 0, 1, 2, (1 << 63) - 1]) for _ in "12"), *(st.integers(-1, 3),) * 2
+)
 chains = st.lists(st.lists(entries, max_size=3, unique=True), max_size=8)
 
 
