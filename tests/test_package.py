@@ -52,7 +52,7 @@ ALLOWED = {
     "matplotlib": {"xscl.bench.plot"},
 }
 WHOLE = {
-    "pyspark": (),
+    "pyspark": ("xscl.bench.",),
     "alembic": ("xscl.migrations.",),
     "lxml": ("xscl.xpath.", "xscl.ingest."),
     "matplotlib": (),

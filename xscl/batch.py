@@ -188,7 +188,8 @@ def process_batch(
             try:
                 return _commit(home, driver, report, change, work.refused, publisher, since=joined)
             except BaseException:
-                discard_change(home, change)
+                if not _visible(home, tag):
+                    discard_change(home, change)
                 raise
 
 
@@ -211,9 +212,10 @@ def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -
         yield
     except BaseException as error:
         work.driver.forget()
-        work.discard()
-        if publisher is not None:
-            publisher.discard()
+        if not _visible(work.home, work.tag):
+            work.discard()
+            if publisher is not None:
+                publisher.discard()
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -225,6 +227,13 @@ def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -
             f"batch {span.batch} (places {span.first} to {span.last}) failed in Spark: {reason}",
             hint="nothing of it is visible, and it runs again next time; -v shows the whole trace",
         ) from error
+
+
+def _visible(home: Home, tag: str) -> bool:
+    """Whether the catalogue names the files of a batch: what goes wrong after its transaction takes nothing back."""
+    with home.catalog.read() as connection:
+        named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
+        return bool(connection.scalar(named))
 
 
 # -- commit ----------------------------------------------------------------------------------------------------
@@ -261,5 +270,5 @@ def _commit(
             home.catalog.reject(connection, publisher.rejected, now)
         connection.execute(HOME.update().values(processed=report.last))
     unlink_state(unused)
-    driver.committed(after, report.last)
+    driver.committed(after, report.first, report.last)
     return replace(report, commit_s=time.perf_counter() - started)

@@ -86,9 +86,13 @@ class Driver:
             raise
         return out
 
-    def committed(self, state: HeldState, last: int) -> None:
-        """A batch that ends at this place was committed, with this state."""
+    def committed(self, state: HeldState, first: int, last: int) -> None:
+        """A batch of these places was committed, with this state."""
         if self._finder is None:
+            return
+        if self._processed != first - 1:
+            # A batch without events asks nothing of what is remembered, which may miss what was done elsewhere.
+            self.forget()
             return
         self._processed = last
         floors = state.floors
