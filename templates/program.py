@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from xscl.templates.bounds import Bounds, Case, pair_index
 from xscl.templates.graph import ValueJoin
-from xscl.templates.links import Link, anchor, links_of
+from xscl.templates.links import Link, anchor, joins_between, links_of
 from xscl.templates.template import Group, Instance
 from xscl.version_files import VersionFiles, load_version, write_version
 
@@ -581,9 +581,7 @@ def _edge_of_one(instance: Instance) -> list[tuple[tuple[int, int], EdgeKey]]:
 
 def _edges_between(instance: Instance, blocks: tuple[int, int]) -> list[tuple[tuple[int, int], EdgeKey]]:
     """((left, right) node of the instance, edge) of two of its blocks, those that find pairs first."""
-    nodes = instance.nodes
-    joins = [j for j in instance.joins if (nodes[j.left].block, nodes[j.right].block) == blocks]
-    found = [((j.left, j.right), _edge_key(instance, j)) for j in joins]
+    found = [((j.left, j.right), _edge_key(instance, j)) for j in joins_between(instance, blocks)]
     by_time = anchor(instance, blocks)
     if by_time is not None:
         left, right = (instance.variables[place] for place in by_time)
