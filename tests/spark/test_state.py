@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import xscl
+from xscl.settings import DEFAULT_SETTINGS, Settings
 from xscl.types import Event
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ on e.docid = r.docid
 """
 
 
-def opened(folder: Path, spark: SparkSession, lateness: str) -> Engine:
-    engine = xscl.connect(home=folder, spark=spark)
+def opened(folder: Path, spark: SparkSession, lateness: str, settings: Settings = DEFAULT_SETTINGS) -> Engine:
+    engine = xscl.connect(home=folder, spark=spark, settings=settings)
     for channel, columns in COLUMNS.items():
         schema = ", ".join(f"{name} double" for name in columns)
         engine.add_channel(channel, kind="rows", schema=schema, lateness=lateness, clock="icu")
@@ -71,9 +72,10 @@ def batches() -> list[list[Event]]:
     ]
 
 
-def test_g3_state_rows_after_each_batch(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("settings", [Settings(driver_rows=0), Settings(), Settings(cache_bytes=0)])
+def test_g3_state_rows_after_each_batch(settings: Settings, tmp_path: Path, spark: SparkSession) -> None:
     found = []
-    with opened(tmp_path / "home", spark, "0 s") as engine:
+    with opened(tmp_path / "home", spark, "0 s", settings) as engine:
         for expected, batch in zip(G3_STATE, batches(), strict=True):
             assert engine.ingest(batch).late == 0
             (report,) = engine.run_once()
