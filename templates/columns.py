@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Bools", "Int32s", "Int64s", "gather", "stacked", "take"]
+__all__ = ["Bools", "Int32s", "Int64s", "gather", "rising", "stacked", "take"]
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
@@ -25,6 +25,14 @@ def take(columns: _Columns, at: Int64s | Bools) -> _Columns:
 def stacked(parts: Sequence[_Columns]) -> _Columns:
     """The records of all parts, of which there is one at least."""
     return type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def rising(numbers: Int64s) -> Int64s:
+    """The different ones, rising; numpy's own ``unique`` hashes, which takes several times as long."""
+    ordered = np.sort(numbers)
+    new = np.ones(len(ordered), dtype=np.bool_)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[new]
 
 
 def gather(starts: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:

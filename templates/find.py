@@ -15,14 +15,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, permutations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
 from xscl.templates.order import join_order, pair_limit, unselective_edges
 from xscl.templates.probe import CLOSE, TINY
 from xscl.templates.program import Edge, InstancePlan, LinkPlan, Program
@@ -34,7 +34,10 @@ __all__ = ["Finder", "TooManyRows"]
 
 _CHUNK = 4_000_000
 """Pairs of rows that are written down at a time."""
+_FEW_SHAPES = 1 << 22
+"""Pairs of shapes that are counted one by one."""
 _NUMBERS_OF_PLANS = count(1)
+_Column = npt.NDArray[Any]
 _HALF = 32
 """Bits of each half of a number that stands for two."""
 
@@ -68,10 +71,8 @@ class _Met(NamedTuple):
     doc_r: Int64s
     ts_l: Int64s
     ts_r: Int64s
-    node_l: Int32s
-    node_r: Int32s
-    chain_l: Int64s
-    chain_r: Int64s
+    shape_l: Int32s
+    shape_r: Int32s
 
 
 class _Pass(NamedTuple):
@@ -126,7 +127,7 @@ class Finder:
             TooManyRows: before anything was added.
         """
         if program is not self._program:
-            self._program, self._resolver = program, Resolver(program, self.cache.chains)
+            self._program, self._resolver = program, Resolver(program, self.cache.shapes)
             self._table = self._passes = None
         late = fresh.column("late")
         self._fetch(fresh, batch, fetch, most_rows)
@@ -137,7 +138,7 @@ class Finder:
 
     def _fetch(self, fresh: pa.Table, batch: int, fetch: Fetch, most_rows: int) -> None:
         """Bring the slices of new values that are in files only."""
-        missing = self.cache.missing(np.unique(fresh.column("h").to_numpy()))
+        missing = self.cache.missing(rising(fresh.column("h").to_numpy()))
         if not len(missing):
             return
         found = fetch(missing, False)
@@ -192,7 +193,7 @@ class Finder:
             rows, edges = take(rows, order), edges[order]
             at = starts[:-1]
             pairs = MatchedPairs(rows.doc[at], np.full(len(at), -1), rows.ts[at], rows.ts[at])
-            matched = MatchedEdges(edges, rows.node, rows.node, rows.chain, rows.chain)
+            matched = MatchedEdges(edges, rows.shape, rows.shape)
             self.resolver.resolve(pairs, starts, matched, _documents([run]), out)
             out.add_count(len(at))
 
@@ -290,7 +291,7 @@ class _Batch:
             mine, other = take(self.new.rows, new), take(run.rows, old)
             sides = (
                 np.where(left, *both)
-                for name in ("doc", "ts", "node", "chain")
+                for name in ("doc", "ts", "shape")
                 for both in permutations((getattr(mine, name), getattr(other, name)))
             )
 
@@ -307,31 +308,72 @@ class _Batch:
         return _resolve(self.finder.resolver, met, _documents(runs), self.out, each.plans)
 
     def _single(self, runs: list[Run], spans: _Spans, each: _Pass) -> int:
-        """Pairs of one edge that nearly all pairs satisfy, without a look at each where that can be helped."""
+        """Pairs of one edge that nearly all pairs satisfy: written down, but hardly looked at."""
         again = np.zeros(len(spans.edge), dtype=np.bool_)
         for number, run in enumerate(runs):
             of = np.flatnonzero(spans.run == number)
-            several = np.concatenate([[0], np.cumsum(run.repeated)])
+            several = np.concatenate([[0], np.cumsum(run.rows.again)])
             again[of] = several[spans.end[of]] > several[spans.begin[of]]
-        again |= self.new.repeated[spans.row]
-        # A document with several such nodes has several matched edges with one partner.
-        partners = np.isin(self.new.rows.doc[spans.row], self.new.rows.doc[spans.row[again]])
-        found = self._general(runs, take(spans, partners), each) if partners.any() else 0
-        met = self._met(runs, take(spans, ~partners))
-        if not len(met.edge):
-            return found
-        left, which_l = _distinct(met.node_l, met.chain_l)
-        right, which_r = _distinct(met.node_r, met.chain_r)
-        which = which_l * len(right) + which_r
-        present = np.flatnonzero(np.bincount(which, minlength=len(left) * len(right)))
-        numbers = np.zeros(len(left) * len(right), dtype=np.int64)
-        numbers[present] = np.arange(len(present))
-        at_l, at_r = left[present // len(right)], right[present % len(right)]
-        edges = MatchedEdges(met.edge[at_l], met.node_l[at_l], met.node_r[at_r], met.chain_l[at_l], met.chain_r[at_r])
-        pairs = MatchedPairs(met.doc_l, met.doc_r, met.ts_l, met.ts_r)
+        again |= self.new.rows.again[spans.row]
+        found = 0
+        if again.any():
+            # A document with several such nodes has several matched edges with one partner.
+            partners = np.isin(self.new.rows.doc[spans.row], self.new.rows.doc[spans.row[again]])
+            found = self._general(runs, take(spans, partners), each)
+            spans = take(spans, ~partners)
+        for number, run in enumerate(runs):
+            for new_left in (True, False):
+                of_run = take(spans, (spans.run == number) & (spans.new_left == new_left))
+                if len(of_run.edge):
+                    found += self._single_part(runs, run, new_left, of_run, each)
+        return found
+
+    def _single_part(self, runs: list[Run], run: Run, new_left: bool, spans: _Spans, each: _Pass) -> int:
+        """Spans with new rows on one side only, of which every pair is of one matched edge."""
+        new = self.new
+        old, span = gather(spans.begin, spans.end - spans.begin)
+        if run is new or not (run.plain and new.plain):
+            apart = np.flatnonzero(new.rows.item[spans.row][span] != run.rows.item[old])
+            old, span = old[apart], span[apart]
+        if not len(old):
+            return 0
+
+        def sides(mine: _Column, other: _Column) -> tuple[_Column, _Column]:
+            return (mine, other) if new_left else (other, mine)
+
+        left, right = sides(new.rows.doc[spans.row][span], run.rows.doc[old])
+        edge = self.program.edges[int(spans.edge[0])]
+        if self._windows_enclose(edge, each):
+            # All windows say the same of all these pairs, so any of the differences stands for all.
+            ts_l, ts_r = np.broadcast_to(np.int64(0), len(old)), np.broadcast_to(np.int64(edge.lo), len(old))
+        else:
+            ts_l, ts_r = sides(new.rows.ts[spans.row][span], run.rows.ts[old])
+        (shapes_new, which_new), (shapes_old, which_old) = new.distinct_shapes, run.distinct_shapes
+        which = which_new[spans.row][span].astype(np.int64) * len(shapes_old) + which_old[old]
+        if len(shapes_new) * len(shapes_old) <= _FEW_SHAPES:
+            counts = np.bincount(which, minlength=len(shapes_new) * len(shapes_old))
+            present = np.flatnonzero(counts)
+            which = (np.cumsum(counts > 0) - 1)[which]
+        else:
+            present, which = np.unique(which, return_inverse=True)
+        shape_l, shape_r = sides(shapes_new[present // len(shapes_old)], shapes_old[present % len(shapes_old)])
+        edges = MatchedEdges(np.full(len(present), edge.number, dtype=np.int32), shape_l, shape_r)
+        pairs = MatchedPairs(left, right, ts_l, ts_r)
         assert each.plans is not None
-        self.finder.resolver.resolve_single(pairs, numbers[which], edges, _documents(runs), self.out, each.plans)
-        return found + len(met.edge)
+        self.finder.resolver.resolve_single(pairs, which, edges, _documents(runs), self.out, each.plans)
+        return len(old)
+
+    def _windows_enclose(self, edge: Edge, each: _Pass) -> bool:
+        """Whether every window of the plans of a pass admits all differences that the edge allows."""
+        assert each.plans is not None
+        for plan in self.program.by_edge.get(edge.number, ()):
+            if each.plans.includes(plan):
+                if isinstance(plan, LinkPlan):
+                    return False
+                windows = self.program.windows(plan.number)
+                if windows.order.any() or (windows.lo > edge.lo).any() or (windows.hi < edge.hi).any():
+                    return False
+        return True
 
     # -- verification ------------------------------------------------------------------------------------------
 
@@ -353,7 +395,7 @@ class _Batch:
 
     def _complete(self, runs: list[Run], met: _Met) -> list[Run]:
         """The runs and, of documents with rows in files only, a run with all their rows."""
-        docs = np.unique(np.concatenate([met.doc_l, met.doc_r]))
+        docs = rising(np.concatenate([met.doc_l, met.doc_r]))
         missing = self.finder.cache.incomplete(docs[~np.isin(docs, self.new.docs)])
         if not len(missing):
             return runs
@@ -370,7 +412,7 @@ class _Batch:
         one, other = take(one, holds), take(other, holds)
         of = take(pairs, one.pair)
         number = np.full(len(holds), edge.number, dtype=np.int32)
-        return _Met(number, of.doc_l, of.doc_r, of.ts_l, of.ts_r, one.node, other.node, one.chain, other.chain)
+        return _Met(number, of.doc_l, of.doc_r, of.ts_l, of.ts_r, one.shape, other.shape)
 
 
 class _Side(NamedTuple):
@@ -381,8 +423,7 @@ class _Side(NamedTuple):
     run: Int64s
     row: Int64s
     h: Int64s
-    node: Int32s
-    chain: Int64s
+    shape: Int32s
     number: npt.NDArray[np.float64]
 
 
@@ -397,7 +438,7 @@ def _rows_of(runs: list[Run], docs: Int64s, key: int) -> _Side:
         pair, row = run.of_documents(docs, key)
         rows = run.rows
         of = np.full(len(row), number)
-        parts.append(_Side(pair, of, row, rows.h[row], rows.node[row], rows.chain[row], rows.number[row]))
+        parts.append(_Side(pair, of, row, rows.h[row], rows.shape[row], rows.number[row]))
     side = stacked(parts)
     return take(side, np.argsort(side.pair, kind="stable"))
 
@@ -457,16 +498,6 @@ def _text(runs: list[Run], side: _Side) -> pa.Array:
     return pa.concat_arrays(parts).take(pa.array(back))
 
 
-def _distinct(nodes: Int32s, chains: Int64s) -> tuple[Int64s, Int64s]:
-    """A place of each distinct (node, chain), and which of these each row is."""
-    _, code = np.unique(chains, return_inverse=True)
-    both = nodes.astype(np.int64) << _HALF | code
-    if both.min() == both.max():
-        return np.zeros(1, dtype=np.int64), np.zeros(len(both), dtype=np.int64)
-    _, examples, which = np.unique(both, return_index=True, return_inverse=True)
-    return examples, which
-
-
 def _resolve(resolver: Resolver, met: _Met, documents: Documents, out: ResultColumns, plans: Plans | None) -> int:
     """Bring the rows of each pair together and resolve them; returns the number of pairs."""
     if not len(met.edge):
@@ -475,7 +506,7 @@ def _resolve(resolver: Resolver, met: _Met, documents: Documents, out: ResultCol
     met = take(met, order)
     at = starts[:-1]
     pairs = MatchedPairs(met.doc_l[at], met.doc_r[at], met.ts_l[at], met.ts_r[at])
-    edges = MatchedEdges(met.edge, met.node_l, met.node_r, met.chain_l, met.chain_r)
+    edges = MatchedEdges(met.edge, met.shape_l, met.shape_r)
     resolver.resolve(pairs, starts, edges, documents, out, plans)
     return len(at)
 

@@ -35,12 +35,14 @@ from xscl.templates.probe import (
 )
 from xscl.templates.program import Program
 from xscl.templates.results import RESULT_SCHEMA
+from xscl.templates.value_counts import load_partners
 from xscl.templates.worker import result_batches
 
 __all__ = ["assembled", "matched_edges", "resolved"]
 
 # Two new documents meet when the left one asks, so the right one does not ask for new partners again.  A witness
-# without a value has hash 0 and NULL for its value and function: edges of time alone are the same join.
+# without a value has hash 0 and NULL for its value and function: edges of time alone are the same join.  One whole
+# number is found faster than a key of several columns; that is why the rest is compared inside of ``case``.
 _EQUAL = """
 select /*+ BROADCAST(p) */
        p.edge,
@@ -51,11 +53,11 @@ select /*+ BROADCAST(p) */
        if(p.new_left, p.node, w.node) as n1, if(p.new_left, w.node, p.node) as n2,
        if(p.new_left, p.chain, w.chain) as c1, if(p.new_left, w.chain, p.chain) as c2,
        cast(null as string) as v1, cast(null as string) as v2
-from {witness} w join {probe} p
-  on w.h = p.h and w.var = p.pvar and w.fn <=> p.pfn and w.strval <=> p.strval
+from {witness} w join (select *, xxhash64(h, pvar, pfn) as key from {probe}) p on xxhash64(w.h, w.var, w.fn) = p.key
 where not w.late and w.item <> p.item
-  and (w.docid < {first} or p.new_left)
-  and if(p.new_left, w.ts - p.ts, p.ts - w.ts) between p.lo and p.hi
+  and (not w.fresh or p.new_left)
+  and case when w.h = p.h and w.var = p.pvar and w.fn <=> p.pfn and w.strval <=> p.strval
+        then if(p.new_left, w.ts - p.ts, p.ts - w.ts) end between p.lo and p.hi
 """
 
 _VALUES = "select docid, var, fn, node, chain, strval, num from {witness} where not late and fn is not null"
@@ -105,16 +107,16 @@ def matched_edges(
     program: Program,
     program_path: str,
     order: JoinOrder,
-    first: int,
+    partners_path: str,
 ) -> DataFrame:
     """Rows of ``MATCHED_SCHEMA``, in no order: those of all pairs with a new document, and of new documents alone.
 
-    ``fresh`` are the witnesses of the batch, whose documents are numbered from ``first``; ``witness`` all witnesses,
-    the new ones included.  What no query asks for is left out: it depends on kinds of edges, not on their number.
+    ``fresh`` are the witnesses of new documents; ``witness`` all witnesses with a column ``fresh`` that tells the new
+    ones, which are among them.  What no query asks for is left out: it depends on kinds of edges, not on their number.
     """
 
     def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return probe_batches(program_path, order, batches)
+        return probe_batches(program_path, order, load_partners(partners_path), batches)
 
     def single(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return single_batches(program_path, batches)
@@ -125,7 +127,7 @@ def matched_edges(
         frames.append(fresh.mapInArrow(single, spark_schema(MATCHED_SCHEMA)))
     if "EQ" in kinds or not frames:
         asked = fresh.mapInArrow(probe, spark_schema(PROBE_SCHEMA))
-        equal = spark.sql(_EQUAL, witness=witness, probe=asked, first=first)
+        equal = spark.sql(_EQUAL, witness=witness, probe=asked)
         frames.append(_verified(spark, equal, witness, program, program_path, order) if order.verified else equal)
     return reduce(DataFrame.unionByName, frames)
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from xscl.arrow import CHAIN
 from xscl.templates.order import JoinOrder
 from xscl.templates.program import Edge, Program, load_program
+from xscl.templates.value_counts import Partners, value_digest
 
 __all__ = [
     "ASKED_SCHEMA",
@@ -102,8 +103,11 @@ Indices = npt.NDArray[np.int64]
 # -- new witnesses ---------------------------------------------------------------------------------------------
 
 
-def probe_batches(path: str, order: JoinOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """New witness rows to rows of ``PROBE_SCHEMA``: one for each enumerated edge and side that a row takes part in.
+def probe_batches(
+    path: str, order: JoinOrder, partners: Partners, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """New witness rows to rows of ``PROBE_SCHEMA``: one for each enumerated edge and side that a row takes part in,
+    and that may find a partner.
 
     Witnesses of late documents ask for nothing.
     """
@@ -122,9 +126,22 @@ def probe_batches(path: str, order: JoinOrder, batches: Iterable[pa.RecordBatch]
         },
         schema=pa.schema([field for field in PROBE_SCHEMA if field.name not in _CARRIED]),
     )
+    wanted = {key: [places[ask] for ask in of] for key, of in asks.items()}
+    ends = [((edge.key.lvar, edge.key.lfn), (edge.key.rvar, edge.key.rfn)) for edge, _ in sides]
+    own = np.array([left == right for left, right in ends], np.bool_)
+    digests = np.array(
+        [
+            value_digest(*(right if new_left else left))
+            for (left, right), (_, new_left) in zip(ends, sides, strict=True)
+        ],
+        np.uint64,
+    )
     for batch in batches:
         batch = batch.filter(pc.invert(batch.column("late")))
-        rows, found = _expanded(batch, {key: [places[ask] for ask in of] for key, of in asks.items()})
+        rows, found = _expanded(batch, wanted)
+        keys = batch.column("h").to_numpy(zero_copy_only=False).view(np.uint64)[rows] + digests[found]
+        kept = partners.may_have(keys, own[found])
+        rows, found = rows[kept], found[kept]
         carried = batch.select(_CARRIED).take(pa.array(rows))
         yield _beside(PROBE_SCHEMA, asked.take(pa.array(found)), carried)
 

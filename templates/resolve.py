@@ -23,11 +23,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from xscl.places import place_of
-from xscl.templates.chains import ChainCodes, mixed
+from xscl.places import PUBLISHED, place_of
 from xscl.templates.columns import Int32s, Int64s, stacked, take
 from xscl.templates.program import Constraint, Edge, InstancePlan, LinkPlan, Program, Windows
 from xscl.templates.results import MAX_BINDINGS, Admitted, ClassRow, Member, ResultColumns
+from xscl.templates.shapes import Shapes, mixed
 
 __all__ = ["MatchedEdges", "MatchedPairs", "Resolver", "grouped", "holds_exactly"]
 
@@ -48,11 +48,9 @@ class MatchedEdges(NamedTuple):
     """Matched edges of some pairs, in columns."""
 
     edge: Int32s
-    node_l: Int32s
-    node_r: Int32s
-    chain_l: Int64s
-    """Codes of the chains that lead to the nodes."""
-    chain_r: Int64s
+    shape_l: Int32s
+    """Numbers of the nodes with their chains (``Shapes``)."""
+    shape_r: Int32s
 
 
 class MatchedPairs(NamedTuple):
@@ -112,9 +110,9 @@ class _TooMany(Exception):
 class Resolver:
     """Resolves pairs for one program; remembers signatures."""
 
-    def __init__(self, program: Program, chains: ChainCodes) -> None:
+    def __init__(self, program: Program, shapes: Shapes) -> None:
         self.program = program
-        self.chains = chains
+        self.shapes = shapes
         self._seeds = secrets.randbits(64), secrets.randbits(64)
         self._memo: dict[tuple[int, int], _Signature] = {}
         self._structure = program.structure
@@ -211,10 +209,11 @@ class Resolver:
     def _solve(self, edges: MatchedEdges, plans: Plans | None) -> _Signature:
         relations: defaultdict[tuple[int, ...], _Relation] = defaultdict(_Relation)
         columns = (column.tolist() for column in edges)
-        for edge, node_l, node_r, *chains in zip(*columns, strict=True):
-            relations[edge,].add(node_l, node_r)
-            for side, code in enumerate(chains):
-                for var1, var2, node1, node2 in self.chains[code]:
+        for edge, *sides in zip(*columns, strict=True):
+            left, right = (self.shapes[number] for number in sides)
+            relations[edge,].add(left.node, right.node)
+            for side, shape in enumerate((left, right)):
+                for var1, var2, node1, node2 in shape.chain:
                     relations[side, var1, var2].add(node1, node2)
         found = _Signature([], [], 0)
         present = {relation[0] for relation in relations if len(relation) == 1}
@@ -384,10 +383,17 @@ def _cells(
     nothing apart; where only such are left, there is one cell, and None stands for its number.
     """
     difference = pairs.ts_r - pairs.ts_l
-    left, right = place_of(pairs.left), place_of(np.where(pairs.right < 0, pairs.left, pairs.right))
-    oldest, newest = np.minimum(left, right), np.maximum(left, right)
+    docs = (pairs.left,) if pairs.right.max() < 0 else (pairs.left, pairs.right)
+    least, greatest = min(int(of.min()) for of in docs), max(int(of.max()) for of in docs)
+    if greatest < PUBLISHED and (windows.first <= least).all() and (windows.last >= greatest).all():
+        # All groups see all documents, so it is not asked which documents these are.
+        oldest = newest = np.zeros(1, dtype=np.int64)
+        windows = windows._replace(first=np.zeros_like(windows.first), last=np.zeros_like(windows.last))
+    else:
+        left, right = place_of(pairs.left), place_of(np.where(pairs.right < 0, pairs.left, pairs.right))
+        oldest, newest = np.minimum(left, right), np.maximum(left, right)
     ordered = bool(windows.order.any())
-    first = documents.left_first(pairs) if ordered else np.zeros(len(difference), dtype=np.bool_)
+    first = documents.left_first(pairs) if ordered else np.zeros(1, dtype=np.bool_)
     # Windows that admit no pair at all are left out of everything but the answer.
     some = (
         (windows.lo <= difference.max())
@@ -409,13 +415,13 @@ def _cells(
         keys.append(first.astype(np.int64))
 
     def admits(at: int) -> npt.NDArray[np.bool_]:
-        order = 1 if first[at] else -1
+        at_place, order = min(at, len(oldest) - 1), 1 if first[min(at, len(first) - 1)] else -1
         found = np.zeros(len(some), dtype=np.bool_)
         found[some] = (
             (told.lo <= difference[at])
             & (told.hi >= difference[at])
-            & (told.first <= oldest[at])
-            & (told.last >= newest[at])
+            & (told.first <= oldest[at_place])
+            & (told.last >= newest[at_place])
             & ((told.order == 0) | (told.order == order))
         )
         return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -57,6 +58,8 @@ MAX_BINDINGS = 100_000
 """Of one query in one combination of documents: variables that bind equal nodes multiply."""
 _FEW_PAIRS = 1_000_000
 """Pairs that are brought together with others in one file."""
+_WRITERS = 2
+"""Files of pairs that are written at a time."""
 _ALIKE = ["relation", "origin", "class"]
 """Columns with many equal values, one after another."""
 _LEVEL_BITS, _PART_BITS = 8, 16
@@ -173,6 +176,7 @@ class ResultColumns:
         """Documents whose bindings are too many."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
+        self.counts.update(refused=1)
         self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 6, rows))
 
     def add_count(self, pairs: int) -> None:
@@ -191,8 +195,10 @@ class ResultColumns:
 
     def write(self, folder: Path) -> None:
         """Write all there is as Parquet files of ``folder``, pairs without the columns that they do not have."""
-        for number, table in enumerate(self._pair_tables()):
-            pq.write_table(table, folder / f"docs-{number}.parquet", compression="none", use_dictionary=_ALIKE)
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            for number, table in enumerate(self._pair_tables()):
+                path = folder / f"docs-{number}.parquet"
+                pool.submit(pq.write_table, table, path, compression="none", use_dictionary=_ALIKE)
         for number, batch in enumerate(self.take()):
             pq.write_table(pa.Table.from_batches([batch]), folder / f"rest-{number}.parquet")
 

@@ -13,7 +13,7 @@ A row of a link (``links``) is of use while a document of a third block may come
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -115,17 +115,21 @@ class ReachBuilder:
         variables: dict[tuple[int, str], int] = {}
         for owner, variable in self._under:
             for channel, reach in by_owner[owner]:
-                variables[variable, channel] = max(variables.get((variable, channel), -UNBOUNDED), reach)
+                key = variable, channel
+                if reach >= variables.get(key, -UNBOUNDED):
+                    variables[key] = reach
         links: dict[tuple[int, str], tuple[int, int]] = {}
         for _, of_links in self._assemblies.values():
             for link, channel, left, right in of_links:
                 so_far = links.get((link, channel), (-UNBOUNDED, -UNBOUNDED))
                 links[link, channel] = max(so_far[0], left), max(so_far[1], right)
-        rows = [
-            *((False, key, channel, reach, reach) for (key, channel), reach in sorted(variables.items())),
-            *((True, key, channel, *both) for (key, channel), both in sorted(links.items())),
-        ]
-        columns = list(zip(*rows, strict=True)) or [()] * len(REACH_SCHEMA)
+        columns: tuple[Sequence[object], ...] = (
+            [False] * len(variables) + [True] * len(links),
+            [key for key, _ in variables] + [key for key, _ in links],
+            [channel for _, channel in variables] + [channel for _, channel in links],
+            [*variables.values(), *(left for left, _ in links.values())],
+            [*variables.values(), *(right for _, right in links.values())],
+        )
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, REACH_SCHEMA, strict=True)], schema=REACH_SCHEMA)
 
 

@@ -24,9 +24,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.chains import ChainCodes
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
 from xscl.templates.results import Member
+from xscl.templates.shapes import Shapes
 from xscl.values import value_hash
 
 __all__ = ["STATE_COLUMNS", "Rows", "Run", "SliceCache"]
@@ -36,7 +36,7 @@ STATE_COLUMNS = ("docid", "ts", "item", "place", "late", "var", "node", "fn", "s
 
 _ROW_BYTES = 160
 """What a row takes beside its value: columns, indexes, the list of its chain."""
-_MANY_CHAINS = 10_000
+_MANY_SHAPES = 10_000
 _NONE = np.empty(0, dtype=np.int64)
 _HASH_BYTES = 16
 """What a slice takes that is not here."""
@@ -51,10 +51,11 @@ class Rows(NamedTuple):
     ts: Int64s
     doc: Int64s
     item: Int64s
-    node: Int32s
-    chain: Int64s
-    """Code of the chain."""
+    shape: Int32s
+    """Number of node and chain."""
     number: npt.NDArray[np.float64]
+    again: Bools
+    """Whether its document has another row with the same value of the same key."""
 
 
 @dataclass
@@ -92,7 +93,7 @@ class Run:
     @cached_property
     def docs(self) -> Int64s:
         """The documents, rising."""
-        return np.unique(self.rows.doc)
+        return rising(self.rows.doc)
 
     def member(self, doc: int) -> Member | None:
         """One of its documents; None if it has no row of it."""
@@ -103,17 +104,15 @@ class Run:
         return Member(doc, int(self.rows.item[row]), int(self.rows.ts[row]), self.places[at].as_py())
 
     @cached_property
-    def repeated(self) -> Bools:
-        """Of each row, whether its document has another one with the same value of the same key."""
-        rows = self.rows
-        order = np.lexsort((rows.doc, rows.key, rows.h))
-        same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
-        for column in (rows.h, rows.key, rows.doc):
-            same &= column[order[1:]] == column[order[:-1]]
-        found = np.zeros(len(order), dtype=np.bool_)
-        found[order[1:][same]] = True
-        found[order[:-1][same]] = True
-        return found
+    def plain(self) -> bool:
+        """Whether every document is an item by itself, and no version of another."""
+        return bool((self.rows.item == self.rows.doc).all())
+
+    @cached_property
+    def distinct_shapes(self) -> tuple[Int32s, Int32s]:
+        """The shapes of its rows, and which of them each row has."""
+        distinct, which = np.unique(self.rows.shape, return_inverse=True)
+        return distinct, which.astype(np.int32)
 
     @cached_property
     def _ranks(self) -> tuple[Int64s, Int64s]:
@@ -186,7 +185,7 @@ class SliceCache:
     """The join state of a process, as far as its memory goes."""
 
     most_bytes: int
-    chains: ChainCodes = field(default_factory=ChainCodes)
+    shapes: Shapes = field(default_factory=Shapes)
     keys: dict[tuple[int, str | None], int] = field(default_factory=dict)
     """Numbers of (variable, function)."""
     runs: list[Run] = field(default_factory=list)
@@ -220,10 +219,11 @@ class SliceCache:
             ts=_ints(columns["ts"]),
             doc=_ints(columns["docid"]),
             item=_ints(columns["item"]),
-            node=columns["node"].to_numpy(zero_copy_only=False).astype(np.int32),
-            chain=self.chains.codes(columns["chain"]),
+            shape=self.shapes.numbers(columns["node"], columns["chain"]),
             number=columns["num"].to_numpy(zero_copy_only=False).astype(np.float64),
+            again=np.zeros(table.num_rows, dtype=np.bool_),
         )
+        _mark_repeated(rows)
         _, first = np.unique(rows.doc, return_index=True)
         return _sorted(rows, texts, columns["place"].take(pa.array(first)), batch)
 
@@ -243,10 +243,10 @@ class SliceCache:
             if self.size < self.most_bytes:
                 self.add(self.run_of(part, batch))
             else:
-                hashes.append(np.unique(part.column("h").to_numpy()))
-                docs.append(np.unique(part.column("docid").to_numpy()))
+                hashes.append(rising(part.column("h").to_numpy()))
+                docs.append(rising(part.column("docid").to_numpy()))
         if len(hashes) > 1:
-            gone = np.unique(np.concatenate(hashes))
+            gone = rising(np.concatenate(hashes))
             own = [own for (shared, _), own in self._apart.items() if shared in gone]
             self._leave(np.union1d(gone, np.array(own, dtype=np.int64)), np.concatenate(docs))
 
@@ -322,8 +322,8 @@ class SliceCache:
         """Have the slices of some values in files only, and be without some documents."""
         dropped = [run.rows.doc[_in(run.rows.h, hashes)] for run in self.runs]
         self._keep(lambda run: ~_in(run.rows.h, hashes))
-        self.absent = np.union1d(self.absent, hashes)
-        self.absent_docs = np.unique(np.concatenate([self.absent_docs, docs, *dropped]))
+        self.absent = rising(np.concatenate([self.absent, hashes]))
+        self.absent_docs = rising(np.concatenate([self.absent_docs, docs, *dropped]))
 
     def _keep(self, kept: Callable[[Run], Bools]) -> None:
         runs = []
@@ -332,8 +332,8 @@ class SliceCache:
             runs.append(run if rows.all() else _part(run, rows))
         changed = any(new is not old for new, old in zip(runs, self.runs, strict=True))
         self.runs = [run for run in runs if len(run.rows.h)]
-        if changed and len(self.chains) > _MANY_CHAINS:
-            self.chains.keep(np.concatenate([_NONE, *(run.rows.chain for run in self.runs)]))
+        if changed and len(self.shapes) > _MANY_SHAPES:
+            self.shapes.keep(np.concatenate([np.empty(0, np.int32), *(run.rows.shape for run in self.runs)]))
 
     def _keys(self, variables: pa.Array, functions: pa.Array) -> Int32s:
         encoded = functions.dictionary_encode()
@@ -375,6 +375,15 @@ class SliceCache:
         return np.flatnonzero(~same.to_numpy(zero_copy_only=False))
 
 
+def _mark_repeated(rows: Rows) -> None:
+    order = np.lexsort((rows.doc, rows.key, rows.h))
+    same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
+    for column in (rows.h, rows.key, rows.doc):
+        same &= column[order[1:]] == column[order[:-1]]
+    rows.again[order[1:][same]] = True
+    rows.again[order[:-1][same]] = True
+
+
 def _sorted(rows: Rows, texts: pa.Array, places: pa.Array, batch: int) -> Run:
     order = np.lexsort((rows.ts, rows.key, rows.h))
     run = Run(take(rows, order), texts, places, np.empty(0, dtype=np.int64))
@@ -387,8 +396,14 @@ def _merged(first: Run, second: Run) -> Run:
     rows = stacked([first.rows, second.rows])
     run = Run(
         take(rows, np.lexsort((rows.ts, rows.key, rows.h))),
-        _either(_union(first.values, second.values), (first.values, first.texts), (second.values, second.texts)),
-        _either(_union(first.docs, second.docs), (first.docs, first.places), (second.docs, second.places)),
+        _either(
+            rising(np.concatenate([first.values, second.values])),
+            (first.values, first.texts),
+            (second.values, second.texts),
+        ),
+        _either(
+            rising(np.concatenate([first.docs, second.docs])), (first.docs, first.places), (second.docs, second.places)
+        ),
         np.empty(0, dtype=np.int64),
     )
     run.used = np.full(len(run.values), np.iinfo(np.int64).min)
@@ -404,10 +419,6 @@ def _part(run: Run, kept: Bools) -> Run:
     part.texts, part.used = run.texts.take(pa.array(at)), run.used[at]
     part.places = run.place(part.docs)
     return part
-
-
-def _union(first: Int64s, second: Int64s) -> Int64s:
-    return np.union1d(first, second)
 
 
 def _either(wanted: Int64s, *known: tuple[Int64s, pa.Array]) -> pa.Array:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sqlalchemy import ColumnElement, FromClause, Select, and_, false, not_, or_, select, true
+from sqlalchemy import ColumnElement, FromClause, Select, and_, case, false, not_, or_, select, true
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql.compiler import IdentifierPreparer
 from sqlalchemy.sql.selectable import NamedFromClause
 
+from xscl.places import PUBLISHED, SERIAL_BITS
 from xscl.templates.graph import MIRRORED
 from xscl.templates.relations import EVENTS, R_BIN, R_DOC, rt_table
 from xscl.templates.template import Template
@@ -163,7 +164,7 @@ def _bind_block(query: _Conjunction, rt: FromClause, template: Template, block: 
 
 
 def _document_conditions(template: Template, rt: FromClause, docs: Sequence[FromClause]) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = [doc.c.docid >= rt.c.docid_from for doc in docs]
+    conditions: list[ColumnElement[bool]] = [_place(doc.c.docid) >= rt.c.docid_from for doc in docs]
     if template.block_count > 1:
         conditions += [doc.c.late == false() for doc in docs]
     for i, j in template.pairs:
@@ -183,6 +184,12 @@ def _document_conditions(template: Template, rt: FromClause, docs: Sequence[From
             or_(rt.c[f"once_{i}_{j}"] == 0, and_(rt.c[f"once_{i}_{j}"] == 1, first), _is_last(rt, i, j, first)),
         ]
     return conditions
+
+
+def _place(docid: ColumnElement[int]) -> ColumnElement[int]:
+    """``places.place_of`` of a column."""
+    published = (docid - PUBLISHED).self_group().bitwise_rshift(SERIAL_BITS)
+    return case((docid >= PUBLISHED, published), else_=docid)
 
 
 def _is_last(rt: FromClause, i: int, j: int, first: ColumnElement[bool]) -> ColumnElement[bool]:

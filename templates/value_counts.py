@@ -6,25 +6,69 @@ the same in all files, and those that occur often, wherever their hashes lie: a 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from xscl.templates.program import Program
 from xscl.values import hash64
 
-__all__ = ["ValueCounts", "estimated_pairs", "kept_counts", "value_counts"]
+__all__ = [
+    "Partners",
+    "ValueCounts",
+    "counted",
+    "estimated_pairs",
+    "kept_counts",
+    "load_partners",
+    "partners_of",
+    "save_partners",
+    "value_counts",
+    "value_digest",
+]
 
 _PART = 64
 """One in so many hashes is counted,"""
 _OFTEN = 8
 """and every value that a file has so often."""
 
+_BITS = 16
+"""Of a ``_Presence`` for each value, at least; two in ten thousand others then seem to be there."""
+_SPREAD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
+
 Numbers = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Presence:
+    """A Bloom filter of values: says of every value that is there that it is, and of hardly any other."""
+
+    shift: int
+    bits: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, keys: Numbers) -> _Presence:
+        """The values of these keys."""
+        size = max(10, (_BITS * len(keys)).bit_length())
+        found = np.zeros(1 << size, np.bool_)
+        for spread in _SPREAD:
+            found[(keys * np.uint64(spread)) >> np.uint64(64 - size)] = True
+        return cls(64 - size, np.packbits(found, bitorder="little"))
+
+    def has(self, keys: Numbers) -> npt.NDArray[np.bool_]:
+        """Of each key, whether its value is there."""
+        there = np.ones(len(keys), np.bool_)
+        for spread in _SPREAD:
+            place = (keys * np.uint64(spread)) >> np.uint64(self.shift)
+            there &= (self.bits[place >> np.uint64(3)] >> (place & np.uint64(7)).astype(np.uint8) & 1).astype(np.bool_)
+        return there
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +83,8 @@ class ValueCounts:
     """its hash,"""
     counts: npt.NDArray[np.int64]
     """and the number of rows that have it."""
+    presence: _Presence
+    """Whether it has a value, of those that are not counted too."""
 
     def of(self, keys: Numbers) -> npt.NDArray[np.int64]:
         """How often the file has the values of these keys."""
@@ -54,25 +100,32 @@ class ValueCounts:
 
 def value_counts(path: str) -> ValueCounts:
     """The counts of a file of witnesses, or of a folder of them."""
-    table = ds.dataset(path, format="parquet").to_table(columns=["var", "fn", "h"], filter=~ds.field("late"))
+    return counted(ds.dataset(path, format="parquet").to_table(columns=["var", "fn", "h", "late"]))
+
+
+def counted(table: pa.Table) -> ValueCounts:
+    """The counts of witnesses."""
+    table = table.filter(pc.invert(table.column("late")))
     functions = table.column("fn").combine_chunks().dictionary_encode(null_encoding="encode")
     names = functions.dictionary.to_pylist()
     variables, var_of = np.unique(table.column("var").to_numpy(), return_inverse=True)
     places = var_of * max(1, len(names)) + functions.indices.to_numpy(zero_copy_only=False)
     present, of = np.unique(places, return_inverse=True)
-    digests = [_digest(int(variables[place // len(names)]), names[place % len(names)]) for place in present.tolist()]
+    digests = [
+        value_digest(int(variables[place // len(names)]), names[place % len(names)]) for place in present.tolist()
+    ]
     hashes = table.column("h").to_numpy().view(np.uint64)
     keys = np.array(digests, np.uint64)[of] + hashes if len(of) else hashes
     distinct, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    return ValueCounts(table.num_rows, distinct, hashes[first], counts)
+    return ValueCounts(table.num_rows, distinct, hashes[first], counts, _Presence.of(distinct))
 
 
 @lru_cache(maxsize=4096)
 def kept_counts(path: str) -> ValueCounts:
     """Those of a file that never changes; values that are rare are counted in one of ``_PART`` of the hashes only."""
     whole = value_counts(path)
-    kept = _counted(whole.hashes) | (whole.counts >= _OFTEN)
-    return ValueCounts(whole.rows, whole.keys[kept], whole.hashes[kept], whole.counts[kept])
+    kept = _sampled(whole.hashes) | (whole.counts >= _OFTEN)
+    return ValueCounts(whole.rows, whole.keys[kept], whole.hashes[kept], whole.counts[kept], whole.presence)
 
 
 def estimated_pairs(program: Program, fresh: ValueCounts, state: Sequence[ValueCounts]) -> dict[int, float]:
@@ -82,13 +135,13 @@ def estimated_pairs(program: Program, fresh: ValueCounts, state: Sequence[ValueC
     asks: dict[int, list[tuple[int, bool, int]]] = {}
     edges = [edge for edge in program.edges.values() if edge.key.kind == "EQ"]
     for place, edge in enumerate(edges):
-        left, right = _digest(edge.key.lvar, edge.key.lfn), _digest(edge.key.rvar, edge.key.rfn)
+        left, right = value_digest(edge.key.lvar, edge.key.lfn), value_digest(edge.key.rvar, edge.key.rfn)
         asks.setdefault(left, []).append((place, True, right))
         asks.setdefault(right, []).append((place, False, left))
     found = np.zeros(len(edges))
     often = np.unique(np.concatenate([fresh.often(), *(some.often() for some in state)]))
     exact = np.isin(fresh.hashes, often)
-    looked_at = exact | _counted(fresh.hashes)
+    looked_at = exact | _sampled(fresh.hashes)
     weights = np.where(exact, 1, _PART)[looked_at] * fresh.counts[looked_at]
     hashes, digests = fresh.hashes[looked_at], (fresh.keys - fresh.hashes)[looked_at]
     for digest in np.unique(digests).tolist():
@@ -101,9 +154,46 @@ def estimated_pairs(program: Program, fresh: ValueCounts, state: Sequence[ValueC
     return {edge.number: float(found[place]) for place, edge in enumerate(edges)}
 
 
-def _counted(hashes: Numbers) -> npt.NDArray[np.bool_]:
+def _sampled(hashes: Numbers) -> npt.NDArray[np.bool_]:
     return hashes < np.uint64((1 << 64) // _PART)
 
 
-def _digest(var: int, fn: str | None) -> int:
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """Which values new witnesses may find a partner of: most have none, and need not be asked for."""
+
+    state: tuple[_Presence, ...]
+    once: _Presence
+    """Among the new ones,"""
+    twice: _Presence
+    """and where one of them is the one that asks."""
+
+    def may_have(self, keys: Numbers, own: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Of each key, whether its value is there; where it is the asking witness' ``own``, whether there again."""
+        found = np.where(own, self.twice.has(keys), self.once.has(keys))
+        for some in self.state:
+            found |= some.has(keys)
+        return found
+
+
+def partners_of(fresh: ValueCounts, state: Sequence[ValueCounts]) -> Partners:
+    """Partners among all values of the batch and of the state."""
+    twice = _Presence.of(fresh.keys[fresh.counts > 1])
+    return Partners(tuple(some.presence for some in state), fresh.presence, twice)
+
+
+def save_partners(partners: Partners, path: Path) -> None:
+    """Write them for workers."""
+    path.write_bytes(pickle.dumps(partners, protocol=5))
+
+
+@lru_cache(maxsize=2)
+def load_partners(path: str) -> Partners:
+    """Those of one batch, read once per process."""
+    partners: Partners = pickle.loads(Path(path).read_bytes())
+    return partners
+
+
+def value_digest(var: int, fn: str | None) -> int:
+    """What is added to the hashes of a variable's values."""
     return hash64(f"{var} {fn}") % (1 << 64)

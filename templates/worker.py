@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.chains import ChainCodes
 from xscl.templates.columns import Int64s
 from xscl.templates.program import load_program
 from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Resolver, holds_exactly
 from xscl.templates.results import Member, ResultColumns
+from xscl.templates.shapes import Shapes
 
 __all__ = ["result_batches"]
 
@@ -24,7 +24,7 @@ _MANY = 250_000
 
 @lru_cache(maxsize=2)
 def _resolver(path: str) -> Resolver:
-    return Resolver(load_program(path), ChainCodes())
+    return Resolver(load_program(path), Shapes())
 
 
 def result_batches(path: str, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:
@@ -75,11 +75,13 @@ def _resolve(resolver: Resolver, table: pa.Table, out: ResultColumns) -> None:
     at = starts[:-1]
     ts_l = _ints(table, "t1")[at]
     ts_r = np.where(right[at] < 0, ts_l, _ints(table, "t2")[at])
-    codes = (resolver.chains.codes(table.column(name).combine_chunks()) for name in ("c1", "c2"))
-    columns = (table.column(name).to_numpy().astype(np.int32) for name in ("edge", "n1", "n2"))
-    resolver.resolve(
-        MatchedPairs(left[at], right[at], ts_l, ts_r), starts, MatchedEdges(*columns, *codes), _documents(told), out
+    columns = {name: table.column(name).combine_chunks() for name in ("edge", "n1", "c1", "n2", "c2")}
+    edges = MatchedEdges(
+        columns["edge"].to_numpy(zero_copy_only=False).astype(np.int32),
+        resolver.shapes.numbers(columns["n1"], columns["c1"]),
+        resolver.shapes.numbers(columns["n2"], columns["c2"]),
     )
+    resolver.resolve(MatchedPairs(left[at], right[at], ts_l, ts_r), starts, edges, _documents(told), out)
 
 
 def _holding(resolver: Resolver, table: pa.Table) -> npt.NDArray[np.bool_]:

@@ -36,6 +36,7 @@ from xscl.templates.program import LiveGroup, build_program, load_program, save_
 from xscl.templates.results import ResultColumns, origin_of
 from xscl.templates.retention import Floors, ReachBuilder, floors
 from xscl.templates.slices import SliceCache
+from xscl.templates.value_counts import counted, partners_of
 from xscl.templates.worker import result_batches
 from xscl.xpath.spec_files import SpecFiles
 from xscl.xpath.witness import WITNESS_SCHEMA
@@ -145,7 +146,13 @@ class LocalEngine:
         program = load_program(self.program)
         unselective = {edge for edge in program.edges if self.unselective >> edge % 64 & 1}
         order = join_order(program, {edge: hash((edge, self.unselective)) for edge in program.edges}, unselective)
-        probe = [row for b in probe_batches(self.program, order, fresh.to_batches()) for row in b.to_pylist()]
+        batches = fresh.to_batches()
+        counts = [
+            counted(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA))
+            for rows in (fresh.to_pylist(), self.witness[: -fresh.num_rows or None])
+        ]
+        partners = partners_of(counts[0], counts[1:])
+        probe = [row for b in probe_batches(self.program, order, partners, batches) for row in b.to_pylist()]
         equal = [_equal(p, w) for p in probe for w in self.witness if _meets(p, w, first)]
         equal.sort(key=_pair)
         equal_table = pa.Table.from_pylist(equal, schema=MATCHED_SCHEMA)

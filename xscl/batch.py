@@ -1,10 +1,8 @@
 """One batch: a range of the intake order, from documents to matches, committed whole.
 
 Stage 1 walks every new document once for all queries and answers by columns what they can answer of rows; stage 2 joins
-the new witnesses with all that are held, for all queries together, and resolves what it finds.  Small batches are
-matched and joined in the driver, on state that it remembers (``driver``); Spark's executors do what is large, or all of
-it if the settings say so (``executors``).  The number of Spark jobs does not depend on the number of queries or
-templates, because queries are rows of what the jobs read.
+the new witnesses with all that are held, for all queries together, and resolves what it finds.  That is done level by
+level (``levels``): first the events, then what queries publish.
 
 Files are written under names that nothing refers to until the last transaction names them, so a batch that fails leaves
 no trace and a batch that runs again replaces itself.
@@ -12,47 +10,38 @@ no trace and a batch that runs again replaces itself.
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from xscl.driver import Driver, walk_here
+from xscl.driver import Driver
 from xscl.errors import EngineError
-from xscl.executors import read_state, write_assembled, write_results, write_witnesses
 from xscl.home import Home
-from xscl.planner import Plan, Planner
+from xscl.jobs import counted_jobs
+from xscl.levels import BatchWork, Level, levels
+from xscl.matches import stored_matches
+from xscl.planner import Planner
+from xscl.published import Publisher, Publishing, acyclic_end, publishing
 from xscl.state import (
     HeldState,
-    Kind,
     StateChange,
     commit_state,
     discard_change,
     held_state,
     newest_times,
     next_state,
+    same_state,
     unlink_state,
-    write_links,
 )
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
-from xscl.templates.find import TooManyRows
-from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA, origin_of
 from xscl.templates.retention import REACH_SCHEMA
-from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
 
 __all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "next_range", "process_batch"]
 
@@ -74,6 +63,8 @@ class BatchReport:
     """Rows of R_out, each with its set of groups."""
     matches: int = 0
     """Matches, each with its set of groups."""
+    published: int = 0
+    """Documents that queries published."""
     links: int = 0
     """Rows of links: what queries of three and more blocks found of two of them."""
     jobs: int | None = 0
@@ -109,13 +100,13 @@ def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
             return None
         nth = connection.scalar(
             sa.select(EVENT_IDS.c.docid)
-            .where(EVENT_IDS.c.docid >= first)
+            .where(EVENT_IDS.c.docid.between(first, last))
             .order_by(EVENT_IDS.c.docid)
             .offset(batch_docs - 1)
             .limit(1)
         )
         flush = connection.scalar(sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place >= first))
-    return first, min(place for place in (last, nth, flush) if place is not None)
+        return first, acyclic_end(connection, first, min(place for place in (last, nth, flush) if place is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +121,7 @@ class _Range:
     paths: list[str]
     """The files that hold them."""
     state: HeldState
+    publishing: Publishing | None
 
 
 def process_batch(
@@ -144,51 +136,61 @@ def process_batch(
     newest = newest_times(span.paths, first, last) if events else {}
     report = BatchReport(span.batch, first, last, events)
     if plan is None:
-        change = StateChange.nothing(span.state)
+        # Without a query nothing is of use any more; without an event nothing has changed, whoever is registered.
+        reach = REACH_SCHEMA.empty_table()
+        change = same_state(span.state)
         if events:
-            # No query sees them, and those that come later see only what comes after them.
-            reach = REACH_SCHEMA.empty_table()
             change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
         return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), change)
     prepared = time.perf_counter()
     tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
-    fresh_path, result_path = f"witness/{tag}", f"results/{tag}"
-    with _named_failure(home, driver, span, tag), _counted_jobs(session, f"xscl-batch-{tag}") as jobs:
-        fresh = _stage1(home, driver, jobs.session, plan, span, home.root / fresh_path)
-        walked = time.perf_counter()
-        asked, found = driver.slices
-        joined_in, counts = _stage2(home, driver, jobs.session, plan, span, fresh, fresh_path, home.root / result_path)
-        joined = time.perf_counter()
-        refused = _refused(fresh) + _refused_together(home.root / result_path)
-        written: list[tuple[Kind, str]] = [("witness", fresh_path)]
-        links = write_links(home, tag, _link_batches(home.root / result_path)) if counts["link"] else None
-        if links is not None:
-            written.append(("link", links))
-        reach = planner.reach.table(plan.program, last)
-        change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=written)
-        try:
-            now_asked, now_found = driver.slices
+    publisher = None if span.publishing is None else Publisher(home, span.publishing, tag)
+    before = driver.slices
+    with counted_jobs(session, f"xscl-batch-{tag}") as jobs:
+        work = BatchWork(home, driver, jobs.session, plan, span.batch, first, span.state, tag)
+        with _named_failure(work, span, publisher):
+            published: dict[str, int] = {}
+            for level in levels(plan, Level(0, first, last, span.channels, span.paths), publisher):
+                matches = work.process(level)
+                if publisher is not None and matches:
+                    publisher.found(stored_matches(work.results(level), publisher.groups))
+                if level.number:
+                    published |= newest_times(level.paths, level.first, level.last)
+            joined = time.perf_counter()
+            change = next_state(
+                home,
+                span.state,
+                batch=span.batch,
+                last=last,
+                reach=planner.reach.table(plan.program, last),
+                newest=newest,
+                fresh=work.written,
+                published=published,
+            )
+            slices_asked, slices_found = (now - then for now, then in zip(driver.slices, before, strict=True))
             report = replace(
                 report,
-                witnesses=fresh.count_rows(),
-                pairs=counts["pairs"],
-                rout=counts["rout"],
-                matches=counts["match"],
-                links=counts["link"],
+                witnesses=work.counts["witness"],
+                pairs=work.counts["pairs"],
+                rout=work.counts["rout"],
+                matches=work.counts["match"],
+                published=0 if publisher is None else publisher.count,
+                links=work.counts["link"],
                 jobs=jobs.count(),
-                joined_in=joined_in,
-                slices_asked=max(now_asked - asked, 0),
-                slices_found=max(now_found - found, 0),
+                joined_in=work.joined_in,
+                slices_asked=max(slices_asked, 0),
+                slices_found=max(slices_found, 0),
                 prepare_s=prepared - started,
-                stage1_s=walked - prepared,
-                join_s=joined - walked,
-                result_path=result_path,
+                stage1_s=work.stage1_s,
+                join_s=joined - prepared - work.stage1_s,
+                result_path=f"results/{tag}",
             )
-            return _commit(home, driver, report, change, refused, since=joined)
-        except BaseException:
-            if not _visible(home, tag):
-                discard_change(home, change)
-            raise
+            try:
+                return _commit(home, driver, report, change, work.refused, publisher, since=joined)
+            except BaseException:
+                if not _visible(home, tag):
+                    discard_change(home, change)
+                raise
 
 
 def _range(home: Home, first: int, last: int) -> _Range:
@@ -199,110 +201,21 @@ def _range(home: Home, first: int, last: int) -> _Range:
         channels = {row[0]: row[1] for row in connection.execute(in_range)}
         files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
         paths = home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first))))
-        return _Range(number, first, last, channels, paths, held_state(home, connection))
-
-
-# -- stages ----------------------------------------------------------------------------------------------------
-
-
-def _stage1(
-    home: Home, driver: Driver, session: Callable[[], SparkSession], plan: Plan, span: _Range, target: Path
-) -> ds.Dataset:
-    """Write the witness rows of a range."""
-    here = None
-    if driver.settings.driver_rows:
-        here = walk_here(home, plan, span.paths, span.first, span.last, sum(span.channels.values()))
-    if here is None:
-        write_witnesses(session(), plan, span.paths, span.first, span.last, span.channels, target)
-        return ds.dataset(target, schema=WITNESS_SCHEMA)
-    target.mkdir()
-    pq.write_table(here, target / "part-0.parquet", row_group_size=_ROW_GROUP)
-    return ds.InMemoryDataset(here)
-
-
-_ROW_GROUP = 64_000
-
-
-def _stage2(
-    home: Home,
-    driver: Driver,
-    session: Callable[[], SparkSession],
-    plan: Plan,
-    span: _Range,
-    fresh: ds.Dataset,
-    fresh_path: str,
-    target: Path,
-) -> tuple[str, Counter[str]]:
-    """Write what the witnesses of a range come to; where that was done, and how much it is."""
-
-    def fetch(wanted: npt.NDArray[np.int64], documents: bool) -> pa.Table:
-        column, most = "docid" if documents else "h", driver.settings.driver_rows
-        return read_state(session(), span.state.paths("witness"), wanted, column, most)
-
-    if fresh.count_rows() <= driver.settings.driver_rows:
-        try:
-            out = driver.results(
-                plan, span.state, fresh.to_table(), span.batch, span.first, origin_of(span.batch, 0), fetch
-            )
-        except TooManyRows:
-            driver.forget()
-        else:
-            target.mkdir()
-            out.write(target)
-            return "driver", out.counts
-    driver.forget()
-    origin = origin_of(span.batch, 0)
-    write_results(session(), plan, span.first, home.root / fresh_path, span.state.paths("witness"), target, origin)
-    counts = _count_results(target)
-    if counts["link"]:
-        joined = target / "joined"
-        origin = origin_of(span.batch, 0, 1 << 15)
-        write_assembled(session(), plan, target, span.state.paths("link"), joined, origin)
-        counts += _count_results(joined)
-    return "executors", counts
-
-
-def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of links of a batch's results."""
-    results = ds.dataset(path, schema=RESULT_SCHEMA)
-    yield from results.to_batches(columns=["link", "members", "nodes"], filter=ds.field("relation") == "link")
-
-
-def _count_results(path: Path) -> Counter[str]:
-    """Rows of each relation, with every combination of documents counted; for ``pairs`` the number of pairs."""
-    results = ds.dataset(path, schema=RESULT_SCHEMA)
-    counts: Counter[str] = Counter()
-    sizes: Counter[tuple[str, int, int]] = Counter()
-    columns = ["relation", "origin", "class", "docs"]
-    wanted = ds.field("relation").isin(["rout", "match", "link", "pairs"])
-    for row in results.to_table(columns=columns, filter=wanted).to_pylist():
-        if row["relation"] == "pairs":
-            counts["pairs"] += row["docs"][0]
-        elif row["relation"] == "link":
-            counts["link"] += 1
-        else:
-            sizes[row["relation"], row["origin"], row["class"]] += 1
-    docs = results.to_table(columns=["origin", "class"], filter=ds.field("relation") == "docs")
-    for row in docs.group_by(["origin", "class"]).aggregate([([], "count_all")]).to_pylist():
-        for relation in ("rout", "match"):
-            counts[relation] += row["count_all"] * sizes[relation, row["origin"], row["class"]]
-    return counts
-
-
-# -- jobs ------------------------------------------------------------------------------------------------------
+        published = publishing(connection, first, last) if channels else None
+        return _Range(number, first, last, channels, paths, held_state(home, connection), published)
 
 
 @contextmanager
-def _named_failure(home: Home, driver: Driver, span: _Range, tag: str) -> Iterator[None]:
+def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -> Iterator[None]:
     """Remove what a batch that fails has written; give a failure of Spark its batch."""
     try:
         yield
     except BaseException as error:
-        driver.forget()
-        if not _visible(home, tag):
-            for folder in ("witness", "results"):
-                shutil.rmtree(home.folder(folder) / tag, ignore_errors=True)
-            (home.folder("witness") / f"{tag}-links.parquet").unlink(missing_ok=True)
+        work.driver.forget()
+        if not _visible(work.home, work.tag):
+            work.discard()
+            if publisher is not None:
+                publisher.discard()
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -323,77 +236,7 @@ def _visible(home: Home, tag: str) -> bool:
         return bool(connection.scalar(named))
 
 
-class _Jobs:
-    """Gives Spark to a batch and counts its jobs, by Spark's own status tracker."""
-
-    def __init__(self, session: Callable[[], SparkSession], group: str) -> None:
-        self._get = session
-        self._group = group
-        self._spark: SparkSession | None = None
-
-    def session(self) -> SparkSession:
-        """The session; what runs there from now on is counted."""
-        if self._spark is None:
-            self._spark = self._get()
-            if self._counts:
-                self._spark.sparkContext.setJobGroup(self._group, "xscl batch")
-        return self._spark
-
-    @property
-    def _counts(self) -> bool:
-        # Spark Connect has no context.
-        return type(self._spark) is SparkSession and hasattr(self._spark, "sparkContext")
-
-    def count(self) -> int | None:
-        """Jobs so far; None where Spark does not tell."""
-        if self._spark is None:
-            return 0
-        if not self._counts:
-            return None
-        return len(self._spark.sparkContext.statusTracker().getJobIdsForGroup(self._group))
-
-    def close(self) -> None:
-        """What runs from now on is not counted."""
-        if self._spark is not None and self._counts:
-            self._spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-
-
-@contextmanager
-def _counted_jobs(session: Callable[[], SparkSession], group: str) -> Iterator[_Jobs]:
-    jobs = _Jobs(session, group)
-    try:
-        yield jobs
-    finally:
-        jobs.close()
-
-
 # -- commit ----------------------------------------------------------------------------------------------------
-
-
-def _refused(witnesses: ds.Dataset) -> list[dict[str, object]]:
-    """Documents that stage 1 could not match, as rows of ``rejected``."""
-    rows = witnesses.to_table(columns=["place", "ts", "strval"], filter=ds.field("var") == REFUSED)
-    found = []
-    for row in rows.to_pylist():
-        channel, _, id_ = row["place"].partition("\0")
-        reason = {"condition": "XSCL_DOCUMENT_LIMIT", "message": row["strval"], "source": "stage 1"}
-        found.append({"channel": channel, "id": id_, "ts": row["ts"], **reason})
-    return found
-
-
-def _refused_together(path: Path) -> list[dict[str, object]]:
-    """Documents that stage 2 could not join, as rows of ``rejected``: each newest one with those it met."""
-    columns = ["docs", "members"]
-    rows = ds.dataset(path, schema=RESULT_SCHEMA).to_table(columns=columns, filter=ds.field("relation") == "refused")
-    found = {}
-    for row in rows.to_pylist():
-        *others, newest = sorted(row["members"], key=lambda member: member["docid"])
-        channel, _, id_ = newest["place"].partition("\0")
-        met = ", ".join("{0}:{2}".format(*other["place"].partition("\0")) for other in others)
-        message = f"a query has more than {MAX_BINDINGS:,} bindings in this document{met and ' with ' + met}"
-        reason = {"condition": "XSCL_DOCUMENT_LIMIT", "message": message, "source": "stage 2"}
-        found[tuple(row["docs"])] = {"channel": channel, "id": id_, "ts": newest["ts"], **reason}
-    return list(found.values())
 
 
 def _commit(
@@ -402,6 +245,7 @@ def _commit(
     report: BatchReport,
     change: StateChange,
     refused: Iterable[Mapping[str, object]] = (),
+    publisher: Publisher | None = None,
     since: float | None = None,
 ) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
@@ -421,6 +265,9 @@ def _commit(
         if report.events:
             connection.execute(BATCHES.insert().values(**{**values, "committed": now}))
         home.catalog.reject(connection, refused, now)
+        if publisher is not None:
+            publisher.commit(connection)
+            home.catalog.reject(connection, publisher.rejected, now)
         connection.execute(HOME.update().values(processed=report.last))
     unlink_state(unused)
     driver.committed(after, report.first, report.last)

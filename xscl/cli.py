@@ -266,7 +266,7 @@ def query_add(
     registry = Registry(_open(home, catalog).catalog)
     name = registry.register(text, name=name, strict=strict)
     info = registry.catalog.query(name)
-    if note := later_note(info.publish, info.starting):
+    if note := later_note(info.starting):
         _say(f"note: {note}")
     for channel in registry.unknown_channels(text):
         _say(f"note: there is no channel {channel!r} yet; its first event will create it")
@@ -805,10 +805,11 @@ def _report_intake(report: IntakeReport) -> None:
 
 def _report_batch(report: BatchReport) -> None:
     if report.events:
+        published = f", {report.published} published" if report.published else ""
         jobs = "" if report.jobs is None else f", {report.jobs} Spark jobs"
         _say(
             f"batch {report.batch}: {report.events} events, {report.witnesses} witnesses, {report.pairs} candidate "
-            f"pairs, {report.matches} stored matches, joined in the {report.joined_in}{jobs}; "
+            f"pairs, {report.matches} stored matches{published}, joined in the {report.joined_in}{jobs}; "
             f"stage 1 {report.stage1_s:.2f} s, joins {report.join_s:.2f} s"
         )
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import broadcast
+from pyspark.sql.functions import broadcast, lit
 
 from xscl.arrow import spark_schema
 from xscl.ingest.rows import ROW_DOCUMENT
@@ -30,7 +30,7 @@ from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.order import join_order, pair_limit, unselective_edges
 from xscl.templates.results import RESULT_SCHEMA
-from xscl.templates.value_counts import estimated_pairs, kept_counts, value_counts
+from xscl.templates.value_counts import estimated_pairs, kept_counts, partners_of, save_partners, value_counts
 from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
 from xscl.xpath.witness import WITNESS_SCHEMA
 from xscl.xpath.worker import witness_batches
@@ -109,10 +109,10 @@ def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> Da
 
 
 def write_results(
-    spark: SparkSession, plan: Plan, first: int, fresh: Path, state: Sequence[str], target: Path, origin: int
+    spark: SparkSession, plan: Plan, fresh: Path, state: Sequence[str], target: Path, origin: int
 ) -> None:
-    """Write what a batch finds: its witnesses ``fresh``, of documents numbered from ``first``, joined with themselves
-    and with those of earlier batches, the files ``state``; in two jobs.
+    """Write what new documents find: their witnesses ``fresh`` joined with themselves and with those of documents that
+    were there before, the files ``state``; in two jobs.
 
     ``origin`` is that of the first of its parts: there is one for each partition.
     """
@@ -120,14 +120,28 @@ def write_results(
     new = read_parquet(spark, WITNESS_SCHEMA, [str(fresh)])
     reach = max((max(-edge.lo, edge.hi, 0) for edge in program.edges.values()), default=0)
     met = _within("ts", pc.min_max(ds.dataset(fresh, schema=WITNESS_SCHEMA).to_table(columns=["ts"])["ts"]), reach)
-    witness = read_parquet(spark, WITNESS_SCHEMA, [*state, str(fresh)]).where(met)
+    earlier = read_parquet(spark, WITNESS_SCHEMA, state).withColumn("fresh", lit(False))
+    witness = earlier.unionAll(new.withColumn("fresh", lit(True))).where(met)
     counts = value_counts(str(fresh))
-    pairs = estimated_pairs(program, counts, [kept_counts(file) for file in state])
+    kept = [kept_counts(file) for file in state]
+    pairs = estimated_pairs(program, counts, kept)
     order = join_order(program, pairs, unselective_edges(pairs, pair_limit(counts.rows)))
-    matched = matched_edges(
-        spark, fresh=new, witness=witness, program=program, program_path=path, order=order, first=first
-    )
-    resolved(matched, path, origin).write.parquet(str(target))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partners = target.with_name(f".{target.name}-partners")
+    save_partners(partners_of(counts, kept), partners)
+    try:
+        matched = matched_edges(
+            spark,
+            fresh=new,
+            witness=witness,
+            program=program,
+            program_path=path,
+            order=order,
+            partners_path=str(partners),
+        )
+        resolved(matched, path, origin).write.parquet(str(target))
+    finally:
+        partners.unlink()
 
 
 def _within(column: str, times: pa.StructScalar, reach: int) -> str:

@@ -2,7 +2,7 @@
 
     catalog.db      the catalogue (unless another database is given)
     events/         what was taken in, in intake order: one Parquet file an intake
-    witness/        witness rows, one folder a batch
+    witness/        join state: witness rows, rows of links, and how long they are kept
     results/        rows of R_out and matches, one folder a batch
     programs/       what workers load: automata and programs by version
 

@@ -40,6 +40,7 @@ __all__ = [
     "event_content",
     "event_document",
     "require_kind",
+    "stored_document",
 ]
 
 EVENT_SCHEMA = pa.schema(
@@ -392,7 +393,7 @@ def check_event(event: Event, limits: Limits = DEFAULT_LIMITS) -> CheckedEvent |
                 ts = to_micros(event.ts)
             except ValueError as error:
                 raise DocumentError("XSCL_BAD_EVENT_TIME", str(error)) from None
-        content = None if event.xml is None else _document(event.xml, limits)
+        content = None if event.xml is None else stored_document(event.xml, limits)
     except XsclError as error:
         return _refused(event, error, event.id, ts)
     digest = event.digest or _content_digest(event, content)
@@ -459,8 +460,12 @@ def event_document(content: str | None, cells: list[str | None] | None, channel:
     return cells_document(cells, list(channel.schema), element=channel.element)
 
 
-def _document(xml: str | bytes, limits: Limits) -> str:
-    """The document as it is kept: without declaration and DTD, with its own entities expanded."""
+def stored_document(xml: str | bytes, limits: Limits = DEFAULT_LIMITS) -> str:
+    """The document as it is kept: without declaration and DTD, with its own entities expanded.
+
+    Raises:
+        DocumentError: it is not well-formed, or over a limit.
+    """
     content = serialize(parse_xml(xml, limits=limits))
     size = len(content.encode("utf-8", "surrogatepass"))
     if size > limits.max_bytes:

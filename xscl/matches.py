@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -22,6 +23,7 @@ from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA, event_document
 from xscl.output import Selection, output_document, prepare_select, selected_document
 from xscl.parser import parse_query
+from xscl.places import place_of
 from xscl.queries import of_groups
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.tables import BATCHES, INTAKE_FILES
@@ -29,7 +31,17 @@ from xscl.templates.results import RESULT_SCHEMA
 from xscl.types import Match, MatchEvent, format_time
 from xscl.xpath.nodes import Node, locator, node_at, string_value
 
-__all__ = ["find_match", "list_matches", "match_id", "match_json"]
+__all__ = [
+    "StoredMatch",
+    "events_of",
+    "find_match",
+    "list_matches",
+    "match_document",
+    "match_id",
+    "match_json",
+    "selection_of",
+    "stored_matches",
+]
 
 _ID_LENGTH = 32
 
@@ -63,13 +75,18 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class StoredMatch:
     """A row of the results: a match with the groups that it satisfies."""
 
     docids: tuple[int, ...]
     nodes: tuple[int, ...]
     witness: tuple[int, ...]
     groups: frozenset[int]
+
+    def is_seen_by(self, query: QueryInfo) -> bool:
+        """Whether all members came while the query was registered."""
+        places = [place_of(docid) for docid in self.docids]
+        return query.docid_from < min(places) and max(places) < query.docid_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,45 +160,49 @@ def _found(home: Home, query: str | None, since: int | None, until: int | None) 
             continue
         named = [(members[docid].channel, members[docid].id) for docid in row.docids]
         for info in (info for gid in row.groups for info in subscribers.get(gid, ())):
-            if min(row.docids) > info.docid_from and max(row.docids) < info.docid_until:
+            if row.is_seen_by(info):
                 id_ = match_id(info.digest, named, row.nodes)
                 found.append(_Found(id_, info, ts, row.docids, row.nodes, row.witness))
     return sorted(found, key=lambda item: (item.ts, item.query.name, item.id))
 
 
-def _stored(home: Home, groups: set[int] | None) -> list[_Stored]:
+def _stored(home: Home, groups: set[int] | None) -> list[StoredMatch]:
     """The stored matches of some groups, or of all."""
     with home.catalog.read() as connection:
         statement = sa.select(BATCHES.c.result_path).where(BATCHES.c.matches > 0).order_by(BATCHES.c.batch)
         paths = home.paths([path for path in connection.scalars(statement) if path is not None])
-    return [row for path in paths for row in _stored_in(path, groups)]
+    return [row for path in paths for row in stored_matches(path, groups)]
 
 
-def _stored_in(path: str, groups: set[int] | None) -> Iterator[_Stored]:
+def stored_matches(path: str | Path, groups: Collection[int] | None = None) -> Iterator[StoredMatch]:
+    """The matches in a folder of results, of some groups or of all."""
+    only = None if groups is None else frozenset(groups)
     results = ds.dataset(path, schema=RESULT_SCHEMA)
     columns = ["origin", "class", "nodes", "witness", "groups"]
     meant: dict[tuple[int, int], list[tuple[tuple[int, ...], tuple[int, ...], frozenset[int]]]] = {}
     for row in results.to_table(columns=columns, filter=ds.field("relation") == "match").to_pylist():
-        if groups is None or groups.intersection(row["groups"]):
+        if only is None or only.intersection(row["groups"]):
             of_class = meant.setdefault((row["origin"], row["class"]), [])
             of_class.append((tuple(row["nodes"]), tuple(row["witness"]), frozenset(row["groups"])))
+    if not meant:
+        return
     wanted = ds.field("relation") == "docs"
-    if groups is not None:
+    if only is not None:
         wanted &= ds.field("class").isin(sorted({number for _, number in meant}))
     for batch in results.to_batches(columns=["origin", "class", "d1", "d2", "docs"], filter=wanted):
         for row in batch.to_pylist():
             docids = tuple(row["docs"] or (doc for doc in (row["d1"], row["d2"]) if doc is not None))
             for nodes, witness, satisfied in meant.get((row["origin"], row["class"]), ()):
-                yield _Stored(docids, nodes, witness, satisfied)
+                yield StoredMatch(docids, nodes, witness, satisfied)
 
 
 def _members(home: Home, docids: set[int]) -> dict[int, _Member]:
-    table = _events(home, docids, ["docid", "channel", "id", "ts"])
+    table = events_of(home, docids, ["docid", "channel", "id", "ts"])
     return {row["docid"]: _Member(row["channel"], row["id"], row["ts"]) for row in table.to_pylist()}
 
 
-def _events(home: Home, docids: set[int], columns: list[str]) -> pa.Table:
-    """Some events by number, from the files that hold them."""
+def events_of(home: Home, docids: set[int], columns: list[str], also: Sequence[pa.Table] = ()) -> pa.Table:
+    """Some events by number, from the files that hold them, or from tables that no file holds yet."""
     if not docids:
         return EVENT_SCHEMA.empty_table().select(columns)
     with home.catalog.read() as connection:
@@ -191,8 +212,9 @@ def _events(home: Home, docids: set[int], columns: list[str]) -> pa.Table:
     wanted = sorted(docids)
     # A file is needed if the first wanted number from its beginning on lies before its end.
     paths = [r.path for r in files if (i := bisect_left(wanted, r.first)) < len(wanted) and wanted[i] <= r.last]
-    dataset = ds.dataset(home.paths(paths), schema=EVENT_SCHEMA)
-    return dataset.to_table(columns=columns, filter=ds.field("docid").isin(wanted))
+    datasets = [ds.dataset(home.paths(paths), schema=EVENT_SCHEMA), *map(ds.dataset, also)]
+    chosen = ds.field("docid").isin(wanted)
+    return pa.concat_tables([dataset.to_table(columns=columns, filter=chosen) for dataset in datasets])
 
 
 # -- building --------------------------------------------------------------------------------------------------
@@ -206,7 +228,7 @@ def _built(home: Home, found: Sequence[_Found]) -> Iterator[Match]:
     for start in range(0, len(found), 500):
         part = found[start : start + 500]
         docids = {docid for item in part for docid in item.docids}
-        events = {row["docid"]: row for row in _events(home, docids, EVENT_SCHEMA.names).to_pylist()}
+        events = {row["docid"]: row for row in events_of(home, docids, EVENT_SCHEMA.names).to_pylist()}
         documents = {
             docid: event_document(event["content"], event["cells"], channels[event["channel"]])
             for docid, event in events.items()
@@ -216,7 +238,7 @@ def _built(home: Home, found: Sequence[_Found]) -> Iterator[Match]:
             if template not in blocks:
                 blocks[template] = home.catalog.template(template).blocks
             if item.query.query not in selections:
-                selections[item.query.query] = _selection(item.query)
+                selections[item.query.query] = selection_of(item.query)
         yield from in_fresh_dictionary(_matches, part, blocks, selections, events, documents)
 
 
@@ -241,7 +263,6 @@ def _match(
     names = item.query.names
     docids = [item.docids[block] for block in names["result_blocks"]]
     places = [locator(roots[docid], node) for docid, node in zip(docids, item.nodes, strict=True)]
-    results = [node_at(roots[docid], place) for docid, place in zip(docids, places, strict=True)]
     nodes = {name: place for name, place in zip(names["results"], places, strict=True) if name is not None}
     return Match(
         id=item.id,
@@ -250,18 +271,30 @@ def _match(
         events=tuple(_member(events[docid]) for docid in item.docids),
         nodes=nodes,
         values=_values(item, blocks, roots),
-        document=_document(item, results, selection),
+        document=match_document(item.query, selection, item.docids, item.nodes, roots),
     )
 
 
-def _document(item: _Found, results: Sequence[Node], selection: Selection | None) -> str:
+def match_document(
+    query: QueryInfo,
+    selection: Selection | None,
+    docids: Sequence[int],
+    nodes: Sequence[int],
+    roots: Mapping[int, etree._Element],
+) -> str:
+    """The output document of a match: ``selection`` is the query's, ``roots`` are its documents."""
+    results: list[Node] = []
+    for block, node in zip(query.names["result_blocks"], nodes, strict=True):
+        root = roots[docids[block]]
+        results.append(node_at(root, locator(root, node)))
     if selection is None:
         return output_document(results)
-    selected = zip(item.query.names["results"], results, strict=True)
+    selected = zip(query.names["results"], results, strict=True)
     return selected_document(selection, {name: node for name, node in selected if name is not None})
 
 
-def _selection(query: QueryInfo) -> Selection | None:
+def selection_of(query: QueryInfo) -> Selection | None:
+    """What a query selects; None if it outputs its result nodes."""
     select = parse_query(query.text).select
     return None if select is None else prepare_select(select, query.text, query.namespaces)
 

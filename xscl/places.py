@@ -12,12 +12,13 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PUBLISHED", "place_of", "place_sql", "published_docid"]
+__all__ = ["PUBLISHED", "SERIAL_BITS", "place_of", "place_sql", "published_docid"]
 
 PUBLISHED = 1 << 62
 """Docids of published documents begin here."""
-_SERIALS = 1 << 24
-"""Published documents at one place."""
+SERIAL_BITS = 24
+"""Of the serial number: how many documents can be published at one place."""
+_SERIALS = 1 << SERIAL_BITS
 
 _Number = TypeVar("_Number", int, npt.NDArray[np.int64])
 
@@ -40,5 +41,5 @@ def place_of(docid: _Number) -> _Number:
 
 
 def place_sql(docid: str) -> str:
-    """``place_of`` of a column, as a text of SQL."""
-    return f"case when {docid} >= {PUBLISHED} then ({docid} - {PUBLISHED}) div {_SERIALS} else {docid} end"
+    """``place_of`` of a column, as a text of SQL (Spark, SQLite, PostgreSQL)."""
+    return f"(case when {docid} >= {PUBLISHED} then ({docid} - {PUBLISHED}) >> {SERIAL_BITS} else {docid} end)"

@@ -27,18 +27,12 @@ def is_published(connection: Connection, channel: str) -> bool:
     return connection.execute(statement.limit(1)).first() is not None
 
 
-def later_note(publish: str | None, starting: str) -> str | None:
+def later_note(starting: str) -> str | None:
     """What of a query is kept now and done by a later version; None if it is all done."""
-    notes = []
-    if publish is not None:
-        notes.append(
-            f"PUBLISH {publish} is kept, but nothing is appended to {publish!r} yet: list its matches instead "
-            f"({publish!r} takes documents, so no rows from now on)"
-        )
-    if starting != "NOW":
-        shown = starting if starting == "ALL" else f"'{starting}'"
-        notes.append(f"STARTING {shown} is kept, but events from before the registration are not matched yet")
-    return "; ".join(notes) or None
+    if starting == "NOW":
+        return None
+    shown = starting if starting == "ALL" else f"'{starting}'"
+    return f"STARTING {shown} is kept, but events from before the registration are not matched yet"
 
 
 class Publications:

@@ -344,7 +344,7 @@ class _Work:
         if self._publications is not None and prepared.publish is not None:
             self._publications.add(name, prepared.compiled.channels, prepared.publish)
             self._there.add(prepared.publish)
-        return name, later_note(prepared.publish, prepared.starting)
+        return name, later_note(prepared.starting)
 
     def _require_channels(self, channels: Iterable[str]) -> None:
         for channel in channels:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import log
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -50,6 +51,7 @@ __all__ = [
     "link_rows",
     "newest_times",
     "next_state",
+    "same_state",
     "unlink_state",
     "write_links",
 ]
@@ -118,10 +120,10 @@ class HeldState:
     watermarks: Mapping[str, int | None]
 
     def paths(self, kind: Kind, *, oldest: int | None = None) -> list[str]:
-        """The files with rows to join, by age; with ``oldest`` only those with rows of that event time or later."""
+        """The files with rows to join, by their times; with ``oldest`` only those with rows of that time or later."""
         return [
             str(self.root / file.path)
-            for file in self.files
+            for file in sorted(self.files, key=_times)
             if file.kind == kind and file.held and (oldest is None or file.ts_max is None or file.ts_max >= oldest)
         ]
 
@@ -148,6 +150,8 @@ class StateChange:
     after: HeldState
     processed: Mapping[str, int]
     """By clock of the batch's events, the greatest event time of processed events."""
+    published: Mapping[str, int]
+    """By channel, the greatest event time of what the batch published to it."""
     watermarks: Mapping[str, int | None]
     """Of channels where it has changed."""
     added: tuple[StateFile, ...]
@@ -158,11 +162,6 @@ class StateChange:
     """What was written for this change, beside the files of the batch."""
     purged: int
     """Rows that are held no more; rows that never were do not count."""
-
-    @classmethod
-    def nothing(cls, state: HeldState) -> StateChange:
-        """The state stays as it is."""
-        return cls(state, {}, {}, added=(), counted=(), replaced=(), written=(), purged=0)
 
 
 def held_state(home: Home, connection: Connection) -> HeldState:
@@ -251,6 +250,7 @@ def next_state(
     reach: pa.Table,
     newest: Mapping[str, int],
     fresh: Iterable[tuple[Kind, str]],
+    published: Mapping[str, int] = MappingProxyType({}),
 ) -> StateChange:
     """The state after a batch that ends at the place ``last``; writes files, and names none.
 
@@ -260,11 +260,13 @@ def next_state(
         batch: the batch's number.
         last: the last place of the batch.
         reach: how long rows are kept (``ReachBuilder``); rows of keys it does not name are not.
-        newest: the greatest event time of each channel in the batch, published documents included.
+        newest: the greatest event time of each channel among the events of the batch.
         fresh: (kind, path in the home) of the batch's own files, or folders of files.
+        published: the greatest event time of what was published to each channel.  It moves no clock, because it makes
+            nothing late that is taken in; but whatever is published there later is late by it.
     """
     with home.catalog.read() as connection:
-        processed, moved, watermarks = _watermarks(connection, last, newest)
+        processed, moved, watermarks = _watermarks(connection, last, newest, published)
     rule = _Rule(home.root, before.floors, floors(reach, watermarks))
     own = [facts_of_file(home.root, name, kind, batch) for kind, path in fresh for name in _files(home, path)]
     fresh_paths = {file.path for file in own}
@@ -275,13 +277,25 @@ def next_state(
         (lowered if lower and counted.held else known).append(counted)
     span = _span(rule.now, max(processed.values(), default=None))
     plan = [*([file] for file in lowered), *_merges(known, span)]
-    merged = [_merged(home, inputs, batch, rule, fresh_paths) for inputs in plan]
+    merged: list[StateFile] = []
+    written: list[str] = []
+    try:
+        for inputs in plan:
+            written.append(f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-{inputs[0].kind}.parquet")
+            merged.append(_merged(home, written[-1], inputs, batch, rule, fresh_paths))
+        reach_file = None
+        if not reach.equals(before.reach):
+            written.append(f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-reach.parquet")
+            pq.write_table(reach, home.root / written[-1])
+            reach_file = facts_of_file(home.root, written[-1], "reach", batch)
+    except BaseException:
+        _unlink(home, written)
+        raise
     gone = {file.path for inputs in plan for file in inputs} | {file.path for file in known if not file.held}
     files = [file for file in (*known, *merged) if file.path not in gone]
     held = {file.path: file.held for file in before.files}
     # The batch's own files are named even where they are of no use any more, so that they are unlinked in time.
     added = [*(file for file in known if file.path in fresh_paths), *merged]
-    reach_file = None if reach.equals(before.reach) else _write_reach(home, batch, reach)
     replaced = sorted(gone)
     if reach_file is not None and before.reach_path is not None:
         replaced.append(before.reach_path)
@@ -290,11 +304,12 @@ def next_state(
             home.root, tuple(files), reach, before.reach_path if reach_file is None else reach_file.path, watermarks
         ),
         processed={clock: ts for clock, ts in processed.items() if clock in moved},
+        published=published,
         watermarks={name: mark for name, mark in watermarks.items() if mark != before.watermarks.get(name)},
         added=tuple(added if reach_file is None else (*added, reach_file)),
         counted=tuple(file for file in files if file.held != held.get(file.path, file.held)),
         replaced=tuple(replaced),
-        written=tuple(file.path for file in (*merged, reach_file) if file is not None),
+        written=tuple(written),
         purged=sum(held.values()) - sum(file.held for file in (*known, *lowered) if file.path in held),
     )
 
@@ -305,10 +320,9 @@ def _files(home: Home, path: str) -> list[str]:
     return [str(file.relative_to(home.root)) for file in sorted(full.rglob("*.parquet"))] if full.is_dir() else [path]
 
 
-def _write_reach(home: Home, batch: int, reach: pa.Table) -> StateFile:
-    path = f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-reach.parquet"
-    pq.write_table(reach, home.root / path)
-    return replace(facts_of_file(home.root, path, "reach", batch), held=0)
+def same_state(state: HeldState) -> StateChange:
+    """Of a range of the intake order without an event, which changes nothing."""
+    return StateChange(state, {}, {}, {}, (), (), (), (), 0)
 
 
 def commit_state(connection: Connection, change: StateChange, now: int) -> list[Path]:
@@ -326,9 +340,11 @@ def commit_state(connection: Connection, change: StateChange, now: int) -> list[
     _each(connection, STATE_FILES.update(), counted)
     _each(connection, STATE_FILES.update(), [{"b_path": path, "replaced": now} for path in change.replaced])
     for clock, greatest in change.processed.items():
-        known = connection.execute(CLOCKS.update().where(CLOCKS.c.name == clock).values(processed=greatest))
-        if known.rowcount == 0:  # of published documents only
-            connection.execute(CLOCKS.insert().values(name=clock, greatest=greatest, processed=greatest))
+        connection.execute(CLOCKS.update().where(CLOCKS.c.name == clock).values(processed=greatest))
+    for channel, greatest in change.published.items():
+        known = sa.func.coalesce(CHANNELS.c.published, greatest)
+        later = sa.case((known > greatest, known), else_=greatest)
+        connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(published=later))
     for channel, watermark in change.watermarks.items():
         connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(watermark=watermark))
     return [root / path for path in unused]
@@ -350,12 +366,16 @@ def unlink_state(paths: Iterable[Path]) -> None:
 
 def discard_change(home: Home, change: StateChange) -> None:
     """Unlink what was written for a change that is not committed."""
-    for path in change.written:
+    _unlink(home, change.written)
+
+
+def _unlink(home: Home, paths: Iterable[str]) -> None:
+    for path in paths:
         (home.root / path).unlink(missing_ok=True)
 
 
 def _watermarks(
-    connection: Connection, last: int, newest: Mapping[str, int]
+    connection: Connection, last: int, newest: Mapping[str, int], published: Mapping[str, int]
 ) -> tuple[dict[str, int], set[str], dict[str, int | None]]:
     """By clock the greatest event time up to the place ``last``, the clocks that it moves, each channel's watermark."""
     channels = connection.execute(sa.select(CHANNELS)).all()
@@ -367,13 +387,13 @@ def _watermarks(
         if row.name in newest and newest[row.name] > processed.get(row.clock, EVER):
             processed[row.clock] = newest[row.name]
             moved.add(row.clock)
-    watermarks = {
+    watermarks: dict[str, int | None] = {}
+    for row in channels:
+        times = (processed.get(row.clock), row.published, published.get(row.name))
+        known = [time for time in times if time is not None]
         # Events that are not processed yet may have been judged by what a channel's lateness was before.
-        row.name: None
-        if row.lateness is None or row.clock not in processed or last < row.settled
-        else processed[row.clock] - row.lateness
-        for row in channels
-    }
+        settled = row.lateness is not None and last >= row.settled
+        watermarks[row.name] = max(known) - row.lateness if settled and known else None
     return processed, moved, watermarks
 
 
@@ -518,10 +538,11 @@ def _span(floors_now: Floors, newest: int | None) -> int | None:
     return max(0, newest - least) // _PARTS_OF_REACH
 
 
-def _merged(home: Home, inputs: Sequence[StateFile], batch: int, rule: _Rule, fresh: Collection[str]) -> StateFile:
+def _merged(
+    home: Home, path: str, inputs: Sequence[StateFile], batch: int, rule: _Rule, fresh: Collection[str]
+) -> StateFile:
     """The kept rows of some files in one, sorted by time, or file by file where they are many."""
     kind = _kind(inputs[0])
-    path = f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-{kind}.parquet"
     rows = (rows for file in sorted(inputs, key=_times) for rows in rule.rows(file, fresh=file.path in fresh))
     schema = _SCHEMAS[kind]
     if sum(file.held for file in inputs) <= _SORTED:

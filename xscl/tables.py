@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """The number of the last revision in ``xscl/migrations/versions``; a catalogue with a smaller one is migrated."""
 DERIVED_VERSION = 1
 """Of what is made from the texts of queries (instances, groups, templates, variables, ``rt_`` tables).
@@ -72,6 +72,7 @@ CHANNELS = Table(
         server_default="0",
         comment="place up to which events may have been judged by another lateness or clock",
     ),
+    Column("published", BigInteger, comment="greatest event time of what queries published to it; NULL: not known"),
     Column("watermark", BigInteger, comment="no event of a later batch is older; NULL: any age, or not known"),
 )
 CLOCKS = Table(
@@ -199,6 +200,7 @@ BATCHES = Table(
     Column("pairs", BigInteger, nullable=False),
     Column("rout", BigInteger, nullable=False),
     Column("matches", BigInteger, nullable=False),
+    Column("published", BigInteger, nullable=False, server_default="0", comment="documents that queries published"),
     Column("links", BigInteger, nullable=False, server_default="0", comment="rows of links of longer queries"),
     Column("jobs", Integer, comment="Spark jobs as Spark counts them; NULL where it does not"),
     Column("joined_in", String, nullable=False, server_default="executors", comment="driver or executors"),

@@ -22,6 +22,7 @@ from xscl.errors import EngineError
 from xscl.executors import read_parquet, with_documents
 from xscl.home import Home
 from xscl.intake import EVENT_SCHEMA
+from xscl.places import place_sql
 from xscl.planner import row_shapes
 from xscl.state import held_state
 from xscl.tables import (
@@ -48,11 +49,11 @@ __all__ = ["RELATION_NAMES", "sql_errors", "sql_session"]
 
 _VAR = "lpad(lower(hex({0})), 16, '0')"
 
-_EVENTS = """
+_EVENTS = f"""
 select e.docid, e.channel, e.id, e.version, e.item, e.ts, e.received, e.late, e.member, b.batch, e.content
-from xscl_events e left join xscl_batches b on e.docid between b.first and b.last
+from xscl_events e left join xscl_batches b on {place_sql("e.docid")} between b.first and b.last
 """
-_R_DOCTS = "select docid, ts from xscl_events where docid <= {processed}"
+_R_DOCTS = f"select docid, ts from xscl_events where {place_sql('docid')} <= {{processed}}"
 _R_BIN = f"""
 select distinct w.docid, {_VAR.format("c.var1")} as var1, {_VAR.format("c.var2")} as var2, c.node1, c.node2
 from xscl_witness w lateral view inline(w.chain) c as var1, var2, node1, node2
@@ -74,9 +75,10 @@ from (
   where r.relation = '{relation}'
 ) c join xscl_docs d on d.origin = c.origin and d.class = c.class
 """
-_SEEN = """
-join xscl_queries q on q.gid = r.gid and array_min(r.docs) > q.docid_from and array_max(r.docs) < q.docid_until
-join xscl_batches b on array_max(r.docs) between b.first and b.last
+_PLACES = f"transform(r.docs, d -> {place_sql('d')})"
+_SEEN = f"""
+join xscl_queries q on q.gid = r.gid and array_min({_PLACES}) > q.docid_from and array_max({_PLACES}) < q.docid_until
+join xscl_batches b on array_max({_PLACES}) between b.first and b.last
 """
 # What is said of a match's documents, whatever their number; members in block order as in ``matches.match_id``.
 _MEMBERS = """

@@ -112,7 +112,7 @@ def bindings_rows(
     namespaces: Namespaces = NAMESPACES,
 ) -> Iterator[Row]:
     """Every combination of documents and assignments that satisfies the query."""
-    world = _World(numeric, texts, {**NAMESPACES, **namespaces})
+    world = World(numeric, texts, {**NAMESPACES, **namespaces})
     blocks = ast.blocks(query.source)
     placed = _placed(query.source, 0)
     places = {name: place for place, block in enumerate(blocks) for name in variables_of(block)}
@@ -145,7 +145,7 @@ def bindings_rows(
 
 def witnesses(block: ast.Block, doc: Doc, *, namespaces: Namespaces = NAMESPACES) -> list[dict[str, int]]:
     """The distinct assignments of node ids to the block's variables for which the whole pattern holds."""
-    hits = _World(NO_COLUMNS, NO_COLUMNS, {**NAMESPACES, **namespaces}).block(block, parse(doc.xml))
+    hits = World(NO_COLUMNS, NO_COLUMNS, {**NAMESPACES, **namespaces}).block(block, parse(doc.xml))
     distinct = {tuple(sorted((name, node.id) for name, node in env.items())) for _, env in hits}
     return [dict(pairs) for pairs in sorted(distinct)]
 
@@ -252,7 +252,7 @@ def _path(operand: ast.Operand) -> ast.VarPath | None:
 
 
 @dataclass(frozen=True)
-class _World:
+class World:
     """What does not change while one query is answered."""
 
     numeric: Columns

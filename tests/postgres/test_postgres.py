@@ -25,6 +25,7 @@ from xscl.home import Home, init_home, open_home
 from xscl.intake import Intake
 from xscl.matches import list_matches
 from xscl.parser import parse_query
+from xscl.planner import Planner
 from xscl.queries import QueryFilter, count_queries, list_queries
 from xscl.registry import Registry
 from xscl.tables import EVENT_IDS, HOME, METADATA, QUERIES
@@ -396,4 +397,19 @@ def test_numbers_go_on_after_rebuilding(url: str, tmp_path: Path, monkeypatch: p
     assert [info.gid for info in home.catalog.queries()] == [1, 2]
     Registry(home.catalog).register("S//c->x JOIN {x = y, 1 h} T//p->y", name="three")
     assert home.catalog.query("three").gid == 3
+    home.catalog.close()
+
+
+def test_plans_follow_what_others_register_and_drop(url: str, tmp_path: Path) -> None:
+    home = init_home(tmp_path / "home", url)
+    registry = Registry(home.catalog)
+    planner = Planner(home)
+    registry.register_many(["S//a", "S//a->x JOIN {x = y, 1 h} T//b->y", "S//a"])
+    changes = (lambda: None, 10, 2), (lambda: registry.drop("q2"), 11, 1), (lambda: registry.register("T//c"), 12, 2)
+    for change, last, groups in changes:
+        change()
+        plan, fresh = planner.plan(last - 5, last), Planner(home).plan(last - 5, last)
+        assert plan is not None and fresh is not None
+        assert plan.program.groups == fresh.program.groups
+        assert len(plan.program.groups) == groups
     home.catalog.close()

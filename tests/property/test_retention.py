@@ -13,9 +13,13 @@ from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc, answers
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, many_block_query
 
+import xscl.state
 from xscl.compile import CompiledQuery
+from xscl.engine import Engine
 from xscl.errors import QueryError
+from xscl.home import init_home
 from xscl.parser import parse_query
+from xscl.types import Event
 
 
 def dense_stream(choose: Dice) -> list[Doc]:
@@ -78,10 +82,11 @@ def cuts(choose: Dice, docs: Sequence[Doc]) -> list[list[list[Doc]]]:
     return [[list(docs)], [[doc] for doc in docs], [list(docs[a:b]) for a, b in pairwise(places)]]
 
 
-def queries(choose: Dice) -> dict[str, CompiledQuery]:
+def queries(choose: Dice, *, others: int = 20) -> dict[str, CompiledQuery]:
+    """A few queries; in so many cases of a hundred not one of this module."""
     found = {}
     while len(found) < 3:
-        text = many_block_query(choose, CHANNELS) if choose.chance(20) else dense_query(choose)
+        text = many_block_query(choose, CHANNELS) if choose.chance(others) else dense_query(choose)
         try:
             found[text] = compiled(text)
         except QueryError as error:
@@ -116,3 +121,42 @@ def test_purging_loses_no_match(in_driver: bool, tmp_path: Path) -> None:
         seen["late"] += sum(doc.late for doc in docs)
         seen["matches"] += sum(map(len, expected.values()))
     assert seen["purged"] > 2000 and seen["late"] > 30 and seen["matches"] > 500, seen
+
+
+def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of a home, from intake to matches, with files merged early and engines that begin with a cold cache."""
+    for name, value in {"_FANOUT": 3, "_SMALL": 40, "_SORTED": 100, "_ROW_GROUP": 16}.items():
+        monkeypatch.setattr(xscl.state, name, value)
+    seen: Counter[str] = Counter()
+    for seed in range(100, 108):
+        choose = Dice(seed)
+        asked = list(queries(choose, others=0))
+        lateness, clocks = settings(choose)
+        docs = judged(dense_stream(choose), lateness, clocks)
+        home = tmp_path / str(seed)
+        with Engine(init_home(home)) as engine:
+            for channel in CHANNELS:
+                late = f"{lateness[channel]} us" if channel in lateness else None
+                engine.add_channel(channel, lateness=late, clock=clocks.get(channel, "both"))
+            for number, text in enumerate(asked):
+                engine.register(text, name=f"q{number}")
+        waiting = list(docs)
+        while waiting:
+            with Engine(init_home(home)) as engine:
+                for _ in range(choose.count(1, 3)):
+                    part = waiting[: choose.count(1, 9)]
+                    waiting = waiting[len(part) :]
+                    events = [Event(doc.channel, doc.id, doc.ts / SECOND, xml=doc.xml) for doc in part]
+                    seen["late"] += (taken := engine.ingest(events)).late
+                    assert taken.late == sum(doc.late for doc in part)
+                    # What is taken in and not processed yet is no reason to purge.
+                    if choose.chance(70):
+                        seen["purged"] += sum(r.purged for r in engine.run_once(batch_docs=choose.count(1, 9)))
+        with Engine(init_home(home)) as engine:
+            engine.run_once()
+            for number, text in enumerate(asked):
+                found = Counter(tuple((e.channel, e.id) for e in m.events) for m in engine.matches(f"q{number}"))
+                expected = answers(parse_query(text), docs, namespaces=NAMESPACES)
+                assert found == Counter(members for members, _ in expected), (text, seed)
+                seen["matches"] += found.total()
+    assert seen["purged"] > 150 and seen["late"] > 10 and seen["matches"] > 200, seen

@@ -72,7 +72,7 @@ class SparkEngine(LocalEngine):
         path, target = (self.folder / f"{name}-{self.batches}" for name in ("fresh.parquet", "results"))
         pq.write_table(fresh, path)
         origin = origin_of(self.batches, 0)
-        executors.write_results(self.spark, plan, first, path, self.paths, target, origin)
+        executors.write_results(self.spark, plan, path, self.paths, target, origin)
         self.paths.append(str(path))
         found = ds.dataset(target, schema=RESULT_SCHEMA).to_table().to_pylist()
         if any(row["relation"] == "link" for row in found):

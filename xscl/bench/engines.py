@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from xscl.batch import BatchReport
 from xscl.bench.load import require_all
 from xscl.engine import Engine, connect
+from xscl.settings import DEFAULT_SETTINGS
 from xscl.tables import GROUPS, QUERIES, TEMPLATES
 from xscl.types import Event
 
@@ -55,7 +56,9 @@ def open_engine(
 
     ``driver_rows``: as in ``Mode``; ``cache_bytes``: what the driver keeps of the join state at most.
     """
-    return connect(home=home, spark=spark)
+    given = {"driver_rows": driver_rows, "cache_bytes": cache_bytes}
+    settings = replace(DEFAULT_SETTINGS, **{name: value for name, value in given.items() if value is not None})
+    return connect(home=home, spark=spark, settings=settings)
 
 
 def copy_home(base: Path, target: Path) -> Path:

@@ -74,7 +74,9 @@ class Sizes:
 
 
 _FULL = Sizes((10, 100, 1_000, 10_000, 100_000), 10_000, 1_000, 5, 11, 5, None, 1, 10, 300, 20, 1_000)
-_QUICK = Sizes((10, 300), 1_000, 100, 1, 3, 1, 1, 1, 2, 50, 5, 0)
+_QUICK = Sizes((10, 300), 1_000, 100, 1, 2, 1, 1, 1, 2, 50, 5, 0)
+_QUICK_THREE_LEVEL = replace(_QUICK, queries=(100,))
+"""These have five times as many templates."""
 _BASELINES = ("statements", "sequential_spark", "sequential_prepared")
 
 
@@ -156,7 +158,8 @@ def measure(
 
     ``levels`` is 2 or 3; ``queries`` the greatest number of them, ``items`` the documents of the state.
     """
-    sizes = _sized(_QUICK if quick else _FULL, queries, items, batch_docs)
+    default = (_QUICK if levels == 2 else _QUICK_THREE_LEVEL) if quick else _FULL
+    sizes = _sized(default, queries, items, batch_docs)
     workload = _Workload(two_level() if levels == 2 else three_level())
     name = "two-level" if levels == 2 else "three-level"
     spark = start_session()

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from xscl.batch import BatchReport
 from xscl.bench.baselines import digest, engine_digests
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import (
@@ -129,20 +128,9 @@ def _stream(engine: Engine, sizes: Sizes, seed: int) -> tuple[list[_Kept], tuple
     for _ in range(sizes.batches):
         take(engine, RSS.channel, feed.take(sizes.batch))
         batch = run(engine)
-        rows, size = _state(engine, batch.reports[-1], kept[-1] if kept else None)
-        kept.append(_Kept(rows, size, batch.seconds))
+        after = batch.reports[-1]
+        kept.append(_Kept(after.state_rows, after.state_bytes, batch.seconds))
     return kept, (batch.first, batch.last)
-
-
-def _state(engine: Engine, report: BatchReport, before: _Kept | None) -> tuple[int, int]:
-    """(rows, bytes) of the join state after a batch, as the engine reports them."""
-    rows = getattr(report, "state_rows", None)
-    size = getattr(report, "state_bytes", None)
-    if rows is not None and size is not None:
-        return int(rows), int(size)
-    # An engine that drops nothing keeps every witness.
-    size = sum(file.stat().st_size for file in engine.home.folder("witness").rglob("*.parquet"))
-    return report.witnesses + (before.rows if before else 0), size
 
 
 def _figures(mode: Mode, kept: list[_Kept]) -> dict[str, Value]:

@@ -57,7 +57,7 @@ class _Level:
     engine_s: float
     engine_uncached_s: float
     hit_rate: float | None
-    """Of the engine's own cache of slices in the batch; None where it does not say."""
+    """Of the engine's own cache of slices in the batch; None if nothing was looked up."""
     plain: Estimate
     materialise_s: float
     views: Estimate
@@ -216,9 +216,9 @@ def _batch(engine: Engine, schema: Schema, documents: str, sizes: Sizes, seed: i
 
 
 def _hit_rate(batch: Run) -> float | None:
-    """Values found in the engine's cache by values asked for."""
-    hits, misses = (sum(getattr(r, f"cache_{name}", None) or 0 for r in batch.reports) for name in ("hits", "misses"))
-    return hits / (hits + misses) if hits + misses else None
+    """Values whose rows were in the engine's cache by values asked for."""
+    asked = sum(report.slices_asked for report in batch.reports)
+    return sum(report.slices_found for report in batch.reports) / asked if asked else None
 
 
 # -- views ----------------------------------------------------------------------------------------------------------

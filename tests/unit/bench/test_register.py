@@ -103,7 +103,7 @@ def test_variants_that_differ_are_a_failure(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing"], "all, register"),
+        (["nothing"], "retention"),
         (["register", "--workload", "four-level"], "two-level"),
         (["register", "--windows", "2 h..1 h"], "greater"),
     ],

@@ -11,7 +11,8 @@ from local_engine import compiled
 from sqlalchemy.dialects import sqlite
 from strategies import one_block_queries, two_block_queries
 
-from xscl.templates.relations import RELATIONS, rt_rows, rt_table, var_name
+from xscl.places import published_docid
+from xscl.templates.relations import EVENTS, R_BIN, RELATIONS, rt_rows, rt_table, var_name
 from xscl.templates.sql import cq_statement, spark_text
 from xscl.templates.template import Template
 
@@ -69,3 +70,22 @@ def test_the_statement_of_a_pair() -> None:
 )
 def test_names_of_variables(key: int, name: str) -> None:
     assert var_name(key) == name
+
+
+def test_a_published_document_counts_by_its_place() -> None:
+    query = compiled("S//a")
+    table = rt_table(query.template)
+    (row,) = rt_rows(query.template, query.group)
+    docids = [5, 6, published_docid(5, 9), published_docid(6, 0)]
+    engine = sa.create_engine("sqlite://")
+    with engine.begin() as connection:
+        RELATIONS.create_all(connection)
+        table.create(connection)
+        connection.execute(table.insert(), [{"qid": "q", "docid_from": 6, **row}])
+        for docid in docids:
+            event = {"docid": docid, "channel": "S", "id": str(docid), "version": 1, "item": docid, "ts": 1}
+            connection.execute(EVENTS.insert(), [{**event, "late": False}])
+            var = row["var1"]
+            connection.execute(R_BIN.insert(), [{"docid": docid, "var1": var, "var2": var, "node1": 0, "node2": 0}])
+        found = {r.docid1 for r in connection.execute(cq_statement(query.template))}
+    assert found == {6, published_docid(6, 0)}

@@ -9,7 +9,7 @@ import pytest
 
 from xscl import planner as planning
 from xscl import prepared
-from xscl.home import Home, init_home
+from xscl.home import Home, init_home, open_home
 from xscl.planner import Planner
 from xscl.registry import Registry
 from xscl.tables import NEVER
@@ -89,3 +89,25 @@ def test_nothing_is_written_unless_it_is_asked_for(home: Home, planner: Planner)
     Registry(home.catalog).register_many(TEXTS)
     assert planner.plan(1, NEVER - 1) is not None
     assert not list(home.folder("programs").iterdir())
+
+
+def test_what_another_process_registers_and_drops_is_seen(home: Home, planner: Planner) -> None:
+    other = open_home(home.root)
+    registry = Registry(other.catalog)
+    assert planner.plan(1, 2) is None
+    registry.register_many([TEXTS[0], TEXTS[1], TEXTS[0]])
+    plan = planner.plan(2, 5)
+    assert plan is not None
+    assert {(live.first, live.last) for live in plan.program.groups.values()} == {(1, NEVER), (2, NEVER)}
+    registry.drop("q1")
+    registry.drop("q2")
+    # The range begins before both drops, which are places 4 and 5, then between them.
+    assert planner.plan(3, 5) is not None
+    assert {(live.first, live.last) for live in plan.program.groups.values()} == {(1, NEVER), (2, 5)}
+    assert planner.plan(4, 6) is not None
+    assert {(live.first, live.last) for live in plan.program.groups.values()} == {(3, NEVER), (2, 5)}
+    assert planner.plan(5, 6) is not None
+    assert {(live.first, live.last) for live in plan.program.groups.values()} == {(3, NEVER)}
+    registry.drop("q3")
+    assert planner.plan(6, 8) is None
+    other.catalog.close()

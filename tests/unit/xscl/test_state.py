@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from xscl.state import (
     held_state,
     newest_times,
     next_state,
+    same_state,
     unlink_state,
     write_links,
 )
@@ -201,16 +202,12 @@ def test_replaced_files_are_unlinked_later(home: Home, monkeypatch: pytest.Monke
     assert len(change.replaced) == 4 and len(state_of(home).files) == 1
     assert all(Path(path).exists() for path in before), "someone may be reading them"
     with home.catalog.begin() as connection:
-        paths = commit_state(connection, replace_nothing(change), 2 * MINUTE + GRACE)
+        paths = commit_state(connection, same_state(change.after), 2 * MINUTE + GRACE)
     unlink_state(paths)
     assert not any(Path(path).parent.exists() for path in before)
     assert all(Path(path).exists() for path in state_of(home).paths("witness"))
     with home.catalog.read() as connection:
         assert connection.scalar(sa.select(sa.func.count()).where(STATE_FILES.c.replaced.is_not(None))) == 0
-
-
-def replace_nothing(change: StateChange) -> StateChange:
-    return StateChange(change.after, {}, {}, (), (), (), (), 0)
 
 
 def test_a_change_that_is_not_committed_leaves_nothing(home: Home) -> None:
@@ -226,6 +223,31 @@ def test_a_change_that_is_not_committed_leaves_nothing(home: Home) -> None:
     discard_change(home, change)
     assert set((home.root / "witness").rglob("*.parquet")) == files | {home.root / "witness/b.parquet"}
     assert state_of(home).files == before.files and state_of(home).reach == before.reach
+
+
+def test_a_change_that_fails_leaves_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xscl.state, "_FANOUT", 4)
+    stream = Stream(home, Dice(5), dict.fromkeys(range(1, 5), 1000))
+    stream.next(6)
+    before, files = state_of(home), set((home.root / "witness").rglob("*.parquet"))
+    monkeypatch.setattr(xscl.state, "facts_of_file", failing_after(2, xscl.state.facts_of_file))
+    stream.reach[1] = 7
+    with pytest.raises(OSError, match="no space"):
+        stream.next(6)
+    own = {home.root / "witness/00000002" / name for name in ("part-0.parquet", "part-1.parquet")}
+    assert set((home.root / "witness").rglob("*.parquet")) == files | own
+    assert state_of(home).files == before.files
+
+
+def failing_after(count: int, function: Callable[..., object]) -> Callable[..., object]:
+    calls = iter(range(count))
+
+    def failing(*arguments: object) -> object:
+        if next(calls, None) is None:
+            raise OSError("no space left")
+        return function(*arguments)
+
+    return failing
 
 
 def test_links_are_kept_as_long_as_both_members_allow(home: Home) -> None:
@@ -277,6 +299,46 @@ def test_events_judged_by_other_settings_are_waited_for(home: Home) -> None:
         set_channel(home.catalog, "U", clock="c")
         change = next_state(home, state_of(home), batch=1, last=2, reach=empty, newest={"S": 5 * 10**9}, fresh=())
         assert change.after.watermarks == {"S": None, "T": None, "U": None}
+
+
+def test_a_registration_by_itself_purges_nothing(home: Home) -> None:
+    with Engine(home) as engine:
+        engine.register("S/a->x FOLLOWED BY {x = y, 1 h} T/a->y", name="first")
+        engine.ingest([Event("S", "a", 3, xml="<a>1</a>")])
+        (report,) = engine.run_once()
+        assert report.state_rows == 1
+        engine.register("T/a", name="second")
+        engine.run_once()
+        assert state_of(home).rows == 1
+        engine.drop("second")
+        engine.run_once()
+        engine.ingest([Event("T", "b", 4, xml="<a>1</a>")])
+        (report,) = engine.run_once()
+        assert [match.query for match in engine.matches()] == ["first"]
+        engine.drop("first")
+        engine.run_once()
+        engine.ingest([Event("T", "c", 5, xml="<a>1</a>")])
+        (report,) = engine.run_once()
+        assert (report.state_rows, report.purged) == (0, 1), "b was of no use to anyone: S comes before T"
+
+
+def test_what_is_published_moves_its_channel_and_no_clock(home: Home) -> None:
+    add_channel(home.catalog, "P", lateness="1 us", clock="p")
+    with home.catalog.begin() as connection:
+        connection.execute(CLOCKS.insert().values(name="c", greatest=10))
+    reach = reach_table((False, 1, "P", 4, 4))
+    marks = []
+    for batch, (newest, published) in enumerate([({"S": 9}, {}), ({"S": 10}, {"P": 7, "T": 50}), ({}, {"P": 6})], 1):
+        change = next_state(
+            home, state_of(home), batch=batch, last=batch, reach=reach, newest=newest, fresh=(), published=published
+        )
+        commit(home, change, batch)
+        marks.append(dict(state_of(home).watermarks))
+    assert marks == [
+        {"P": None, "S": 9, "T": 9},
+        {"P": 6, "S": 10, "T": 50},
+        {"P": 6, "S": 10, "T": 50},
+    ]
 
 
 def test_clocks_are_those_of_processed_events(home: Home) -> None:

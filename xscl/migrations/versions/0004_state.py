@@ -36,5 +36,6 @@ def upgrade() -> None:
         op.add_column("batches", sa.Column(name, sa.BigInteger(), nullable=False, server_default="0"))
     op.add_column("batches", sa.Column("joined_in", sa.String(), nullable=False, server_default="executors"))
     op.add_column("channels", sa.Column("settled", sa.BigInteger(), nullable=False, server_default="0"))
+    op.add_column("channels", sa.Column("published", sa.BigInteger()))
     op.add_column("channels", sa.Column("watermark", sa.BigInteger()))
     op.add_column("clocks", sa.Column("processed", sa.BigInteger()))

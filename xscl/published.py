@@ -1,0 +1,461 @@
+"""What a batch publishes: the matches of publishing queries become events of their channels (language.md, section 5).
+
+Channels are published to in levels: those of a level are fed by queries over channels of levels before it, so a channel
+is complete before it is read, and every match of the batch is found in the level of its last document.  A published
+document takes the place of the last member of its match in the intake order.  Nothing here needs Spark.
+
+Lateness: a published document is late by the clock of its channel as it stands at that place, which is the greatest
+time of what was taken in on the channels of the clock up to there, and of what was published to this channel before.
+It makes nothing late that is taken in: that was settled by the intake, perhaps before the match was found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog import ChannelInfo, QueryInfo
+from xscl.errors import DocumentError, EngineError, XsclError
+from xscl.home import Home
+from xscl.intake import EVENT_SCHEMA, event_document, stored_document
+from xscl.matches import StoredMatch, events_of, match_document, match_id, selection_of
+from xscl.output import Selection
+from xscl.places import PUBLISHED, place_of, published_docid
+from xscl.queries import of_groups
+from xscl.safexml import in_fresh_dictionary, parse_stored
+from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, INTAKE_FILES, LATE, QUERIES
+from xscl.types import format_time
+from xscl.values import digest_text
+
+__all__ = ["PublishedFile", "Publisher", "Publishing", "acyclic_end", "channel_levels", "publishing"]
+
+_CHUNK = 1_000
+"""Documents made together."""
+_IN = 400
+_ROW_GROUP = 2_000
+
+Step = tuple[frozenset[str], str]
+"""Channels that a query reads, and the one it publishes to."""
+
+
+# -- levels ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """What the queries publish that see some event of a range of the intake order."""
+
+    levels: tuple[frozenset[str], ...]
+    """The channels that are published to, each after those that it is made of."""
+    groups: frozenset[int]
+    """Groups with a query that publishes."""
+
+
+def publishing(connection: Connection, first: int, last: int) -> Publishing | None:
+    """What is published while the events of a range are processed; None if no query publishes."""
+    steps = _steps(connection, first, last)
+    if not steps:
+        return None
+    levels = channel_levels(steps)
+    assert levels is not None, "a range ends before its queries would feed themselves (acyclic_end)"
+    found = tuple(
+        frozenset(name for name, level in levels.items() if level == number)
+        for number in range(1, max(levels.values()) + 1)
+    )
+    groups = sa.select(QUERIES.c.gid).where(*_publishing(first, last))
+    return Publishing(found, frozenset(connection.scalars(groups)))
+
+
+def channel_levels(steps: Iterable[Step]) -> dict[str, int] | None:
+    """The level of each channel that is published to, from 1; None if channels feed themselves.
+
+    >>> channel_levels([(frozenset({"a"}), "b"), (frozenset({"a", "b"}), "c"), (frozenset({"a"}), "c")])
+    {'b': 1, 'c': 2}
+    """
+    sources: dict[str, set[str]] = {}
+    for channels, target in steps:
+        sources.setdefault(target, set()).update(channels)
+    levels: dict[str, int] = {}
+    waiting = {target: channels & sources.keys() for target, channels in sources.items()}
+    level = 1
+    while waiting:
+        ready = sorted(target for target, channels in waiting.items() if not channels & waiting.keys())
+        if not ready:
+            return None
+        for target in ready:
+            levels[target] = level
+            del waiting[target]
+        level += 1
+    return levels
+
+
+def acyclic_end(connection: Connection, first: int, last: int) -> int:
+    """The last place of a batch from ``first`` on, at most ``last``, so that its queries do not feed themselves.
+
+    Live queries never do.  Those of a range may, where one was registered after another was dropped; then the batch
+    ends at the first registration of a query that publishes, which as any cut changes no answer.
+    """
+    if channel_levels(_steps(connection, first, last)) is not None:
+        return last
+    statement = sa.select(sa.func.min(QUERIES.c.docid_from)).where(
+        QUERIES.c.publish.is_not(None), QUERIES.c.docid_from > first
+    )
+    return min(last, connection.scalar(statement) or last)
+
+
+def _publishing(first: int, last: int) -> tuple[sa.ColumnElement[bool], ...]:
+    """Queries that publish and see some event of a range."""
+    return QUERIES.c.publish.is_not(None), QUERIES.c.docid_from < last, QUERIES.c.docid_until > first
+
+
+def _steps(connection: Connection, first: int, last: int) -> list[Step]:
+    """What they read and publish to, each once."""
+    joined = sa.select(GROUPS.c.channels, QUERIES.c.publish).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+    rows = connection.execute(joined.where(*_publishing(first, last)).distinct())
+    return [(frozenset(json.loads(row.channels)), row.publish) for row in rows]
+
+
+# -- documents -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """A match that is to be published."""
+
+    id: str
+    query: QueryInfo
+    match: StoredMatch
+    place: int
+    ts: int
+    received: int
+
+    @property
+    def channel(self) -> str:
+        assert self.query.publish is not None
+        return self.query.publish
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """A published document."""
+
+    docid: int
+    output: _Output
+    content: str
+    late: bool = False
+
+    def row(self) -> dict[str, object]:
+        """A row of ``EVENT_SCHEMA``."""
+        return {
+            "docid": self.docid,
+            "channel": self.output.channel,
+            "id": self.output.id,
+            "version": 1,
+            "item": self.docid,
+            "ts": self.output.ts,
+            "received": self.output.received,
+            "late": self.late,
+            "member": self.output.channel,
+            "content": self.content,
+        }
+
+    def id_row(self) -> dict[str, object]:
+        """A row of ``EVENT_IDS``."""
+        return {
+            "channel": self.output.channel,
+            "id": self.output.id,
+            "base": self.output.id,
+            "feed": "",
+            "version": 1,
+            "docid": self.docid,
+            "item": self.docid,
+            "digest": digest_text("xml", self.content),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFile:
+    """The events that were published to the channels of a level, in a file in the shape of ``EVENT_SCHEMA``."""
+
+    path: Path
+    first: int
+    """The least docid."""
+    last: int
+    channels: Mapping[str, int]
+    """Events of each channel."""
+
+
+class Publisher:
+    """Publishes what one batch finds, level by level; what it wrote counts when ``commit`` names it.
+
+    After each level of the batch ``found`` is told its matches.
+    """
+
+    def __init__(self, home: Home, published: Publishing, tag: str) -> None:
+        self._home = home
+        self._published = published
+        self._tag = tag
+        self._channels = home.catalog.channels()
+        self._waiting: dict[str, list[tuple[QueryInfo, StoredMatch]]] = {}
+        """By the channel they are published to."""
+        self._subscribers: dict[int, list[QueryInfo]] = {}
+        self._selections: dict[int, Selection | None] = {}
+        self._serials: Counter[int] = Counter()
+        """Documents published at each place."""
+        self._tables: list[pa.Table] = []
+        self._files: list[dict[str, object]] = []
+        self._ids: list[dict[str, object]] = []
+        self._late: list[dict[str, object]] = []
+        self.rejected: list[dict[str, object]] = []
+        """Output documents that are no events, as rows of relation ``rejected``."""
+
+    @property
+    def groups(self) -> frozenset[int]:
+        """Groups with a query that publishes: whose matches it is to be told."""
+        return self._published.groups
+
+    @property
+    def count(self) -> int:
+        """How many documents were published."""
+        return len(self._ids)
+
+    def found(self, matches: Iterable[StoredMatch]) -> None:
+        """Take note of new matches; only those of ``groups`` matter."""
+        mine = [(match, match.groups & self.groups) for match in matches]
+        new = {gid for _, groups in mine for gid in groups} - self._subscribers.keys()
+        for info in of_groups(self._home.catalog, new):
+            if info.publish is not None:
+                self._subscribers.setdefault(info.gid, []).append(info)
+        for match, groups in mine:
+            for gid in groups:
+                for info in self._subscribers[gid]:
+                    if match.is_seen_by(info):
+                        assert info.publish is not None
+                        self._waiting.setdefault(info.publish, []).append((info, match))
+
+    @property
+    def levels(self) -> tuple[frozenset[str], ...]:
+        """The channels to publish to, one level after another."""
+        return self._published.levels
+
+    def level(self, channels: Collection[str]) -> PublishedFile | None:
+        """Publish to these channels; None if nothing came to them."""
+        waiting = [item for channel in sorted(channels) for item in self._waiting.pop(channel, ())]
+        events = self._events(self._new(waiting)) if waiting else []
+        if not events:
+            return None
+        table = pa.Table.from_pylist([event.row() for event in events], schema=EVENT_SCHEMA)
+        path = self._home.folder("events") / f"{self._tag}-{len(self._files) + 1}.parquet"
+        pq.write_table(table, path, row_group_size=_ROW_GROUP, compression="zstd")
+        self._tables.append(table)
+        first, last = events[0].docid, events[-1].docid
+        self._files.append({"path": f"events/{path.name}", "first": first, "last": last, "rows": len(events)})
+        self._ids += [event.id_row() for event in events]
+        return PublishedFile(path, first, last, Counter(event.output.channel for event in events))
+
+    def discard(self) -> None:
+        """Remove what was written: the batch has failed."""
+        for file in self._home.folder("events").glob(f"{self._tag}-*.parquet"):
+            file.unlink()
+
+    def commit(self, connection: Connection) -> None:
+        """Name what was published, in the transaction of the batch.
+
+        Raises:
+            EngineError: an id was taken in since the level was published.
+        """
+        for channel in sorted({str(row["channel"]) for row in self._ids}):
+            there = connection.execute(sa.select(CHANNELS.c.name).where(CHANNELS.c.name == channel)).first()
+            if there is None:
+                self._home.catalog.put_channel(connection, _new_channel(channel))
+        try:
+            for table, rows in ((INTAKE_FILES, self._files), (EVENT_IDS, self._ids), (LATE, self._late)):
+                if rows:
+                    connection.execute(table.insert(), rows)
+        except sa.exc.IntegrityError as error:
+            raise EngineError(
+                "XSCL_BATCH",
+                f"an id that a query publishes was taken in meanwhile: {error.orig}",
+                hint="nothing of the batch is visible, and it runs again next time",
+            ) from error
+
+    # -- one level ---------------------------------------------------------------------------------------------
+
+    def _new(self, waiting: Sequence[tuple[QueryInfo, StoredMatch]]) -> list[_Output]:
+        """The matches whose ids are not taken in their channels, in the order of places, channels and ids."""
+        docids = {docid for _, match in waiting for docid in match.docids}
+        columns = ["docid", "channel", "id", "ts", "received"]
+        members = {row["docid"]: row for row in events_of(self._home, docids, columns, self._tables).to_pylist()}
+        found: dict[tuple[str, str], _Output] = {}
+        for info, match in waiting:
+            rows = [members[docid] for docid in match.docids]
+            id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
+            last = max(match.docids, key=place_of)
+            output = _Output(
+                id_, info, match, place_of(last), max(row["ts"] for row in rows), members[last]["received"]
+            )
+            found[output.channel, id_] = output
+        with self._home.catalog.read() as connection:
+            taken = _taken(connection, found)
+        return sorted(
+            (output for key, output in found.items() if key not in taken), key=lambda o: (o.place, o.channel, o.id)
+        )
+
+    def _events(self, outputs: Sequence[_Output]) -> list[_Event]:
+        """Those whose documents are within the limits, in the order of their numbers."""
+        events: list[_Event] = []
+        for start in range(0, len(outputs), _CHUNK):
+            part = outputs[start : start + _CHUNK]
+            for output, content in zip(part, self._documents(part), strict=True):
+                if isinstance(content, XsclError):
+                    self.rejected.append(_refused(output, content))
+                    continue
+                docid = published_docid(output.place, self._serials[output.place])
+                self._serials[output.place] += 1
+                events.append(_Event(docid, output, content))
+        return sorted(self._judged(events), key=lambda event: event.docid)
+
+    def _documents(self, outputs: Sequence[_Output]) -> list[str | XsclError]:
+        """The output documents as they are stored, or why they are refused."""
+        docids = {docid for output in outputs for docid in output.match.docids}
+        columns = ["docid", "channel", "content", "cells"]
+        documents = {
+            row["docid"]: event_document(row["content"], row["cells"], self._channel(row["channel"]))
+            for row in events_of(self._home, docids, columns, self._tables).to_pylist()
+        }
+        for output in outputs:
+            if output.query.query not in self._selections:
+                self._selections[output.query.query] = selection_of(output.query)
+        kinds = {output.channel: self._channel(output.channel).kind for output in outputs}
+        return in_fresh_dictionary(_documents, outputs, self._selections, documents, kinds)
+
+    def _channel(self, name: str) -> ChannelInfo:
+        return self._channels.get(name) or _new_channel(name)
+
+    # -- lateness ----------------------------------------------------------------------------------------------
+
+    def _judged(self, events: Sequence[_Event]) -> Iterator[_Event]:
+        """The same, those that are late marked and noted."""
+        by_channel: dict[str, list[_Event]] = {}
+        for event in events:
+            by_channel.setdefault(event.output.channel, []).append(event)
+        for name, found in by_channel.items():
+            channel = self._channel(name)
+            if channel.lateness is None:
+                yield from found
+                continue
+            places = np.array([event.output.place for event in found], dtype=np.int64)
+            times = np.array([event.output.ts for event in found], dtype=np.int64)
+            for event, time in zip(found, self._clock(channel, places, times)(places), strict=True):
+                late = time is not None and event.output.ts < time - channel.lateness
+                yield replace(event, late=late)
+                if time is not None and late:
+                    self._late.append(_late_row(event, time))
+
+    def _clock(
+        self, channel: ChannelInfo, places: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
+    ) -> Callable[[npt.NDArray[np.int64]], list[int | None]]:
+        """The channel's clock at each place; ``places`` and ``times`` are those of what this level publishes to it."""
+        members = [info.name for info in self._channels.values() if info.clock == channel.clock]
+        last = int(places.max())
+        with self._home.catalog.read() as connection:
+            statement = sa.select(INTAKE_FILES.c.path).where(
+                (INTAKE_FILES.c.first <= last) | (INTAKE_FILES.c.first >= PUBLISHED)
+            )
+            paths = self._home.paths([row.path for row in connection.execute(statement)])
+        docid, own = ds.field("docid"), ds.field("channel") == channel.name
+        wanted = ((docid <= last) & ds.field("channel").isin(members)) | ((docid >= PUBLISHED) & own)
+        table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=["docid", "ts"], filter=wanted)
+        docids, seen = table.column("docid").to_numpy(), table.column("ts").to_numpy()
+        intake = docids < PUBLISHED
+        taken_in = _greatest_by(docids[intake], seen[intake])
+        published = _greatest_by(
+            np.concatenate([place_of(docids[~intake]), places]), np.concatenate([seen[~intake], times])
+        )
+
+        def at(wanted: npt.NDArray[np.int64]) -> list[int | None]:
+            both = zip(taken_in(wanted, "right"), published(wanted, "left"), strict=True)
+            return [max((time for time in pair if time is not None), default=None) for pair in both]
+
+        return at
+
+
+def _documents(
+    outputs: Sequence[_Output],
+    selections: Mapping[int, Selection | None],
+    documents: Mapping[int, str],
+    kinds: Mapping[str, str],
+) -> list[str | XsclError]:
+    roots = {docid: parse_stored(document) for docid, document in documents.items()}
+    found: list[str | XsclError] = []
+    for output in outputs:
+        try:
+            if kinds[output.channel] != "xml":
+                raise DocumentError("XSCL_CHANNEL_KIND", f"the channel {output.channel} takes rows")
+            selection = selections[output.query.query]
+            document = match_document(output.query, selection, output.match.docids, output.match.nodes, roots)
+            found.append(stored_document(document))
+        except XsclError as error:
+            found.append(error)
+    return found
+
+
+def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those (channel, id) that events have."""
+    wanted: dict[str, list[str]] = {}
+    for channel, id_ in keys:
+        wanted.setdefault(channel, []).append(id_)
+    taken: set[tuple[str, str]] = set()
+    for channel, ids in wanted.items():
+        for start in range(0, len(ids), _IN):
+            mine = EVENT_IDS.c.channel == channel, EVENT_IDS.c.id.in_(ids[start : start + _IN])
+            taken.update((channel, id_) for id_ in connection.scalars(sa.select(EVENT_IDS.c.id).where(*mine)))
+    return taken
+
+
+def _greatest_by(
+    places: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
+) -> Callable[[npt.NDArray[np.int64], str], Iterator[int | None]]:
+    """A function: the greatest time at the places below each of some ('left'), or also at them ('right')."""
+    order = np.argsort(places, kind="stable")
+    ordered, greatest = places[order], np.maximum.accumulate(times[order])
+
+    def at(wanted: npt.NDArray[np.int64], side: str) -> Iterator[int | None]:
+        ends = np.searchsorted(ordered, wanted, side="left" if side == "left" else "right")
+        return (None if end == 0 else int(greatest[end - 1]) for end in ends.tolist())
+
+    return at
+
+
+def _new_channel(name: str) -> ChannelInfo:
+    return ChannelInfo(name, "xml", False, name, None, None, name)
+
+
+def _refused(output: _Output, error: XsclError) -> dict[str, object]:
+    """A row of relation ``rejected``."""
+    told = {"channel": output.channel, "id": output.id, "ts": output.ts}
+    return {**told, "condition": error.condition, "message": error.message, "source": f"query {output.query.name}"}
+
+
+def _late_row(event: _Event, clock: int) -> dict[str, object]:
+    """A row of relation ``late``."""
+    output = event.output
+    return {
+        "channel": output.channel,
+        "id": output.id,
+        "ts": output.ts,
+        "received": output.received,
+        "condition": "XSCL_LATE",
+        "message": f"more than the channel's lateness behind {format_time(clock)}",
+    }
