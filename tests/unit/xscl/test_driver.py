@@ -59,7 +59,7 @@ def read_here(spark: object, state: Sequence[str], wanted: npt.NDArray[np.int64]
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "read_state", read_here)
+    monkeypatch.setattr("xscl.levels.read_state", read_here)
 
 
 def opened(home: Path, **sizes: int) -> Engine:
@@ -169,7 +169,7 @@ def test_a_batch_without_events_keeps_what_is_remembered(
     assert found(engine) == expected
 
 
-@pytest.mark.parametrize("step", ["commit_state", "next_state", "write_links", "unlink_state"])
+@pytest.mark.parametrize("step", ["batch.commit_state", "batch.next_state", "levels.write_links", "batch.unlink_state"])
 def test_a_batch_that_fails_leaves_the_next_one_right(
     step: str, engine: Engine, expected: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,10 +182,10 @@ def test_a_batch_that_fails_leaves_the_next_one_right(
         def fail(*_: object, **__: object) -> None:
             raise OSError("the disk is full")
 
-        patch.setattr(batches, step, fail)
+        patch.setattr(f"xscl.{step}", fail)
         with pytest.raises(OSError, match="the disk is full"):
             engine.run_once()
-    if step != "unlink_state":
+    if step != "batch.unlink_state":
         assert sorted(engine.home.root.rglob("*.parquet")) == before
     engine.run_once()
     engine.ingest(events(DOCS[20:]))
@@ -219,8 +219,8 @@ def test_more_rows_than_the_driver_may_hold_go_to_the_executors(
     def executors(*_: object) -> None:
         raise Asked
 
-    monkeypatch.setattr(batches, "write_results", executors)
-    monkeypatch.setattr("xscl.batch._Jobs.session", lambda self: None)
+    monkeypatch.setattr("xscl.levels.write_results", executors)
+    monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
     with started(tmp_path / "home", driver_rows=40) as engine:
         engine.ingest(events(DOCS[:2]))
         assert [report.joined_in for report in engine.run_once()] == ["driver"]
