@@ -244,8 +244,6 @@ class Program:
         """Grows with every change."""
         self.structure = 0
         """Grows with every change but those of the groups, and of the windows that are enclosed already."""
-        self.changed: dict[int, int] = {}
-        """Instance number to the version in which its groups changed last."""
         self._live: dict[int, LiveGroup] = {}
         self._numbers: dict[EdgeKey, int] = {}
         self._uses: Counter[int] = Counter()
@@ -283,7 +281,6 @@ class Program:
         assert live.gid not in self._live, f"group {live.gid} is there already"
         self.version += 1
         live = self._live[live.gid] = _sharing(live)
-        self.changed[live.iid] = self.version
         plan = self.instances.get(live.iid)
         if plan is None and max(node.block for node in live.group.instance.nodes) >= 2:
             self._add_to_assemblies(live)
@@ -300,7 +297,6 @@ class Program:
         """Forget a group."""
         self.version += 1
         live = self._live.pop(gid)
-        self.changed[live.iid] = self.version
         plan = self.instances.get(live.iid)
         if plan is None:
             self._remove_from_assemblies(live)
@@ -327,7 +323,6 @@ class Program:
         """Change what the subscribers of a group see of the intake order."""
         self.version += 1
         live = self._live[gid] = replace(self._live[gid], first=first, last=last)
-        self.changed[live.iid] = self.version
         plan = self.instances.get(live.iid)
         if plan is not None:
             plan.groups[gid] = live
