@@ -155,9 +155,10 @@ class ResultColumns:
         if len(left):
             self._pairs.append((left, right, classes))
             self._waiting += len(left)
-            sizes = np.array(self._sizes, dtype=np.int64)
-            rout, matches = np.bincount(classes, minlength=len(sizes)) @ sizes
-            self.counts.update(rout=int(rout), match=int(matches))
+            first = int(classes.min())
+            for number, count in enumerate(np.bincount(classes - first).tolist(), start=first):
+                rout, matches = self._sizes[number]
+                self.counts.update(rout=count * rout, match=count * matches)
 
     def add_documents(self, docs: Sequence[int], number: int) -> None:
         """Three or more documents, and their class."""
