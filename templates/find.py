@@ -314,7 +314,7 @@ class _Batch:
             of = np.flatnonzero(spans.run == number)
             several = np.concatenate([[0], np.cumsum(run.rows.again)])
             again[of] = several[spans.end[of]] > several[spans.begin[of]]
-        again |= self.new.rows.again[spans.row]
+        again |= self.new.rows.again[spans.row] | self._of_several(spans)
         found = 0
         if again.any():
             # A document with several such nodes has several matched edges with one partner.
@@ -326,6 +326,16 @@ class _Batch:
                 of_run = take(spans, (spans.run == number) & (spans.new_left == new_left))
                 if len(of_run.edge):
                     found += self._single_part(runs, run, new_left, of_run, each)
+        return found
+
+    def _of_several(self, spans: _Spans) -> Bools:
+        """Which spans are of a new document that other rows of it, with other values, ask for on the same side."""
+        rows = rising(spans.row << 1 | spans.new_left)
+        _, which, counts = np.unique(
+            self.new.rows.doc[rows >> 1] << 1 | rows & 1, return_inverse=True, return_counts=True
+        )
+        several = rows[counts[which] > 1]
+        found: Bools = np.isin(spans.row << 1 | spans.new_left, several)
         return found
 
     def _single_part(self, runs: list[Run], run: Run, new_left: bool, spans: _Spans, each: _Pass) -> int:
