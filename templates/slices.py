@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -267,9 +268,11 @@ class SliceCache:
             self.add(run)
             return
         # Another value of the same hash may have been here all the time.
-        wanted = _in(run.rows.h, self.absent)
+        here = np.zeros(len(run.rows.h), dtype=np.bool_)
+        for known in self.runs:
+            here |= _in(run.rows.h, known.values)
         self.absent = self.absent[~_in(self.absent, run.values)]
-        self.add(run if wanted.all() else _part(run, wanted))
+        self.add(_part(run, ~here) if here.any() else run)
 
     @property
     def size(self) -> int:
@@ -349,10 +352,13 @@ class SliceCache:
         exact = hashes.copy()
         for at in np.flatnonzero(np.isin(hashes, [shared for shared, _ in self._apart])).tolist():
             exact[at] = self._apart.get((int(hashes[at]), texts[at].as_py()), hashes[at])
-        while (other := self._other_values(exact, texts)).size:
+        for attempt in count():
+            other = self._other_values(exact, texts)
+            if not other.size:
+                break
             for at in other.tolist():
                 of = int(hashes[at]), texts[at].as_py()
-                exact[at] = self._apart[of] = value_hash(f"{of[1]}\0{len(self._apart)}")
+                exact[at] = self._apart[of] = value_hash(f"{of[1]}\0{attempt}")
         return exact
 
     def _other_values(self, hashes: Int64s, texts: pa.Array) -> Int64s:

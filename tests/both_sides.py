@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from local_engine import LocalEngine, compiled
+from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import NO_COLUMNS, Answer, Columns, Doc, answers
 from strategies import NAMESPACES
 
@@ -57,12 +57,16 @@ class Engine:
     numeric: Columns = field(default_factory=dict)
     texts: Columns = field(default_factory=dict)
     unselective: int = 0
+    driver: Mapping[str, int] | None = None
+    """Sizes of the driver's engine, if it is to answer."""
 
     def ask(self, queries: Mapping[str, str], batches: Sequence[Sequence[Doc]]) -> list[dict[str, set[Answer]]]:
         """All answers of each query after each batch."""
         facts = channel_facts(self.numeric, self.texts)
         program = {name: compiled(text, facts) for name, text in queries.items()}
         engine = LocalEngine(self.folder, program, unselective=self.unselective)
+        if self.driver is not None:
+            engine = DriverEngine(self.folder, program, **self.driver)
         found = []
         for batch in batches:
             engine.run(batch)

@@ -21,7 +21,14 @@ from oracle.nodes import NAMESPACES
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.parser import parse_query
 from xscl.safexml import parse_xml, serialize
-from xscl.templates.assemble import FOUND_SCHEMA, assembled_batches, extend_batches, start_batches
+from xscl.templates.assemble import (
+    FOUND_SCHEMA,
+    LinkRows,
+    assemble,
+    assembled_batches,
+    extend_batches,
+    start_batches,
+)
 from xscl.templates.find import Finder
 from xscl.templates.order import join_order
 from xscl.templates.probe import CLOSE, MATCHED_SCHEMA, TINY, asked_batches, probe_batches, single_batches
@@ -224,23 +231,44 @@ class DriverEngine(LocalEngine):
 
     cache_bytes: int = 1 << 30
     pair_limit: int = 1 << 40
+    hashes: int = 0
+    """How many different hashes of values there are; 0: as many as there are."""
+    forgetful: bool = False
+    """Read the state anew for each batch."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.finder = Finder(SliceCache(self.cache_bytes), lambda rows: self.pair_limit)
         self.held = WITNESS_SCHEMA.empty_table()
+        self.link_rows = LinkRows()
+        self._load()
+
+    def _load(self) -> None:
+        cache = SliceCache(self.cache_bytes)
+        cache.load((self.held.slice(start, 7) for start in range(0, self.held.num_rows, 7)), self.batches)
+        self.finder = Finder(cache, lambda rows: self.pair_limit)
 
     def _stage2(self, fresh: pa.Table, first: int) -> list[dict[str, object]]:
+        if self.hashes:
+            few = pa.array(fresh.column("h").to_numpy() % self.hashes)
+            fresh = fresh.set_column(fresh.schema.get_field_index("h"), "h", few)
+        if self.forgetful:
+            self._load()
         out = ResultColumns(origin_of(self.batches, 0))
         program = load_program(self.program)
         self.finder.process(program, fresh, self.batches, out, fetch=self._fetch, most_rows=1 << 40)
+        if out.counts["link"]:
+            assemble(program, self.link_rows, out.link_rows(), self.batches, out)
         self.held = pa.concat_tables([self.held, fresh.filter(pc.invert(fresh.column("late")))])
         self.finder.cache.shrink()
         return self._rows(out.take())
 
+    def _assemble(self, new: list[dict[str, object]]) -> None:
+        self.links += new
+
     def _purge(self, rule: Floors) -> None:
         super()._purge(rule)
         self.finder.cache.purge(rule.keep)
+        self.link_rows.purge(rule.keep_links)
         kept = rule.keep(*(self.held.column(name).to_numpy() for name in ("var", "ts")))
         self.held = self.held.filter(pa.array(kept))
 

@@ -36,6 +36,8 @@ ALLOWED = {
         "xscl.start_time",
         "xscl.batch",
         "xscl.executors",
+        "xscl.jobs",
+        "xscl.levels",
         "xscl.views",
         "xscl.engine",
         "xscl.bench.baselines",
@@ -50,7 +52,7 @@ ALLOWED = {
     "matplotlib": {"xscl.bench.plot"},
 }
 WHOLE = {
-    "pyspark": (),
+    "pyspark": ("xscl.bench.",),
     "alembic": ("xscl.migrations.",),
     "lxml": ("xscl.xpath.", "xscl.ingest."),
     "matplotlib": (),

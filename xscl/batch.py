@@ -1,10 +1,8 @@
 """One batch: a range of the intake order, from documents to matches, committed whole.
 
 Stage 1 walks every new document once for all queries and answers by columns what they can answer of rows; stage 2 joins
-the new witnesses with all that are held, for all queries together, and resolves what it finds.  Small batches are
-matched and joined in the driver, on state that it remembers (``driver``); Spark's executors do what is large, or all of
-it if the settings say so (``executors``).  The number of Spark jobs does not depend on the number of queries or
-templates, because queries are rows of what the jobs read.
+the new witnesses with all that are held, for all queries together, and resolves what it finds.  That is done level by
+level (``levels``): first the events, then what queries publish.
 
 Files are written under names that nothing refers to until the last transaction names them, so a batch that fails leaves
 no trace and a batch that runs again replaces itself.
@@ -12,36 +10,27 @@ no trace and a batch that runs again replaces itself.
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from xscl.driver import Driver, walk_here
+from xscl.driver import Driver
 from xscl.errors import EngineError
-from xscl.executors import read_state, write_assembled, write_results, write_witnesses
 from xscl.home import Home
+from xscl.jobs import counted_jobs
+from xscl.levels import BatchWork, Level, levels
 from xscl.matches import stored_matches
-from xscl.places import place_of
-from xscl.planner import Plan, Planner
+from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
 from xscl.state import (
     HeldState,
-    Kind,
     StateChange,
     commit_state,
     discard_change,
@@ -50,13 +39,9 @@ from xscl.state import (
     next_state,
     same_state,
     unlink_state,
-    write_links,
 )
 from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
-from xscl.templates.find import TooManyRows
-from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA, origin_of
 from xscl.templates.retention import REACH_SCHEMA
-from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
 
 __all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "next_range", "process_batch"]
 
@@ -139,36 +124,6 @@ class _Range:
     publishing: Publishing | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """Documents of a batch that are joined together with all before them: its events, then what is published."""
-
-    number: int
-    first: int
-    """The least of their numbers."""
-    last: int
-    channels: Mapping[str, int]
-    paths: list[str]
-
-
-@dataclass
-class _Done:
-    """What the levels of a batch have come to so far."""
-
-    joined_in: str = "driver"
-    counts: Counter[str] = field(default_factory=Counter)
-    written: list[tuple[Kind, str]] = field(default_factory=list)
-    """Witness rows and rows of links, by level."""
-    refused: list[dict[str, object]] = field(default_factory=list)
-    stage1_s: float = 0.0
-
-    def paths(self, home: Home, state: HeldState, kind: Kind) -> list[str]:
-        """The files of what was there before the next level."""
-        own = [Path(path) for path in home.paths([path for of, path in self.written if of == kind])]
-        files = [file for path in own for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
-        return [*state.paths(kind), *map(str, files)]
-
-
 def process_batch(
     planner: Planner, driver: Driver, session: Callable[[], SparkSession], first: int, last: int
 ) -> BatchReport:
@@ -190,52 +145,52 @@ def process_batch(
     prepared = time.perf_counter()
     tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
     publisher = None if span.publishing is None else Publisher(home, span.publishing, tag)
-    with _named_failure(home, driver, span, tag, publisher), _counted_jobs(session, f"xscl-batch-{tag}") as jobs:
-        before = driver.slices
-        done = _Done()
-        published: dict[str, int] = {}
-        for level in _levels(plan, span, publisher):
-            found = home.root / "results" / tag / str(level.number)
-            matches = _process_level(home, driver, jobs.session, plan, span, level, tag, found, done)
-            if publisher is not None and matches:
-                publisher.found(stored_matches(found, publisher.groups))
-            if level.number:
-                published |= newest_times(level.paths, level.first, level.last)
-        joined = time.perf_counter()
-        reach = planner.reach.table(plan.program, last)
-        change = next_state(
-            home,
-            span.state,
-            batch=span.batch,
-            last=last,
-            reach=reach,
-            newest=newest,
-            fresh=done.written,
-            published=published,
-        )
-        try:
+    before = driver.slices
+    with counted_jobs(session, f"xscl-batch-{tag}") as jobs:
+        work = BatchWork(home, driver, jobs.session, plan, span.batch, first, span.state, tag)
+        with _named_failure(work, span, publisher):
+            published: dict[str, int] = {}
+            for level in levels(plan, Level(0, first, last, span.channels, span.paths), publisher):
+                matches = work.process(level)
+                if publisher is not None and matches:
+                    publisher.found(stored_matches(work.results(level), publisher.groups))
+                if level.number:
+                    published |= newest_times(level.paths, level.first, level.last)
+            joined = time.perf_counter()
+            change = next_state(
+                home,
+                span.state,
+                batch=span.batch,
+                last=last,
+                reach=planner.reach.table(plan.program, last),
+                newest=newest,
+                fresh=work.written,
+                published=published,
+            )
             slices_asked, slices_found = (now - then for now, then in zip(driver.slices, before, strict=True))
             report = replace(
                 report,
-                witnesses=done.counts["witness"],
-                pairs=done.counts["pairs"],
-                rout=done.counts["rout"],
-                matches=done.counts["match"],
+                witnesses=work.counts["witness"],
+                pairs=work.counts["pairs"],
+                rout=work.counts["rout"],
+                matches=work.counts["match"],
                 published=0 if publisher is None else publisher.count,
-                links=done.counts["link"],
+                links=work.counts["link"],
                 jobs=jobs.count(),
-                joined_in=done.joined_in,
+                joined_in=work.joined_in,
                 slices_asked=max(slices_asked, 0),
                 slices_found=max(slices_found, 0),
                 prepare_s=prepared - started,
-                stage1_s=done.stage1_s,
-                join_s=joined - prepared - done.stage1_s,
+                stage1_s=work.stage1_s,
+                join_s=joined - prepared - work.stage1_s,
                 result_path=f"results/{tag}",
             )
-            return _commit(home, driver, report, change, done.refused, publisher, since=joined)
-        except BaseException:
-            discard_change(home, change)
-            raise
+            try:
+                return _commit(home, driver, report, change, work.refused, publisher, since=joined)
+            except BaseException:
+                if not _visible(home, tag):
+                    discard_change(home, change)
+                raise
 
 
 def _range(home: Home, first: int, last: int) -> _Range:
@@ -250,160 +205,17 @@ def _range(home: Home, first: int, last: int) -> _Range:
         return _Range(number, first, last, channels, paths, held_state(home, connection), published)
 
 
-def _levels(plan: Plan, span: _Range, publisher: Publisher | None) -> Iterator[_Level]:
-    """The events of a range, then level by level what is published.
-
-    Each level is processed, and the publisher told what was found, before the next is asked for.  What no query reads
-    is published and goes no further.
-    """
-    yield _Level(0, span.first, span.last, span.channels, span.paths)
-    if publisher is None:
-        return
-    number = 0
-    for channels in publisher.levels:
-        published = publisher.level(channels)
-        if published is None or (plan.walked | plan.answered).isdisjoint(published.channels):
-            continue
-        number += 1
-        yield _Level(number, published.first, published.last, published.channels, [str(published.path)])
-
-
-def _process_level(
-    home: Home,
-    driver: Driver,
-    session: Callable[[], SparkSession],
-    plan: Plan,
-    span: _Range,
-    level: _Level,
-    tag: str,
-    target: Path,
-    done: _Done,
-) -> int:
-    """Write what the documents of a level come to; how many matches that is."""
-    started = time.perf_counter()
-    fresh_path = f"witness/{tag}-{level.number}"
-    fresh = _stage1(home, driver, session, plan, level, home.root / fresh_path)
-    done.stage1_s += time.perf_counter() - started
-    counts = _stage2(home, driver, session, plan, span, level, fresh, fresh_path, target, done)
-    done.counts += counts + Counter(witness=fresh.count_rows())
-    done.refused += _refused(fresh)
-    if counts["refused"]:
-        done.refused += _refused_together(target)
-    done.written.append(("witness", fresh_path))
-    links = write_links(home, f"{tag}-{level.number}", _link_batches(target)) if counts["link"] else None
-    if links is not None:
-        done.written.append(("link", links))
-    return counts["match"]
-
-
-# -- stages ----------------------------------------------------------------------------------------------------
-
-
-def _stage1(
-    home: Home, driver: Driver, session: Callable[[], SparkSession], plan: Plan, level: _Level, target: Path
-) -> ds.Dataset:
-    """Write the witness rows of a level."""
-    here = None
-    if driver.settings.driver_rows:
-        here = walk_here(home, plan, level.paths, level.first, level.last, sum(level.channels.values()))
-    if here is None:
-        write_witnesses(session(), plan, level.paths, level.first, level.last, level.channels, target)
-        return ds.dataset(target, schema=WITNESS_SCHEMA)
-    target.mkdir(parents=True)
-    pq.write_table(here, target / "part-0.parquet", row_group_size=_ROW_GROUP)
-    return ds.InMemoryDataset(here)
-
-
-_ROW_GROUP = 64_000
-
-
-def _stage2(
-    home: Home,
-    driver: Driver,
-    session: Callable[[], SparkSession],
-    plan: Plan,
-    span: _Range,
-    level: _Level,
-    fresh: ds.Dataset,
-    fresh_path: str,
-    target: Path,
-    done: _Done,
-) -> Counter[str]:
-    """Write what the witnesses of a level come to, and how much it is; ``done`` is told where that was done."""
-
-    def fetch(wanted: npt.NDArray[np.int64], documents: bool) -> pa.Table:
-        column, most = "docid" if documents else "h", driver.settings.driver_rows
-        paths = witnesses if driver.is_blind else span.state.paths("witness")
-        return read_state(session(), paths, wanted, column, most)
-
-    origin = origin_of(span.batch, level.number)
-    witnesses, links = (done.paths(home, span.state, kind) for kind in ("witness", "link"))
-    if done.joined_in == "driver" and fresh.count_rows() <= driver.settings.driver_rows:
-        try:
-            # Each level is a batch to the driver, so that it joins with the levels before it.
-            out = driver.results(plan, span.state, fresh.to_table(), origin >> 16, span.first, origin, fetch)
-        except TooManyRows:
-            driver.forget()
-        else:
-            target.mkdir(parents=True)
-            out.write(target)
-            return out.counts
-    driver.forget()
-    done.joined_in = "executors"
-    write_results(session(), plan, home.root / fresh_path, witnesses, target, origin)
-    counts = _count_results(target)
-    if counts["link"]:
-        joined = target / "joined"
-        write_assembled(session(), plan, target, links, joined, origin_of(span.batch, level.number, 1 << 15))
-        counts += _count_results(joined)
-    return counts
-
-
-def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of links of a batch's results."""
-    results = ds.dataset(path, schema=RESULT_SCHEMA)
-    yield from results.to_batches(columns=["link", "members", "nodes"], filter=ds.field("relation") == "link")
-
-
-def _count_results(path: Path) -> Counter[str]:
-    """Rows of each relation, with every combination of documents counted; for ``pairs`` the number of pairs."""
-    results = ds.dataset(path, schema=RESULT_SCHEMA)
-    counts: Counter[str] = Counter()
-    sizes: Counter[tuple[str, int, int]] = Counter()
-    columns = ["relation", "origin", "class", "docs"]
-    wanted = ds.field("relation") != "docs"
-    for row in results.to_table(columns=columns, filter=wanted).to_pylist():
-        if row["relation"] == "pairs":
-            counts["pairs"] += row["docs"][0]
-        elif row["relation"] in ("link", "refused"):
-            counts[row["relation"]] += 1
-        else:
-            sizes[row["relation"], row["origin"], row["class"]] += 1
-    docs = results.to_table(columns=["origin", "class"], filter=ds.field("relation") == "docs")
-    for row in docs.group_by(["origin", "class"]).aggregate([([], "count_all")]).to_pylist():
-        for relation in ("rout", "match"):
-            counts[relation] += row["count_all"] * sizes[relation, row["origin"], row["class"]]
-    return counts
-
-
-# -- jobs ------------------------------------------------------------------------------------------------------
-
-
 @contextmanager
-def _named_failure(home: Home, driver: Driver, span: _Range, tag: str, publisher: Publisher | None) -> Iterator[None]:
+def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -> Iterator[None]:
     """Remove what a batch that fails has written; give a failure of Spark its batch."""
     try:
         yield
     except BaseException as error:
-        driver.forget()
-        shutil.rmtree(home.folder("results") / tag, ignore_errors=True)
-        for path in home.folder("witness").glob(f"{tag}-*"):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-        if publisher is not None:
-            publisher.discard()
+        work.driver.forget()
+        if not _visible(work.home, work.tag):
+            work.discard()
+            if publisher is not None:
+                publisher.discard()
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -417,77 +229,14 @@ def _named_failure(home: Home, driver: Driver, span: _Range, tag: str, publisher
         ) from error
 
 
-class _Jobs:
-    """Gives Spark to a batch and counts its jobs, by Spark's own status tracker."""
-
-    def __init__(self, session: Callable[[], SparkSession], group: str) -> None:
-        self._get = session
-        self._group = group
-        self._spark: SparkSession | None = None
-
-    def session(self) -> SparkSession:
-        """The session; what runs there from now on is counted."""
-        if self._spark is None:
-            self._spark = self._get()
-            if self._counts:
-                self._spark.sparkContext.setJobGroup(self._group, "xscl batch")
-        return self._spark
-
-    @property
-    def _counts(self) -> bool:
-        # Spark Connect has no context.
-        return type(self._spark) is SparkSession and hasattr(self._spark, "sparkContext")
-
-    def count(self) -> int | None:
-        """Jobs so far; None where Spark does not tell."""
-        if self._spark is None:
-            return 0
-        if not self._counts:
-            return None
-        return len(self._spark.sparkContext.statusTracker().getJobIdsForGroup(self._group))
-
-    def close(self) -> None:
-        """What runs from now on is not counted."""
-        if self._spark is not None and self._counts:
-            self._spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-
-
-@contextmanager
-def _counted_jobs(session: Callable[[], SparkSession], group: str) -> Iterator[_Jobs]:
-    jobs = _Jobs(session, group)
-    try:
-        yield jobs
-    finally:
-        jobs.close()
+def _visible(home: Home, tag: str) -> bool:
+    """Whether the catalogue names the files of a batch: what goes wrong after its transaction takes nothing back."""
+    with home.catalog.read() as connection:
+        named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
+        return bool(connection.scalar(named))
 
 
 # -- commit ----------------------------------------------------------------------------------------------------
-
-
-def _refused(witnesses: ds.Dataset) -> list[dict[str, object]]:
-    """Documents that stage 1 could not match, as rows of ``rejected``."""
-    rows = witnesses.to_table(columns=["place", "ts", "strval"], filter=ds.field("var") == REFUSED)
-    found = []
-    for row in rows.to_pylist():
-        channel, _, id_ = row["place"].partition("\0")
-        reason = {"condition": "XSCL_DOCUMENT_LIMIT", "message": row["strval"], "source": "stage 1"}
-        found.append({"channel": channel, "id": id_, "ts": row["ts"], **reason})
-    return found
-
-
-def _refused_together(path: Path) -> list[dict[str, object]]:
-    """Documents that stage 2 could not join, as rows of ``rejected``: each newest one with those it met."""
-    columns = ["docs", "members"]
-    rows = ds.dataset(path, schema=RESULT_SCHEMA).to_table(columns=columns, filter=ds.field("relation") == "refused")
-    found = {}
-    for row in rows.to_pylist():
-        *others, newest = sorted(row["members"], key=lambda member: place_of(member["docid"]))
-        channel, _, id_ = newest["place"].partition("\0")
-        met = ", ".join("{0}:{2}".format(*other["place"].partition("\0")) for other in others)
-        message = f"a query has more than {MAX_BINDINGS:,} bindings in this document{met and ' with ' + met}"
-        reason = {"condition": "XSCL_DOCUMENT_LIMIT", "message": message, "source": "stage 2"}
-        found[tuple(row["docs"])] = {"channel": channel, "id": id_, "ts": newest["ts"], **reason}
-    return list(found.values())
 
 
 def _commit(
@@ -521,5 +270,5 @@ def _commit(
             home.catalog.reject(connection, publisher.rejected, now)
         connection.execute(HOME.update().values(processed=report.last))
     unlink_state(unused)
-    driver.committed(after, report.last)
+    driver.committed(after, report.first, report.last)
     return replace(report, commit_s=time.perf_counter() - started)

@@ -23,6 +23,7 @@ from rich.console import Console
 from xscl import __version__
 from xscl.errors import CatalogError, XsclError
 from xscl.listing import Format, print_rows
+from xscl.settings import DEFAULT_SETTINGS, Settings, parse_size
 from xscl.templates.picture import GraphFormat
 
 if TYPE_CHECKING:
@@ -67,6 +68,20 @@ FormatOption = Annotated[Format | None, typer.Option("--format", help="How to pr
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array.")]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse channels that do not exist.")]
 BatchDocsOption = Annotated[int, typer.Option("--batch-docs", min=1, help="Documents in a batch at most.")]
+DriverRowsOption = Annotated[
+    int,
+    typer.Option(
+        "--driver-rows",
+        min=0,
+        max=_MOST,
+        help="Batches with more rows or pairs of rows are joined by Spark's executors; with 0 all are.",
+    ),
+]
+CacheOption = Annotated[
+    str,
+    typer.Option("--cache", metavar="SIZE", help="Memory for join state in this process: bytes, or with k, m or g."),
+]
+_CACHE = f"{DEFAULT_SETTINGS.cache_bytes >> 20}m"
 
 
 class _Settings:
@@ -137,6 +152,13 @@ def _open(home: Path | None, catalog: str | None) -> Home:
     from xscl.home import default_home, open_home
 
     return open_home(home or default_home(), catalog)
+
+
+def _settings(driver_rows: int, cache: str) -> Settings:
+    try:
+        return Settings(driver_rows, parse_size(cache))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--cache") from None
 
 
 def _format(format_: Format | None, as_json: bool, *, piped: Format = Format.table) -> Format:
@@ -442,6 +464,8 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop.")] = False,
     every: Annotated[str, typer.Option(help="How often to look for new events.")] = "30s",
     batch_docs: BatchDocsOption = 10_000,
+    driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
+    cache: CacheOption = _CACHE,
     home: HomeOption = None,
     catalog: CatalogOption = None,
 ) -> None:
@@ -454,7 +478,8 @@ def run(
         pause = parse_duration(every) / 1e6
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--every") from None
-    with Engine(_open(home, catalog)) as engine:
+    settings = _settings(driver_rows, cache)
+    with Engine(_open(home, catalog), settings=settings) as engine:
         while True:
             began = time.monotonic()
             first = engine.home.catalog.processed()[0] + 1
@@ -609,6 +634,8 @@ def eval_(
     channel: Annotated[str | None, typer.Option(help="Channel of documents and feed items.")] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False,
     batch_docs: BatchDocsOption = 10_000,
+    driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
+    cache: CacheOption = _CACHE,
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -623,6 +650,7 @@ def eval_(
     if not texts and len(arguments) < 2:
         raise typer.BadParameter("give a file of queries and at least one input, or -q TEXT and inputs")
     inputs = arguments if texts else arguments[1:]
+    settings = _settings(driver_rows, cache)
     with tempfile.TemporaryDirectory(prefix="xscl-eval-") as folder:
         opened = init_home(folder)
         registry = Registry(opened.catalog)
@@ -635,7 +663,7 @@ def eval_(
         if not report.taken or not any(outcome.ok for outcome in outcomes):
             bad = report.rejected or any(not outcome.ok for outcome in outcomes)
             raise typer.Exit(1 if bad else 0)
-        engine = Engine(opened)
+        engine = Engine(opened, settings=settings)
         engine.run_once(batch_docs=batch_docs)
         _print_matches(engine.matches(), _format(format, json, piped=Format.ndjson))
         bad = len([o for o in outcomes if not o.ok]) + report.rejected
@@ -781,8 +809,8 @@ def _report_batch(report: BatchReport) -> None:
         jobs = "" if report.jobs is None else f", {report.jobs} Spark jobs"
         _say(
             f"batch {report.batch}: {report.events} events, {report.witnesses} witnesses, {report.pairs} candidate "
-            f"pairs, {report.matches} stored matches{published}{jobs}; stage 1 {report.stage1_s:.2f} s, "
-            f"joins {report.join_s:.2f} s"
+            f"pairs, {report.matches} stored matches{published}, joined in the {report.joined_in}{jobs}; "
+            f"stage 1 {report.stage1_s:.2f} s, joins {report.join_s:.2f} s"
         )
 
 

@@ -32,6 +32,8 @@ __all__ = ["Driver", "Fetch", "walk_here", "witness_table"]
 
 _SMALL = 30_000
 """Events that are matched here: more are sooner matched by all cores."""
+_SMALL_ROWS = 5_000
+"""Rows among them: executors make witnesses of rows by columns."""
 _SMALL_BYTES = 64 << 20
 _WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
 _MOST_LINKS = 1_000_000
@@ -57,11 +59,11 @@ class Driver:
         self._processed = -1
 
     def results(
-        self, plan: Plan, state: HeldState, fresh: pa.Table, batch: int, first: int, origin: int, fetch: Fetch
+        self, plan: Plan, state: HeldState, fresh: pa.Table, first: int, origin: int, fetch: Fetch
     ) -> ResultColumns:
         """What the new witnesses come to; ``first`` is the first place of the batch, ``state`` all before the batch.
 
-        A batch may have several levels of new witnesses, each with a number ``batch`` of its own, which grows.
+        A batch may have several levels of new witnesses, each with an origin of its own, which grows.
 
         Raises:
             TooManyRows: more than the driver should hold.
@@ -69,24 +71,28 @@ class Driver:
         if max(fresh.num_rows, 1) > self.settings.driver_rows:
             raise TooManyRows
         if self._finder is None or self._processed != first - 1:
-            self._load(state, batch)
+            self._load(state)
             self._processed = first - 1
         assert self._finder is not None
         if self.is_blind:
             self._finder.cache.runs = []  # what was brought for the level before
         out = ResultColumns(origin)
         try:
-            self._finder.process(plan.program, fresh, batch, out, fetch=fetch, most_rows=self.settings.driver_rows)
+            self._finder.process(plan.program, fresh, origin, out, fetch=fetch, most_rows=self.settings.driver_rows)
             if out.counts["link"]:
-                self._assemble(plan, state, batch, out)
+                self._assemble(plan, state, origin, out)
         except BaseException:
             self.forget()
             raise
         return out
 
-    def committed(self, state: HeldState, last: int) -> None:
-        """A batch that ends at this place was committed, with this state."""
+    def committed(self, state: HeldState, first: int, last: int) -> None:
+        """A batch of these places was committed, with this state."""
         if self._finder is None:
+            return
+        if self._processed != first - 1:
+            # A batch without events asks nothing of what is remembered, which may miss what was done elsewhere.
+            self.forget()
             return
         self._processed = last
         floors = state.floors
@@ -109,15 +115,15 @@ class Driver:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _load(self, state: HeldState, batch: int) -> None:
+    def _load(self, state: HeldState) -> None:
         """Read the state, the newest files first; what does not fit is noted as being in files only."""
         cache = SliceCache(self.settings.cache_bytes)
         paths = reversed(state.paths("witness"))
-        cache.load((part for path in paths for part in _held_rows(Path(path), state)), batch - 1)
+        cache.load((part for path in paths for part in _held_rows(Path(path), state)), 0)
         self._finder = Finder(cache)
         self._links = None
 
-    def _assemble(self, plan: Plan, state: HeldState, batch: int, out: ResultColumns) -> None:
+    def _assemble(self, plan: Plan, state: HeldState, origin: int, out: ResultColumns) -> None:
         if self._links is None:
             if sum(file.held for file in state.files if file.kind == "link") > _MOST_LINKS:
                 raise TooManyRows
@@ -129,7 +135,7 @@ class Driver:
                     columns = (rows.column(name).to_numpy() for name in ("link", "ts1", "ts2"))
                     rows = rows.filter(pa.array(floors.keep_links(*columns)))
                 self._links.add(rows, batch=0)
-        assemble(plan.program, self._links, out.link_rows(), batch, out)
+        assemble(plan.program, self._links, out.link_rows(), origin, out)
 
 
 Fetch = Callable[[npt.NDArray[np.int64], bool], pa.Table]
@@ -156,7 +162,8 @@ def walk_here(home: Home, plan: Plan, paths: list[str], first: int, last: int, e
         return None
     wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
     table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(filter=wanted)
-    if table.nbytes > _SMALL_BYTES:
+    rows = table.num_rows - table.column("cells").null_count
+    if table.nbytes > _SMALL_BYTES or rows > _SMALL_ROWS:
         return None
     return witness_table(home, plan, table)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from xscl.errors import EngineError
 
-__all__ = ["DEFAULT_SETTINGS", "Settings"]
+__all__ = ["DEFAULT_SETTINGS", "Settings", "parse_size"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +27,21 @@ class Settings:
 
 
 DEFAULT_SETTINGS = Settings()
+
+_SIZE = re.compile(r"(\d{1,15})([kmg]?)", re.ASCII | re.IGNORECASE)
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes, with ``k``, ``m`` or ``g`` behind it for powers of 1,024.
+
+    Raises:
+        ValueError: the text is no size.
+
+    >>> parse_size("300"), parse_size("64k"), parse_size("2G")
+    (300, 65536, 2147483648)
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no size; write bytes, or a whole number with k, m or g, as in 512m")
+    return int(found[1]) << _UNITS[found[2].lower()]

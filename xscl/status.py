@@ -20,13 +20,22 @@ __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
 
 def batch_columns() -> list[str]:
     """Columns of ``batch_rows``."""
-    hidden = ("result_path", "committed")
-    return [column.name for column in BATCHES.columns if column.name not in hidden]
+    hidden = ("slices_asked", "slices_found", "result_path", "committed")
+    shown = [column.name for column in BATCHES.columns if column.name not in hidden]
+    shown.insert(shown.index("joined_in") + 1, "slices_hit")
+    return shown
 
 
 def batch_rows(catalog: Catalog) -> list[dict[str, object]]:
-    """One row a committed batch."""
+    """One row a committed batch.
+
+    ``slices_hit`` is the part of the values asked of the driver's cache that needed nothing from the files; None if
+    none was asked for.
+    """
     rows = sorted(catalog.rows(BATCHES), key=lambda row: int(str(row["batch"])))
+    for row in rows:
+        asked, found = int(str(row["slices_asked"])), int(str(row["slices_found"]))
+        row["slices_hit"] = found / asked if asked else None
     return [{name: round(v, 3) if isinstance(v := row[name], float) else v for name in batch_columns()} for row in rows]
 
 
@@ -36,7 +45,10 @@ def state_notes(home: Home) -> Iterator[str]:
     with catalog.read() as connection:
         events = _count(connection, EVENT_IDS)
         state = held_state(home, connection)
-        purged = connection.scalar(sa.select(sa.func.sum(BATCHES.c.purged))) or 0
+        sums = (
+            sa.func.coalesce(sa.func.sum(BATCHES.c[name]), 0) for name in ("purged", "slices_asked", "slices_found")
+        )
+        purged, asked, found = connection.execute(sa.select(*sums)).one()
         late, rejected = _count(connection, LATE), _count(connection, REJECTED)
         unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
     processed, last = catalog.processed()
@@ -44,6 +56,8 @@ def state_notes(home: Home) -> Iterator[str]:
         f"events {events}, join state {state.rows} rows in {state.size:,} bytes ({len(state.files)} files), "
         f"purged {purged} rows, late {late}, rejected {rejected}"
     )
+    if asked:
+        yield f"slices: {found / asked:.1%} of {asked:,} values asked for needed nothing from the files"
     if last > processed:
         yield f"{last - processed} places of the intake order are not processed yet: xscl run --once"
     if unlimited:

@@ -66,14 +66,20 @@ def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path, dr
     sizes = {
         "cache_bytes": draw.draw(st.sampled_from([0, 1_500, 1 << 30])),
         "pair_limit": draw.draw(st.integers(-1, 9)),
+        "hashes": draw.draw(st.sampled_from([0, 1, 4])),
+        "forgetful": draw.draw(st.booleans()),
     }
+    chunk = draw.draw(st.sampled_from([1, 4, 1 << 20]))
     unselective = draw.draw(st.integers(0, 255) | st.just(-1))
     for engine in (LocalEngine(folder, queries, unselective=unselective), DriverEngine(folder, queries, **sizes)):
-        for batch in cut(docs, places):
-            engine.run(batch)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("xscl.templates.find._CHUNK", chunk)
+            patch.setattr("xscl.templates.worker._MANY", chunk)
+            for batch in cut(docs, places):
+                engine.run(batch)
         for text in texts:
             expected = answers(parse_query(text), docs, namespaces={**NAMESPACES, "n": "urn:n"})
-            assert engine.answers(text) == expected, (text, type(engine), sizes, unselective)
+            assert engine.answers(text) == expected, (text, type(engine), sizes, unselective, chunk)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,12 @@ from xscl.parser import parse_query
 CONSTRUCTORS = hasattr(ast, "Constructor")
 FACTS = channel_facts(NUMERIC, TEXTS)
 KINDS = ("documents", "rows")
+DRIVERS: tuple[dict[str, int], ...] = (
+    {},
+    {"cache_bytes": 3_000, "pair_limit": 4},
+    {"cache_bytes": 0, "pair_limit": -1, "hashes": 5, "forgetful": True},
+)
+"""Sizes that change no answer."""
 
 
 def workload(kind: str, choose: Dice, queries: int, *, halves: bool = False) -> tuple[list[str], list[Doc]]:
@@ -72,11 +78,14 @@ def check(
     folder: Path,
     note: object,
     unselective: int = 0,
+    driver: Mapping[str, int] = DRIVERS[0],
 ) -> None:
-    """All queries in one run; the engine's twin itself refuses a match emitted twice."""
-    *_, found = Engine(folder, NUMERIC, TEXTS, unselective).ask({text: text for text in expected}, batches)
-    for text, answer in expected.items():
-        assert found[text] == answer, (text, note)
+    """All queries in one run of each engine; the twins themselves refuse a match emitted twice."""
+    queries = {text: text for text in expected}
+    for engine in (Engine(folder, NUMERIC, TEXTS, unselective), Engine(folder, NUMERIC, TEXTS, driver=driver)):
+        *_, found = engine.ask(queries, batches)
+        for text, answer in expected.items():
+            assert found[text] == answer, (text, note, engine.driver)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,20 +100,25 @@ def test_many_blocks_in_several_cuts(kind: str, tmp_path: Path) -> None:
         for text, answer in expected.items():
             matches[len(ast.blocks(parse_query(text).source))] += len(answer)
         cuts = ([], [choose.count(0, 22), choose.count(0, 22)], [choose.count(0, 22) for _ in range(8)])
-        for places, unselective in zip(cuts, (-1, 0, 0x5A5A_A5A5), strict=True):
-            check(expected, cut(docs, places), tmp_path, (seed, places, unselective), unselective)
+        for number, (places, unselective) in enumerate(zip(cuts, (-1, 0, 0x5A5A_A5A5), strict=True)):
+            driver = DRIVERS[(number + seed) % len(DRIVERS)]
+            check(expected, cut(docs, places), tmp_path, (seed, places, unselective), unselective, driver)
     assert refused > 0 and all(matches[blocks] > 10 for blocks in (2, 3, 4)), "the workload must find something"
 
 
 @settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
-@given(found=many_block_workloads(), places=st.lists(st.integers(0, 10), max_size=3))
+@given(found=many_block_workloads(), places=st.lists(st.integers(0, 10), max_size=3), driver=st.sampled_from(DRIVERS))
 def test_many_blocks(
-    found: tuple[list[str], list[Doc]], places: list[int], tmp_path_factory: pytest.TempPathFactory
+    found: tuple[list[str], list[Doc]],
+    places: list[int],
+    driver: dict[str, int],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     texts, docs = found
-    check(expected_answers(texts, docs), cut(docs, places), tmp_path_factory.mktemp("engine"), places)
+    batches = cut(docs, places)
+    check(expected_answers(texts, docs), batches, tmp_path_factory.mktemp("engine"), places, driver=driver)
 
 
 @pytest.mark.parametrize("kind", KINDS)

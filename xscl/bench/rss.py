@@ -50,6 +50,8 @@ class Sizes:
 
     queries: tuple[int, ...]
     items: int
+    executors: int
+    """Items of the stream when executors do every step."""
     batch: int
     warm: int
     """Items of the first batch, which plans, and is not counted."""
@@ -62,8 +64,8 @@ class Sizes:
     prepared_documents: int
 
 
-_FULL = Sizes((10_000, 100_000, 1_000_000), 225_000, 25_000, 2_000, 100, 1, 5, 300, 20)
-_QUICK = Sizes((1_000,), 4_000, 2_000, 200, 20, 1, 1, 50, 10)
+_FULL = Sizes((10_000, 100_000, 1_000_000), 225_000, 50_000, 25_000, 2_000, 100, 1, 5, 300, 20)
+_QUICK = Sizes((1_000,), 4_000, 4_000, 2_000, 200, 20, 1, 1, 50, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,14 @@ class _Stream:
     plan_s: float
     intake_s: float
     whole: Run
+    items: int
     digests: Digests
-    """Of the last batch."""
+    """Of the last batch that both modes have."""
+
+    @property
+    def items_per_s(self) -> float:
+        """From the call of ``run_once`` to its return."""
+        return self.items / self.whole.seconds
 
     def total(self, name: str) -> float:
         return float(sum(getattr(report, name) for report in self.whole.reports))
@@ -119,6 +127,7 @@ def measure(
     sizes = _QUICK if quick else _FULL
     counts = sizes.queries if queries is None else (*(n for n in sizes.queries if n < queries), queries)
     sizes = replace(sizes, queries=counts, items=items or sizes.items, batch=batch_docs or sizes.batch)
+    sizes = replace(sizes, executors=min(sizes.executors, sizes.items))
     spark = start_session()
     levels: list[_Level] = []
     # Baselines are measured where there are 100,000 queries, as in the figure, or with the most.
@@ -146,6 +155,7 @@ def measure(
             f"{sizes.prepared_queries} queries on {sizes.prepared_documents} items; both are multiplied up. A "
             "statement reads as many rows of R_T as fit a stated amount of work, and its time is "
             "extrapolated along a line.",
+            f"Where executors do every step the stream has {sizes.executors:,} items.",
             f"A batch of {sizes.warm:,} other items goes before each stream; it plans, and is not counted.",
         ),
     )
@@ -169,11 +179,12 @@ def _level(
     streams: dict[str, _Stream] = {}
     relations = None
     for mode in reversed(MODES):
-        say(f"{count:,} queries: {sizes.items:,} items, {mode.name}")
+        items = sizes.executors if mode.suffix else sizes.items
+        say(f"{count:,} queries: {items:,} items, {mode.name}")
         # The driver comes last, because baselines read the relations of its home.
         home = copy_home(base, folder / f"{count}{mode.suffix}")
         with open_engine(home, spark, driver_rows=mode.driver_rows) as engine:
-            streams[mode.suffix] = _stream(engine, mode, asked, sizes, seed, say)
+            streams[mode.suffix] = _stream(engine, mode, asked, items, sizes, seed, say)
             if with_baselines and not mode.suffix:
                 relations = Relations.of(engine, _last(streams[""].whole), folder / f"{count}-relations")
     return _Level(count, register_s, templates, groups, streams), relations
@@ -184,18 +195,24 @@ def _last(whole: Run) -> Run:
 
 
 def _stream(
-    engine: Engine, mode: Mode, asked: Sequence[str], sizes: Sizes, seed: int, say: Callable[[str], None]
+    engine: Engine,
+    mode: Mode,
+    asked: Sequence[str],
+    number: int,
+    sizes: Sizes,
+    seed: int,
+    say: Callable[[str], None],
 ) -> _Stream:
     feed = ItemFeed(seed)
     take(engine, RSS.channel, feed.take(sizes.warm))
     warm = run(engine)
-    items = list(feed.take(sizes.items))
+    items = list(feed.take(number))
     intake_s = take(engine, RSS.channel, items)
     whole = run(engine, sizes.batch)
-    say(f"{mode.name}: {sizes.items / whole.seconds:,.0f} items a second")
-    last = _last(whole)
-    digests = engine_digests(engine, engine.home.catalog.shapes(), asked, last.first, last.last)
-    return _Stream(warm.prepare_s, intake_s, whole, digests)
+    say(f"{mode.name}: {number / whole.seconds:,.0f} items a second")
+    shared = whole.reports[-(-sizes.executors // sizes.batch) - 1]
+    digests = engine_digests(engine, engine.home.catalog.shapes(), asked, shared.first, shared.last)
+    return _Stream(warm.prepare_s, intake_s, whole, number, digests)
 
 
 def _baselines(
@@ -237,7 +254,7 @@ def _figures(
     figures: dict[str, Value] = {}
     for mode in MODES:
         stream = level.streams[mode.suffix]
-        figures[f"items{mode.suffix}_per_s"] = rounded(sizes.items / stream.whole.seconds)
+        figures[f"items{mode.suffix}_per_s"] = rounded(stream.items_per_s)
         for name, seconds in _parts(stream).items():
             figures[name.replace("_s", f"{mode.suffix}_s")] = rounded(seconds)
         figures[f"jobs{mode.suffix}_per_batch"] = stream.whole.jobs
@@ -281,10 +298,11 @@ def _rows(level: _Level, sizes: Sizes) -> list[dict[str, Value]]:
         {
             "queries": level.queries,
             "mode": mode.name,
+            "items": level.streams[mode.suffix].items,
             "distinct_queries": level.groups,
             "templates": level.templates,
             "seconds": rounded(level.streams[mode.suffix].whole.seconds),
-            "items_per_s": rounded(sizes.items / level.streams[mode.suffix].whole.seconds),
+            "items_per_s": rounded(level.streams[mode.suffix].items_per_s),
             **{name: rounded(seconds) for name, seconds in _parts(level.streams[mode.suffix]).items()},
             "jobs_per_batch": level.streams[mode.suffix].whole.jobs,
             "register_s": rounded(level.register_s),
@@ -299,9 +317,7 @@ def _plot(levels: Sequence[_Level], sizes: Sizes) -> Plot:
         x="queries",
         y="items a second",
         lines={
-            mode.name: tuple(
-                (level.queries, sizes.items / level.streams[mode.suffix].whole.seconds) for level in levels
-            )
+            mode.name: tuple((level.queries, level.streams[mode.suffix].items_per_s) for level in levels)
             for mode in MODES
         },
         log_x=True,

@@ -14,6 +14,7 @@ from strategies import Dice
 
 from xscl.templates.assemble import FOUND_SCHEMA, assembled_batches, extend_batches, start_batches
 from xscl.templates.program import Assembly, Program, load_program
+from xscl.templates.results import origin_of
 
 SECOND = 1_000_000
 CHAIN = "S//a->x JOIN {x = y, 9 s} T//b->y JOIN {y = z, 9 s} U//c->z"
@@ -185,6 +186,20 @@ def test_what_no_window_takes_is_not_asked_for(tmp_path: Path) -> None:
     assert asked(link_row(12345, (1, 2), (10, 20))) == 0, "a link that nothing asks for any more"
 
 
+def results_of(path: str, found: list[pa.RecordBatch]) -> list[Row]:
+    """The rows that classes come to, with ``docs``."""
+    rows = [row for batch in assembled_batches(path, found, origin_of(1, 0)) for row in batch.to_pylist()]
+    assert {row["origin"] for row in rows} == {origin_of(1, 0)}
+    docs = [(row["class"], row["docs"]) for row in rows if row["relation"] == "docs"]
+    return [
+        {**row, "docs": of}
+        for row in rows
+        if row["relation"] != "docs"
+        for number, of in docs
+        if number == row["class"]
+    ]
+
+
 def test_groups_take_what_their_windows_take(tmp_path: Path) -> None:
     texts = [CHAIN, CHAIN.replace("9 s", "1 s"), CHAIN.replace("y = z, 9 s", "y = z, 1 s")]
     engine = LocalEngine(tmp_path, {text: compiled(text) for text in texts})
@@ -197,7 +212,7 @@ def test_groups_take_what_their_windows_take(tmp_path: Path) -> None:
     (found,) = found_in(path, [rows])
     found.sort(key=lambda row: (row["assembly"], [m["docid"] for m in row["members"]]))  # type: ignore[union-attr, attr-defined]
     table = pa.Table.from_pylist(found, schema=FOUND_SCHEMA)
-    results = [row for b in assembled_batches(path, table.to_batches(max_chunksize=1)) for row in b.to_pylist()]
+    results = results_of(path, table.to_batches(max_chunksize=1))
     names = {gid: text for text, gid in engine.gid.items()}
     taken = {
         (row["relation"], tuple(row["docs"])): {texts.index(names[gid]) for gid in row["groups"]} for row in results
@@ -223,7 +238,7 @@ def test_matches_are_told_apart_by_results_only(tmp_path: Path) -> None:
     (found,) = found_in(path, [rows])
     assert len(found) == 4
     table = pa.Table.from_pylist(found, schema=FOUND_SCHEMA)
-    results = [r for b in assembled_batches(path, table.to_batches()) for r in b.to_pylist()]
+    results = results_of(path, table.to_batches())
     assert Counter(r["relation"] for r in results) == {"rout": 4, "match": 1}
     (match,) = [r for r in results if r["relation"] == "match"]
     assert match["nodes"] == [1, 9, 8]

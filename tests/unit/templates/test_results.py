@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow.dataset as ds
 import pytest
 from local_engine import compiled
 
+from xscl.places import published_docid
 from xscl.templates.bounds import Bounds
 from xscl.templates.program import LiveGroup
-from xscl.templates.results import RESULT_SCHEMA, Admitted, Member, ResultColumns, admitted, different
+from xscl.templates.results import (
+    RESULT_SCHEMA,
+    Admitted,
+    ClassRow,
+    Member,
+    ResultColumns,
+    admitted,
+    different,
+    origin_of,
+)
 from xscl.templates.template import Group
 
 SECOND = 1_000_000
@@ -18,8 +34,18 @@ def member(docid: int, seconds: int, *, item: int | None = None, place: str = ""
     return Member(docid, docid if item is None else item, seconds * SECOND, place or f"S\0{docid}")
 
 
-def live(gid: int, *cases: tuple[Bounds, ...], first: int = 0, last: int = 99) -> LiveGroup:
-    return LiveGroup(gid, 0, Group(INSTANCE, cases, ((),) * len(cases)), first, last)
+CHAIN = (0, 1), (1, 2)
+"""The pairs of blocks that are linked."""
+
+
+def live(
+    gid: int,
+    *cases: tuple[Bounds, ...],
+    first: int = 0,
+    last: int = 99,
+    links: tuple[tuple[tuple[int, int], ...], ...] | None = None,
+) -> LiveGroup:
+    return LiveGroup(gid, 0, Group(INSTANCE, cases, links or (CHAIN,) * len(cases)), first, last)
 
 
 def within(seconds: int, order: int = 0) -> Bounds:
@@ -35,50 +61,98 @@ def test_versions_of_one_item_and_one_document_twice() -> None:
 
 def test_all_pairs_have_to_be_close() -> None:
     case = (within(5), within(7), within(3))
-    assert admitted([live(4, case)], [member(1, 0), member(2, 5), member(3, 7)]) == Admitted((4,), (1,))
-    assert admitted([live(4, case)], [member(1, 0), member(2, 5), member(3, 8)]) == Admitted((), ())
-    assert admitted([live(4, case)], [member(1, 0), member(2, 3), member(3, 7)]) == Admitted((), ())
-    assert admitted([live(4, case)], [member(1, 0), member(2, 6), member(3, 7)]) == Admitted((), ())
+    for times, groups in (((0, 5, 7), (4,)), ((0, 5, 8), ()), ((0, 3, 7), ()), ((0, 6, 7), ())):
+        members = [member(docid, ts) for docid, ts in enumerate(times, start=1)]
+        assert admitted([live(4, case)], members, CHAIN) == Admitted(groups, (1,) * len(groups))
 
 
 def test_each_group_by_its_own_case() -> None:
-    narrow, wide, other = (within(1),), (within(9),), (Bounds(20 * SECOND, 30 * SECOND),)
-    groups = [live(1, narrow), live(2, wide), live(3, other, wide), live(4)]
-    assert admitted(groups, [member(1, 0), member(2, 5)]) == Admitted((2, 3), (1, 2))
-    assert admitted(groups, [member(1, 0), member(2, 25)]) == Admitted((3,), (1,))
+    narrow, wide, other = ((within(n),) * 3 for n in (1, 9, 0))
+    later = Bounds(20 * SECOND, 30 * SECOND)
+    far = (later, later, within(0))
+    groups = [live(1, narrow), live(2, wide), live(3, far, wide), live(4), live(5, other, narrow)]
+    assert admitted(groups, [member(1, 0), member(2, 5), member(3, 5)], CHAIN) == Admitted((2, 3), (1, 2))
+    assert admitted(groups, [member(1, 0), member(2, 25), member(3, 25)], CHAIN) == Admitted((3,), (1,))
+    assert admitted(groups, [member(1, 0), member(2, 1), member(3, 1)], CHAIN) == Admitted((1, 2, 3, 5), (1, 1, 2, 2))
+
+
+def test_a_case_counts_for_its_own_links() -> None:
+    wide, star = (within(9),) * 3, ((0, 1), (0, 2))
+    groups = [live(1, wide), live(2, wide, links=(star,)), live(3, wide, (within(5),) * 3, links=(star, CHAIN))]
+    members = [member(docid, 0) for docid in (1, 2, 3)]
+    assert admitted(groups, members, CHAIN) == Admitted((1, 3), (1, 2))
+    assert admitted(groups, members, star) == Admitted((2, 3), (1, 1))
 
 
 def test_groups_see_what_comes_while_they_live() -> None:
-    groups = [live(1, (within(9),), first=3, last=8)]
-    for docs, seen in (((3, 8), True), ((8, 3), True), ((2, 5), False), ((5, 9), False), ((9, 2), False)):
-        assert bool(admitted(groups, [member(doc, 0) for doc in docs]).groups) == seen
+    groups = [live(1, (within(9),) * 3, first=3, last=8)]
+    for docs, seen in (
+        ((3, 5, 8), True),
+        ((8, 3, 4), True),
+        ((2, 5, 6), False),
+        ((5, 9, 6), False),
+        ((9, 2, 5), False),
+    ):
+        assert bool(admitted(groups, [member(doc, 0) for doc in docs], CHAIN).groups) == seen
+
+
+def test_published_documents_are_as_old_as_the_last_member_of_their_match() -> None:
+    groups = [live(1, (within(9),) * 3, first=3, last=8)]
+    for place, seen in ((2, False), (3, True), (8, True), (9, False)):
+        published = published_docid(place, 3)
+        assert bool(admitted(groups, [member(doc, 0) for doc in (4, published, 5)], CHAIN).groups) == seen
 
 
 @pytest.mark.parametrize(("left", "right", "order"), [("S\0a", "S\0b", 1), ("S\0b", "S\0a", -1), ("S\0z", "T\0a", 1)])
 def test_equal_times_are_ordered_by_channel_and_id(left: str, right: str, order: int) -> None:
-    members = [member(1, 4, place=left), member(2, 4, place=right)]
-    groups = [live(1, (within(0, order=1),)), live(-1, (within(0, order=-1),)), live(0, (within(0),))]
-    assert set(admitted(groups, members).groups) == {0, order}
+    members = [member(1, 4, place=left), member(2, 4, place=right), member(3, 4)]
+    groups = [live(of, (within(0, order=of), within(0), within(0))) for of in (1, -1, 0)]
+    assert set(admitted(groups, members, CHAIN).groups) == {0, order}
 
 
-def test_one_block_has_no_windows() -> None:
-    assert admitted([live(1, ()), live(2, (), first=8)], [member(5, 3)]) == Admitted((1,), (1,))
+# -- rows ------------------------------------------------------------------------------------------------------
+
+
+def test_origins_of_all_parts_are_different() -> None:
+    batches, levels, parts = (0, 1, 70_000), (0, 255), (0, 1, 1 << 15, (1 << 16) - 1)
+    origins = [origin_of(*which) for which in product(batches, levels, parts)]
+    assert origins == sorted(set(origins))
+    assert [origin >> 24 for origin in origins] == sorted(batches * 8)
+
+
+def told(columns: ResultColumns) -> list[dict[str, object]]:
+    """The rows, without NULLs."""
+    batches = list(columns.take())
+    assert all(batch.schema == RESULT_SCHEMA for batch in batches)
+    return [
+        {name: value for name, value in row.items() if value is not None}
+        for batch in batches
+        for row in batch.to_pylist()
+    ]
+
+
+BY = Admitted((7, 8), (1, 2))
+ROUT, MATCH = ClassRow("rout", 3, (10, 20), None, BY), ClassRow("match", 3, (10,), (10, 20), BY)
 
 
 def test_rows_of_all_kinds_in_one_relation() -> None:
-    columns = ResultColumns()
-    by = Admitted((7, 8), (1, 2))
-    columns.add_rout(3, (1, 2), (10, 20), by)
-    columns.add_match(3, (1, 2), (10,), (10, 20), by)
+    columns = ResultColumns(77)
+    assert [columns.add_class([ROUT, MATCH]), columns.add_class([MATCH])] == [0, 1]
+    columns.add_pairs(np.array([1, 5]), np.array([2, -1]), np.array([0, 1], dtype=np.int32))
+    columns.add_documents((1, 2, 3), 0)
     columns.add_link(99, [member(1, 0), member(2, 1, item=1)], [10, 20])
+    columns.add_refused([member(4, 2)])
     columns.add_count(5)
-    batch = columns.take()
-    assert batch.schema == RESULT_SCHEMA
-    rows = [{name: value for name, value in row.items() if value is not None} for row in batch.to_pylist()]
-    groups = {"groups": [7, 8], "cases": [1, 2]}
-    assert rows == [
-        {"relation": "rout", "instance": 3, "docs": [1, 2], "nodes": [10, 20], **groups},
-        {"relation": "match", "instance": 3, "docs": [1, 2], "nodes": [10], "witness": [10, 20], **groups},
+    groups = {"groups": [7, 8], "cases": [1, 2], "instance": 3}
+    first, second = {"origin": 77, "class": 0}, {"origin": 77, "class": 1}
+    match = {"relation": "match", "nodes": [10], "witness": [10, 20], **groups}
+    rows = [
+        {"relation": "docs", "d1": 1, "d2": 2, **first},
+        {"relation": "docs", "d1": 5, **second},
+        {"relation": "rout", "nodes": [10, 20], **groups, **first},
+        {**match, **first},
+        {**match, **second},
+        {"relation": "docs", "docs": [1, 2, 3], **first},
         {
             "relation": "link",
             "link": 99,
@@ -89,17 +163,76 @@ def test_rows_of_all_kinds_in_one_relation() -> None:
                 {"docid": 2, "item": 1, "ts": SECOND, "place": "S\0002"},
             ],
         },
+        {
+            "relation": "refused",
+            "docs": [4],
+            "members": [{"docid": 4, "item": 4, "ts": 2 * SECOND, "place": "S\0004"}],
+        },
         {"relation": "pairs", "docs": [5]},
     ]
-    assert columns.take().num_rows == 0
-    assert columns.take().schema == RESULT_SCHEMA
+    assert [(row["relation"], row["docs"]) for row in columns.link_rows().to_pylist()] == [("link", [1, 2])]
+    assert told(columns) == rows
+    assert told(columns) == []
+    assert columns.link_rows().num_rows == 0
+
+
+def test_counts_are_of_every_combination_of_documents() -> None:
+    columns = ResultColumns(1)
+    columns.add_class([ROUT, ROUT, MATCH])
+    columns.add_class([ROUT])
+    assert columns.counts == Counter()
+    columns.add_pairs(np.array([1, 2, 3]), np.array([4, 4, 4]), np.array([0, 1, 0], dtype=np.int32))
+    columns.add_pairs(np.array([], dtype=np.int64), np.array([], dtype=np.int64), np.array([], dtype=np.int32))
+    assert columns.counts == {"rout": 5, "match": 2}
+    columns.add_documents((1, 2, 3), 0)
+    columns.add_link(9, [member(1, 0), member(2, 0)], [])
+    columns.add_count(3)
+    list(columns.take())
+    columns.add_count(4)
+    assert columns.counts == {"rout": 7, "match": 3, "link": 1, "pairs": 7}
+
+
+def test_classes_are_numbered_on_after_rows_were_handed_out() -> None:
+    columns = ResultColumns(1)
+    assert columns.add_class([ROUT]) == 0
+    list(columns.take())
+    assert columns.add_class([MATCH]) == 1
+    columns.add_pairs(np.array([1]), np.array([2]), np.array([0], dtype=np.int32))
+    assert [row["class"] for row in told(columns)] == [0, 1]
 
 
 def test_batches_are_handed_out_when_they_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ResultColumns, "_BATCH", 2)
-    columns = ResultColumns()
+    monkeypatch.setattr(ResultColumns, "_PAIRS", 3)
+    columns = ResultColumns(1)
     columns.add_count(1)
     assert list(columns.full()) == []
     columns.add_count(2)
     assert [batch.num_rows for batch in columns.full()] == [2]
     assert list(columns.full()) == []
+    columns.add_class([ROUT])
+    two = np.array([1, 2])
+    columns.add_pairs(two, two, np.zeros(2, dtype=np.int32))
+    assert list(columns.full()) == []
+    columns.add_pairs(two, two, np.zeros(2, dtype=np.int32))
+    assert [batch.num_rows for batch in columns.full()] == [4, 1]
+
+
+@pytest.mark.parametrize("most", [1, 3, 1_000_000])
+def test_files_hold_what_would_be_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr("xscl.templates.results._FEW_PAIRS", most)
+
+    def filled() -> ResultColumns:
+        columns = ResultColumns(4)
+        columns.add_class([ROUT, MATCH])
+        for start in range(3):
+            docs = np.arange(start, start + 1 + start)
+            columns.add_pairs(docs, docs - 1, np.zeros(len(docs), dtype=np.int32))
+        columns.add_documents((1, 2, 3), 0)
+        columns.add_link(9, [member(1, 0), member(2, 0)], [5])
+        return columns
+
+    filled().write(tmp_path)
+    read = ds.dataset(tmp_path, schema=RESULT_SCHEMA).to_table().to_pylist()
+    taken = [row for batch in filled().take() for row in batch.to_pylist()]
+    assert sorted(map(repr, read)) == sorted(map(repr, taken))

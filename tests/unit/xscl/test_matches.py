@@ -16,7 +16,7 @@ from xscl.intake import Intake
 from xscl.matches import find_match, list_matches, match_id, match_json
 from xscl.registry import Registry
 from xscl.tables import BATCHES
-from xscl.templates.results import RESULT_SCHEMA
+from xscl.templates.results import RESULT_SCHEMA, origin_of
 from xscl.types import Event, MatchEvent
 
 S = 1_000_000
@@ -34,10 +34,13 @@ def home(tmp_path: Path) -> Iterator[Home]:
 def store(home: Home, *matches: tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]) -> None:
     """A batch's results: (query, docids, result nodes, meta-variables' nodes)."""
     batch = len(home.catalog.rows(BATCHES)) + 1
-    rows = []
-    for name, docids, nodes, witness in matches:
+    rows: list[dict[str, object]] = []
+    for number, (name, docids, nodes, witness) in enumerate(matches):
         info = home.catalog.queries(live_only=False, name=name)[0]
-        shared = {"docs": docids, "groups": [info.gid], "cases": [1]}
+        of_class = {"origin": origin_of(batch, 0), "class": number}
+        left, right = (*docids, None)[:2]
+        rows.append({"relation": "docs", **of_class, "d1": left, "d2": right})
+        shared = {**of_class, "groups": [info.gid], "cases": [1]}
         rows.append({"relation": "match", "nodes": nodes, "witness": witness, **shared})
         rows.append({"relation": "rout", "nodes": witness, **shared})
     path = home.folder("results") / str(batch)

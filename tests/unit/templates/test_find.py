@@ -1,0 +1,153 @@
+"""The driver's joins: limits, chunks, edges that nearly all pairs satisfy, programs that change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from local_engine import DriverEngine, compiled
+from oracle.evaluate import Doc, answers
+
+from xscl.parser import parse_query
+from xscl.templates.find import Finder, TooManyRows, _Batch
+from xscl.templates.program import load_program
+from xscl.templates.results import ResultColumns
+from xscl.templates.slices import SliceCache
+from xscl.xpath.witness import WITNESS_SCHEMA
+
+SECOND = 1_000_000
+EQUAL = "S//a->x JOIN {x = y, 1 h} T//b->y"
+
+
+def stream(channel: str, number: int, xml: str, first: int = 0, *, late: bool = False) -> list[Doc]:
+    """Documents a second apart; ``{n}`` is the number of each."""
+    return [Doc(channel, f"{channel}{n}", n * SECOND, xml.format(n=n), late) for n in range(first, first + number)]
+
+
+class Recorder(DriverEngine):
+    """Keeps the witness rows of each batch instead of joining them."""
+
+    def _stage2(self, fresh: pa.Table, first: int) -> list[dict[str, object]]:
+        self.fresh = [*getattr(self, "fresh", []), fresh]
+        return []
+
+
+def recorded(folder: Path, texts: Sequence[str], *batches: list[Doc]) -> tuple[str, list[pa.Table]]:
+    """The path of the program, and the witness rows of some batches."""
+    engine = Recorder(folder, {text: compiled(text) for text in texts})
+    for batch in batches:
+        engine.run(batch)
+    return engine.program, engine.fresh
+
+
+def nothing(wanted: object, documents: bool) -> pa.Table:
+    raise AssertionError("nothing is in files only")
+
+
+def test_more_pairs_than_allowed(tmp_path: Path) -> None:
+    path, (fresh,) = recorded(tmp_path, [EQUAL], stream("S", 3, "<a>1</a>") + stream("T", 3, "<b>1</b>"))
+    for most, refused in ((8, True), (9, False)):
+        finder, out = Finder(SliceCache(1 << 30)), ResultColumns(0)
+        if refused:
+            with pytest.raises(TooManyRows):
+                finder.process(load_program(path), fresh, 1, out, fetch=nothing, most_rows=most)
+            assert out.counts == {} and list(out.take()) == []
+        else:
+            finder.process(load_program(path), fresh, 1, out, fetch=nothing, most_rows=most)
+            assert out.counts["match"] == out.counts["pairs"] == 9
+
+
+def test_more_rows_in_files_than_allowed(tmp_path: Path) -> None:
+    path, (old, fresh) = recorded(tmp_path, [EQUAL], stream("S", 4, "<a>1</a>"), stream("T", 1, "<b>1</b>"))
+    for most, refused in ((old.num_rows - 1, True), (old.num_rows, False)):
+        cache = SliceCache(0)
+        cache.load([old], 0)
+        finder, out = Finder(cache), ResultColumns(0)
+
+        def fetch(wanted: object, documents: bool) -> pa.Table:
+            assert not documents
+            return old.filter(pc.is_in(old.column("h"), pa.array(wanted)))
+
+        if refused:
+            with pytest.raises(TooManyRows):
+                finder.process(load_program(path), fresh, 1, out, fetch=fetch, most_rows=most)
+            assert out.counts == {}
+        else:
+            finder.process(load_program(path), fresh, 1, out, fetch=fetch, most_rows=most)
+            assert out.counts["match"] == 4
+
+
+def test_what_nearly_all_pairs_satisfy_is_not_enumerated(tmp_path: Path) -> None:
+    text = "S->r[./a->x][./c->p] JOIN {x = y AND p = q, 1 h} T->t[./b->y][./d->q]"
+    docs = stream("S", 20, "<r><a>same</a><c>{n}</c></r>") + stream("T", 20, "<t><b>same</b><d>{n}</d></t>")
+    path, (fresh,) = recorded(tmp_path, [text], docs)
+    program = load_program(path)
+    with pytest.raises(TooManyRows):
+        Finder(SliceCache(1 << 30), lambda rows: 1_000).process(
+            program, fresh, 1, ResultColumns(0), fetch=nothing, most_rows=100
+        )
+    out = ResultColumns(0)
+    Finder(SliceCache(1 << 30), lambda rows: 100).process(program, fresh, 1, out, fetch=nothing, most_rows=100)
+    assert (out.counts["match"], out.counts["pairs"]) == (20, 20)
+
+
+@pytest.mark.parametrize("limit", [1 << 40, -1])
+@pytest.mark.parametrize("chunk", [1, 7, 50])
+def test_pairs_of_a_new_document_stay_together(
+    chunk: int, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [
+        EQUAL,
+        "S->r[./a->x][./c->p] JOIN {x = y AND p = q, 1 h} T->t[./b->y][./c->q]",
+        "S//a->x JOIN {x = y} S//c->y",
+    ]
+    docs = stream("S", 9, "<r><a>1</a><a>1</a><c>1</c></r>") + stream("T", 9, "<t><b>1</b><c>1</c><c>2</c></t>")
+    monkeypatch.setattr("xscl.templates.find._CHUNK", chunk)
+    split: list[list[set[int]]] = []
+    chunks = _Batch._chunks
+
+    def told(batch: _Batch, spans: object) -> list[object]:
+        found = list(chunks(batch, spans))  # type: ignore[arg-type]
+        split.append([set(batch.new.rows.doc[part.row].tolist()) for part in found])
+        assert sum(len(part.row) for part in found) == len(spans.row)  # type: ignore[attr-defined]
+        return found
+
+    monkeypatch.setattr(_Batch, "_chunks", told)
+    engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts}, pair_limit=limit)
+    for batch in (docs[:6], docs[6:]):
+        engine.run(batch)
+    assert max(map(len, split)) > 1
+    for parts in split:
+        assert sum(map(len, parts)) == len(set().union(*parts)), "a document's spans are in several chunks"
+    for text in texts:
+        assert engine.answers(text) == answers(parse_query(text), docs) != set()
+
+
+def test_late_documents_are_seen_by_queries_of_one_block_only(tmp_path: Path) -> None:
+    texts = [EQUAL, "S//a->x"]
+    docs = stream("S", 2, "<a>1</a>") + stream("S", 1, "<a>1</a>", 2, late=True) + stream("T", 1, "<b>1</b>")
+    engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts})
+    engine.run(docs)
+    assert len(engine.answers(texts[0])) == 2 and len(engine.answers(texts[1])) == 3
+
+
+def test_another_program_finds_the_state_of_the_one_before(tmp_path: Path) -> None:
+    first, (old, fresh) = recorded(
+        tmp_path, [EQUAL, "S//c->x JOIN {x = y} T//b->y"], stream("S", 2, "<a>1</a>"), stream("T", 2, "<b>1</b>")
+    )
+    second, _ = recorded(tmp_path, [EQUAL], stream("S", 1, "<a/>"))
+    finder = Finder(SliceCache(1 << 30))
+    for path, rows, matches in ((first, old, 0), (second, fresh, 4)):
+        out = ResultColumns(0)
+        finder.process(load_program(path), rows, 1, out, fetch=nothing, most_rows=100)
+        assert out.counts["match"] == matches
+
+
+def test_a_batch_without_rows(tmp_path: Path) -> None:
+    path, _ = recorded(tmp_path, [EQUAL, "S//a->x"], stream("S", 1, "<a/>"))
+    finder, out = Finder(SliceCache(1 << 30)), ResultColumns(0)
+    finder.process(load_program(path), WITNESS_SCHEMA.empty_table(), 1, out, fetch=nothing, most_rows=0)
+    assert out.counts["match"] == 0 and finder.cache.rows == 0

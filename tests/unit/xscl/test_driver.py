@@ -1,0 +1,235 @@
+"""Batches that are joined in the driver, on a real home and without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from oracle.evaluate import Doc, answers
+
+from xscl import batch as batches
+from xscl.engine import Engine, connect
+from xscl.errors import EngineError
+from xscl.parser import parse_query
+from xscl.settings import Settings
+from xscl.types import Event
+from xscl.xpath.witness import WITNESS_SCHEMA
+
+SECOND = 1_000_000
+QUERIES = {
+    "pairs": "S//a->x JOIN {x = y, 6 s} T//b->y",
+    "unequal": "S->r[./a->x][./c->p] FOLLOWED BY {x = y AND p != q, 9 s} T->t[./b->y][./c->q]",
+    "greater": "S//c->p JOIN {p > q, 3 s} T//c->q",
+    "alone": "T//b->y[. = '2']",
+    "three": "S//a->x JOIN {x = y, 5 s} T//b->y JOIN {y = z, 5 s} S//a->z",
+}
+DOCS = [
+    Doc(
+        channel,
+        f"{channel}{number}",
+        number * SECOND,
+        f"<r><a>{number % 3}</a><b>{number % 4}</b><c>{number % 5}</c></r>",
+    )
+    for number in range(14)
+    for channel in "ST"
+]
+SIZES = {"nothing": 0, "little": 6_000, "everything": 1 << 30}
+
+
+class NoSpark:
+    """Stands where a session would, and gives itself away when it is used."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"Spark was asked for {name}")
+
+
+def read_here(spark: object, state: Sequence[str], wanted: npt.NDArray[np.int64], column: str, most: int) -> pa.Table:
+    """``read_state`` without Spark."""
+    if not state:
+        return WITNESS_SCHEMA.empty_table()
+    chosen = ~ds.field("late") & ds.field(column).isin(wanted.tolist())
+    return ds.dataset(list(state), schema=WITNESS_SCHEMA).to_table(filter=chosen).slice(0, most + 1)
+
+
+@pytest.fixture(autouse=True)
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "read_state", read_here)
+
+
+def opened(home: Path, **sizes: int) -> Engine:
+    return connect(home=home, spark=NoSpark(), settings=Settings(**sizes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with started(tmp_path / "home") as made:
+        yield made
+
+
+def started(home: Path, **sizes: int) -> Engine:
+    made = opened(home, **sizes)
+    for name, text in QUERIES.items():
+        made.register(text, name=name)
+    return made
+
+
+def events(docs: Sequence[Doc]) -> list[Event]:
+    return [Event(doc.channel, doc.id, doc.ts / SECOND, xml=doc.xml) for doc in docs]
+
+
+def found(engine: Engine) -> dict[str, set[str]]:
+    """Ids of matches by query; a match that is listed twice fails."""
+    listed = [(match.query, match.id) for match in engine.matches()]
+    assert len(listed) == len(set(listed)), "a match was emitted twice"
+    return {name: {id_ for query, id_ in listed if query == name} for name in QUERIES}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """What all documents in one batch come to, by the engine and by the oracle."""
+    with started(tmp_path_factory.mktemp("expected") / "home") as engine:
+        engine.ingest(events(DOCS))
+        (report,) = engine.run_once()
+        assert (report.joined_in, report.jobs) == ("driver", 0)
+        members = {name: [tuple(e.id for e in m.events) for m in engine.matches(name)] for name in QUERIES}
+        for name, text in QUERIES.items():
+            by_oracle = [tuple(id_ for _, id_ in docs) for docs, _ in answers(parse_query(text), DOCS)]
+            assert sorted(members[name]) == sorted(by_oracle) != [], name
+        return found(engine)
+
+
+@pytest.mark.parametrize("cache", SIZES)
+@pytest.mark.parametrize("size", [1, 5, 11])
+def test_any_cut_and_any_memory(size: int, cache: str, expected: dict[str, set[str]], tmp_path: Path) -> None:
+    with started(tmp_path / "home", cache_bytes=SIZES[cache]) as engine:
+        engine.ingest(events(DOCS))
+        reports = engine.run_once(batch_docs=size)
+        assert found(engine) == expected
+    assert {report.joined_in for report in reports} == {"driver"}
+    assert [report.jobs for report in reports].count(0) >= 1
+    hits = [(report.slices_found, report.slices_asked) for report in reports]
+    assert all(0 <= hit <= asked for hit, asked in hits) and sum(asked for _, asked in hits) > 0
+    if cache == "everything":
+        assert all(hit == asked for hit, asked in hits)
+    if cache == "nothing" and size < 11:
+        assert any(hit < asked for hit, asked in hits)
+    assert sum(report.matches for report in reports) == sum(map(len, expected.values()))
+
+
+def test_a_new_process_reads_the_state(expected: dict[str, set[str]], tmp_path: Path) -> None:
+    started(tmp_path / "home").close()
+    for number in range(0, len(DOCS), 9):
+        with opened(tmp_path / "home") as engine:
+            engine.ingest(events(DOCS[number : number + 9]))
+            engine.run_once(batch_docs=5)
+    with opened(tmp_path / "home") as engine:
+        assert found(engine) == expected
+
+
+def test_what_another_process_does_is_noticed(engine: Engine, expected: dict[str, set[str]], tmp_path: Path) -> None:
+    with opened(tmp_path / "home") as other:
+        for number in range(0, len(DOCS), 4):
+            one = other if number // 4 % 3 == 1 else engine
+            one.ingest(events(DOCS[number : number + 4]))
+            one.run_once()
+    assert found(engine) == expected
+
+
+def test_a_batch_without_events_hides_nothing_that_was_done_elsewhere(
+    engine: Engine, expected: dict[str, set[str]], tmp_path: Path
+) -> None:
+    with opened(tmp_path / "home") as other:
+        for one, docs in ((engine, DOCS[:10]), (other, DOCS[10:20])):
+            one.ingest(events(docs))
+            one.run_once()
+        other.register("S//nothing->n", name="later")
+        (report,) = engine.run_once()
+        assert report.events == 0
+        engine.ingest(events(DOCS[20:]))
+        engine.run_once()
+    assert found(engine) == expected
+
+
+def test_a_batch_without_events_keeps_what_is_remembered(
+    engine: Engine, expected: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.ingest(events(DOCS[:10]))
+    engine.run_once()
+    monkeypatch.setattr("xscl.driver._held_rows", lambda *_: pytest.fail("the state is known and need not be read"))
+    engine.register("S//nothing->n", name="later")
+    engine.run_once()
+    engine.ingest(events(DOCS[10:]))
+    engine.run_once(batch_docs=7)
+    assert found(engine) == expected
+
+
+@pytest.mark.parametrize("step", ["commit_state", "next_state", "write_links", "unlink_state"])
+def test_a_batch_that_fails_leaves_the_next_one_right(
+    step: str, engine: Engine, expected: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.ingest(events(DOCS[:10]))
+    engine.run_once()
+    engine.ingest(events(DOCS[10:20]))
+    before = sorted(engine.home.root.rglob("*.parquet"))
+    with monkeypatch.context() as patch:
+
+        def fail(*_: object, **__: object) -> None:
+            raise OSError("the disk is full")
+
+        patch.setattr(batches, step, fail)
+        with pytest.raises(OSError, match="the disk is full"):
+            engine.run_once()
+    if step != "unlink_state":
+        assert sorted(engine.home.root.rglob("*.parquet")) == before
+    engine.run_once()
+    engine.ingest(events(DOCS[20:]))
+    engine.run_once()
+    assert found(engine) == expected
+
+
+def test_two_processes_at_once(engine: Engine, expected: dict[str, set[str]], tmp_path: Path) -> None:
+    """One that was overtaken commits nothing, and goes on rightly."""
+    engine.ingest(events(DOCS[:10]))
+    engine.run_once()
+    engine.ingest(events(DOCS[10:20]))
+    planned = batches.next_range(engine.home, 100)
+    assert planned is not None
+    with opened(tmp_path / "home") as other:
+        other.run_once(batch_docs=3)
+    with pytest.raises(EngineError) as caught:
+        batches.process_batch(engine._planner, engine._driver, NoSpark, *planned)  # type: ignore[arg-type]
+    assert caught.value.condition == "XSCL_HOME_IN_USE"
+    engine.ingest(events(DOCS[20:]))
+    engine.run_once()
+    assert found(engine) == expected
+
+
+def test_more_rows_than_the_driver_may_hold_go_to_the_executors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Asked(Exception):
+        pass
+
+    def executors(*_: object) -> None:
+        raise Asked
+
+    monkeypatch.setattr(batches, "write_results", executors)
+    monkeypatch.setattr("xscl.batch._Jobs.session", lambda self: None)
+    with started(tmp_path / "home", driver_rows=40) as engine:
+        engine.ingest(events(DOCS[:2]))
+        assert [report.joined_in for report in engine.run_once()] == ["driver"]
+        engine.ingest(events(DOCS[2:]))
+        with pytest.raises(Asked):
+            engine.run_once()
+
+
+@pytest.mark.parametrize("name", ["driver_rows", "cache_bytes"])
+def test_settings_are_not_negative(name: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        Settings(**{name: -1})
+    assert caught.value.condition == "XSCL_BAD_OPTION"

@@ -1,0 +1,230 @@
+"""A batch level by level: its events, then what its queries publish, each joined with all that was there before.
+
+Small levels are matched and joined in the driver, on state that it remembers (``driver``); Spark's executors do what is
+large, or all of it if the settings say so (``executors``).  Both write the same files.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from xscl.driver import Driver, walk_here
+from xscl.executors import read_state, write_assembled, write_results, write_witnesses
+from xscl.home import Home
+from xscl.places import place_of
+from xscl.planner import Plan
+from xscl.published import Publisher
+from xscl.state import HeldState, Kind, write_links
+from xscl.templates.find import TooManyRows
+from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA, origin_of
+from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
+
+__all__ = ["BatchWork", "Level", "levels"]
+
+_ROW_GROUP = 64_000
+_JOINED = 1 << 15
+"""The first part of a level that numbers classes of queries of three and more blocks, where executors join."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Documents of a batch that are joined together with all before them."""
+
+    number: int
+    """0 for the events of the batch."""
+    first: int
+    """The least of their numbers."""
+    last: int
+    channels: Mapping[str, int]
+    """Documents of each channel."""
+    paths: list[str]
+    """The files that hold them."""
+
+
+def levels(plan: Plan, events: Level, publisher: Publisher | None) -> Iterator[Level]:
+    """The events of a batch, then level by level what is published.
+
+    Each level is processed, and the publisher told what was found, before the next is asked for.  What no query reads
+    is published and goes no further.
+    """
+    yield events
+    number = 0
+    for channels in () if publisher is None else publisher.levels:
+        assert publisher is not None
+        published = publisher.level(channels)
+        if published is None or (plan.walked | plan.answered).isdisjoint(published.channels):
+            continue
+        number += 1
+        yield Level(number, published.first, published.last, published.channels, [str(published.path)])
+
+
+@dataclass
+class BatchWork:
+    """A batch under way, and what its levels have come to so far."""
+
+    home: Home
+    driver: Driver
+    session: Callable[[], SparkSession]
+    """Asked only where Spark is needed."""
+    plan: Plan
+    batch: int
+    first: int
+    """The first place of the batch."""
+    state: HeldState
+    """What all batches before it have left."""
+    tag: str
+    """Begins the names of what it writes."""
+    joined_in: str = "driver"
+    counts: Counter[str] = field(default_factory=Counter)
+    written: list[tuple[Kind, str]] = field(default_factory=list)
+    """Files of witness rows and of rows of links."""
+    refused: list[dict[str, object]] = field(default_factory=list)
+    """Documents that could not be matched or joined, as rows of ``rejected``."""
+    stage1_s: float = 0.0
+
+    def results(self, level: Level) -> Path:
+        """The folder of what a level comes to."""
+        return self.home.root / "results" / self.tag / str(level.number)
+
+    def process(self, level: Level) -> int:
+        """Write what the documents of a level come to; how many matches that is."""
+        started = time.perf_counter()
+        path = f"witness/{self.tag}-{level.number}"
+        fresh = self._witnesses(level, self.home.root / path)
+        self.stage1_s += time.perf_counter() - started
+        counts = self._join(level, fresh, self.home.root / path)
+        self.counts += counts + Counter(witness=fresh.count_rows())
+        self.refused += _refused(fresh)
+        if counts["refused"]:
+            self.refused += _refused_together(self.results(level))
+        self.written.append(("witness", path))
+        if counts["link"]:
+            links = write_links(self.home, f"{self.tag}-{level.number}", _link_batches(self.results(level)))
+            self.written += [] if links is None else [("link", links)]
+        return counts["match"]
+
+    def discard(self) -> None:
+        """Remove what was written: the batch has failed."""
+        shutil.rmtree(self.home.folder("results") / self.tag, ignore_errors=True)
+        for path in self.home.folder("witness").glob(f"{self.tag}-*"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    # -- stages ------------------------------------------------------------------------------------------------
+
+    def _witnesses(self, level: Level, target: Path) -> ds.Dataset:
+        """Write the witness rows of a level."""
+        here = None
+        if self.driver.settings.driver_rows:
+            number = sum(level.channels.values())
+            here = walk_here(self.home, self.plan, level.paths, level.first, level.last, number)
+        if here is None:
+            write_witnesses(self.session(), self.plan, level.paths, level.first, level.last, level.channels, target)
+            return ds.dataset(target, schema=WITNESS_SCHEMA)
+        target.mkdir()
+        pq.write_table(here, target / "part-0.parquet", row_group_size=_ROW_GROUP)
+        return ds.InMemoryDataset(here)
+
+    def _join(self, level: Level, fresh: ds.Dataset, fresh_path: Path) -> Counter[str]:
+        """Write what the witnesses of a level come to, and how much it is."""
+        origin, target = origin_of(self.batch, level.number), self.results(level)
+        if self.joined_in == "driver" and fresh.count_rows() <= self.driver.settings.driver_rows:
+            try:
+                out = self.driver.results(self.plan, self.state, fresh.to_table(), self.first, origin, self._fetch)
+            except TooManyRows:
+                pass
+            else:
+                target.mkdir(parents=True)
+                out.write(target)
+                return out.counts
+        self.driver.forget()
+        self.joined_in = "executors"
+        write_results(self.session(), self.plan, fresh_path, self._paths("witness"), target, origin)
+        counts = _count_results(target)
+        if counts["link"]:
+            joined, origin = target / "joined", origin_of(self.batch, level.number, _JOINED)
+            write_assembled(self.session(), self.plan, target, self._paths("link"), joined, origin)
+            counts += _count_results(joined)
+        return counts
+
+    def _fetch(self, wanted: npt.NDArray[np.int64], documents: bool) -> pa.Table:
+        """Rows of the state that the driver does not remember: of some values, or of some documents."""
+        paths = self._paths("witness") if self.driver.is_blind else self.state.paths("witness")
+        column = "docid" if documents else "h"
+        return read_state(self.session(), paths, wanted, column, self.driver.settings.driver_rows)
+
+    def _paths(self, kind: Kind) -> list[str]:
+        """The files of what was there before the level that is under way."""
+        own = [self.home.root / path for of, path in self.written if of == kind]
+        files = [file for path in own for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
+        return [*self.state.paths(kind), *map(str, files)]
+
+
+# -- what was found --------------------------------------------------------------------------------------------
+
+
+def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of links of a batch's results."""
+    results = ds.dataset(path, schema=RESULT_SCHEMA)
+    yield from results.to_batches(columns=["link", "members", "nodes"], filter=ds.field("relation") == "link")
+
+
+def _count_results(path: Path) -> Counter[str]:
+    """Rows of each relation, with every combination of documents counted; for ``pairs`` the number of pairs."""
+    results = ds.dataset(path, schema=RESULT_SCHEMA)
+    counts: Counter[str] = Counter()
+    sizes: Counter[tuple[str, int, int]] = Counter()
+    columns = ["relation", "origin", "class", "docs"]
+    wanted = ds.field("relation") != "docs"
+    for row in results.to_table(columns=columns, filter=wanted).to_pylist():
+        if row["relation"] == "pairs":
+            counts["pairs"] += row["docs"][0]
+        elif row["relation"] in ("link", "refused"):
+            counts[row["relation"]] += 1
+        else:
+            sizes[row["relation"], row["origin"], row["class"]] += 1
+    docs = results.to_table(columns=["origin", "class"], filter=ds.field("relation") == "docs")
+    for row in docs.group_by(["origin", "class"]).aggregate([([], "count_all")]).to_pylist():
+        for relation in ("rout", "match"):
+            counts[relation] += row["count_all"] * sizes[relation, row["origin"], row["class"]]
+    return counts
+
+
+def _refused(witnesses: ds.Dataset) -> list[dict[str, object]]:
+    """Documents that stage 1 could not match, as rows of ``rejected``."""
+    rows = witnesses.to_table(columns=["place", "ts", "strval"], filter=ds.field("var") == REFUSED)
+    found = []
+    for row in rows.to_pylist():
+        channel, _, id_ = row["place"].partition("\0")
+        reason = {"condition": "XSCL_DOCUMENT_LIMIT", "message": row["strval"], "source": "stage 1"}
+        found.append({"channel": channel, "id": id_, "ts": row["ts"], **reason})
+    return found
+
+
+def _refused_together(path: Path) -> list[dict[str, object]]:
+    """Documents that stage 2 could not join, as rows of ``rejected``: each newest one with those it met."""
+    columns = ["docs", "members"]
+    rows = ds.dataset(path, schema=RESULT_SCHEMA).to_table(columns=columns, filter=ds.field("relation") == "refused")
+    found = {}
+    for row in rows.to_pylist():
+        *others, newest = sorted(row["members"], key=lambda member: place_of(member["docid"]))
+        channel, _, id_ = newest["place"].partition("\0")
+        met = ", ".join("{0}:{2}".format(*other["place"].partition("\0")) for other in others)
+        message = f"a query has more than {MAX_BINDINGS:,} bindings in this document{met and ' with ' + met}"
+        reason = {"condition": "XSCL_DOCUMENT_LIMIT", "message": message, "source": "stage 2"}
+        found[tuple(row["docs"])] = {"channel": channel, "id": id_, "ts": newest["ts"], **reason}
+    return list(found.values())
