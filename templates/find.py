@@ -42,11 +42,14 @@ _HALF = 32
 """Bits of each half of a number that stands for two."""
 
 Fetch = Callable[[Int64s, bool], pa.Table]
-"""Witness rows from the files of the state: those of some hashes, or (True) of some documents."""
+"""Witness rows from the files of the state: those of some hashes, or (True) of some documents.
+
+Not all of them, if they are more than ``most_rows``.
+"""
 
 
 class TooManyRows(Exception):
-    """More rows than one process should hold; nothing of the batch was written."""
+    """More rows than one process should hold; nothing of the batch was written to files."""
 
 
 class _Spans(NamedTuple):
@@ -124,7 +127,7 @@ class Finder:
         """Add what the new witness rows come to, and make them part of the state.
 
         Raises:
-            TooManyRows: before anything was added.
+            TooManyRows: what was added until then is not all there is.
         """
         if program is not self._program:
             self._program, self._resolver = program, Resolver(program, self.cache.shapes)
@@ -132,7 +135,7 @@ class Finder:
         late = fresh.column("late")
         self._fetch(fresh, batch, fetch, most_rows)
         new = self.cache.run_of(fresh.filter(pc.invert(late)), batch)
-        _Batch(self, program, new, out, fetch).run(most_rows)
+        _Batch(self, program, new, out, fetch, most_rows).run()
         self._single_blocks(program, (new, self.cache.run_of(fresh.filter(late), batch)), out)
         self.cache.add(new)
 
@@ -154,7 +157,7 @@ class Finder:
 
     def edge_table(self, program: Program) -> _EdgeTable:
         """The edges of the program by their keys."""
-        if self._table is None or self._table[0] != program.version:
+        if self._table is None or self._table[0] != program.structure:
             edges = [edge for edge in program.edges.values() if edge.key.kind == "EQ"]
             codes = np.array(
                 [
@@ -166,7 +169,7 @@ class Finder:
             order = np.argsort(codes)
             columns = (np.array([getattr(edge, name) for edge in edges]) for name in ("number", "lo", "hi"))
             number, lo, hi = (column[order] if len(edges) else np.empty(0, dtype=np.int64) for column in columns)
-            self._table = program.version, _EdgeTable(codes[order], number.astype(np.int32), lo, hi)
+            self._table = program.structure, _EdgeTable(codes[order], number.astype(np.int32), lo, hi)
         return self._table[1]
 
     def passes(self, program: Program, counts: Mapping[int, float], rows: int) -> list[_Pass]:
@@ -207,8 +210,9 @@ class _Batch:
     new: Run
     out: ResultColumns
     fetch: Fetch
+    most_rows: int
 
-    def run(self, most_rows: int) -> None:
+    def run(self) -> None:
         runs = [*self.finder.cache.runs, self.new]
         spans = self._spans(runs)
         sizes = spans.end - spans.begin
@@ -216,7 +220,7 @@ class _Batch:
         counts = {int(edge): float(totals[edge]) for edge in np.flatnonzero(totals)}
         passes = self.finder.passes(self.program, counts, len(self.new.rows.h))
         needed = frozenset().union(*(each.enumerated for each in passes))
-        if sum(count for edge, count in counts.items() if edge in needed) > most_rows:
+        if sum(count for edge, count in counts.items() if edge in needed) > self.most_rows:
             raise TooManyRows
         looked_at = 0
         for each in passes:
@@ -409,7 +413,10 @@ class _Batch:
         missing = self.finder.cache.incomplete(docs[~np.isin(docs, self.new.docs)])
         if not len(missing):
             return runs
-        return [*runs, self.finder.cache.run_of(self.fetch(missing, True), 0)]
+        found = self.fetch(missing, True)
+        if found.num_rows > self.most_rows:
+            raise TooManyRows
+        return [*runs, self.finder.cache.run_of(found, 0)]
 
     def _holding(self, runs: list[Run], edge: Edge, pairs: _Met) -> _Met:
         """The rows of an edge on some pairs."""

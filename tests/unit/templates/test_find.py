@@ -80,6 +80,27 @@ def test_more_rows_in_files_than_allowed(tmp_path: Path) -> None:
             assert out.counts["match"] == 4
 
 
+def test_more_rows_of_documents_in_files_than_allowed(tmp_path: Path) -> None:
+    text = "S->r[./a->x][./c->p] JOIN {x = y AND p != q, 1 h} T->t[./b->y][./c->q]"
+    olds = [Doc("S", "s", 0, f"<r><a>1</a>{'<c>2</c>' * 9}</r>")]
+    path, (old, fresh) = recorded(tmp_path, [text], olds, stream("T", 1, "<t><b>1</b><c>3</c></t>"))
+    for most, refused in ((old.num_rows - 1, True), (old.num_rows, False)):
+        cache = SliceCache(0)
+        cache.load([old], 0)
+        finder, out = Finder(cache), ResultColumns(0)
+
+        def fetch(wanted: object, documents: bool, most: int = most) -> pa.Table:
+            column = old.column("docid" if documents else "h")
+            return old.filter(pc.is_in(column, pa.array(wanted))).slice(0, most + 1)
+
+        if refused:
+            with pytest.raises(TooManyRows):
+                finder.process(load_program(path), fresh, 1, out, fetch=fetch, most_rows=most)
+        else:
+            finder.process(load_program(path), fresh, 1, out, fetch=fetch, most_rows=most)
+            assert out.counts["match"] == 1
+
+
 def test_what_nearly_all_pairs_satisfy_is_not_enumerated(tmp_path: Path) -> None:
     text = "S->r[./a->x][./c->p] JOIN {x = y AND p = q, 1 h} T->t[./b->y][./d->q]"
     docs = stream("S", 20, "<r><a>same</a><c>{n}</c></r>") + stream("T", 20, "<t><b>same</b><d>{n}</d></t>")
