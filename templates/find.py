@@ -39,6 +39,7 @@ _FEW_SHAPES = 1 << 22
 _NUMBERS_OF_PLANS = count(1)
 _Column = npt.NDArray[Any]
 _HALF = 32
+_LOW = (1 << _HALF) - 1
 """Bits of each half of a number that stands for two."""
 
 Fetch = Callable[[Int64s, bool], pa.Table]
@@ -99,6 +100,17 @@ class _EdgeTable:
     numbers: Int32s
     lo: Int64s
     hi: Int64s
+    by_right: Int64s
+    """The places in order of the right keys."""
+
+    def of_keys(self, keys: Int32s, *, left: bool) -> tuple[Int64s, Int64s, Int64s]:
+        """The edges with some keys on one side: an order of places, and of each key where they begin there, and how
+        many they are.
+        """
+        order = np.arange(len(self.codes)) if left else self.by_right
+        side = self.codes >> _HALF if left else self.codes[order] & _LOW
+        begin = np.searchsorted(side, keys, side="left")
+        return order, begin, np.searchsorted(side, keys, side="right") - begin
 
     def lookup(self, left: Int32s, right: Int32s) -> tuple[Int64s, Int64s]:
         """Which of some pairs of keys have an edge; and its place in the table."""
@@ -167,9 +179,13 @@ class Finder:
                 dtype=np.int64,
             )
             order = np.argsort(codes)
+            codes = codes[order]
             columns = (np.array([getattr(edge, name) for edge in edges]) for name in ("number", "lo", "hi"))
             number, lo, hi = (column[order] if len(edges) else np.empty(0, dtype=np.int64) for column in columns)
-            self._table = program.structure, _EdgeTable(codes[order], number.astype(np.int32), lo, hi)
+            self._table = (
+                program.structure,
+                _EdgeTable(codes, number.astype(np.int32), lo, hi, np.argsort(codes & _LOW, kind="stable")),
+            )
         return self._table[1]
 
     def passes(self, program: Program, counts: Mapping[int, float], rows: int) -> list[_Pass]:
@@ -238,35 +254,50 @@ class _Batch:
 
     def _spans_of(self, run: Run, number: int, table: _EdgeTable) -> _Spans:
         new = self.new
+        parts = []
+        for new_left, of_new, of_old, edge in self._slices_met(run, table):
+            row, which = gather(new.slice_starts[of_new], np.diff(new.slice_starts)[of_new])
+            edge, ts = edge[which], new.rows.ts[row]
+            lo, hi = (table.lo[edge], table.hi[edge]) if new_left else (-table.hi[edge], -table.lo[edge])
+            begin, end = run.within(of_old[which], ts + lo, ts + hi)
+            kept = begin < end
+            of_run = np.full(int(kept.sum()), number, dtype=np.int32)
+            left = np.full(len(of_run), new_left)
+            parts.append(_Spans(table.numbers[edge[kept]], left, row[kept], of_run, begin[kept], end[kept]))
+        return stacked(parts)
+
+    def _slices_met(self, run: Run, table: _EdgeTable) -> Iterator[tuple[bool, Int64s, Int64s, Int64s]]:
+        """Whether new rows are the left ones; and their slices, those of the run that they meet, places of edges."""
+        new = self.new
         at = np.searchsorted(run.values, new.values)
         hit = (
             np.flatnonzero(run.values[np.minimum(at, len(run.values) - 1)] == new.values) if len(run.values) else at[:0]
         )
         value = at[hit]
         run.used[value] = np.maximum(run.used[value], new.used[hit])
-        # Every slice of a value with every slice of the same value: as many as it has variables, whatever the rows.
         first, second = new.value_slices, run.value_slices
         count_new, count_old = first[hit + 1] - first[hit], second[value + 1] - second[value]
-        of_new, met = gather(first[hit], count_new)
-        of_old, back = gather(second[value][met], count_old[met])
-        of_new = of_new[back]
-        key_new, key_old = new.rows.key[new.slice_starts[of_new]], run.rows.key[run.slice_starts[of_old]]
-        sides = [(True, *table.lookup(key_new, key_old))]
-        if run is not new:
-            # Two new documents meet once, because only the left one asks for new partners.
-            sides.append((False, *table.lookup(key_old, key_new)))
-        parts = []
-        for new_left, some, edge in sides:
-            slices = of_new[some]
-            row, which = gather(new.slice_starts[slices], np.diff(new.slice_starts)[slices])
-            edge, ts = edge[which], new.rows.ts[row]
-            lo, hi = (table.lo[edge], table.hi[edge]) if new_left else (-table.hi[edge], -table.lo[edge])
-            begin, end = run.within(of_old[some][which], ts + lo, ts + hi)
-            kept = begin < end
-            of_run = np.full(int(kept.sum()), number, dtype=np.int32)
-            left = np.full(len(of_run), new_left)
-            parts.append(_Spans(table.numbers[edge[kept]], left, row[kept], of_run, begin[kept], end[kept]))
-        return stacked(parts)
+        slices, of = gather(first[hit], count_new)
+        keys = new.rows.key[new.slice_starts[slices]]
+        # Two new documents meet once, because only the left one asks for new partners.
+        for new_left in (True,) if run is new else (True, False):
+            # A value may be that of many variables, and a variable may have many edges: what is less is gone through.
+            order, begin, edges = table.of_keys(keys, left=new_left)
+            by_edge = np.bincount(of, weights=edges, minlength=len(hit)) < count_new * count_old
+            asking = np.flatnonzero(by_edge[of])
+            place, back = gather(begin[asking], edges[asking])
+            place, of_new = order[place], asking[back]
+            partner = table.codes[place] & _LOW if new_left else table.codes[place] >> _HALF
+            met = np.searchsorted(run.slice_codes, wanted := value[of[of_new]] << _HALF | partner)
+            some = np.flatnonzero(run.slice_codes[np.minimum(met, len(run.slice_codes) - 1)] == wanted)
+            yield new_left, slices[of_new[some]], met[some], place[some]
+            # Every slice of a value with every slice of the same value: as many as it has variables, whatever the rows.
+            every = np.flatnonzero(~by_edge[of])
+            met, back = gather(second[value[of[every]]], count_old[of[every]])
+            of_new = slices[every[back]]
+            key_new, key_old = keys[every[back]], run.rows.key[run.slice_starts[met]]
+            some, place = table.lookup(*((key_new, key_old) if new_left else (key_old, key_new)))
+            yield new_left, of_new[some], met[some], place
 
     def _chunks(self, spans: _Spans) -> Iterator[_Spans]:
         """Spans with a bounded number of pairs; those of one new document stay together, and so does every pair."""

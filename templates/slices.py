@@ -91,6 +91,12 @@ class Run:
         return np.searchsorted(self.slice_starts, self.value_starts)
 
     @cached_property
+    def slice_codes(self) -> Int64s:
+        """Of each slice the rank of its value, and its key, in one rising number."""
+        value = np.repeat(np.arange(len(self.values)), np.diff(self.value_slices))
+        return value << 32 | self.rows.key[self.slice_starts[:-1]]
+
+    @cached_property
     def docs(self) -> Int64s:
         """The documents, rising."""
         return rising(self.rows.doc)

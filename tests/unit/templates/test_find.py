@@ -12,7 +12,8 @@ from local_engine import DriverEngine, compiled
 from oracle.evaluate import Doc, answers
 
 from xscl.parser import parse_query
-from xscl.templates.find import Finder, TooManyRows, _Batch
+from xscl.templates.columns import Int32s, Int64s
+from xscl.templates.find import Finder, TooManyRows, _Batch, _EdgeTable
 from xscl.templates.program import load_program
 from xscl.templates.results import ResultColumns
 from xscl.templates.slices import SliceCache
@@ -153,6 +154,27 @@ def test_late_documents_are_seen_by_queries_of_one_block_only(tmp_path: Path) ->
     engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts})
     engine.run(docs)
     assert len(engine.answers(texts[0])) == 2 and len(engine.answers(texts[1])) == 3
+
+
+def test_one_value_of_many_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty variables on either side that are joined in pairs: the others are not looked at."""
+    texts = [f"S//a->x[. != '{n}'] JOIN {{x = y, 1 h}} T//b->y[. != '{n}']" for n in range(30)]
+    looked_at = 0
+    lookup = _EdgeTable.lookup
+
+    def counted(table: _EdgeTable, left: Int32s, right: Int32s) -> tuple[Int64s, Int64s]:
+        nonlocal looked_at
+        looked_at += len(left)
+        return lookup(table, left, right)
+
+    monkeypatch.setattr(_EdgeTable, "lookup", counted)
+    engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts})
+    docs = stream("S", 2, "<a>x</a>") + stream("T", 2, "<b>x</b>") + stream("S", 1, "<a>x</a>", 2)
+    for doc in docs:
+        engine.run([doc])
+    assert looked_at < 30 * 30
+    for text in texts:
+        assert engine.answers(text) == answers(parse_query(text), docs) != set()
 
 
 def test_another_program_finds_the_state_of_the_one_before(tmp_path: Path) -> None:
