@@ -303,6 +303,8 @@ class SliceCache:
         if self.blind or 2 * lists > self.most_bytes or not self.runs:
             self.blind = True
             self.runs, self.absent, self.absent_docs = [], _NONE, _NONE
+            if len(self.shapes) > _MANY_SHAPES:
+                self.shapes.keep(np.empty(0, np.int32))
             return
         wanted = self.most_bytes * 9 // 10
         # A value is as new as any of its rows' runs says.
@@ -317,6 +319,10 @@ class SliceCache:
         fits = np.cumsum(taken[newest_first]) <= wanted - lists
         gone = np.sort(distinct[newest_first[~fits]])
         self._leave(gone, _NONE)
+
+    def has_room_to_list(self, rows: int) -> bool:
+        """Whether the lists of what is absent are surely short enough for a state of so many rows."""
+        return 2 * _HASH_BYTES * 2 * rows <= self.most_bytes
 
     def incomplete(self, docs: Int64s) -> Int64s:
         """Which of some documents may have rows in files only."""

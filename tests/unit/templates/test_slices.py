@@ -59,8 +59,8 @@ def told(run: Run, cache: SliceCache, rows: np.ndarray | None = None) -> list[tu
     columns = [column[at].tolist() for column in run.rows]
     texts, places = run.text(at).to_pylist(), run.place(run.rows.doc[at]).to_pylist()
     return [
-        (doc, ts, item, place, *names[key], node, text, repr(number), cache.chains[chain])
-        for (_, key, ts, doc, item, node, chain, number), text, place in zip(
+        (doc, ts, item, place, *names[key], cache.shapes[shape].node, text, repr(number), cache.shapes[shape].chain)
+        for (_, key, ts, doc, item, shape, number, _), text, place in zip(
             zip(*columns, strict=True), texts, places, strict=True
         )
     ]
@@ -106,7 +106,7 @@ def test_a_run(rows: list[Row], hashes: int, draw: st.DataObject) -> None:
         expected = None if row is None else Member(docid, row["item"], row["ts"], row["place"])  # type: ignore[arg-type]
         assert run.member(docid) == expected
     same = Counter((row["docid"], row["var"], row["fn"], row["strval"]) for row in rows)
-    for row, again in zip(told(run, cache), run.repeated.tolist(), strict=True):
+    for row, again in zip(told(run, cache), run.rows.again.tolist(), strict=True):
         assert again == (same[row[0], row[4], row[5], row[7]] > 1)  # type: ignore[index]
     docs = draw.draw(st.lists(st.integers(-1, 7), max_size=4))
     for (var, fn), key in list(cache.keys.items()):
@@ -140,7 +140,7 @@ def test_a_run_without_rows() -> None:
     run = cache.run_of(table([], 0), 0)
     cache.add(run)
     assert cache.runs == [] and cache.rows == 0 and len(run.values) == 0
-    assert run.member(1) is None and run.repeated.tolist() == []
+    assert run.member(1) is None and run.rows.again.tolist() == []
     assert [column.tolist() for column in run.of_documents(np.array([1]), 0)] == [[], []]
 
 
@@ -281,15 +281,25 @@ def test_a_cache_without_room_for_lists_is_blind() -> None:
     filled(cache, "ab", 3, 30)
     cache.shrink()
     assert cache.rows == 0
+    assert cache.has_room_to_list(0) and not cache.has_room_to_list(1)
 
 
-def test_chains_that_no_row_has_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.templates.slices._MANY_CHAINS", 0)
+def test_a_blind_cache_remembers_no_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.templates.slices._MANY_SHAPES", 0)
+    cache = SliceCache(0)
+    for batch in range(4):
+        filled(cache, "ab", batch, 10 * batch)
+        cache.shrink()
+    assert cache.blind and len(cache.shapes) == 0
+
+
+def test_shapes_that_no_row_has_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.templates.slices._MANY_SHAPES", 0)
     cache = SliceCache(LARGE)
     filled(cache, "ab", 1, 0)
-    assert len(cache.chains) == 1
+    assert len(cache.shapes) == 1
     cache.purge(lambda var, ts: ts > 0)
-    assert len(cache.chains) == 0 and cache.runs == []
+    assert len(cache.shapes) == 0 and cache.runs == []
 
 
 def colliding() -> Iterator[int]:

@@ -13,6 +13,8 @@ import pytest
 from oracle.evaluate import Doc, answers
 
 from xscl import batch as batches
+from xscl import levels
+from xscl.driver import Driver
 from xscl.engine import Engine, connect
 from xscl.errors import EngineError
 from xscl.parser import parse_query
@@ -58,7 +60,7 @@ def read_here(spark: object, state: Sequence[str], wanted: npt.NDArray[np.int64]
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "read_state", read_here)
+    monkeypatch.setattr("xscl.levels.read_state", read_here)
 
 
 def opened(home: Path, **sizes: int) -> Engine:
@@ -181,7 +183,7 @@ def test_a_batch_that_fails_leaves_the_next_one_right(
         def fail(*_: object, **__: object) -> None:
             raise OSError("the disk is full")
 
-        patch.setattr(batches, step, fail)
+        patch.setattr(levels if step == "write_links" else batches, step, fail)
         with pytest.raises(OSError, match="the disk is full"):
             engine.run_once()
     if step != "unlink_state":
@@ -218,13 +220,48 @@ def test_more_rows_than_the_driver_may_hold_go_to_the_executors(
     def executors(*_: object) -> None:
         raise Asked
 
-    monkeypatch.setattr(batches, "write_results", executors)
-    monkeypatch.setattr("xscl.batch._Jobs.session", lambda self: None)
+    monkeypatch.setattr(levels, "write_results", executors)
+    monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
     with started(tmp_path / "home", driver_rows=40) as engine:
         engine.ingest(events(DOCS[:2]))
         assert [report.joined_in for report in engine.run_once()] == ["driver"]
         engine.ingest(events(DOCS[2:]))
         with pytest.raises(Asked):
+            engine.run_once()
+
+
+def test_what_is_remembered_is_read_anew_when_there_is_room_for_it(
+    engine: Engine, expected: dict[str, set[str]]
+) -> None:
+    engine.ingest(events(DOCS[:10]))
+    engine.run_once()
+    assert engine._driver._finder is not None
+    engine._driver._finder.cache.blind = True  # as after a long time in which much was left to the files
+    engine.ingest(events(DOCS[10:20]))
+    engine.run_once()
+    assert engine._driver._finder is None
+    engine.ingest(events(DOCS[20:]))
+    (report,) = engine.run_once()
+    assert report.slices_found == report.slices_asked and not engine._driver.is_blind
+    assert found(engine) == expected
+
+
+def test_more_rows_of_links_than_the_driver_may_hold_go_to_the_executors(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.ingest(events(DOCS[:10]))
+    assert [report.joined_in for report in engine.run_once()] == ["driver"]
+    monkeypatch.setattr("xscl.driver._MOST_LINKS", 0)
+    monkeypatch.setattr(Driver, "_load", lambda *_: pytest.fail("what cannot be joined here need not be read"))
+
+    def executors(*_: object) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(levels, "write_results", executors)
+    monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
+    for number in (10, 11):
+        engine.ingest(events(DOCS[number : number + 1]))
+        with pytest.raises(NotImplementedError):
             engine.run_once()
 
 
