@@ -1,4 +1,4 @@
-"""Numbers of shapes: equal for equal nodes with equal sets of rows, different for others, whatever batch brings them."""
+"""Numbers of shapes: equal for equal nodes with equal sets of rows, different for others, in whatever batch."""
 
 from __future__ import annotations
 
