@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from local_engine import DriverEngine, compiled
 from oracle.evaluate import Doc, answers
 from oracle.nodes import NAMESPACES
-from strategies import event_streams, one_block_queries, two_block_queries
+from strategies import event_streams, many_block_workloads, one_block_queries, two_block_queries
 
 from xscl.parser import parse_query
 from xscl.templates.program import GroupChange, LiveGroup, Program
@@ -77,13 +78,17 @@ def judged(docs: list[Doc], lateness: int | None) -> list[Doc]:
     return found
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+RELAXED = settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
+LATENESS = st.sampled_from([None, 0, 2_000_000])
+
+
+@RELAXED
 @given(
     texts=st.lists(two_block_queries() | two_block_queries() | one_block_queries(), min_size=2, max_size=5),
     docs=event_streams(least=6, most=12),
-    lateness=st.sampled_from([None, 0, 2_000_000]),
+    lateness=LATENESS,
     draw=st.data(),
 )
 def test_programs_that_change(
@@ -93,15 +98,30 @@ def test_programs_that_change(
     draw: st.DataObject,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    docs = judged(docs, lateness)
+    check(texts, judged(docs, lateness), lateness, tmp_path_factory.mktemp("engine"), draw)
+
+
+@RELAXED
+@given(workload=many_block_workloads(), lateness=LATENESS, draw=st.data())
+def test_programs_of_many_blocks_that_change(
+    workload: tuple[list[str], list[Doc]],
+    lateness: int | None,
+    draw: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    texts, docs = workload
+    check(texts, judged(docs, lateness), lateness, tmp_path_factory.mktemp("engine"), draw)
+
+
+def check(texts: list[str], docs: list[Doc], lateness: int | None, folder: Path, draw: st.DataObject) -> None:
+    """Register and drop the queries anywhere, with memory of any size and edges that are found to be unselective."""
     queries = {query.group.key: (text, query) for text in texts for query in (compiled(text),)}
-    place = st.integers(0, len(docs) - 1)
     spans = {}
     for text, _ in queries.values():
-        start = draw.draw(place)
-        spans[text] = start, draw.draw(st.integers(start, len(docs) - 1) | st.just(NEVER))
+        start = draw.draw(st.just(0) | st.integers(0, len(docs) - 1))
+        spans[text] = start, draw.draw(st.just(NEVER) | st.integers(start, len(docs) - 1))
     engine = ChangingEngine(
-        tmp_path_factory.mktemp("engine"),
+        folder,
         dict(queries.values()),
         lateness=None if lateness is None else dict.fromkeys("ST", lateness),
         cache_bytes=draw.draw(st.sampled_from([0, 1_500, 4_000, 1 << 30])),
