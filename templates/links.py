@@ -21,7 +21,7 @@ from xscl.templates.graph import JoinGraph, ValueJoin, Vertex
 from xscl.templates.template import Instance
 from xscl.values import hash64
 
-__all__ = ["Link", "anchor", "linked_blocks", "links_of"]
+__all__ = ["Link", "anchor", "joins_between", "linked_blocks", "links_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class Link:
     places: tuple[int, ...]
     """Places of the link's nodes among the instance's."""
     joins: tuple[ValueJoin, ...]
-    """The value joins between the two blocks, over the instance's places; none if they are linked by time alone."""
+    """The value joins between the two blocks (``joins_between``), over the instance's places; none if they are linked
+    by time alone."""
     anchor: tuple[int, int] | None
     """Places by which the two blocks are paired by time where no values are equal."""
     edges: tuple[tuple[int, int], ...]
@@ -68,7 +69,7 @@ def anchor(instance: Instance, blocks: tuple[int, int]) -> tuple[int, int] | Non
 
     It depends on what the two blocks ask alone, not on the rest of the instance.
     """
-    joins = _joins_between(instance, blocks)
+    joins = joins_between(instance, blocks)
     if any(join.kind == "EQ" for join in joins):
         return None
     parents = _parents(instance)
@@ -90,10 +91,32 @@ def _first_leaf(instance: Instance, parents: Sequence[int], block: int) -> int:
     return min((p for p in range(width) if instance.nodes[p].block == block and p not in inner), key=way)
 
 
-def _joins_between(instance: Instance, blocks: tuple[int, int]) -> tuple[ValueJoin, ...]:
-    return tuple(
+def joins_between(instance: Instance, blocks: tuple[int, int]) -> tuple[ValueJoin, ...]:
+    """What two blocks ask of each other's values.
+
+    Where that is no equality, those that follow from equalities with other blocks are added (a = b and b = c: a = c):
+    so the same story in three feeds is looked for among equal titles, not among all items that are of different feeds.
+    """
+    joins = tuple(
         join for join in instance.joins if (instance.nodes[join.left].block, instance.nodes[join.right].block) == blocks
     )
+    if not joins or any(join.kind == "EQ" for join in joins):
+        return joins
+    return (*joins, *_implied(instance, blocks))
+
+
+def _implied(instance: Instance, blocks: tuple[int, int]) -> Iterator[ValueJoin]:
+    """An equality for each value that both blocks have by way of other blocks."""
+    same: dict[tuple[int, str], set[tuple[int, str]]] = {}
+    for join in instance.joins:
+        if join.kind == "EQ":
+            ends = (join.left, join.fn_l), (join.right, join.fn_r)
+            met = set(ends).union(*(same.get(end, ()) for end in ends))
+            same |= dict.fromkeys(met, met)
+    for group in sorted({tuple(sorted(group)) for group in same.values()}):
+        left, right = ([end for end in group if instance.nodes[end[0]].block == block] for block in blocks)
+        if left and right:
+            yield ValueJoin(left[0][0], right[0][0], "EQ", left[0][1], right[0][1])
 
 
 def _ends(joins: Sequence[ValueJoin]) -> set[int]:
@@ -110,7 +133,7 @@ def links_of(instance: Instance, pairs: Sequence[tuple[int, int]] | None = None)
     reached: list[set[int]] = []
     pairs = instance.links if pairs is None else pairs
     for blocks in pairs:
-        ends = _ends(_joins_between(instance, blocks))
+        ends = _ends(joins_between(instance, blocks))
         reached.append(_with_ancestors(parents, ends | set(anchor(instance, blocks) or ())))
     bound = set().union(*reached)
     # Parents come before children here, so what hangs under a hanging node finds it in its link.
@@ -161,7 +184,7 @@ def _canonical(
         for p in places
     )
     joins = tuple(
-        replace(join, left=local[join.left], right=local[join.right]) for join in _joins_between(instance, blocks)
+        replace(join, left=local[join.left], right=local[join.right]) for join in joins_between(instance, blocks)
     )
     canonical = canonicalize(JoinGraph(vertices, joins))
     return [places[old] for old in canonical.order], canonical.graph
@@ -180,4 +203,4 @@ def _link(instance: Instance, blocks: tuple[int, int], nodes: set[int], parents:
         )
     )
     edges = tuple((parents[place], place) for place in places if parents[place] >= 0)
-    return Link(key, blocks, tuple(places), _joins_between(instance, blocks), by_time, edges)
+    return Link(key, blocks, tuple(places), joins_between(instance, blocks), by_time, edges)

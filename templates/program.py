@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from xscl.templates.bounds import Bounds, Case, pair_index
 from xscl.templates.graph import ValueJoin
-from xscl.templates.links import Link, anchor, links_of
+from xscl.templates.links import Link, anchor, joins_between, links_of
 from xscl.templates.template import Group, Instance
 from xscl.version_files import VersionFiles, load_version, write_version
 
@@ -244,8 +244,6 @@ class Program:
         """Grows with every change."""
         self.structure = 0
         """Grows with every change but those of the groups, and of the windows that are enclosed already."""
-        self.changed: dict[int, int] = {}
-        """Instance number to the version in which its groups changed last."""
         self._live: dict[int, LiveGroup] = {}
         self._numbers: dict[EdgeKey, int] = {}
         self._uses: Counter[int] = Counter()
@@ -283,7 +281,6 @@ class Program:
         assert live.gid not in self._live, f"group {live.gid} is there already"
         self.version += 1
         live = self._live[live.gid] = _sharing(live)
-        self.changed[live.iid] = self.version
         plan = self.instances.get(live.iid)
         if plan is None and max(node.block for node in live.group.instance.nodes) >= 2:
             self._add_to_assemblies(live)
@@ -300,7 +297,6 @@ class Program:
         """Forget a group."""
         self.version += 1
         live = self._live.pop(gid)
-        self.changed[live.iid] = self.version
         plan = self.instances.get(live.iid)
         if plan is None:
             self._remove_from_assemblies(live)
@@ -327,7 +323,6 @@ class Program:
         """Change what the subscribers of a group see of the intake order."""
         self.version += 1
         live = self._live[gid] = replace(self._live[gid], first=first, last=last)
-        self.changed[live.iid] = self.version
         plan = self.instances.get(live.iid)
         if plan is not None:
             plan.groups[gid] = live
@@ -581,9 +576,7 @@ def _edge_of_one(instance: Instance) -> list[tuple[tuple[int, int], EdgeKey]]:
 
 def _edges_between(instance: Instance, blocks: tuple[int, int]) -> list[tuple[tuple[int, int], EdgeKey]]:
     """((left, right) node of the instance, edge) of two of its blocks, those that find pairs first."""
-    nodes = instance.nodes
-    joins = [j for j in instance.joins if (nodes[j.left].block, nodes[j.right].block) == blocks]
-    found = [((j.left, j.right), _edge_key(instance, j)) for j in joins]
+    found = [((j.left, j.right), _edge_key(instance, j)) for j in joins_between(instance, blocks)]
     by_time = anchor(instance, blocks)
     if by_time is not None:
         left, right = (instance.variables[place] for place in by_time)

@@ -78,8 +78,10 @@ Side = Oracle | Engine
 
 
 def side(name: str, folder: Path, numeric: Columns = NO_COLUMNS, texts: Columns = NO_COLUMNS) -> Side:
-    """``oracle`` or ``engine``, for rows with these columns."""
-    return Oracle(numeric, texts) if name == "oracle" else Engine(folder, numeric, texts)
+    """``oracle``, ``engine`` (as executors join) or ``driver``, for rows with these columns."""
+    if name == "oracle":
+        return Oracle(numeric, texts)
+    return Engine(folder, numeric, texts, driver={} if name == "driver" else None)
 
 
 def ids(found: Iterable[Answer]) -> set[tuple[str, ...]]:

@@ -41,6 +41,16 @@ def engine(tmp_path: Path, spark: SparkSession) -> Iterator[Engine]:
         yield opened
 
 
+@pytest.fixture
+def executor_engine(tmp_path: Path, spark: SparkSession) -> Iterator[Engine]:
+    """An engine that does everything in Spark."""
+    import xscl
+    from xscl.settings import Settings
+
+    with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(driver_rows=0)) as opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real corpora that lie beside the repository on some machines."""

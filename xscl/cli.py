@@ -1,7 +1,7 @@
 """The command line: ``xscl noun verb`` (contract: command line).
 
 Data goes to stdout, messages to stderr; exit 0 ok, 1 failure, 2 usage, 3 partly done.  Only ``run``, ``eval``, ``sql``,
-``demo`` and ``doctor`` start Spark, and only they import it.
+``demo`` and ``doctor`` import Spark, and start it if they need it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from xscl.engine import Engine
 
 S = 1_000_000
-EVERY_SIDE = pytest.mark.parametrize("name", ["oracle", "engine"])
+EVERY_SIDE = pytest.mark.parametrize("name", ["oracle", "engine", "driver"])
 
 
 def cut(docs: Sequence[Doc], batches: int) -> list[Sequence[Doc]]:

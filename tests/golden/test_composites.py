@@ -160,7 +160,7 @@ def test_the_cube_by_the_engine(case: str, bare: bool, tmp_path: Path) -> None:
         assert ids(found[query]) == expected, query
 
 
-@pytest.mark.parametrize("name", ["oracle", "engine"])
+@pytest.mark.parametrize("name", ["oracle", "engine", "driver"])
 def test_the_cube_in_one_channel(name: str, tmp_path: Path) -> None:
     """Every document may be any member, and ids order equal times."""
     queries = {re.sub(r"\b[A-D]//", "S//", text(tree)): tree for tree in of_three_blocks()}

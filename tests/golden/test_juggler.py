@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from xscl.engine import Engine
 
 S = 1_000_000
-EVERY_SIDE = pytest.mark.parametrize("name", ["oracle", "engine"])
+EVERY_SIDE = pytest.mark.parametrize("name", ["oracle", "engine", "driver"])
 
 
 # -- where the engine keeps what these tests look at ----------------------------------------------------------

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from xscl.engine import Engine
 
 DECLARED = "DECLARE NAMESPACE n = 'urn:n'; "
+EXECUTORS = Settings(driver_rows=0)
 
 
 def events(docs: Sequence[Doc]) -> list[xscl.Event]:
@@ -67,13 +68,15 @@ def test_random_queries_equal_the_oracle_for_all_cuts_into_batches(tmp_path: Pat
         f"Q{i}": answers(parse_query(t), docs, namespaces={**NAMESPACES, "n": "urn:n"}) for i, t in enumerate(texts)
     }
     assert sum(map(len, expected.values())) > 100, "the workload must find something"
-    for batch_docs in (5, len(docs)):
-        with xscl.connect(home=tmp_path / f"by-{batch_docs}", spark=spark) as engine:
+    for batch_docs, sizes in ((5, EXECUTORS), (len(docs), EXECUTORS), (5, Settings(cache_bytes=10_000))):
+        folder = tmp_path / f"by-{batch_docs}-{sizes.driver_rows}"
+        with xscl.connect(home=folder, spark=spark, settings=sizes) as engine:
             outcomes = engine.register_many((f"Q{i}", DECLARED + t) for i, t in enumerate(texts))
             assert all(outcome.ok for outcome in outcomes)
             engine.ingest(events(docs))
             reports = engine.run_once(batch_docs=batch_docs)
             assert len(reports) == -(-len(docs) // batch_docs)
+            assert {report.joined_in for report in reports} == {"driver" if sizes.driver_rows else "executors"}
             in_sql = found(engine)
             for name, answer in expected.items():
                 assert set(in_sql.get(name, {}).values()) == answer, name
@@ -87,8 +90,8 @@ def test_documents_of_one_batch_join_with_each_other(tmp_path: Path, spark: Spar
     expected = answers(parse_query(text), docs)
     assert len(expected) == 4
     seen = []
-    for batch_docs in (1, 2, 100):
-        with xscl.connect(home=tmp_path / str(batch_docs), spark=spark) as engine:
+    for batch_docs, sizes in ((1, Settings(cache_bytes=0)), (2, EXECUTORS), (100, Settings())):
+        with xscl.connect(home=tmp_path / str(batch_docs), spark=spark, settings=sizes) as engine:
             engine.register(text, name="Q")
             engine.ingest(events(docs))
             engine.run_once(batch_docs=batch_docs)
@@ -101,7 +104,7 @@ def test_the_number_of_jobs_does_not_depend_on_the_queries(tmp_path: Path, spark
     texts, docs = random_workload(11, queries=60, documents=6)
     jobs = {}
     for count in (1, 60):
-        with xscl.connect(home=tmp_path / str(count), spark=spark, settings=Settings(driver_rows=0)) as engine:
+        with xscl.connect(home=tmp_path / str(count), spark=spark, settings=EXECUTORS) as engine:
             assert all(outcome.ok for outcome in engine.register_many(DECLARED + t for t in texts[:count]))
             engine.ingest(events(docs))
             (report,) = engine.run_once()

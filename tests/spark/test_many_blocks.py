@@ -18,6 +18,7 @@ import xscl
 from xscl import ast
 from xscl.compile import compile_query
 from xscl.parser import parse_query
+from xscl.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,20 +166,25 @@ def shuffled(docs: Sequence[Doc]) -> list[Doc]:
     return [*docs[:2], *rest]
 
 
-@pytest.mark.parametrize("batch_docs", [3, 1000])
+@pytest.mark.parametrize(
+    ("batch_docs", "sizes"),
+    [(3, Settings(driver_rows=0)), (1000, Settings(driver_rows=0)), (3, Settings()), (5, Settings(cache_bytes=2_000))],
+)
 def test_many_blocks_equal_the_oracle_for_all_cuts(
     batch_docs: int,
+    sizes: Settings,
     workload: tuple[dict[str, str], list[Doc], dict[str, set[Answer]]],
     tmp_path: Path,
     spark: SparkSession,
 ) -> None:
     texts, docs, expected = workload
-    with xscl.connect(home=tmp_path / "home", spark=spark) as engine:
+    with xscl.connect(home=tmp_path / "home", spark=spark, settings=sizes) as engine:
         outcomes = engine.register_many((name, DECLARED + text) for name, text in texts.items())
         assert [outcome for outcome in outcomes if not outcome.ok] == []
         report = engine.ingest([event(doc) for doc in shuffled(docs)])
         assert (report.taken, report.rejected) == (len(docs), 0)
-        engine.run_once(batch_docs=batch_docs)
+        reports = engine.run_once(batch_docs=batch_docs)
+        assert {report.joined_in for report in reports} == {"driver" if sizes.driver_rows else "executors"}
         in_sql = found(engine)
         for name, answer in expected.items():
             assert set(in_sql.get(name, {}).values()) == answer, (name, texts[name])

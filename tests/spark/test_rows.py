@@ -21,6 +21,7 @@ from xscl.ingest.rows import cells_document
 from xscl.intake import EVENT_SCHEMA
 from xscl.matches import match_json
 from xscl.safexml import parse_xml
+from xscl.settings import Settings
 from xscl.values import number_text, to_number, value_hash
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition, NodeTest, Step
@@ -175,11 +176,12 @@ def test_all_ways_of_keeping_rows_answer_alike(
     answers: dict[str, list[str]] = {}
     contents: dict[str, list[str]] = {}
     jobs: dict[str, list[int | None]] = {}
-    for way in ("walked", "columns", "old", "half old"):
+    for way in ("walked", "columns", "old", "half old", "driver"):
         with monkeypatch.context() as patch:
             if way == "walked":
                 patch.setattr(ChannelSplit, "put", lambda self, asked: None)
-            with xscl.connect(home=tmp_path / way, spark=spark) as engine:
+            sizes = Settings() if way == "driver" else Settings(driver_rows=0)
+            with xscl.connect(home=tmp_path / way, spark=spark, settings=sizes) as engine:
                 assert all(outcome.ok for outcome in engine.register_many(queries))
                 engine.ingest(events[:45])
                 if "old" in way:
@@ -199,13 +201,15 @@ def test_all_ways_of_keeping_rows_answer_alike(
     assert all(content == contents["walked"] for content in contents.values())
     assert jobs["walked"] == jobs["columns"] == jobs["old"]
     assert jobs["half old"] == jobs["walked"][:1]
+    assert set(jobs["driver"]) == {0}
 
 
-def test_what_columns_answer_starts_no_worker(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_columns_answer_starts_no_worker(executor_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("a document is walked")
 
     monkeypatch.setattr(xscl.executors, "_walked", refuse)
+    engine = executor_engine
     engine.register_many([*SENSORS[:2], ("documents", "S//room->r JOIN {r = s, 1 h} S//room->s")])
     engine.ingest([event for event in sensor_events() if event.row is not None])
     (report,) = engine.run_once()

@@ -72,7 +72,11 @@ def batches() -> list[list[Event]]:
     ]
 
 
-@pytest.mark.parametrize("settings", [DEFAULT_SETTINGS, Settings(driver_rows=0)], ids=["driver", "executors"])
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(driver_rows=0), DEFAULT_SETTINGS, Settings(cache_bytes=0)],
+    ids=["executors", "driver", "from files"],
+)
 def test_g3_state_rows_after_each_batch(settings: Settings, tmp_path: Path, spark: SparkSession) -> None:
     found = []
     with opened(tmp_path / "home", spark, "0 s", settings) as engine:

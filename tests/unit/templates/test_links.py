@@ -10,6 +10,7 @@ from strategies import CHANNELS, NUMERIC, TEXTS, Dice, many_block_query
 from xscl.compile import ChannelFacts
 from xscl.errors import QueryError
 from xscl.templates.bounds import Bounds, pair_index
+from xscl.templates.graph import ValueJoin
 from xscl.templates.links import Link, anchor, linked_blocks, links_of
 from xscl.templates.template import Instance
 
@@ -98,6 +99,30 @@ def test_output_nodes_hang_in_one_link() -> None:
     assert [hanging in link.places for link in found.values()] == [True, False]
 
 
+def follows(found: Instance, join: ValueJoin) -> bool:
+    """Whether an equality follows from those of the instance: one way leads from its left side to its right one."""
+    reached = {(join.left, join.fn_l)}
+    equal = [((j.left, j.fn_l), (j.right, j.fn_r)) for j in found.joins if j.kind == "EQ"]
+    for _ in equal:
+        reached |= {end for ends in equal if reached & set(ends) for end in ends}
+    return join.kind == "EQ" and (join.right, join.fn_r) in reached
+
+
+def test_equalities_that_follow_take_the_place_of_time() -> None:
+    """The same story in three feeds: the first and the third are compared where their titles are equal."""
+    block = "S//item[./title->t{0}][./feed->c{0}]"
+    text = (
+        f"{block.format(1)} JOIN {{t1 = t2 AND c1 != c2, 1 h}} {block.format(2)} "
+        f"JOIN {{t2 = t3 AND c2 != c3 AND c1 != c3, 1 h}} {block.format(3)}"
+    )
+    parts = links_of(compiled(text).group.instance)
+    assert [link.blocks for link in parts] == [(0, 1), (0, 2), (1, 2)]
+    assert all(link.anchor is None for link in parts)
+    assert [sorted(join.kind for join in link.joins) for link in parts] == [["EQ", "NE"]] * 3
+    apart = links_of(compiled(text.replace("t2 = t3", "lower(t2) = t3")).group.instance)
+    assert [link.anchor is None for link in apart] == [True, False, True]
+
+
 def test_random_links_obey_the_law() -> None:
     instances = random_instances(0, 300)
     assert len(instances) > 200
@@ -108,7 +133,9 @@ def test_random_links_obey_the_law() -> None:
         assert tuple(link.blocks for link in parts) == found.links
         # Together they bind all nodes and have all joins.
         assert set().union(*(link.places for link in parts)) == set(range(count))
-        assert sorted(map(repr, (join for link in parts for join in link.joins))) == sorted(map(repr, found.joins))
+        all_joins = [join for link in parts for join in link.joins]
+        assert sorted(map(repr, (j for j in all_joins if j in found.joins))) == sorted(map(repr, found.joins))
+        assert all(follows(found, join) for join in all_joins if join not in found.joins)
         # All blocks hang together.
         tied = {0}
         for _ in parts:

@@ -13,12 +13,12 @@ import pytest
 from oracle.evaluate import Doc, answers
 
 from xscl import batch as batches
-from xscl import levels
 from xscl.driver import Driver
 from xscl.engine import Engine, connect
 from xscl.errors import EngineError
 from xscl.parser import parse_query
 from xscl.settings import Settings
+from xscl.state import held_state
 from xscl.types import Event
 from xscl.xpath.witness import WITNESS_SCHEMA
 
@@ -170,7 +170,7 @@ def test_a_batch_without_events_keeps_what_is_remembered(
     assert found(engine) == expected
 
 
-@pytest.mark.parametrize("step", ["commit_state", "next_state", "write_links", "unlink_state"])
+@pytest.mark.parametrize("step", ["batch.commit_state", "batch.next_state", "levels.write_links", "batch.unlink_state"])
 def test_a_batch_that_fails_leaves_the_next_one_right(
     step: str, engine: Engine, expected: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,10 +183,10 @@ def test_a_batch_that_fails_leaves_the_next_one_right(
         def fail(*_: object, **__: object) -> None:
             raise OSError("the disk is full")
 
-        patch.setattr(levels if step == "write_links" else batches, step, fail)
+        patch.setattr(f"xscl.{step}", fail)
         with pytest.raises(OSError, match="the disk is full"):
             engine.run_once()
-    if step != "unlink_state":
+    if step != "batch.unlink_state":
         assert sorted(engine.home.root.rglob("*.parquet")) == before
     engine.run_once()
     engine.ingest(events(DOCS[20:]))
@@ -220,7 +220,7 @@ def test_more_rows_than_the_driver_may_hold_go_to_the_executors(
     def executors(*_: object) -> None:
         raise Asked
 
-    monkeypatch.setattr(levels, "write_results", executors)
+    monkeypatch.setattr("xscl.levels.write_results", executors)
     monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
     with started(tmp_path / "home", driver_rows=40) as engine:
         engine.ingest(events(DOCS[:2]))
@@ -257,12 +257,69 @@ def test_more_rows_of_links_than_the_driver_may_hold_go_to_the_executors(
     def executors(*_: object) -> None:
         raise NotImplementedError
 
-    monkeypatch.setattr(levels, "write_results", executors)
+    monkeypatch.setattr("xscl.levels.write_results", executors)
     monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
     for number in (10, 11):
         engine.ingest(events(DOCS[number : number + 1]))
         with pytest.raises(NotImplementedError):
             engine.run_once()
+
+
+@pytest.mark.parametrize("cache", SIZES)
+def test_purging_loses_no_match(cache: str, expected: dict[str, set[str]], tmp_path: Path) -> None:
+    held = []
+    for size in (1, 5, 100):
+        with opened(tmp_path / f"{size}", cache_bytes=SIZES[cache]) as engine:
+            for channel in "ST":
+                engine.add_channel(channel, lateness="0 s", clock="one")
+            for name, text in QUERIES.items():
+                engine.register(text, name=name)
+            reports = []
+            for number in range(0, len(DOCS), 10):
+                engine.ingest(events(DOCS[number : number + 10]))
+                reports += engine.run_once(batch_docs=size)
+            assert found(engine) == expected
+            held.append(reports[-1].state_rows)
+            if cache == "everything":
+                assert engine._driver._finder is not None
+                with engine.home.catalog.read() as connection:
+                    files = held_state(engine.home, connection).files
+                in_files = sum(file.held for file in files if file.kind == "witness")
+                assert engine._driver._finder.cache.rows == in_files
+            if size < 100:
+                assert sum(report.purged for report in reports) > 0
+    assert held[0] == held[1] == held[2]
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_rows(size: int, tmp_path: Path) -> None:
+    """Definitions that Spark answers by columns, and those that need a walk."""
+    asked = {
+        "by_number": "ticks//price->p JOIN {p = q, 9 s} S//c->q",
+        "by_text": "ticks/ticks->r[./sym->x] FOLLOWED BY {x = y, 9 s} ticks/ticks->r2[./sym->y]",
+        "walked": "ticks//price->p[. > 2] JOIN {p > q, 9 s} S//c->q",
+        "alone": "ticks//sym->x",
+    }
+    rows = [{"sym": "ab"[n % 2], "price": n % 4 + 0.5 * (n % 3)} for n in range(8)]
+    docs = [
+        Doc("ticks", f"t{n}", n * SECOND, "<ticks><sym>{sym}</sym><price>{price}</price></ticks>".format(**row))
+        for n, row in enumerate(rows)
+    ]
+    others = [Doc("S", f"s{n}", n * SECOND + 1, f"<r><c>{n}.0</c></r>") for n in range(4)]
+    with opened(tmp_path / "home", cache_bytes=2_000) as engine:
+        engine.add_channel("ticks", kind="rows", schema="sym string, price double")
+        for name, text in asked.items():
+            engine.register(text, name=name)
+        engine.ingest([Event("ticks", doc.id, doc.ts / SECOND, row=row) for doc, row in zip(docs, rows, strict=True)])
+        engine.ingest([Event("S", doc.id, doc.ts / SECOND, xml=doc.xml) for doc in others])
+        engine.run_once(batch_docs=size)
+        for name, text in asked.items():
+            columns = {"numeric": {"ticks": frozenset({"price"})}, "texts": {"ticks": frozenset({"sym"})}}
+            by_oracle = [
+                tuple(id_ for _, id_ in found) for found, _ in answers(parse_query(text), [*docs, *others], **columns)
+            ]
+            by_engine = [tuple(event.id for event in match.events) for match in engine.matches(name)]
+            assert sorted(by_engine) == sorted(by_oracle) != [], name
 
 
 @pytest.mark.parametrize("name", ["driver_rows", "cache_bytes"])
