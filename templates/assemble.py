@@ -148,10 +148,15 @@ class LinkRows:
 
     def __init__(self) -> None:
         self._rows: defaultdict[tuple[int, int, int], list[_LinkRow]] = defaultdict(list)
-        """By link, side (0 or 1) and document."""
+        """By link, side (0 or 1) and document: each row twice."""
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
 
     def add(self, rows: pa.Table, batch: int) -> None:
         """Take in rows (link, members, nodes) that a batch found."""
+        self._count += rows.num_rows
         for row in rows.select(["link", "members", "nodes"]).to_pylist():
             members = _members(row["members"])
             found = _LinkRow(members, tuple(row["nodes"]), batch)
@@ -172,6 +177,7 @@ class LinkRows:
         kept = keep(np.array([key[0] for key, _ in places], dtype=np.int64), times[:, 0], times[:, 1])
         if kept.all():
             return
+        self._count = int(kept.sum()) // 2
         self._rows = defaultdict(list)
         for (key, row), stays in zip(places, kept.tolist(), strict=True):
             if stays:

@@ -39,14 +39,18 @@ _FEW_SHAPES = 1 << 22
 _NUMBERS_OF_PLANS = count(1)
 _Column = npt.NDArray[Any]
 _HALF = 32
+_LOW = (1 << _HALF) - 1
 """Bits of each half of a number that stands for two."""
 
 Fetch = Callable[[Int64s, bool], pa.Table]
-"""Witness rows from the files of the state: those of some hashes, or (True) of some documents."""
+"""Witness rows from the files of the state: those of some hashes, or (True) of some documents.
+
+Not all of them, if they are more than ``most_rows``.
+"""
 
 
 class TooManyRows(Exception):
-    """More rows than one process should hold; nothing of the batch was written."""
+    """More rows than one process should hold; nothing of the batch was written to files."""
 
 
 class _Spans(NamedTuple):
@@ -96,6 +100,17 @@ class _EdgeTable:
     numbers: Int32s
     lo: Int64s
     hi: Int64s
+    by_right: Int64s
+    """The places in order of the right keys."""
+
+    def of_keys(self, keys: Int32s, *, left: bool) -> tuple[Int64s, Int64s, Int64s]:
+        """The edges with some keys on one side: an order of places, and of each key where they begin there, and how
+        many they are.
+        """
+        order = np.arange(len(self.codes)) if left else self.by_right
+        side = self.codes >> _HALF if left else self.codes[order] & _LOW
+        begin = np.searchsorted(side, keys, side="left")
+        return order, begin, np.searchsorted(side, keys, side="right") - begin
 
     def lookup(self, left: Int32s, right: Int32s) -> tuple[Int64s, Int64s]:
         """Which of some pairs of keys have an edge; and its place in the table."""
@@ -124,7 +139,7 @@ class Finder:
         """Add what the new witness rows come to, and make them part of the state.
 
         Raises:
-            TooManyRows: before anything was added.
+            TooManyRows: what was added until then is not all there is.
         """
         if program is not self._program:
             self._program, self._resolver = program, Resolver(program, self.cache.shapes)
@@ -132,7 +147,7 @@ class Finder:
         late = fresh.column("late")
         self._fetch(fresh, batch, fetch, most_rows)
         new = self.cache.run_of(fresh.filter(pc.invert(late)), batch)
-        _Batch(self, program, new, out, fetch).run(most_rows)
+        _Batch(self, program, new, out, fetch, most_rows).run()
         self._single_blocks(program, (new, self.cache.run_of(fresh.filter(late), batch)), out)
         self.cache.add(new)
 
@@ -154,7 +169,7 @@ class Finder:
 
     def edge_table(self, program: Program) -> _EdgeTable:
         """The edges of the program by their keys."""
-        if self._table is None or self._table[0] != program.version:
+        if self._table is None or self._table[0] != program.structure:
             edges = [edge for edge in program.edges.values() if edge.key.kind == "EQ"]
             codes = np.array(
                 [
@@ -164,9 +179,13 @@ class Finder:
                 dtype=np.int64,
             )
             order = np.argsort(codes)
+            codes = codes[order]
             columns = (np.array([getattr(edge, name) for edge in edges]) for name in ("number", "lo", "hi"))
             number, lo, hi = (column[order] if len(edges) else np.empty(0, dtype=np.int64) for column in columns)
-            self._table = program.version, _EdgeTable(codes[order], number.astype(np.int32), lo, hi)
+            self._table = (
+                program.structure,
+                _EdgeTable(codes, number.astype(np.int32), lo, hi, np.argsort(codes & _LOW, kind="stable")),
+            )
         return self._table[1]
 
     def passes(self, program: Program, counts: Mapping[int, float], rows: int) -> list[_Pass]:
@@ -207,8 +226,9 @@ class _Batch:
     new: Run
     out: ResultColumns
     fetch: Fetch
+    most_rows: int
 
-    def run(self, most_rows: int) -> None:
+    def run(self) -> None:
         runs = [*self.finder.cache.runs, self.new]
         spans = self._spans(runs)
         sizes = spans.end - spans.begin
@@ -216,7 +236,7 @@ class _Batch:
         counts = {int(edge): float(totals[edge]) for edge in np.flatnonzero(totals)}
         passes = self.finder.passes(self.program, counts, len(self.new.rows.h))
         needed = frozenset().union(*(each.enumerated for each in passes))
-        if sum(count for edge, count in counts.items() if edge in needed) > most_rows:
+        if sum(count for edge, count in counts.items() if edge in needed) > self.most_rows:
             raise TooManyRows
         looked_at = 0
         for each in passes:
@@ -234,35 +254,50 @@ class _Batch:
 
     def _spans_of(self, run: Run, number: int, table: _EdgeTable) -> _Spans:
         new = self.new
+        parts = []
+        for new_left, of_new, of_old, edge in self._slices_met(run, table):
+            row, which = gather(new.slice_starts[of_new], np.diff(new.slice_starts)[of_new])
+            edge, ts = edge[which], new.rows.ts[row]
+            lo, hi = (table.lo[edge], table.hi[edge]) if new_left else (-table.hi[edge], -table.lo[edge])
+            begin, end = run.within(of_old[which], ts + lo, ts + hi)
+            kept = begin < end
+            of_run = np.full(int(kept.sum()), number, dtype=np.int32)
+            left = np.full(len(of_run), new_left)
+            parts.append(_Spans(table.numbers[edge[kept]], left, row[kept], of_run, begin[kept], end[kept]))
+        return stacked(parts)
+
+    def _slices_met(self, run: Run, table: _EdgeTable) -> Iterator[tuple[bool, Int64s, Int64s, Int64s]]:
+        """Whether new rows are the left ones; and their slices, those of the run that they meet, places of edges."""
+        new = self.new
         at = np.searchsorted(run.values, new.values)
         hit = (
             np.flatnonzero(run.values[np.minimum(at, len(run.values) - 1)] == new.values) if len(run.values) else at[:0]
         )
         value = at[hit]
         run.used[value] = np.maximum(run.used[value], new.used[hit])
-        # Every slice of a value with every slice of the same value: as many as it has variables, whatever the rows.
         first, second = new.value_slices, run.value_slices
         count_new, count_old = first[hit + 1] - first[hit], second[value + 1] - second[value]
-        of_new, met = gather(first[hit], count_new)
-        of_old, back = gather(second[value][met], count_old[met])
-        of_new = of_new[back]
-        key_new, key_old = new.rows.key[new.slice_starts[of_new]], run.rows.key[run.slice_starts[of_old]]
-        sides = [(True, *table.lookup(key_new, key_old))]
-        if run is not new:
-            # Two new documents meet once, because only the left one asks for new partners.
-            sides.append((False, *table.lookup(key_old, key_new)))
-        parts = []
-        for new_left, some, edge in sides:
-            slices = of_new[some]
-            row, which = gather(new.slice_starts[slices], np.diff(new.slice_starts)[slices])
-            edge, ts = edge[which], new.rows.ts[row]
-            lo, hi = (table.lo[edge], table.hi[edge]) if new_left else (-table.hi[edge], -table.lo[edge])
-            begin, end = run.within(of_old[some][which], ts + lo, ts + hi)
-            kept = begin < end
-            of_run = np.full(int(kept.sum()), number, dtype=np.int32)
-            left = np.full(len(of_run), new_left)
-            parts.append(_Spans(table.numbers[edge[kept]], left, row[kept], of_run, begin[kept], end[kept]))
-        return stacked(parts)
+        slices, of = gather(first[hit], count_new)
+        keys = new.rows.key[new.slice_starts[slices]]
+        # Two new documents meet once, because only the left one asks for new partners.
+        for new_left in (True,) if run is new else (True, False):
+            # A value may be that of many variables, and a variable may have many edges: what is less is gone through.
+            order, begin, edges = table.of_keys(keys, left=new_left)
+            by_edge = np.bincount(of, weights=edges, minlength=len(hit)) < count_new * count_old
+            asking = np.flatnonzero(by_edge[of])
+            place, back = gather(begin[asking], edges[asking])
+            place, of_new = order[place], asking[back]
+            partner = table.codes[place] & _LOW if new_left else table.codes[place] >> _HALF
+            met = np.searchsorted(run.slice_codes, wanted := value[of[of_new]] << _HALF | partner)
+            some = np.flatnonzero(run.slice_codes[np.minimum(met, len(run.slice_codes) - 1)] == wanted)
+            yield new_left, slices[of_new[some]], met[some], place[some]
+            # Every slice of a value with every slice of the same value: as many as it has variables, whatever the rows.
+            every = np.flatnonzero(~by_edge[of])
+            met, back = gather(second[value[of[every]]], count_old[of[every]])
+            of_new = slices[every[back]]
+            key_new, key_old = keys[every[back]], run.rows.key[run.slice_starts[met]]
+            some, place = table.lookup(*((key_new, key_old) if new_left else (key_old, key_new)))
+            yield new_left, of_new[some], met[some], place
 
     def _chunks(self, spans: _Spans) -> Iterator[_Spans]:
         """Spans with a bounded number of pairs; those of one new document stay together, and so does every pair."""
@@ -314,7 +349,7 @@ class _Batch:
             of = np.flatnonzero(spans.run == number)
             several = np.concatenate([[0], np.cumsum(run.rows.again)])
             again[of] = several[spans.end[of]] > several[spans.begin[of]]
-        again |= self.new.rows.again[spans.row]
+        again |= self.new.rows.again[spans.row] | self._of_several(spans)
         found = 0
         if again.any():
             # A document with several such nodes has several matched edges with one partner.
@@ -326,6 +361,16 @@ class _Batch:
                 of_run = take(spans, (spans.run == number) & (spans.new_left == new_left))
                 if len(of_run.edge):
                     found += self._single_part(runs, run, new_left, of_run, each)
+        return found
+
+    def _of_several(self, spans: _Spans) -> Bools:
+        """Which spans are of a new document that other rows of it, with other values, ask for on the same side."""
+        rows = rising(spans.row << 1 | spans.new_left)
+        _, which, counts = np.unique(
+            self.new.rows.doc[rows >> 1] << 1 | rows & 1, return_inverse=True, return_counts=True
+        )
+        several = rows[counts[which] > 1]
+        found: Bools = np.isin(spans.row << 1 | spans.new_left, several)
         return found
 
     def _single_part(self, runs: list[Run], run: Run, new_left: bool, spans: _Spans, each: _Pass) -> int:
@@ -399,7 +444,10 @@ class _Batch:
         missing = self.finder.cache.incomplete(docs[~np.isin(docs, self.new.docs)])
         if not len(missing):
             return runs
-        return [*runs, self.finder.cache.run_of(self.fetch(missing, True), 0)]
+        found = self.fetch(missing, True)
+        if found.num_rows > self.most_rows:
+            raise TooManyRows
+        return [*runs, self.finder.cache.run_of(found, 0)]
 
     def _holding(self, runs: list[Run], edge: Edge, pairs: _Met) -> _Met:
         """The rows of an edge on some pairs."""

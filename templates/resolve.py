@@ -32,6 +32,8 @@ from xscl.templates.shapes import Shapes, mixed
 __all__ = ["MatchedEdges", "MatchedPairs", "Resolver", "grouped", "holds_exactly"]
 
 _MEMO_SIZE = 50_000
+_MEMO_NUMBERS = 10_000_000
+"""In what is remembered of all signatures: nodes of rows and matches, and windows; some 50 bytes each."""
 _FEW = 8
 
 _COMPARE = {
@@ -86,6 +88,11 @@ class _Solved(NamedTuple):
     matches: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     """(nodes that make a match, the least row of R_out that has them), distinct by the former; none for a link."""
 
+    @property
+    def size(self) -> int:
+        """The numbers in it, about."""
+        return sum(map(len, self.rows)) + sum(len(results) for results, _ in self.matches)
+
 
 @dataclass(slots=True)
 class _Signature:
@@ -93,13 +100,13 @@ class _Signature:
 
     instances: list[_Solved]
     links: list[_Solved]
-    refused: int
-    """Instances and links with too many bindings."""
+    refused: bool
+    """Whether an instance or link has too many bindings."""
     version: int = -1
     """Of the program that the windows are of."""
     windows: Windows | None = None
     """Of all groups of all instances, one instance after another."""
-    starts: tuple[int, ...] = ()
+    starts: tuple[int, ...] = (0,)
     """Where the windows of each instance begin, and the end."""
 
 
@@ -115,6 +122,8 @@ class Resolver:
         self.shapes = shapes
         self._seeds = secrets.randbits(64), secrets.randbits(64)
         self._memo: dict[tuple[int, int], _Signature] = {}
+        self._size = 0
+        """Numbers in it."""
         self._structure = program.structure
 
     def resolve(
@@ -181,9 +190,9 @@ class Resolver:
             key, edges = signatures[number]
             signature = self._signature(key, edges, plans)
             of = pairs if members is None else take(pairs, members)
-            for _ in range(signature.refused):
-                for at in range(len(of.left)):
-                    out.add_refused(documents.members(int(of.left[at]), int(of.right[at])))
+            if signature.refused:
+                for left, right in zip(of.left.tolist(), of.right.tolist(), strict=True):
+                    out.add_refused(documents.members(left, right))
             self._add_links(signature, of, documents, out)
             if signature.instances:
                 self._add_classes(signature, of, documents, out)
@@ -191,19 +200,24 @@ class Resolver:
     # -- signatures --------------------------------------------------------------------------------------------
 
     def _signature(self, key: tuple[int, int], edges: MatchedEdges, plans: Plans | None) -> _Signature:
-        if self._structure != self.program.structure or len(self._memo) >= _MEMO_SIZE:
+        full = len(self._memo) >= _MEMO_SIZE or self._size >= _MEMO_NUMBERS
+        if self._structure != self.program.structure or full:
             self._memo.clear()
+            self._size = 0
             self._structure = self.program.structure
         if plans is not None:
             key = key[0] ^ plans.number, key[1]
         known = self._memo.get(key)
         if known is None:
             known = self._memo[key] = self._solve(edges, plans)
+            self._size += sum(solved.size for solved in (*known.instances, *known.links))
         if known.version != self.program.version:
             windows = [self.program.windows(solved.plan.number) for solved in known.instances]  # type: ignore[union-attr]
+            self._size -= known.starts[-1]
             known.starts = tuple(np.cumsum([0, *(len(each.gid) for each in windows)]).tolist())
             known.windows = stacked(windows) if windows else None
             known.version = self.program.version
+            self._size += known.starts[-1]
         return known
 
     def _solve(self, edges: MatchedEdges, plans: Plans | None) -> _Signature:
@@ -215,7 +229,7 @@ class Resolver:
             for side, shape in enumerate((left, right)):
                 for var1, var2, node1, node2 in shape.chain:
                     relations[side, var1, var2].add(node1, node2)
-        found = _Signature([], [], 0)
+        found = _Signature([], [], False)
         present = {relation[0] for relation in relations if len(relation) == 1}
         for edge in sorted(present):
             for plan in self.program.by_edge.get(edge, ()):
@@ -223,7 +237,7 @@ class Resolver:
                     try:
                         solved = _solved(plan, relations)
                     except _TooMany:
-                        found.refused += 1
+                        found.refused = True
                         continue
                     if solved.rows:
                         (found.links if isinstance(plan, LinkPlan) else found.instances).append(solved)
@@ -336,8 +350,13 @@ def _solved(plan: InstancePlan | LinkPlan, relations: dict[tuple[int, ...], _Rel
     rows = sorted({tuple(binding[place] for place in range(plan.width)) for binding in bindings})
     matches: dict[tuple[int, ...], tuple[int, ...]] = {}
     if isinstance(plan, InstancePlan):
+        bound = 0
         for row in rows:
-            for binding in _extend([dict(enumerate(row))], plan.output, relations):
+            extended = _extend([dict(enumerate(row))], plan.output, relations)
+            bound += len(extended)
+            if bound > MAX_BINDINGS:
+                raise _TooMany
+            for binding in extended:
                 matches.setdefault(tuple(binding[place] for place in plan.results), row)
     return _Solved(plan, tuple(rows), tuple(sorted(matches.items())))
 

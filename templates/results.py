@@ -197,9 +197,14 @@ class ResultColumns:
     def write(self, folder: Path) -> None:
         """Write all there is as Parquet files of ``folder``, pairs without the columns that they do not have."""
         with ThreadPoolExecutor(_WRITERS) as pool:
-            for number, table in enumerate(self._pair_tables()):
-                path = folder / f"docs-{number}.parquet"
-                pool.submit(pq.write_table, table, path, compression="none", use_dictionary=_ALIKE)
+            written = [
+                pool.submit(
+                    pq.write_table, table, folder / f"docs-{number}.parquet", compression="none", use_dictionary=_ALIKE
+                )
+                for number, table in enumerate(self._pair_tables())
+            ]
+        for each in written:
+            each.result()  # what could not be written is not to be committed
         for number, batch in enumerate(self.take()):
             pq.write_table(pa.Table.from_batches([batch]), folder / f"rest-{number}.parquet")
 

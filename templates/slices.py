@@ -91,6 +91,12 @@ class Run:
         return np.searchsorted(self.slice_starts, self.value_starts)
 
     @cached_property
+    def slice_codes(self) -> Int64s:
+        """Of each slice the rank of its value, and its key, in one rising number."""
+        value = np.repeat(np.arange(len(self.values)), np.diff(self.value_slices))
+        return value << 32 | self.rows.key[self.slice_starts[:-1]]
+
+    @cached_property
     def docs(self) -> Int64s:
         """The documents, rising."""
         return rising(self.rows.doc)
@@ -297,6 +303,8 @@ class SliceCache:
         if self.blind or 2 * lists > self.most_bytes or not self.runs:
             self.blind = True
             self.runs, self.absent, self.absent_docs = [], _NONE, _NONE
+            if len(self.shapes) > _MANY_SHAPES:
+                self.shapes.keep(np.empty(0, np.int32))
             return
         wanted = self.most_bytes * 9 // 10
         # A value is as new as any of its rows' runs says.
@@ -311,6 +319,10 @@ class SliceCache:
         fits = np.cumsum(taken[newest_first]) <= wanted - lists
         gone = np.sort(distinct[newest_first[~fits]])
         self._leave(gone, _NONE)
+
+    def has_room_to_list(self, rows: int) -> bool:
+        """Whether the lists of what is absent are surely short enough for a state of so many rows."""
+        return 2 * _HASH_BYTES * 2 * rows <= self.most_bytes
 
     def incomplete(self, docs: Int64s) -> Int64s:
         """Which of some documents may have rows in files only."""

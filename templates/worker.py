@@ -20,6 +20,7 @@ __all__ = ["result_batches"]
 
 _MANY = 250_000
 """Rows that are resolved together, and a few more."""
+_MANY_SHAPES = 200_000
 
 
 @lru_cache(maxsize=2)
@@ -50,6 +51,8 @@ def result_batches(path: str, batches: Iterable[pa.RecordBatch], origin: int) ->
     if rows:
         _resolve(resolver, pa.Table.from_batches(waiting).combine_chunks(), out)
     yield from out.take()
+    if len(resolver.shapes) > _MANY_SHAPES:
+        resolver.shapes.keep(np.empty(0, np.int32))
 
 
 def _pairs(table: pa.Table) -> tuple[Int64s, Int64s]:

@@ -32,7 +32,7 @@ from xscl.templates.assemble import (
 from xscl.templates.find import Finder
 from xscl.templates.order import join_order
 from xscl.templates.probe import CLOSE, MATCHED_SCHEMA, TINY, asked_batches, probe_batches, single_batches
-from xscl.templates.program import LiveGroup, build_program, load_program, save_program
+from xscl.templates.program import LiveGroup, Program, build_program, load_program, save_program
 from xscl.templates.results import ResultColumns, origin_of
 from xscl.templates.retention import Floors, ReachBuilder, floors
 from xscl.templates.slices import SliceCache
@@ -254,13 +254,18 @@ class DriverEngine(LocalEngine):
         if self.forgetful:
             self._load()
         out = ResultColumns(origin_of(self.batches, 0))
-        program = load_program(self.program)
+        program = self.live_program
         self.finder.process(program, fresh, self.batches, out, fetch=self._fetch, most_rows=1 << 40)
         if out.counts["link"]:
             assemble(program, self.link_rows, out.link_rows(), self.batches, out)
         self.held = pa.concat_tables([self.held, fresh.filter(pc.invert(fresh.column("late")))])
         self.finder.cache.shrink()
         return self._rows(out.take())
+
+    @property
+    def live_program(self) -> Program:
+        """The program of the batch that is under way."""
+        return load_program(self.program)
 
     def _assemble(self, new: list[dict[str, object]]) -> None:
         self.links += new

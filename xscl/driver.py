@@ -70,6 +70,8 @@ class Driver:
         """
         if max(fresh.num_rows, 1) > self.settings.driver_rows:
             raise TooManyRows
+        if plan.program.links and _links_held(state) > _MOST_LINKS:
+            raise TooManyRows
         if self._finder is None or self._processed != first - 1:
             self._load(state)
             self._processed = first - 1
@@ -98,9 +100,13 @@ class Driver:
         floors = state.floors
         if floors is not None:
             self._finder.cache.purge(floors.keep)
-            if self._links is not None:
+            # A look at every row: not without need.
+            if self._links is not None and len(self._links) > _links_held(state):
                 self._links.purge(floors.keep_links)
-        self._finder.cache.shrink()
+        cache = self._finder.cache
+        cache.shrink()
+        if cache.blind and cache.has_room_to_list(state.rows):
+            self.forget()
 
     @property
     def is_blind(self) -> bool:
@@ -124,9 +130,9 @@ class Driver:
         self._links = None
 
     def _assemble(self, plan: Plan, state: HeldState, origin: int, out: ResultColumns) -> None:
+        if _links_held(state) + out.counts["link"] > _MOST_LINKS:
+            raise TooManyRows
         if self._links is None:
-            if sum(file.held for file in state.files if file.kind == "link") > _MOST_LINKS:
-                raise TooManyRows
             self._links = LinkRows()
             floors = state.floors
             for path in state.paths("link"):
@@ -136,6 +142,10 @@ class Driver:
                     rows = rows.filter(pa.array(floors.keep_links(*columns)))
                 self._links.add(rows, batch=0)
         assemble(plan.program, self._links, out.link_rows(), origin, out)
+
+
+def _links_held(state: HeldState) -> int:
+    return sum(file.held for file in state.files if file.kind == "link")
 
 
 Fetch = Callable[[npt.NDArray[np.int64], bool], pa.Table]

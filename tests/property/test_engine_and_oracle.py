@@ -112,6 +112,17 @@ def test_atoms_with_a_constant(atom: str, tmp_path: Path) -> None:
         assert engine.answers(text) == answers(parse_query(text), docs)
 
 
+@pytest.mark.parametrize("pair_limit", [-1, 1 << 40])
+def test_documents_with_several_values_in_common_match_once(pair_limit: int, tmp_path: Path) -> None:
+    docs = [Doc("S", f"e{i}", i, "<b><a>x</a><a>y</a></b>") for i in range(4)]
+    text = "SELECT * FROM S//b->x[.//a->p] FOLLOWED BY{p=q, 5} S//b->y[.//a->q]"
+    engine = DriverEngine(tmp_path, {text: compiled(text)}, pair_limit=pair_limit)
+    for batch in (docs[:1], docs[1:2], docs[2:]):
+        engine.run(batch)
+    assert engine.answers(text) == answers(parse_query(text), docs)
+    assert len(engine.answers(text)) == 6
+
+
 @pytest.mark.parametrize("op", ["=", "!="])
 def test_numeric_columns(op: str, tmp_path: Path) -> None:
     values = ["1", "1.0", "01", "x", "", "12345678901234567890", "12345678901234567891"]

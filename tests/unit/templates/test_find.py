@@ -12,7 +12,8 @@ from local_engine import DriverEngine, compiled
 from oracle.evaluate import Doc, answers
 
 from xscl.parser import parse_query
-from xscl.templates.find import Finder, TooManyRows, _Batch
+from xscl.templates.columns import Int32s, Int64s
+from xscl.templates.find import Finder, TooManyRows, _Batch, _EdgeTable
 from xscl.templates.program import load_program
 from xscl.templates.results import ResultColumns
 from xscl.templates.slices import SliceCache
@@ -80,6 +81,27 @@ def test_more_rows_in_files_than_allowed(tmp_path: Path) -> None:
             assert out.counts["match"] == 4
 
 
+def test_more_rows_of_documents_in_files_than_allowed(tmp_path: Path) -> None:
+    text = "S->r[./a->x][./c->p] JOIN {x = y AND p != q, 1 h} T->t[./b->y][./c->q]"
+    olds = [Doc("S", "s", 0, f"<r><a>1</a>{'<c>2</c>' * 9}</r>")]
+    path, (old, fresh) = recorded(tmp_path, [text], olds, stream("T", 1, "<t><b>1</b><c>3</c></t>"))
+    for most, refused in ((old.num_rows - 1, True), (old.num_rows, False)):
+        cache = SliceCache(0)
+        cache.load([old], 0)
+        finder, out = Finder(cache), ResultColumns(0)
+
+        def fetch(wanted: object, documents: bool, most: int = most) -> pa.Table:
+            column = old.column("docid" if documents else "h")
+            return old.filter(pc.is_in(column, pa.array(wanted))).slice(0, most + 1)
+
+        if refused:
+            with pytest.raises(TooManyRows):
+                finder.process(load_program(path), fresh, 1, out, fetch=fetch, most_rows=most)
+        else:
+            finder.process(load_program(path), fresh, 1, out, fetch=fetch, most_rows=most)
+            assert out.counts["match"] == 1
+
+
 def test_what_nearly_all_pairs_satisfy_is_not_enumerated(tmp_path: Path) -> None:
     text = "S->r[./a->x][./c->p] JOIN {x = y AND p = q, 1 h} T->t[./b->y][./d->q]"
     docs = stream("S", 20, "<r><a>same</a><c>{n}</c></r>") + stream("T", 20, "<t><b>same</b><d>{n}</d></t>")
@@ -132,6 +154,27 @@ def test_late_documents_are_seen_by_queries_of_one_block_only(tmp_path: Path) ->
     engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts})
     engine.run(docs)
     assert len(engine.answers(texts[0])) == 2 and len(engine.answers(texts[1])) == 3
+
+
+def test_one_value_of_many_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty variables on either side that are joined in pairs: the others are not looked at."""
+    texts = [f"S//a->x[. != '{n}'] JOIN {{x = y, 1 h}} T//b->y[. != '{n}']" for n in range(30)]
+    looked_at = 0
+    lookup = _EdgeTable.lookup
+
+    def counted(table: _EdgeTable, left: Int32s, right: Int32s) -> tuple[Int64s, Int64s]:
+        nonlocal looked_at
+        looked_at += len(left)
+        return lookup(table, left, right)
+
+    monkeypatch.setattr(_EdgeTable, "lookup", counted)
+    engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts})
+    docs = stream("S", 2, "<a>x</a>") + stream("T", 2, "<b>x</b>") + stream("S", 1, "<a>x</a>", 2)
+    for doc in docs:
+        engine.run([doc])
+    assert looked_at < 30 * 30
+    for text in texts:
+        assert engine.answers(text) == answers(parse_query(text), docs) != set()
 
 
 def test_another_program_finds_the_state_of_the_one_before(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from local_engine import LocalEngine, compiled
+from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc
 
 import xscl.templates.resolve
 from xscl.compile import CompiledQuery
-from xscl.templates.chains import ChainCodes
 from xscl.templates.probe import PROBE_SCHEMA
 from xscl.templates.program import LiveGroup, build_program, save_program
 from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Resolver, holds_exactly
 from xscl.templates.results import RESULT_SCHEMA, ResultColumns, origin_of
+from xscl.templates.shapes import Shapes
 from xscl.templates.worker import result_batches
 
 SECOND = 1_000_000
@@ -208,16 +208,15 @@ def test_one_block_has_no_second_document() -> None:
     query = compiled("S//a")
     program = build_program([LiveGroup(1, 0, query.group, 2, 3, query.channels)])
     key = query.group.instance.variables[0]
-    chains = ChainCodes()
+    shapes = Shapes()
     entry = {"var1": key, "var2": key, "node1": 4, "node2": 4}
-    codes = chains.codes(pa.array([[entry], [entry]], CHAIN))
-    nodes = np.array([4, 4], dtype=np.int32)
-    edges = MatchedEdges(np.zeros(2, dtype=np.int32), nodes, nodes, codes, codes)
+    both = shapes.numbers(pa.array([4, 4], pa.int32()), pa.array([[entry], [entry]], CHAIN))
+    edges = MatchedEdges(np.zeros(2, dtype=np.int32), both, both)
     none, times = np.array([-1, -1]), np.array([0, 0])
     out = ResultColumns(origin_of(1, 0))
     documents = Documents(lambda left, right: [], lambda pairs: np.zeros(len(pairs.left), dtype=np.bool_))
     pairs = MatchedPairs(np.array([2, 4]), none, times, times)
-    Resolver(program, chains).resolve(pairs, np.array([0, 1, 2]), edges, documents, out)
+    Resolver(program, shapes).resolve(pairs, np.array([0, 1, 2]), edges, documents, out)
     rows = [row for batch in out.take() for row in batch.to_pylist()]
     assert [(row["d1"], row["d2"]) for row in rows if row["relation"] == "docs"] == [(2, None)]
     assert [(r["relation"], r["nodes"], r["groups"]) for r in rows if r["nodes"]] == [
@@ -265,3 +264,39 @@ def test_bindings_that_multiply_are_refused(tmp_path: Path, monkeypatch: pytest.
     assert engine.answers(text) == set()
     engine.run([Doc("S", "small", 2, f"<a>{'<c>1</c>' * 7}</a>")])
     assert len(engine.answers(text)) == 1
+
+
+def test_output_nodes_that_multiply_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of eight rows has 8 ** 2 pairs of output nodes, which are many only together."""
+    monkeypatch.setattr(xscl.templates.resolve, "MAX_BINDINGS", 8**3 - 1)
+    text = "SELECT o, p FROM S//a[./c->x][./d->o][./d->p] JOIN {x = y, 1 h} T//b->y"
+    engine = DriverEngine(tmp_path, {text: compiled(text)})
+    leaves = "<c>1</c><d/>"
+    engine.run([Doc("S", "s", 0, f"<a>{leaves * 8}</a>"), Doc("T", "t", 1, "<b>1</b>")])
+    (refused,) = [row for row in engine.results if row["relation"] == "refused"]
+    assert [member["place"] for member in refused["members"]] == ["S\0s", "T\0t"]
+    assert engine.answers(text) == set()
+    engine.run([Doc("S", "small", 2, f"<a>{leaves * 7}</a>")])
+    assert len(engine.answers(text)) == 7**2
+
+
+def test_documents_are_refused_once_however_many_queries_bind_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xscl.templates.resolve, "MAX_BINDINGS", 4)
+    texts = [f"S//a[./c->v][./c->w] JOIN {{v = y AND w = y, 1 h}} T//{name}->y" for name in ("b", "*")]
+    engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts})
+    engine.run([Doc("S", "s", 0, f"<a>{'<c>1</c>' * 3}</a>"), Doc("T", "t", 1, "<b>1</b>")])
+    assert len([row for row in engine.results if row["relation"] == "refused"]) == 1
+
+
+def test_what_is_remembered_of_signatures_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "S//a->r[./b->x] JOIN {x = y, 1 h} T//b->y"
+    engine = DriverEngine(tmp_path, {text: compiled(text)})
+    docs = [Doc("S", f"s{n}", n, f"<a>{'<c/>' * n}<b>1</b></a>") for n in range(9)] + [Doc("T", "t", 9, "<b>1</b>")]
+    monkeypatch.setattr(xscl.templates.resolve, "_MEMO_NUMBERS", 20)
+    engine.run(docs)
+    resolver = engine.finder.resolver
+    assert len(engine.answers(text)) == 9
+    # A row of R_out with a window and a match: five numbers or six a signature.
+    assert 1 <= len(resolver._memo) <= 5 and resolver._size <= 26

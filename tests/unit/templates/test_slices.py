@@ -281,6 +281,16 @@ def test_a_cache_without_room_for_lists_is_blind() -> None:
     filled(cache, "ab", 3, 30)
     cache.shrink()
     assert cache.rows == 0
+    assert cache.has_room_to_list(0) and not cache.has_room_to_list(1)
+
+
+def test_a_blind_cache_remembers_no_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.templates.slices._MANY_SHAPES", 0)
+    cache = SliceCache(0)
+    for batch in range(4):
+        filled(cache, "ab", batch, 10 * batch)
+        cache.shrink()
+    assert cache.blind and len(cache.shapes) == 0
 
 
 def test_shapes_that_no_row_has_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,3 +65,12 @@ def test_no_rows(tmp_path: Path) -> None:
     empty = MATCHED_SCHEMA.empty_table().to_batches()
     assert list(worker.result_batches(engine.program, [], 1)) == []
     assert list(worker.result_batches(engine.program, empty, 1)) == []
+
+
+def test_shapes_are_forgotten_when_they_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_MANY_SHAPES", 3)
+    engine = LocalEngine(tmp_path, {TEXTS[0]: compiled(TEXTS[0])})
+    for doc in DOCS:
+        engine.run([doc])
+        assert len(worker._resolver(engine.program).shapes) <= 3
+    assert engine.answers(TEXTS[0]) == answers(parse_query(TEXTS[0]), DOCS) != set()

@@ -13,6 +13,7 @@ import pytest
 from oracle.evaluate import Doc, answers
 
 from xscl import batch as batches
+from xscl.driver import Driver
 from xscl.engine import Engine, connect
 from xscl.errors import EngineError
 from xscl.parser import parse_query
@@ -226,6 +227,41 @@ def test_more_rows_than_the_driver_may_hold_go_to_the_executors(
         assert [report.joined_in for report in engine.run_once()] == ["driver"]
         engine.ingest(events(DOCS[2:]))
         with pytest.raises(Asked):
+            engine.run_once()
+
+
+def test_what_is_remembered_is_read_anew_when_there_is_room_for_it(
+    engine: Engine, expected: dict[str, set[str]]
+) -> None:
+    engine.ingest(events(DOCS[:10]))
+    engine.run_once()
+    assert engine._driver._finder is not None
+    engine._driver._finder.cache.blind = True  # as after a long time in which much was left to the files
+    engine.ingest(events(DOCS[10:20]))
+    engine.run_once()
+    assert engine._driver._finder is None
+    engine.ingest(events(DOCS[20:]))
+    (report,) = engine.run_once()
+    assert report.slices_found == report.slices_asked and not engine._driver.is_blind
+    assert found(engine) == expected
+
+
+def test_more_rows_of_links_than_the_driver_may_hold_go_to_the_executors(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.ingest(events(DOCS[:10]))
+    assert [report.joined_in for report in engine.run_once()] == ["driver"]
+    monkeypatch.setattr("xscl.driver._MOST_LINKS", 0)
+    monkeypatch.setattr(Driver, "_load", lambda *_: pytest.fail("what cannot be joined here need not be read"))
+
+    def executors(*_: object) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr("xscl.levels.write_results", executors)
+    monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
+    for number in (10, 11):
+        engine.ingest(events(DOCS[number : number + 1]))
+        with pytest.raises(NotImplementedError):
             engine.run_once()
 
 

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xscl
-from xscl import batch
 from xscl.batch import next_range
 from xscl.channels import add_channel
 from xscl.engine import Engine
 from xscl.intake import EVENT_SCHEMA, Intake
+from xscl.levels import BatchWork
 from xscl.places import PUBLISHED, place_of, place_sql, published_docid
 from xscl.published import channel_levels
 from xscl.safexml import Limits
@@ -183,7 +183,7 @@ def test_a_published_document_joins_in_either_order(engine: Engine) -> None:
 def test_levels_that_are_empty_or_read_by_nobody_cost_nothing(engine: Engine) -> None:
     texts = ("S/a PUBLISH one", "SELECT <r>{x}</r> FROM one/*->x PUBLISH two", "two/r PUBLISH three")
     engine.register_many([*texts, ("end", "three/r/a/k"), "three/r PUBLISH unread"])
-    with mock.patch.object(batch, "_stage1", wraps=batch._stage1) as stage1:
+    with mock.patch.object(BatchWork, "_witnesses", autospec=True, side_effect=BatchWork._witnesses) as stage1:
         engine.ingest([b("0", 0)])
         (report,) = engine.run_once()
         assert (report.published, stage1.call_count) == (0, 1)
