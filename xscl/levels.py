@@ -165,7 +165,13 @@ class BatchWork:
         """Rows of the state that the driver does not remember: of some values, or of some documents."""
         paths = self._paths("witness") if self.driver.is_blind else self.state.paths("witness")
         column = "docid" if documents else "h"
-        return read_state(self.session(), paths, wanted, column, self.driver.settings.driver_rows)
+        found = read_state(self.session(), paths, wanted, column, self.driver.settings.driver_rows)
+        floors = self.state.floors
+        if floors is None or found.num_rows > self.driver.settings.driver_rows:
+            return found
+        # What went out of sight stays so; rows of this batch are all in sight.
+        kept = floors.keep(found.column("var").to_numpy(), found.column("ts").to_numpy())
+        return found.filter(pa.array(kept | (place_of(found.column("docid").to_numpy()) >= self.first)))
 
     def _paths(self, kind: Kind) -> list[str]:
         """The files of what was there before the level that is under way."""
