@@ -37,7 +37,15 @@ def store(home: Home, *matches: tuple[str, tuple[int, ...], tuple[int, ...], tup
     rows = []
     for name, docids, nodes, witness in matches:
         info = home.catalog.queries(live_only=False, name=name)[0]
-        shared = {"docs": docids, "groups": [info.gid], "cases": [1]}
+        shared = {"origin": batch << 24, "class": len(rows), "groups": [info.gid], "cases": [1]}
+        rows.append(
+            {
+                "relation": "docs",
+                "d1": docids[0],
+                "d2": docids[1] if len(docids) > 1 else None,
+                **{k: shared[k] for k in ("origin", "class")},
+            }
+        )
         rows.append({"relation": "match", "nodes": nodes, "witness": witness, **shared})
         rows.append({"relation": "rout", "nodes": witness, **shared})
     path = home.folder("results") / str(batch)
