@@ -36,20 +36,32 @@ def state_notes(home: Home) -> Iterator[str]:
     with catalog.read() as connection:
         events = _count(connection, EVENT_IDS)
         state = held_state(home, connection)
-        purged = connection.scalar(sa.select(sa.func.sum(BATCHES.c.purged))) or 0
+        purged, asked, known = connection.execute(
+            sa.select(
+                *(
+                    sa.func.coalesce(sa.func.sum(column), 0)
+                    for column in (BATCHES.c.purged, BATCHES.c.slices_asked, BATCHES.c.slices_found)
+                )
+            )
+        ).one()
         late, rejected = _count(connection, LATE), _count(connection, REJECTED)
         unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
     processed, last = catalog.processed()
     yield (
-        f"events {events}, join state {state.rows} rows in {state.size:,} bytes ({len(state.files)} files), "
+        f"events {events}, join state {state.rows} rows in {state.size:,} bytes (files: {len(state.files)}), "
         f"purged {purged} rows, late {late}, rejected {rejected}"
     )
+    if asked:
+        yield (
+            f"of {asked} values looked up in the driver's cache of join state, {known} ({100 * known // asked} %) "
+            "needed nothing from files"
+        )
     if last > processed:
         yield f"{last - processed} places of the intake order are not processed yet: xscl run --once"
     if unlimited:
         yield (
-            f"{unlimited} channels have no limit on lateness: nothing of theirs is late, and what may join with them "
-            "is never purged"
+            f"channels without a limit on lateness: {unlimited}; nothing of theirs is late, and what may join with "
+            "them is never purged"
         )
 
 
