@@ -44,7 +44,7 @@ def run_demo(home: Path | None) -> None:
             raise EngineError("XSCL_HOME_IN_USE", f"{folder} has queries already", hint="give the demo an empty home")
         _register(engine, here, console)
         _ingest(engine, here / "corpus", console)
-        console.print("\nstarting Spark and running …", style="dim")
+        console.print("\nrunning …", style="dim")
         for report in engine.run_once():
             console.print(
                 f"batch {report.batch}: {report.events} events, {report.witnesses} witnesses, {report.pairs} candidate "
