@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         SourceError,
         XsclError,
     )
+    from xscl.settings import Settings
     from xscl.types import Event, Match, MatchEvent, QueryOutcome
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "QueryError",
     "QueryOutcome",
     "RunHandle",
+    "Settings",
     "SourceError",
     "XsclError",
     "connect",
@@ -49,6 +51,7 @@ __version__ = "0.1.0"
 _HOME_OF = {
     "xscl.engine": ("Engine", "RunHandle", "connect"),
     "xscl.errors": ("CatalogError", "DocumentError", "EngineError", "QueryError", "SourceError", "XsclError"),
+    "xscl.settings": ("Settings",),
     "xscl.types": ("Event", "Match", "MatchEvent", "QueryOutcome"),
 }
 

@@ -144,7 +144,8 @@ def main() -> None:
     except OSError as error:
         if _Settings.verbose:
             raise
-        _complain(f"error: {error}")
+        # Arrow's errors of files have no more than a path as their text.
+        _complain(f"error: {error if error.strerror else f'a file is missing or cannot be used: {error}'}")
         sys.exit(1)
 
 
@@ -616,7 +617,7 @@ def sql(
 def stats(
     home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
 ) -> None:
-    """Print what each batch did, and what the home holds."""
+    """Print what each batch did, and what the home holds (columns: docs/architecture.md, What stats shows)."""
     from xscl.status import batch_columns, batch_rows, state_notes
 
     opened = _open(home, catalog)

@@ -22,8 +22,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("driver_rows", "cache_bytes"):
-            if getattr(self, name) < 0:
-                raise EngineError("XSCL_BAD_OPTION", f"{name} is {getattr(self, name)}; it is 0 at least")
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 0:
+                raise EngineError("XSCL_BAD_OPTION", f"{name} is {value!r}; it is a whole number, 0 at least")
 
 
 DEFAULT_SETTINGS = Settings()

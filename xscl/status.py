@@ -53,7 +53,7 @@ def state_notes(home: Home) -> Iterator[str]:
         unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
     processed, last = catalog.processed()
     yield (
-        f"events {events}, join state {state.rows} rows in {state.size:,} bytes ({len(state.files)} files), "
+        f"events {events}, join state {state.rows} rows in {state.size:,} bytes (files: {len(state.files)}), "
         f"purged {purged} rows, late {late}, rejected {rejected}"
     )
     if asked:
@@ -62,8 +62,8 @@ def state_notes(home: Home) -> Iterator[str]:
         yield f"{last - processed} places of the intake order are not processed yet: xscl run --once"
     if unlimited:
         yield (
-            f"{unlimited} channels have no limit on lateness: nothing of theirs is late, and what may join with them "
-            "is never purged"
+            f"channels without a limit on lateness: {unlimited}; nothing of theirs is late, and what may join with "
+            "them is never purged"
         )
 
 
