@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count, permutations
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
-from xscl.templates.order import join_order, pair_limit, unselective_edges
-from xscl.templates.probe import CLOSE, TINY
-from xscl.templates.program import Edge, InstancePlan, LinkPlan, Program
-from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Plans, Resolver, grouped, holds_exactly
+from xscl.templates.order import pair_limit, unselective_edges
+from xscl.templates.passes import Pass, passes
+from xscl.templates.program import Edge, LinkPlan, Program
+from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Plans, Resolver, grouped
 from xscl.templates.results import Member, ResultColumns
 from xscl.templates.slices import Run, SliceCache
+from xscl.templates.verify import held_on_pairs
 
 __all__ = ["Finder", "TooManyRows"]
 
@@ -36,7 +37,6 @@ _CHUNK = 4_000_000
 """Pairs of rows that are written down at a time."""
 _FEW_SHAPES = 1 << 22
 """Pairs of shapes that are counted one by one."""
-_NUMBERS_OF_PLANS = count(1)
 _Column = npt.NDArray[Any]
 _HALF = 32
 _LOW = (1 << _HALF) - 1
@@ -79,18 +79,6 @@ class _Met(NamedTuple):
     shape_r: Int32s
 
 
-class _Pass(NamedTuple):
-    """Plans that are resolved together, on the pairs of some edges."""
-
-    enumerated: frozenset[int]
-    verified: Mapping[int, tuple[int, ...]]
-    """Enumerated edge to the edges looked up on its pairs."""
-    plans: Plans | None
-    """None: all plans."""
-    single: bool
-    """One edge, which is all that its plans ask for."""
-
-
 @dataclass(frozen=True, slots=True)
 class _EdgeTable:
     """The edges that find pairs by value or time, by the keys of their sides."""
@@ -130,7 +118,7 @@ class Finder:
         self._program: Program | None = None
         self._resolver: Resolver | None = None
         self._table: tuple[int, _EdgeTable] | None = None
-        self._passes: tuple[tuple[int, frozenset[int]], list[_Pass]] | None = None
+        self._passes: tuple[tuple[int, frozenset[int]], list[Pass]] | None = None
         self._unselective: frozenset[int] = frozenset()
 
     def process(
@@ -188,12 +176,12 @@ class Finder:
             )
         return self._table[1]
 
-    def passes(self, program: Program, counts: Mapping[int, float], rows: int) -> list[_Pass]:
+    def passes(self, program: Program, counts: Mapping[int, float], rows: int) -> list[Pass]:
         """How the plans of a program are resolved in a batch of so many new rows."""
         self._unselective = unselective_edges(counts, self._limit(rows), self._unselective)
         asked = program.structure, self._unselective
         if self._passes is None or self._passes[0] != asked:
-            self._passes = asked, _passes(program, counts, self._unselective)
+            self._passes = asked, passes(program, counts, self._unselective)
         return self._passes[1]
 
     def _single_blocks(self, program: Program, runs: Iterable[Run], out: ResultColumns) -> None:
@@ -335,14 +323,14 @@ class _Batch:
 
     # -- passes ------------------------------------------------------------------------------------------------
 
-    def _general(self, runs: list[Run], spans: _Spans, each: _Pass) -> int:
+    def _general(self, runs: list[Run], spans: _Spans, each: Pass) -> int:
         met = self._met(runs, spans)
         if each.verified and len(met.edge):
             more = [met, *self._verified(runs, met, each.verified)]
             met = stacked(more)
         return _resolve(self.finder.resolver, met, _documents(runs), self.out, each.plans)
 
-    def _single(self, runs: list[Run], spans: _Spans, each: _Pass) -> int:
+    def _single(self, runs: list[Run], spans: _Spans, each: Pass) -> int:
         """Pairs of one edge that nearly all pairs satisfy: written down, but hardly looked at."""
         again = np.zeros(len(spans.edge), dtype=np.bool_)
         for number, run in enumerate(runs):
@@ -373,7 +361,7 @@ class _Batch:
         found: Bools = np.isin(spans.row << 1 | spans.new_left, several)
         return found
 
-    def _single_part(self, runs: list[Run], run: Run, new_left: bool, spans: _Spans, each: _Pass) -> int:
+    def _single_part(self, runs: list[Run], run: Run, new_left: bool, spans: _Spans, each: Pass) -> int:
         """Spans with new rows on one side only, of which every pair is of one matched edge."""
         new = self.new
         old, span = gather(spans.begin, spans.end - spans.begin)
@@ -408,7 +396,7 @@ class _Batch:
         self.finder.resolver.resolve_single(pairs, which, edges, _documents(runs), self.out, each.plans)
         return len(old)
 
-    def _windows_enclose(self, edge: Edge, each: _Pass) -> bool:
+    def _windows_enclose(self, edge: Edge, each: Pass) -> bool:
         """Whether every window of the plans of a pass admits all differences that the edge allows."""
         assert each.plans is not None
         for plan in self.program.by_edge.get(edge.number, ()):
@@ -452,98 +440,11 @@ class _Batch:
     def _holding(self, runs: list[Run], edge: Edge, pairs: _Met) -> _Met:
         """The rows of an edge on some pairs."""
         key, cache = edge.key, self.finder.cache
-        left = _rows_of(runs, pairs.doc_l, cache.key(key.lvar, key.lfn))
-        right = _rows_of(runs, pairs.doc_r, cache.key(key.rvar, key.rfn))
-        at_l, at_r = _cross(left.pair, right.pair)
-        one, other = take(left, at_l), take(right, at_r)
-        holds = np.flatnonzero(_holds(runs, edge, one, other))
-        one, other = take(one, holds), take(other, holds)
-        of = take(pairs, one.pair)
-        number = np.full(len(holds), edge.number, dtype=np.int32)
-        return _Met(number, of.doc_l, of.doc_r, of.ts_l, of.ts_r, one.shape, other.shape)
-
-
-class _Side(NamedTuple):
-    """Rows of one side of some pairs."""
-
-    pair: Int64s
-    """Rising."""
-    run: Int64s
-    row: Int64s
-    h: Int64s
-    shape: Int32s
-    number: npt.NDArray[np.float64]
-
-
-def _rows_of(runs: list[Run], docs: Int64s, key: int) -> _Side:
-    """The rows of a key in each of some documents.
-
-    A row that two runs hold (a later one has what was fetched again) counts twice, which changes nothing: matched edges
-    are a set.
-    """
-    parts = []
-    for number, run in enumerate(runs):
-        pair, row = run.of_documents(docs, key)
-        rows = run.rows
-        of = np.full(len(row), number)
-        parts.append(_Side(pair, of, row, rows.h[row], rows.shape[row], rows.number[row]))
-    side = stacked(parts)
-    return take(side, np.argsort(side.pair, kind="stable"))
-
-
-def _cross(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
-    """Places of equal numbers of two rising lists: every one with every one."""
-    begin = np.searchsorted(right, left, side="left")
-    at_r, at_l = gather(begin, np.searchsorted(right, left, side="right") - begin)
-    return at_l, at_r
-
-
-def _holds(runs: list[Run], edge: Edge, left: _Side, right: _Side) -> Bools:
-    """Whether the values of each pair of rows satisfy an edge."""
-    key = edge.key
-    holds: Bools
-    if key.kind in ("EQ", "NE"):
-        holds = (left.h == right.h) if key.kind == "EQ" else (left.h != right.h)
-        return holds
-    if not (key.lfn or "").startswith("number"):
-        holds = _TEXTS[key.op](_text(runs, left), _text(runs, right)).to_numpy(zero_copy_only=False)
-        return holds
-    scaled = float(key.f) * right.number
-    line = scaled + float(key.add)
-    with np.errstate(invalid="ignore"):
-        holds = _NUMBERS[key.op](left.number, line)
-        size = np.abs(left.number) + np.abs(scaled) + abs(float(key.add))
-        least = np.minimum(np.minimum(np.abs(left.number), np.abs(right.number)), np.abs(scaled))
-        sure = (np.abs(left.number - line) > CLOSE * size) & (least >= TINY)
-    # What doubles cannot tell is compared exactly; so is what they cannot hold.
-    close = np.flatnonzero(~sure)
-    if len(close):
-        texts = zip(*(_text(runs, take(side, close)).to_pylist() for side in (left, right)), strict=True)
-        holds[close] = [holds_exactly(edge, one, other) for one, other in texts]
-    return holds
-
-
-_NUMBERS = {
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "=": np.equal,
-    "!=": np.not_equal,
-}
-_TEXTS = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
-
-
-def _text(runs: list[Run], side: _Side) -> pa.Array:
-    parts, places = [], []
-    for number in np.unique(side.run).tolist():
-        of = np.flatnonzero(side.run == number)
-        parts.append(runs[number].text(side.row[of]))
-        places.append(of)
-    if not parts:
-        return pa.array([], pa.string())
-    back = np.argsort(np.concatenate(places))
-    return pa.concat_arrays(parts).take(pa.array(back))
+        keys = cache.key(key.lvar, key.lfn), cache.key(key.rvar, key.rfn)
+        held = held_on_pairs(runs, edge, keys, pairs.doc_l, pairs.doc_r)
+        of = take(pairs, held.pair)
+        number = np.full(len(held.pair), edge.number, dtype=np.int32)
+        return _Met(number, of.doc_l, of.doc_r, of.ts_l, of.ts_r, held.shape_l, held.shape_r)
 
 
 def _resolve(resolver: Resolver, met: _Met, documents: Documents, out: ResultColumns, plans: Plans | None) -> int:
@@ -577,51 +478,3 @@ def _documents(runs: list[Run]) -> Documents:
         return first
 
     return Documents(members, left_first)
-
-
-def _passes(program: Program, counts: Mapping[int, float], unselective: frozenset[int]) -> list[_Pass]:
-    order = join_order(program, counts, unselective)
-    if not unselective:
-        return [_Pass(order.enumerated, order.verified, None, single=False)]
-    # An anchored plan has an edge that few pairs satisfy; all anchored plans are resolved on the pairs of such edges.
-    finding = frozenset(number for number, edge in program.edges.items() if edge.key.finds)
-    selective = finding - unselective
-
-    def fewest(edges: Iterable[int]) -> int:
-        return min(edges, key=lambda edge: (counts.get(edge, 0.0), edge))
-
-    checks: defaultdict[int, set[int]] = defaultdict(set)
-    alone: defaultdict[int, set[int]] = defaultdict(set)
-    together: defaultdict[int, set[int]] = defaultdict(set)
-    plans: list[InstancePlan | LinkPlan] = [*program.instances.values(), *program.links.values()]
-    for plan in plans:
-        if plan.needs & selective:
-            checks[fewest(plan.needs & selective)].update(plan.needs - selective)
-            continue
-        anchor = fewest(plan.needs & finding)
-        others = plan.needs - {anchor}
-        (together if others else alone)[anchor].update(others)
-    passes = [
-        _Pass(
-            selective,
-            {edge: tuple(sorted(others)) for edge, others in checks.items() if others},
-            Plans(next(_NUMBERS_OF_PLANS), lambda plan: bool(plan.needs & selective)),
-            single=False,
-        )
-    ]
-
-    def unanchored(edge: int) -> Callable[[InstancePlan | LinkPlan], bool]:
-        return lambda plan: not plan.needs & selective and fewest(plan.needs & finding) == edge
-
-    for edge in sorted(alone):
-        simple = Plans(next(_NUMBERS_OF_PLANS), lambda plan, edge=edge: plan.needs == {edge})  # type: ignore[misc]
-        passes.append(_Pass(frozenset({edge}), {}, simple, single=True))
-    for edge in sorted(together):
-        mine = unanchored(edge)
-        verified = {edge: tuple(sorted(together[edge]))}
-        several = Plans(
-            next(_NUMBERS_OF_PLANS),
-            lambda plan, mine=mine: len(plan.needs) > 1 and mine(plan),  # type: ignore[misc]
-        )
-        passes.append(_Pass(frozenset({edge}), verified, several, single=False))
-    return passes

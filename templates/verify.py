@@ -1,0 +1,121 @@
+"""Edges looked up on pairs of documents that other edges have found: inequalities, and equalities that nearly all
+pairs satisfy.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
+from xscl.templates.probe import CLOSE, TINY
+from xscl.templates.program import Edge
+from xscl.templates.resolve import holds_exactly
+from xscl.templates.slices import Run
+
+__all__ = ["Held", "held_on_pairs"]
+
+
+class Held(NamedTuple):
+    """Rows of an edge on some pairs, in columns."""
+
+    pair: Int64s
+    """The place of the pair, rising."""
+    shape_l: Int32s
+    shape_r: Int32s
+
+
+def held_on_pairs(runs: list[Run], edge: Edge, keys: tuple[int, int], left: Int64s, right: Int64s) -> Held:
+    """The rows of an edge on the pairs of documents ``left`` and ``right``; ``keys`` are those of its sides."""
+    mine, others = _rows_of(runs, left, keys[0]), _rows_of(runs, right, keys[1])
+    at_l, at_r = _cross(mine.pair, others.pair)
+    one, other = take(mine, at_l), take(others, at_r)
+    holds = np.flatnonzero(_holds(runs, edge, one, other))
+    return Held(one.pair[holds], one.shape[holds], other.shape[holds])
+
+
+class _Side(NamedTuple):
+    """Rows of one side of some pairs."""
+
+    pair: Int64s
+    """Rising."""
+    run: Int64s
+    row: Int64s
+    h: Int64s
+    shape: Int32s
+    number: npt.NDArray[np.float64]
+
+
+def _rows_of(runs: list[Run], docs: Int64s, key: int) -> _Side:
+    """The rows of a key in each of some documents.
+
+    A row that two runs hold (a later one has what was fetched again) counts twice, which changes nothing: matched edges
+    are a set.
+    """
+    parts = []
+    for number, run in enumerate(runs):
+        pair, row = run.of_documents(docs, key)
+        rows = run.rows
+        of = np.full(len(row), number)
+        parts.append(_Side(pair, of, row, rows.h[row], rows.shape[row], rows.number[row]))
+    side = stacked(parts)
+    return take(side, np.argsort(side.pair, kind="stable"))
+
+
+def _cross(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
+    """Places of equal numbers of two rising lists: every one with every one."""
+    begin = np.searchsorted(right, left, side="left")
+    at_r, at_l = gather(begin, np.searchsorted(right, left, side="right") - begin)
+    return at_l, at_r
+
+
+def _holds(runs: list[Run], edge: Edge, left: _Side, right: _Side) -> Bools:
+    """Whether the values of each pair of rows satisfy an edge."""
+    key = edge.key
+    holds: Bools
+    if key.kind in ("EQ", "NE"):
+        holds = (left.h == right.h) if key.kind == "EQ" else (left.h != right.h)
+        return holds
+    if not (key.lfn or "").startswith("number"):
+        holds = _TEXTS[key.op](_text(runs, left), _text(runs, right)).to_numpy(zero_copy_only=False)
+        return holds
+    scaled = float(key.f) * right.number
+    line = scaled + float(key.add)
+    with np.errstate(invalid="ignore"):
+        holds = _NUMBERS[key.op](left.number, line)
+        size = np.abs(left.number) + np.abs(scaled) + abs(float(key.add))
+        least = np.minimum(np.minimum(np.abs(left.number), np.abs(right.number)), np.abs(scaled))
+        sure = (np.abs(left.number - line) > CLOSE * size) & (least >= TINY)
+    # What doubles cannot tell is compared exactly; so is what they cannot hold.
+    close = np.flatnonzero(~sure)
+    if len(close):
+        texts = zip(*(_text(runs, take(side, close)).to_pylist() for side in (left, right)), strict=True)
+        holds[close] = [holds_exactly(edge, one, other) for one, other in texts]
+    return holds
+
+
+_NUMBERS = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "=": np.equal,
+    "!=": np.not_equal,
+}
+_TEXTS = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+
+
+def _text(runs: list[Run], side: _Side) -> pa.Array:
+    parts, places = [], []
+    for number in np.unique(side.run).tolist():
+        of = np.flatnonzero(side.run == number)
+        parts.append(runs[number].text(side.row[of]))
+        places.append(of)
+    if not parts:
+        return pa.array([], pa.string())
+    back = np.argsort(np.concatenate(places))
+    return pa.concat_arrays(parts).take(pa.array(back))
