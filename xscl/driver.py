@@ -6,6 +6,7 @@ than the state, or not be there at all: what a batch needs and the driver does n
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,13 +29,17 @@ from xscl.templates.slices import STATE_COLUMNS, SliceCache
 from xscl.xpath.spec_files import load_automaton
 from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
 
-__all__ = ["Driver", "Fetch", "walk_here", "witness_table"]
+__all__ = ["Driver", "Fetch", "witness_table"]
 
-_SMALL = 30_000
-"""Events that are matched here: more are sooner matched by all cores."""
-_SMALL_ROWS = 5_000
-"""Rows among them: executors make witnesses of rows by columns."""
-_SMALL_BYTES = 64 << 20
+_SMALL = 5_000
+"""Events that are always matched here. More rows than that are made witnesses by columns, in Spark SQL."""
+_MOST = 30_000
+"""Events that are matched here, if that does not take long."""
+_LONG_S = 1.0
+"""Executors need a second to start, and are as many as there are cores."""
+_TELLING = 1_000
+"""Events whose time says what others will take."""
+_MOST_BYTES = 64 << 20
 _WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
 _MOST_LINKS = 1_000_000
 """Rows of links that are kept here."""
@@ -50,6 +55,8 @@ class Driver:
         self.settings = settings
         self._finder: Finder | None = None
         self._links: LinkRows | None = None
+        self._event_s = 0.0
+        """What it took to match an event, the last time that was done here."""
         self._processed = -1
         """The last place of the last batch that was committed as it is remembered; levels of the next may be too."""
 
@@ -119,6 +126,21 @@ class Driver:
         cache = None if self._finder is None else self._finder.cache
         return (0, 0) if cache is None else (cache.asked, cache.hits)
 
+    def witnesses(self, plan: Plan, paths: list[str], first: int, last: int, events: int) -> pa.Table | None:
+        """The witness rows of a range of the intake order, made here; None if executors make them sooner."""
+        if events > _SMALL and (events > _MOST or events * self._event_s > _LONG_S):
+            return None
+        wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
+        table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(filter=wanted)
+        rows = table.num_rows - table.column("cells").null_count
+        if table.nbytes > _MOST_BYTES or rows > _SMALL:
+            return None
+        began = time.perf_counter()
+        found = witness_table(self.home, plan, table)
+        if events >= _TELLING:
+            self._event_s = (time.perf_counter() - began) / events
+        return found
+
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _load(self, state: HeldState) -> None:
@@ -164,18 +186,6 @@ def _held_rows(path: Path, state: HeldState) -> Iterator[pa.Table]:
 
 
 # -- stage 1 ---------------------------------------------------------------------------------------------------
-
-
-def walk_here(home: Home, plan: Plan, paths: list[str], first: int, last: int, events: int) -> pa.Table | None:
-    """The witness rows of a small range of the intake order, made here; None if it is not small."""
-    if events > _SMALL:
-        return None
-    wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
-    table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(filter=wanted)
-    rows = table.num_rows - table.column("cells").null_count
-    if table.nbytes > _SMALL_BYTES or rows > _SMALL_ROWS:
-        return None
-    return witness_table(home, plan, table)
 
 
 def witness_table(home: Home, plan: Plan, events: pa.Table) -> pa.Table:

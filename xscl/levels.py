@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from xscl.driver import Driver, walk_here
+from xscl.driver import Driver
 from xscl.executors import read_state, write_assembled, write_results, write_witnesses
 from xscl.home import Home
 from xscl.places import place_of
@@ -131,7 +131,7 @@ class BatchWork:
         here = None
         if self.driver.settings.driver_rows:
             number = sum(level.channels.values())
-            here = walk_here(self.home, self.plan, level.paths, level.first, level.last, number)
+            here = self.driver.witnesses(self.plan, level.paths, level.first, level.last, number)
         if here is None:
             write_witnesses(self.session(), self.plan, level.paths, level.first, level.last, level.channels, target)
             return ds.dataset(target, schema=WITNESS_SCHEMA)

@@ -156,7 +156,7 @@ def test_levels_meet_whatever_the_driver_remembers(cache_bytes: int, tmp_path: P
         ("last", "Q//k->x JOIN {x = y, 1 h} P/a/k->y JOIN {x = z AND y != w, 1 h} S/a[./k->z][./m->w]"),
     ]
     steps += [Doc("S", f"e{n}", n * 1_000_000, f"<a><k>{n % 2}</k><m>{n}</m></a>") for n in range(8)]
-    with mock.patch("xscl.batch.read_state", rows_of_files), mock.patch("xscl.engine.start_session", lambda: None):
+    with mock.patch("xscl.levels.read_state", rows_of_files), mock.patch("xscl.engine.start_session", lambda: None):
         assert check(tmp_path, steps, ((2, Settings(cache_bytes=cache_bytes)), (3, Settings()))) == {"P": 8, "Q": 32}
 
 
