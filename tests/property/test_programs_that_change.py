@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from local_engine import DriverEngine, compiled
 from oracle.evaluate import Doc, answers
 from oracle.nodes import NAMESPACES
 from strategies import event_streams, many_block_workloads, one_block_queries, two_block_queries
 
+from xscl.errors import UnsatisfiableWindowError
 from xscl.parser import parse_query
 from xscl.templates.program import GroupChange, LiveGroup, Program
 from xscl.templates.retention import Floors, floors
@@ -79,7 +81,7 @@ def judged(docs: list[Doc], lateness: int | None) -> list[Doc]:
 
 
 RELAXED = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 LATENESS = st.sampled_from([None, 0, 2_000_000])
 
@@ -115,7 +117,12 @@ def test_programs_of_many_blocks_that_change(
 
 def check(texts: list[str], docs: list[Doc], lateness: int | None, folder: Path, draw: st.DataObject) -> None:
     """Register and drop the queries anywhere, with memory of any size and edges that are found to be unselective."""
-    queries = {query.group.key: (text, query) for text in texts for query in (compiled(text),)}
+    queries = {}
+    for text in texts:
+        with suppress(UnsatisfiableWindowError):  # random windows may exclude each other
+            query = compiled(text)
+            queries[query.group.key] = text, query
+    assume(queries)
     spans = {}
     for text, _ in queries.values():
         start = draw.draw(st.just(0) | st.integers(0, len(docs) - 1))
