@@ -35,8 +35,8 @@ class Pass(NamedTuple):
 
 def passes(program: Program, counts: Mapping[int, float], unselective: frozenset[int]) -> list[Pass]:
     """The passes of a program; ``counts`` are the pairs of each edge, which is missing if it has none."""
-    order = join_order(program, counts, unselective)
     if not unselective:
+        order = join_order(program, counts)
         return [Pass(order.enumerated, order.verified, None, single=False)]
     # An anchored plan has an edge that few pairs satisfy; all anchored plans are resolved on the pairs of such edges.
     finding = frozenset(number for number, edge in program.edges.items() if edge.key.finds)

@@ -275,16 +275,14 @@ class Resolver:
         out.add_pairs(pairs.left[kept], pairs.right[kept], of_pair[kept])
 
 
+@dataclass(frozen=True)
 class Documents:
     """What pairs do not say of their documents themselves: looked up where it is needed, which is seldom."""
 
-    def __init__(
-        self, members: Callable[[int, int], list[Member]], first: Callable[[MatchedPairs], npt.NDArray[np.bool_]]
-    ) -> None:
-        self.members = members
-        """The members of a pair; of one document if the right one is -1."""
-        self.left_first = first
-        """Of each pair, whether the left document is first by (ts, channel, id)."""
+    members: Callable[[int, int], list[Member]]
+    """The members of a pair; of one document if the right one is -1."""
+    left_first: Callable[[MatchedPairs], npt.NDArray[np.bool_]]
+    """Of each pair, whether the left document is first by (ts, channel, id)."""
 
 
 @dataclass(frozen=True)
