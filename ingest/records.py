@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xscl.errors import XsclError
+from xscl.ingest.item import Feed, Item
 from xscl.types import Event
 
-__all__ = ["Drop", "Flush", "Record", "Register", "Rejected", "rejected"]
+__all__ = ["Drop", "Entry", "FeedDocument", "Flush", "Poll", "Record", "Register", "Rejected", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,41 @@ class Rejected:
     ts: int | None = None
 
 
-Record = Event | Register | Drop | Flush | Rejected
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a feed as it was read."""
+
+    item: Item
+    raw: str | None
+    """The entry element as published; None where the feed is no well-formed XML."""
+    digest: str
+    """Of what the publisher wrote in this entry, without what belongs to the feed as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What a fetch leaves in the row of a subscription, once what it brought is committed."""
+
+    subscription: int
+    """``feeds.number``."""
+    values: Mapping[str, object]
+    """By columns of ``feeds``: validators, times, counters."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedDocument:
+    """A feed as it was read once: which items its entries are is decided where earlier polls are known."""
+
+    feed: Feed
+    entries: tuple[Entry, ...]
+    """In document order."""
+    channel: str
+    """Of the normalised items, or one of its streams."""
+    source: str
+    poll: Poll | None = None
+
+
+Record = Event | FeedDocument | Register | Drop | Flush | Rejected
 
 
 def rejected(source: str, error: XsclError, channel: str | None = None) -> Rejected:

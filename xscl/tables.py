@@ -14,25 +14,31 @@ __all__ = [
     "CLOCKS",
     "DERIVED_VERSION",
     "EVENT_IDS",
+    "FEEDS",
     "FILES_VERSION",
     "FLUSHES",
     "GROUPS",
     "HOME",
+    "HOSTS",
     "INSTANCES",
     "INTAKE_FILES",
     "LATE",
+    "MEMBERSHIPS",
     "METADATA",
     "NEVER",
     "QUERIES",
     "REJECTED",
+    "ROW_RANGES",
     "SCHEMA_VERSION",
+    "SOURCES",
     "STATE_FILES",
+    "STREAMS",
     "TEMPLATES",
     "VARIABLES",
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """The number of the last revision in ``xscl/migrations/versions``; a catalogue with a smaller one is migrated."""
 DERIVED_VERSION = 1
 """Of what is made from the texts of queries (instances, groups, templates, variables, ``rt_`` tables).
@@ -164,8 +170,88 @@ EVENT_IDS = Table(
     Column("docid", BigInteger, nullable=False),
     Column("item", BigInteger, nullable=False),
     Column("digest", String, nullable=False),
+    Column("ts", BigInteger, comment="event time; NULL: taken in before this was kept"),
+    Column("received", BigInteger, comment="when this version was first seen; NULL: taken in before this was kept"),
+    Column("membership", Integer, nullable=False, server_default="0", comment="the streams it belongs to"),
     sa.Index("event_ids_base", "channel", "base"),
     sa.Index("event_ids_docid", "docid"),
+)
+STREAMS = Table(
+    "streams",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("name", String, nullable=False, unique=True, comment="no channel has this name"),
+    Column("channel", String, nullable=False),
+    Column("source", String, comment="streams of one source and channel share equal events; NULL: with none"),
+)
+MEMBERSHIPS = Table(
+    "memberships",
+    METADATA,
+    Column("number", Integer, primary_key=True, comment="0 is none: an event of the channel alone"),
+    Column("streams", Text, nullable=False, comment="numbers of streams, a sorted JSON list"),
+    Column("whole", Boolean, nullable=False, comment="false: the channel itself has had this event before"),
+    sa.UniqueConstraint("streams", "whole"),
+)
+ROW_RANGES = Table(
+    "row_ranges",
+    METADATA,
+    Column("path", String, primary_key=True, comment="the file of events that holds the rows"),
+    Column("channel", String, nullable=False),
+    Column("prefix", Text, nullable=False, comment="ids are the prefix and a number"),
+    Column("first", BigInteger, nullable=False, comment="least number"),
+    Column("last", BigInteger, nullable=False),
+    Column("docid", BigInteger, nullable=False, comment="of the first row"),
+    sa.Index("row_ranges_channel", "channel", "prefix", "last"),
+)
+SOURCES = Table(
+    "sources",
+    METADATA,
+    Column("source", Text, primary_key=True, comment="an input that grows: a file, a table"),
+    Column("position", Text, nullable=False, comment="how far it was taken in, as JSON"),
+    Column("taken", BigInteger, nullable=False, comment="microseconds since the epoch"),
+)
+FEEDS = Table(
+    "feeds",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("identity", Text, unique=True, comment="what tells its items from those of others; NULL: never read"),
+    Column("url", Text, unique=True, comment="where it is fetched; NULL: only read from files"),
+    Column("channel", String, nullable=False, comment="or one of its streams"),
+    Column("title", Text),
+    Column("home", Text, comment="address of its web page"),
+    Column("folder", Text, comment="where OPML has it, parts divided by /"),
+    Column("outline", Text, comment="other attributes that OPML gave, as JSON"),
+    Column("status", String, comment="active, paused, stopped; NULL: not subscribed"),
+    Column("added", BigInteger, nullable=False, comment="microseconds since the epoch, as all times here"),
+    Column("interval", BigInteger, comment="wanted time between polls, microseconds; NULL: the default"),
+    Column("next_fetch", BigInteger, comment="not before this"),
+    Column("fetched", BigInteger, comment="the last attempt"),
+    Column("succeeded", BigInteger, comment="the last answer that was taken"),
+    Column("http_status", Integer, comment="of the last attempt; NULL: no answer"),
+    Column("problem", Text, comment="of the last attempt; NULL: none"),
+    Column("failures", Integer, nullable=False, server_default="0", comment="in a row"),
+    Column("etag", Text),
+    Column("modified", Text, comment="Last-Modified as it was sent"),
+    Column("moved_to", Text, comment="a lasting redirect that was seen once"),
+    Column("hints", Text, comment="what the feed says of polling, as JSON"),
+    Column("requests", BigInteger, nullable=False, server_default="0"),
+    Column("bytes", BigInteger, nullable=False, server_default="0", comment="received, as sent"),
+    Column("polls", BigInteger, nullable=False, server_default="0", comment="documents of it that were read"),
+    Column("items", BigInteger, nullable=False, server_default="0"),
+    Column("versions", BigInteger, nullable=False, server_default="0", comment="newer versions among the items"),
+    Column("rejected", BigInteger, nullable=False, server_default="0"),
+    Column(
+        "policy", String, nullable=False, server_default="guid", comment="what identifies items: guid, link, digest"
+    ),
+    Column("reason", Text, comment="why, where it is not the default"),
+    Column("memory", Text, comment="what identification remembers of earlier polls, as JSON"),
+)
+HOSTS = Table(
+    "hosts",
+    METADATA,
+    Column("host", String, primary_key=True, comment="with its port, if that is not the usual one"),
+    Column("next_request", BigInteger, nullable=False, comment="not before this, microseconds since the epoch"),
+    Column("failures", Integer, nullable=False, server_default="0", comment="refusals in a row"),
 )
 FLUSHES = Table("flushes", METADATA, Column("place", BigInteger, primary_key=True, comment="a batch ends here"))
 _REFUSED = (
