@@ -477,4 +477,17 @@ def _documents(runs: list[Run]) -> Documents:
             first[ties] = rank[which[: len(ties)]] < rank[which[len(ties) :]]
         return first
 
-    return Documents(members, left_first)
+    if not any(run.has_members for run in runs):
+        return Documents(members, left_first)
+
+    def memberships(docs: Int64s) -> Int32s:
+        distinct, which = np.unique(docs, return_inverse=True)
+        found = np.full(len(distinct), -1, dtype=np.int32)
+        for run in runs:
+            place = np.minimum(np.searchsorted(run.docs, distinct), max(len(run.docs) - 1, 0))
+            here = run.docs[place] == distinct if len(run.docs) else np.zeros(len(distinct), dtype=np.bool_)
+            found[here] = run.memberships.take(pa.array(place[here])).to_numpy(zero_copy_only=False)
+        of_docs: Int32s = found[which]
+        return of_docs
+
+    return Documents(members, left_first, memberships)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import operator
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from xscl.places import PUBLISHED, place_of
 from xscl.templates.columns import Int32s, Int64s, stacked, take
+from xscl.templates.members import Membership, sees
 from xscl.templates.program import Constraint, Edge, InstancePlan, LinkPlan, Program, Windows
 from xscl.templates.results import MAX_BINDINGS, Admitted, ClassRow, Member, ResultColumns
 from xscl.templates.shapes import Shapes, mixed
@@ -261,7 +262,7 @@ class Resolver:
         self, signature: _Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns
     ) -> None:
         assert signature.windows is not None
-        cells, examples = _cells(signature.windows, pairs, documents)
+        cells, examples = _cells(signature.windows, pairs, documents, self.program.memberships)
         classes = np.empty(len(examples), dtype=np.int32)
         for cell, admits in enumerate(examples):
             rows = list(_class_rows(signature, admits))
@@ -283,6 +284,8 @@ class Documents:
     """The members of a pair; of one document if the right one is -1."""
     left_first: Callable[[MatchedPairs], npt.NDArray[np.bool_]]
     """Of each pair, whether the left document is first by (ts, channel, id)."""
+    memberships: Callable[[Int64s], Int32s] | None = None
+    """Of each of some documents the number of its membership; None: that of all is 0."""
 
 
 @dataclass(frozen=True)
@@ -392,12 +395,13 @@ def _some(bindings: Iterator[dict[int, int]]) -> list[dict[int, int]]:
 
 
 def _cells(
-    windows: Windows, pairs: MatchedPairs, documents: Documents
+    windows: Windows, pairs: MatchedPairs, documents: Documents, memberships: Mapping[int, Membership]
 ) -> tuple[npt.NDArray[np.int64] | None, list[npt.NDArray[np.bool_]]]:
     """Which windows admit which pairs: the number of each pair's cell, and what each cell admits.
 
-    Pairs are of one cell if no bound of a window lies between them.  Bounds that all pairs, or none, satisfy tell
-    nothing apart; where only such are left, there is one cell, and None stands for its number.
+    Pairs are of one cell if no bound of a window lies between them, and the same streams see both documents.  Bounds
+    that all pairs, or none, satisfy tell nothing apart; where only such are left, there is one cell, and None stands
+    for its number.
     """
     difference = pairs.ts_r - pairs.ts_l
     docs = (pairs.left,) if pairs.right.max() < 0 else (pairs.left, pairs.right)
@@ -430,6 +434,12 @@ def _cells(
             keys.append(np.searchsorted(between, values, side="right"))
     if ordered and first.any() and not first.all():
         keys.append(first.astype(np.int64))
+    sides = [
+        _seen_by(docs, streams, documents, memberships)
+        for docs, streams in ((pairs.left, told.left), (pairs.right, told.right))
+        if len(streams) and (documents.memberships is not None or streams.any())
+    ]
+    keys += [side.which for side in sides if side.which is not None]
 
     def admits(at: int) -> npt.NDArray[np.bool_]:
         at_place, order = min(at, len(oldest) - 1), 1 if first[min(at, len(first) - 1)] else -1
@@ -441,6 +451,8 @@ def _cells(
             & (told.last >= newest[at_place])
             & ((told.order == 0) | (told.order == order))
         )
+        for side in sides:
+            found[some] &= side.sees[0 if side.which is None else side.which[at]]
         return found
 
     if not keys:
@@ -450,6 +462,27 @@ def _cells(
         _, cells = np.unique(cells * (key.max() + 1) + key, return_inverse=True)
     _, examples, cells = np.unique(cells, return_index=True, return_inverse=True)
     return cells, [admits(at) for at in examples.tolist()]
+
+
+class _SeenBy(NamedTuple):
+    """Which windows see the documents of one side of some pairs."""
+
+    which: Int64s | None
+    """The row of ``sees`` of each pair; None: the first."""
+    sees: npt.NDArray[np.bool_]
+    """Different rows, with a column for each window."""
+
+
+def _seen_by(docs: Int64s, streams: Int32s, documents: Documents, memberships: Mapping[int, Membership]) -> _SeenBy:
+    """Which windows, that name these streams on one side, see these documents; all see -1, which is none."""
+    asked, of_window = np.unique(streams, return_inverse=True)
+    numbers = np.zeros(1, dtype=np.int32) if documents.memberships is None else documents.memberships(docs)
+    distinct, which = np.unique(numbers, return_inverse=True)
+    rows = [
+        [number < 0 or sees(memberships, stream, number) for stream in asked.tolist()] for number in distinct.tolist()
+    ]
+    different, row_of = np.unique(np.array(rows, dtype=np.bool_).reshape(len(rows), -1), axis=0, return_inverse=True)
+    return _SeenBy(row_of.reshape(-1)[which] if len(different) > 1 else None, different[:, of_window])
 
 
 def _class_rows(signature: _Signature, admits: npt.NDArray[np.bool_]) -> Iterator[ClassRow]:

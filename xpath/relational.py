@@ -73,13 +73,13 @@ regexp_replace(regexp_replace(regexp_replace(regexp_replace(
 WITNESSES = f"""
 with seen as (
   select /*+ SHUFFLE_REPLICATE_NL(p) */
-         e.docid, e.ts, e.item, concat(e.channel, char(0), e.id) as place, e.late, e.cells, p.asked,
+         e.docid, e.ts, e.item, concat(e.channel, char(0), e.id) as place, e.late, e.membership, e.cells, p.asked,
          exists(e.cells, cell -> cell is null) as gaps
   from {{events}} e join {{asked}} p on p.channel = e.channel
   where e.cells is not null
 ),
 wanted as (
-  select docid, ts, item, place, late, cells, gaps, position, var, fn, chain
+  select docid, ts, item, place, late, membership, cells, gaps, position, var, fn, chain
   from seen lateral view inline(asked) a as position, var, fn, needs, chain
   where not gaps or forall(needs, column -> get(cells, column - 1) is not null)
 ),
@@ -100,7 +100,7 @@ valued as (
 numbered as (
   select *, if(fn = 'number', strval, numeral) as digits from valued
 )
-select docid, ts, item, place, late, var,
+select docid, ts, item, place, late, membership, var,
        if(gaps and position > 0, size(filter(slice(cells, 1, greatest(position, 0)), cell -> cell is not null)),
           position) as node,
        fn, strval,
@@ -121,7 +121,9 @@ select docid, ts, item, place, late, var,
           chain) as chain
 from numbered
 """
-"""Spark SQL: {events} (docid, channel, id, item, ts, late, cells) and {asked} (``ASKED_SCHEMA``) to witness rows."""
+"""Spark SQL: {events} (docid, channel, id, item, ts, late, membership, cells) and {asked} (``ASKED_SCHEMA``) to witness
+rows.
+"""
 
 
 @dataclass(frozen=True, slots=True)

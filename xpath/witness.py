@@ -47,6 +47,7 @@ WITNESS_SCHEMA = pa.schema(
         ("item", pa.int64()),  # docid of the item's first version: versions of one item never join
         ("place", pa.string()),  # channel and id, by which ONCE orders equal times
         ("late", pa.bool_()),
+        ("membership", pa.int32()),  # number of the streams it belongs to; NULL in files of earlier versions
         ("var", pa.int64()),
         ("node", pa.int32()),
         ("fn", pa.string()),
@@ -56,7 +57,7 @@ WITNESS_SCHEMA = pa.schema(
         ("chain", CHAIN),
     ]
 )
-_OF_EVENT = ("docid", "ts", "item", "place", "late")
+_OF_EVENT = ("docid", "ts", "item", "place", "late", "membership")
 _MANY_ROWS = 250_000
 """Rows of one Arrow batch, but for a document that has more by itself."""
 _MANY_BYTES = 8 << 20
@@ -112,7 +113,7 @@ def match_document(automaton: Automaton, channel: str, root: etree._Element) -> 
 
 
 def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Rows (docid, channel, id, item, ts, late, content) to rows of ``WITNESS_SCHEMA``.
+    """Rows (docid, channel, id, item, ts, late, content; membership if wanted) to rows of ``WITNESS_SCHEMA``.
 
     A document that cannot be matched gives one row of variable ``REFUSED`` with the reason as its value.
     """
@@ -133,7 +134,9 @@ class _Parts:
         # As bytes: lxml would make them of strings first.
         self.contents = events.column("content").cast(pa.binary())
         place = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0")
-        self.shared = [place if name == "place" else events.column(name) for name in _OF_EVENT]
+        told = {"place": place, "membership": pa.nulls(events.num_rows, pa.int32())}
+        told |= {name: events.column(name) for name in _OF_EVENT if name in events.schema.names}
+        self.shared = [told[name] for name in _OF_EVENT]
 
     def following(self) -> pa.RecordBatch:
         """The rows of the next documents."""

@@ -100,6 +100,7 @@ def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
             return None
         nth = connection.scalar(
             sa.select(EVENT_IDS.c.docid)
+            .distinct()
             .where(EVENT_IDS.c.docid.between(first, last))
             .order_by(EVENT_IDS.c.docid)
             .offset(batch_docs - 1)
@@ -196,7 +197,9 @@ def process_batch(
 def _range(home: Home, first: int, last: int) -> _Range:
     with home.catalog.read() as connection:
         number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
-        statement = sa.select(EVENT_IDS.c.channel, sa.func.count()).group_by(EVENT_IDS.c.channel)
+        # An event that came by several streams has several ids.
+        count = sa.func.count(sa.distinct(EVENT_IDS.c.docid))
+        statement = sa.select(EVENT_IDS.c.channel, count).group_by(EVENT_IDS.c.channel)
         in_range = statement.where(EVENT_IDS.c.docid.between(first, last))
         channels = {row[0]: row[1] for row in connection.execute(in_range)}
         files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)

@@ -212,15 +212,18 @@ def channel_add(
     schema: Annotated[str | None, typer.Option(help='Columns: "room string, temp double".')] = None,
     lateness: Annotated[str | None, typer.Option(help="How late an event may be, e.g. '1 h'.")] = None,
     clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None,
+    of: Annotated[str | None, typer.Option(help="Make it a stream of this channel.")] = None,
+    source: Annotated[str | None, typer.Option(help="Of a stream: streams of one source share equal events.")] = None,
     home: HomeOption = None,
     catalog: CatalogOption = None,
 ) -> None:
-    """Create a channel."""
+    """Create a channel, or a stream of one."""
     from xscl.channels import add_channel
 
     opened = _open(home, catalog)
-    add_channel(opened.catalog, name, kind=kind, element=element, schema=schema, lateness=lateness, clock=clock)
-    _say(f"channel {name}")
+    shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock}
+    add_channel(opened.catalog, name, kind=kind, **shape, of=of, source=source)
+    _say(f"channel {name}" if of is None else f"stream {name} of {of}")
 
 
 @channel_app.command("set")
@@ -231,25 +234,36 @@ def channel_set(
     schema: Annotated[str | None, typer.Option(help='Columns: "room string, temp double".')] = None,
     lateness: Annotated[str | None, typer.Option(help="How late an event may be; 'none' for no limit.")] = None,
     clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None,
+    source: Annotated[str | None, typer.Option(help="Of a stream; 'none' for no source.")] = None,
     home: HomeOption = None,
     catalog: CatalogOption = None,
 ) -> None:
-    """Change a channel."""
+    """Change a channel, or the source of a stream."""
     from xscl.channels import set_channel
 
     opened = _open(home, catalog)
-    set_channel(opened.catalog, name, kind=kind, element=element, schema=schema, lateness=lateness, clock=clock)
+    shape = {"kind": kind, "element": element, "schema": schema, "lateness": lateness, "clock": clock}
+    set_channel(opened.catalog, name, **shape, source=source)
     _say(f"channel {name}")
+
+
+@channel_app.command("drop")
+def channel_drop(name: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
+    """Remove a channel or a stream that holds no events and that nothing reads."""
+    from xscl.channels import drop_channel
+
+    drop_channel(_open(home, catalog).catalog, name)
+    _say(f"dropped {name}")
 
 
 @channel_app.command("list")
 def channel_list(
     home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
 ) -> None:
-    """List channels."""
+    """List channels and, behind each, its streams."""
     from xscl.channels import channel_rows
 
-    columns = ["channel", "kind", "events", "element", "schema", "lateness", "clock"]
+    columns = ["channel", "of", "source", "kind", "events", "element", "schema", "lateness", "clock"]
     print_rows(channel_rows(_open(home, catalog).catalog), columns, _format(format, json))
 
 
@@ -396,7 +410,7 @@ def query_test(
     from xscl.trial import Trial
 
     opened = _open(home, catalog)
-    trial = Trial(opened.catalog.query(name), opened.catalog.channels())
+    trial = Trial(opened.catalog.query(name), opened.catalog.channels(), opened.catalog.streams())
     read = {of_channel.removesuffix(".raw") for _, of_channel in trial.blocks}
     if channel is None:
         channel = next(iter(read)) if len(read) == 1 else None
@@ -456,7 +470,7 @@ def ingest(
     records = read_paths(paths, channel=channel, whole=whole, stdin=sys.stdin.buffer, limits=limits)
     report = Intake(opened, strict=strict, limits=limits).take(_with_progress(records))
     _report_intake(report)
-    done = report.taken + report.duplicates + report.registered + report.dropped
+    done = report.taken + report.duplicates + report.shared + report.registered + report.dropped
     _exit_partly(done, report.rejected)
 
 
@@ -794,6 +808,7 @@ def _report_intake(report: IntakeReport) -> None:
     for count, what in (
         (report.versions, "of them new versions"),
         (report.duplicates, "known already"),
+        (report.shared, "known by another stream"),
         (report.late, "late"),
         (report.rejected, "rejected"),
         (report.registered, "queries registered"),

@@ -40,7 +40,7 @@ _LONG_S = 1.0
 _TELLING = 1_000
 """Events whose time says what others will take."""
 _MOST_BYTES = 64 << 20
-_WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
+_WALKED = ("docid", "channel", "id", "item", "ts", "late", "membership", "content")
 _MOST_LINKS = 1_000_000
 """Rows of links that are kept here."""
 _LOADED = 1_000_000

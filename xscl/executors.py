@@ -69,7 +69,7 @@ def read_parquet(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -
     return spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True).parquet(*literal)
 
 
-_WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
+_WALKED = ("docid", "channel", "id", "item", "ts", "late", "membership", "content")
 
 
 def write_witnesses(

@@ -13,6 +13,7 @@ from xscl.home import Home
 from xscl.parser import parse_query
 from xscl.places import published_docid
 from xscl.state import held_state
+from xscl.streams import aliases, events_of_name
 from xscl.tables import BATCHES, CHANNELS, EVENT_IDS, LATE, REJECTED
 
 __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
@@ -43,7 +44,8 @@ def state_notes(home: Home) -> Iterator[str]:
     """What a home holds, in a few lines."""
     catalog = home.catalog
     with catalog.read() as connection:
-        events = _count(connection, EVENT_IDS)
+        whole = EVENT_IDS.c.membership.not_in(aliases(connection))
+        events = connection.scalar(sa.select(sa.func.count()).select_from(EVENT_IDS).where(whole)) or 0
         state = held_state(home, connection)
         sums = (
             sa.func.coalesce(sa.func.sum(BATCHES.c[name]), 0) for name in ("purged", "slices_asked", "slices_found")
@@ -70,6 +72,7 @@ def state_notes(home: Home) -> Iterator[str]:
 def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
     """Which queries did not see events of their channels that were processed from ``first`` on, being older."""
     with catalog.read() as connection:
+        streams = catalog.streams(connection)
         for info in catalog.queries(connection, limit=1000):
             if info.docid_from <= first:
                 continue
@@ -78,7 +81,8 @@ def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
             older = EVENT_IDS.c.docid.between(first, info.docid_from) | EVENT_IDS.c.docid.between(
                 published_docid(first, 0), published_docid(info.docid_from + 1, 0) - 1
             )
-            count = connection.scalar(sa.select(sa.func.count()).where(EVENT_IDS.c.channel.in_(channels), older))
+            read = sa.or_(*(events_of_name(connection, streams, name) for name in channels))
+            count = connection.scalar(sa.select(sa.func.count(sa.distinct(EVENT_IDS.c.docid))).where(read, older))
             if count:
                 yield (
                     f"note: {count} events are older than query {info.name} and were skipped for it; STARTING ALL "
