@@ -655,6 +655,9 @@ def _identify(chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent, ts: int) 
         base = f"{item.id} ({feed or (event.channel if item.stream is None else item.stream.name)})"
     if not mine:
         return _Identity(_free_id(chunk, item, base), feed, 1, None if copied is None else copied.item, copied)
+    if copied is not None and copied in mine:
+        # One feed in two streams: its items are counted once.
+        return _Identity(_free_id(chunk, item, f"{copied.id}~"), feed, copied.version, copied.item, copied)
     version = max(row.version for row in mine) + 1
     return _Identity(_free_id(chunk, item, f"{base}#{version}"), feed, version, mine[0].item, copied)
 

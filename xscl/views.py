@@ -51,12 +51,20 @@ __all__ = ["RELATION_NAMES", "sql_errors", "sql_session"]
 
 _VAR = "lpad(lower(hex({0})), 16, '0')"
 
+# Spark's lexer takes no >> after the word array.
+_IN_BATCHES = f"""
+with placed as (
+  select e.*, b.batch from xscl_events e left join xscl_batches b on {place_sql("e.docid")} between b.first and b.last
+)
+select e.docid, e.channel, e.id, e.version, e.item, e.ts, e.received, e.late,"""
+_PLAIN_EVENTS = f"""{_IN_BATCHES}
+       cast(array() as array<string>) as member, e.batch, e.content
+from placed e
+"""
 # An event and its later copies have channel and id in common; what belongs to it are the streams of all of them.
-_EVENTS = f"""
-select e.docid, e.channel, e.id, e.version, e.item, e.ts, e.received, e.late,
-       array_sort(array_union(coalesce(m.names, array()), coalesce(c.names, array()))) as member, b.batch, e.content
-from xscl_events e
-left join xscl_batches b on {place_sql("e.docid")} between b.first and b.last
+_EVENTS = f"""{_IN_BATCHES}
+       array_sort(array_union(coalesce(m.names, array()), coalesce(c.names, array()))) as member, e.batch, e.content
+from placed e
 left join xscl_memberships m on m.number = e.membership and m.channel = e.channel
 left join (
   select e.channel, e.id, flatten(collect_list(m.names)) as names
@@ -64,11 +72,6 @@ left join (
   group by e.channel, e.id
 ) c on c.channel = e.channel and c.id = e.id
 where coalesce(m.whole, true)
-"""
-_PLAIN_EVENTS = f"""
-select e.docid, e.channel, e.id, e.version, e.item, e.ts, e.received, e.late,
-       cast(array() as array<string>) as member, b.batch, e.content
-from xscl_events e left join xscl_batches b on {place_sql("e.docid")} between b.first and b.last
 """
 _R_DOCTS = f"""
 select e.docid, e.ts, e.channel, e.id, e.item, e.late, coalesce(m.whole, true) as whole
