@@ -87,7 +87,7 @@ class Member(NamedTuple):
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
         """That of a struct of Arrow; files of earlier versions have NULL for the membership."""
-        return cls(row["docid"], row["item"], row["ts"], row["place"], row["membership"] or 0)
+        return cls(row["docid"], row["item"], row["ts"], row["place"], row.get("membership") or 0)
 
 
 class Admitted(NamedTuple):

