@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,13 +22,13 @@ from xscl.catalog import ChannelInfo, channel_facts
 from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclError
 from xscl.home import Home
 from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
-from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells
+from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells, row_digest
 from xscl.publishing import is_published
 from xscl.registry import Registry
 from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_stored, parse_xml, serialize
 from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
-from xscl.types import MAX_NAME, Event, Scalar, format_time, is_name, to_micros
-from xscl.values import column_text, digest_text
+from xscl.types import MAX_NAME, Event, format_time, is_name, to_micros
+from xscl.values import digest_text
 
 __all__ = [
     "EVENT_SCHEMA",
@@ -480,17 +479,7 @@ def _content_digest(event: Event, content: str | None) -> str:
     if content is not None:
         return digest_text("xml", content)
     assert event.row is not None
-    present = sorted((name, value) for name, value in event.row.items() if value is not None)
-    # 1 and 1.0 are one number, but no text.
-    kinds = {True: "text", False: "value"}
-    return digest_text("row", *(f"{n} {kinds[isinstance(v, str)]} {_scalar_text(v)}" for n, v in present))
-
-
-def _scalar_text(value: Scalar) -> str:
-    try:
-        return column_text(value) if isinstance(value, (bool, int, float, Decimal, str)) else repr(value)
-    except (ValueError, ArithmeticError):
-        return repr(value)  # such as NaN, which its channel will refuse
+    return row_digest(event.row)
 
 
 def _own_id(event: Event, ts: int | None, digest: str) -> str:
