@@ -104,8 +104,8 @@ def fit_row(
 ) -> tuple[dict[str, Scalar], dict[str, str | None]]:
     """The row with all columns in the schema's order, and the schema with the types that this row fixed.
 
-    Missing columns are NULL (None).  Integers in a double column become floats, and so do decimals; numbers and numerals
-    in a decimal column become decimals; times and dates, also as texts of ISO 8601, become the texts they are kept as.
+    Missing columns are NULL (None).  Integers in a double column become floats, and so do decimals; numbers and
+    numerals in a decimal column become decimals; times and dates, also as ISO 8601, become the texts they are kept as.
 
     Raises:
         DocumentError: ``XSCL_ROW_SCHEMA``: an unknown column or a value that is not of its column's type.

@@ -21,10 +21,11 @@ from sqlalchemy.engine import Connection
 from xscl.catalog import ChannelInfo, channel_facts
 from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclError
 from xscl.home import Home
-from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
-from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells, row_digest
+from xscl.ingest.records import Drop, Flush, Record, Register, Rejected, RowTable
+from xscl.ingest.rows import cells_digest, cells_document, fit_row, infer_schema, row_cells, row_digest
 from xscl.publishing import is_published
 from xscl.registry import Registry
+from xscl.row_ranges import rows_by_id
 from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_stored, parse_xml, serialize
 from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
 from xscl.types import MAX_NAME, Event, format_time, is_name, to_micros
@@ -157,6 +158,10 @@ class Intake:
             first = chunk[0]
             if isinstance(first, (Register, Drop, Flush)):
                 self._act(first, report)
+            elif isinstance(first, RowTable):
+                from xscl.row_intake import take_rows  # which imports this module
+
+                take_rows(self, first, report)
             else:
                 self._take_chunk(chunk, report)
         return report
@@ -197,6 +202,7 @@ class Intake:
                     {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))},
                     *_known_ids(connection, sound),
                 )
+                self._note_ranges(chunk, sound)
                 place = 0
                 for item in checked:
                     if isinstance(item, Rejected):
@@ -216,6 +222,17 @@ class Intake:
             raise
         for problem in chunk.rejected:
             report.note(problem)
+
+    def _note_ranges(self, chunk: _Chunk, items: list[CheckedEvent]) -> None:
+        """Note which of the ids of rows are those of rows in ranges."""
+        wanted: dict[str, set[str]] = {}
+        for item in items:
+            if item.event.row is not None:
+                wanted.setdefault(item.event.channel, set()).add(item.id)
+        for channel, row in rows_by_id(chunk.connection, self.home, wanted):
+            digest = cells_digest(chunk.channels[channel].schema or {}, row.cells)
+            chunk.known.setdefault((channel, row.id), []).append(_Known("", 1, row.docid, digest))
+            chunk.taken.add((channel, row.id))
 
     def _place(self, chunk: _Chunk, item: CheckedEvent, docid: int, received: int, report: IntakeReport) -> None:
         event = item.event
@@ -348,7 +365,7 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
     run: list[Record] = []
     size = 0
     for record in records:
-        if not isinstance(record, (Register, Drop, Flush)):
+        if not isinstance(record, (Register, Drop, Flush, RowTable)):
             run.append(record)
             size += len(record.xml or "") if isinstance(record, Event) else 0
             if len(run) >= _CHUNK_EVENTS or size >= _CHUNK_CHARACTERS:

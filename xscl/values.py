@@ -175,8 +175,8 @@ FUNCTIONS: Mapping[str, Callable[[str], str | None]] = MappingProxyType(
         "url": canonical_url,
     }
 )
-"""Functions on a side of an atom, by name; ``''`` is the string value itself, ``number`` the exact number, ``time`` what
-times are ordered by.
+"""Functions on a side of an atom, by name; ``''`` is the string value itself, ``number`` the exact number,
+``time`` what times are ordered by.
 
 A function that gives None has no value there, and satisfies no comparison.
 """
