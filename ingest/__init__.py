@@ -10,5 +10,9 @@ Modules in reading order:
 * ``feed``: a feed's tree → two events for each entry
 * ``broken_feed``: the same for feeds that are not well-formed XML, without the published entry
 * ``rows``: a row's schema, and a row as a flat two-level document
+* ``archives``: compressed and archived input as streams
+* ``paths``: which elements are records, and where a document has its id or time
+* ``splitting``: a document of many records → its records, as a stream
 * ``sources``: paths and standard input → records, by looking at the content
+* ``following``: directories and event files that grow → records and positions
 """

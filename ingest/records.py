@@ -12,7 +12,7 @@ from xscl.errors import XsclError
 from xscl.ingest.item import Feed, Item
 from xscl.types import Event
 
-__all__ = ["Drop", "Entry", "FeedDocument", "Flush", "Poll", "Record", "Register", "Rejected", "rejected"]
+__all__ = ["Drop", "Entry", "FeedDocument", "Flush", "Poll", "Position", "Record", "Register", "Rejected", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,15 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """How far an input that grows was read; it is kept once everything before it is committed."""
+
+    source: str
+    position: str
+    """As JSON; its reader knows what it means."""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One entry of a feed as it was read."""
 
@@ -88,7 +97,7 @@ class FeedDocument:
     poll: Poll | None = None
 
 
-Record = Event | FeedDocument | Register | Drop | Flush | Rejected
+Record = Event | FeedDocument | Register | Drop | Flush | Rejected | Position
 
 
 def rejected(source: str, error: XsclError, channel: str | None = None) -> Rejected:

@@ -22,8 +22,9 @@ from sqlalchemy.engine import Connection
 from xscl.catalog import ChannelInfo, channel_facts
 from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclError
 from xscl.home import Home
-from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
+from xscl.ingest.records import Drop, Flush, Position, Record, Register, Rejected
 from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells
+from xscl.positions import put_positions
 from xscl.publishing import is_published
 from xscl.registry import Registry
 from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_stored, parse_xml, serialize
@@ -81,6 +82,12 @@ class IntakeReport:
     dropped: int = 0
     problems: list[Rejected] = field(default_factory=list)
     """The first hundred rejections."""
+
+    def add(self, other: IntakeReport) -> None:
+        """Count what another intake did, too."""
+        for name in ("taken", "versions", "duplicates", "late", "rejected", "registered", "dropped"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.problems += other.problems[: 100 - len(self.problems)]
 
     def note(self, problem: Rejected) -> None:
         """Count a rejection."""
@@ -186,6 +193,8 @@ class Intake:
     # -- events ------------------------------------------------------------------------------------------------
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
+        positions = {record.source: record.position for record in records if isinstance(record, Position)}
+        records = [record for record in records if not isinstance(record, Position)]
         checked = in_fresh_dictionary(_check_all, records, self.limits)
         sound = [item for item in checked if isinstance(item, CheckedEvent)]
         file: Path | None = None
@@ -210,6 +219,7 @@ class Intake:
                     place += 1
                 file = self._file(first) if chunk.rows else None
                 self._write(chunk, file, received)
+                put_positions(connection, positions, received)
         except BaseException:
             # The catalogue names no file of a transaction that failed.
             if file is not None:
