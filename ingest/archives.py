@@ -296,7 +296,9 @@ def _head(stream: _Rest) -> bytes:
     head = b""
     while len(head) < _HEAD_BYTES:
         first = first_character(head)
-        if first in ("<", "{") or (first and len(head) >= _TAR_HEADER):
+        # Whether an object of JSON is a line or more shows where it ends.
+        shows = first == "<" or (first == "{" and head.rstrip().endswith(b"}"))
+        if shows or (first not in ("", "{") and len(head) >= _TAR_HEADER):
             break
         data = stream.read1(_HEAD_BYTES - len(head))
         if not data:

@@ -25,7 +25,8 @@ from typing import BinaryIO, cast
 
 from xscl.ingest.archives import first_character, unreadable
 from xscl.ingest.event_file import MAX_LINE_BYTES, ByteStream, bounded_lines, read_event_lines
-from xscl.ingest.records import Drop, Flush, Position, Record, Register, Rejected, rejected
+from xscl.ingest.json_feed import looks_like_json_feed
+from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, rejected
 from xscl.ingest.sources import Reading, files_in, read_stream, shown_name
 from xscl.values import digest_text
 
@@ -219,7 +220,7 @@ class Follower:
     ) -> Iterator[Record]:
         seen.tried = False
         for record in read_stream(cast("ByteStream", stream), shown_name(file), self._reading):
-            if isinstance(record, Rejected) and record.condition in _HALF_WRITTEN and not final:
+            if not final and _may_be_half_written(record):
                 seen.tried = True
             else:
                 yield record
@@ -271,10 +272,16 @@ class Follower:
         return Position(name, position.text())
 
 
+def _may_be_half_written(record: Record) -> bool:
+    if isinstance(record, FeedDocument):
+        return record.flaw is not None
+    return isinstance(record, Rejected) and record.condition in _HALF_WRITTEN
+
+
 def _is_event_file(stream: BinaryIO) -> bool:
     head = stream.read(_HEAD_BYTES)
     stream.seek(0)
-    return first_character(head) == "{"
+    return first_character(head) == "{" and not looks_like_json_feed(head)
 
 
 def _head_digest(stream: BinaryIO, size: int) -> str:

@@ -2,11 +2,10 @@
 
 * gzip, bzip2, xz and zstd are unpacked, tar archives read member by member (``archives``)
 * ``<`` first, also after a byte order mark or in UTF-16: an XML document, or a feed, which is split
-* ``{`` first: an event file, read line by line
+* ``{`` first: a JSON Feed if its beginning says so, else an event file, read line by line
 
-Everything else is rejected, and so is what cannot be read; the other inputs go on.  A document that begins
-like a feed but is not well-formed is read by ``broken_feed``, which gives the same normalised items without
-the published entries.
+Everything else is rejected, and so is what cannot be read; the other inputs go on.  A feed is one record
+(``feed_bytes``).
 """
 
 from __future__ import annotations
@@ -16,20 +15,18 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from lxml import etree
-
-from xscl.errors import DocumentError, DocumentLimitError, MalformedDocumentError, SourceError, XsclError
+from xscl.errors import DocumentError, SourceError, XsclError
 from xscl.ingest.archives import Budget, first_character, members, peeled, unreadable
-from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
 from xscl.ingest.dates import parse_date
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_event_lines
-from xscl.ingest.feed import is_feed, split_feed
+from xscl.ingest.feed_bytes import read_feed
+from xscl.ingest.json_feed import looks_like_json_feed
 from xscl.ingest.paths import SplitPath, ValuePath
 from xscl.ingest.records import Record, Rejected, rejected
 from xscl.ingest.splitting import SplitRecord, split_records
@@ -40,9 +37,6 @@ __all__ = ["DEFAULT_READING", "MAX_DOCUMENT_BYTES", "Reading", "files_in", "read
 
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 """What a document may have before it is parsed; inclusive."""
-
-MAX_ENTRY_CHARACTERS = 64 * 1024 * 1024
-"""What the entries of one feed may have together when they are written out; inclusive."""
 
 _UTF8_BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
@@ -175,12 +169,14 @@ def _read_archive(content: io.BufferedIOBase, source: str, reading: Reading, bud
 
 def _read_content(head: bytes, content: io.BufferedIOBase, source: str, reading: Reading) -> Iterator[Record]:
     first = first_character(head)
-    if first == "{":
-        yield from read_event_lines(bounded_lines(content), source=source)
-    elif first == "<" and reading.split is not None:
+    if first == "<" and reading.split is not None:
         yield from _read_split(content, reading.split, source, reading)
-    elif first == "<":
-        yield from in_fresh_dictionary(_read_document, _read_all(content, source), source, reading)
+    elif first == "<" or (first == "{" and looks_like_json_feed(head)):
+        document = _read_all(content, source)
+        whole = reading.whole and first == "<"
+        yield in_fresh_dictionary(_read_document, document, source, replace(reading, whole=whole))
+    elif first == "{":
+        yield from read_event_lines(bounded_lines(content), source=source)
     else:
         blank = f"begins with {len(head):,} blank bytes" if head else "is empty"
         found = f"begins with {first!r}" if first else blank
@@ -219,35 +215,39 @@ def _document_of(record: SplitRecord, source: str, reading: Reading) -> Record:
     if isinstance(record.content, XsclError):
         return rejected(where, record.content, reading.channel)
     try:
-        root = None
-        if reading.id is not None or reading.ts is not None:
-            root = parse_xml(record.content, limits=reading.limits)
-        return _document(record.content, root, where, reading)
+        return _document(record.content, where, reading)
     except XsclError as error:
         return rejected(where, error, reading.channel)
 
 
-def _read_document(data: bytes, source: str, reading: Reading) -> list[Record]:
+def _read_document(data: bytes, source: str, reading: Reading) -> Record:
     stripped = data.removeprefix(_UTF8_BOM).lstrip(_BLANKS)
     if stripped.startswith(b"<?xml"):
         # XML wants its declaration at the very start; publishers leave blank lines before it.
         data = stripped
+    limits = reading.limits
     try:
-        root = parse_xml(data, limits=reading.limits)
-        if is_feed(root) and not reading.whole:
-            return list(_bounded(split_feed(root, source=source, channel=reading.channel or "items")))
-        return [_document(data, root, source, reading)]
+        if not reading.whole:
+            feed = read_feed(data, source=source, channel=reading.channel or "items", limits=limits)
+            if feed is not None:
+                return feed
+        elif reading.id is None and reading.ts is None:
+            parse_xml(data, limits=limits)
+        return _document(data, source, reading)
     except XsclError as error:
-        broken = isinstance(error, MalformedDocumentError) and looks_like_feed(data) and not reading.whole
-        events = read_broken_feed(data, source=source, channel=reading.channel or "items") if broken else []
-        return [*events] or [rejected(source, error, reading.channel)]
+        return rejected(source, error, reading.channel)
 
 
-def _document(data: bytes, root: etree._Element | None, source: str, reading: Reading) -> Event | Rejected:
-    """The event of one document; ``root`` is needed where it has an id or a time."""
+def _document(data: bytes, source: str, reading: Reading) -> Event | Rejected:
+    """The event of one document, which is parsed only if that has its id or time.
+
+    Raises:
+        DocumentError: it is not well-formed, or over a limit.
+    """
     channel = reading.channel or "documents"
-    if root is None:
+    if reading.id is None and reading.ts is None:
         return Event(channel, xml=data, source=source)
+    root = parse_xml(data, limits=reading.limits)
     id_ = None if reading.id is None else reading.id.value(root)
     try:
         ts = None if reading.ts is None else _time(reading.ts.value(root))
@@ -257,7 +257,7 @@ def _document(data: bytes, root: etree._Element | None, source: str, reading: Re
 
 
 def _time(text: str | None) -> datetime | Decimal | None:
-    """The moment that a document gives: as feeds write it, with a zone, or seconds since the epoch.
+    """The moment that a document gives, as feeds write it, or in seconds since the epoch.
 
     Raises:
         DocumentError: ``XSCL_BAD_EVENT_TIME``.
@@ -279,19 +279,6 @@ def _time(text: str | None) -> datetime | Decimal | None:
             f"{shown!r} is no time; ISO 8601, RFC 822 (as in RSS) and seconds since the epoch are",
         )
     return moment
-
-
-def _bounded(entries: Iterator[Event]) -> Iterator[Event]:
-    """A feed's entries, of at most ``MAX_ENTRY_CHARACTERS`` in all: each repeats the namespaces of the feed."""
-    size = 0
-    for entry in entries:
-        size += len(entry.xml or "")
-        if size > MAX_ENTRY_CHARACTERS:
-            raise DocumentLimitError(
-                "XSCL_DOCUMENT_LIMIT",
-                f"the entries of the feed have more than {MAX_ENTRY_CHARACTERS:,} characters when written out",
-            )
-        yield entry
 
 
 def _read_all(content: io.BufferedIOBase, source: str) -> bytes:

@@ -103,6 +103,22 @@ def test_half_written_documents_are_tried_again_when_they_change(home):
     assert home.look() == [("<c/>", "c.xml")]
 
 
+def test_feeds_that_are_not_well_formed_may_be_half_written(home):
+    feed = b"<rss><channel><title>T</title><item><guid>g</guid></item>"
+    home.write("f.xml", feed)
+    assert home.look() == []
+    home.write("f.xml", feed + b"</channel></rss>")
+    assert home.look() == ["FeedDocument"]
+    home.write("g.xml", feed)
+    assert [taken for _ in range(PATIENCE + 1) for taken in home.look()] == ["FeedDocument"]
+
+
+def test_a_json_feed_is_a_document(home):
+    home.write("f.json", b'{"version": "https://jsonfeed.org/version/1.1",\n"title": "T", "items": [{"id": "1"}]}')
+    assert home.look(1) == []
+    assert home.look() == ["FeedDocument"]
+
+
 def test_other_refusals_do_not_wait(home):
     home.write("a.xml", b"<a>" * 300 + b"</a>" * 300)
     assert home.look() == ["XSCL_DOCUMENT_LIMIT"]
