@@ -14,5 +14,9 @@ Modules in reading order:
 * ``identity``: which item an entry is, by what is remembered of earlier polls
 * ``expand``: a feed's new entries → two events each
 * ``rows``: a row's schema, and a row as a flat two-level document
+* ``archives``: compressed and archived input as streams
+* ``paths``: which elements are records, and where a document has its id or time
+* ``splitting``: a document of many records → its records, as a stream
 * ``sources``: paths and standard input → records, by looking at the content
+* ``following``: directories and event files that grow → records and positions
 """

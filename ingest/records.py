@@ -24,6 +24,7 @@ __all__ = [
     "FeedDocument",
     "Flush",
     "Poll",
+    "Position",
     "Record",
     "Register",
     "Rejected",
@@ -70,6 +71,15 @@ class Rejected:
     channel: str | None = None
     id: str | None = None
     ts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far an input that grows was read; it is kept once everything before it is committed."""
+
+    source: str
+    position: str
+    """As JSON; its reader knows what it means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +167,7 @@ class RowTable:
     """What is kept in ``sources`` (source and position) once the rows are."""
 
 
-Record = Event | FeedDocument | RowTable | Register | Drop | Flush | Rejected
+Record = Event | FeedDocument | RowTable | Register | Drop | Flush | Rejected | Position
 
 
 def rejected(source: str, error: XsclError, channel: str | None = None) -> Rejected:

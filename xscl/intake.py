@@ -25,8 +25,9 @@ from xscl.feed_memory import FeedState, feed_state, note_document, write_feeds
 from xscl.home import Home
 from xscl.ingest.expand import entry_events
 from xscl.ingest.identity import identify, remember
-from xscl.ingest.records import Drop, FeedDocument, Flush, Record, Register, Rejected, RowTable
+from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, RowTable
 from xscl.ingest.rows import cells_digest, cells_document, fit_row, infer_schema, row_cells, row_digest
+from xscl.positions import put_positions
 from xscl.publishing import is_published
 from xscl.registry import Registry
 from xscl.row_ranges import rows_by_id
@@ -91,6 +92,13 @@ class IntakeReport:
     """The first hundred rejections."""
     flaws: list[str] = field(default_factory=list)
     """What is wrong with the first hundred feeds that were read tolerantly: source, place and reason."""
+
+    def add(self, other: IntakeReport) -> None:
+        """Count what another intake did, too."""
+        for name in ("taken", "versions", "duplicates", "late", "rejected", "registered", "dropped"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.problems += other.problems[: 100 - len(self.problems)]
+        self.flaws += other.flaws[: 100 - len(self.flaws)]
 
     def note(self, problem: Rejected) -> None:
         """Count a rejection."""
@@ -212,6 +220,8 @@ class Intake:
     # -- events ------------------------------------------------------------------------------------------------
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
+        positions = {record.source: record.position for record in records if isinstance(record, Position)}
+        records = [record for record in records if not isinstance(record, Position)]
         plain: list[Record] = [record for record in records if not isinstance(record, FeedDocument)]
         checked = iter(in_fresh_dictionary(_check_all, plain, self.limits) if plain else [])
         file: Path | None = None
@@ -229,6 +239,7 @@ class Intake:
                         self._take_events(chunk, list(islice(checked, len(list(run)))), now, report)
                 file = self._file(chunk.rows[0]["docid"]) if chunk.rows else None
                 self._write(chunk, file, now)
+                put_positions(connection, positions, now)
         except BaseException:
             # The catalogue names no file of a transaction that failed.
             if file is not None:
