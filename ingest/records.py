@@ -96,6 +96,8 @@ class Entry:
     updated: str | None
     digest: str
     """Of what the publisher wrote in this entry, without what belongs to the feed as a whole."""
+    body: str
+    """The same without the guid, wherever it stands: it tells versions where guids are no good."""
     raw: str | None
     """The entry element as published; None where the feed is no well-formed XML."""
     item: Item | None = None

@@ -24,7 +24,7 @@ from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclErr
 from xscl.feed_memory import FeedState, feed_state, note_document, write_feeds
 from xscl.home import Home
 from xscl.ingest.expand import entry_events
-from xscl.ingest.identity import identify, remember
+from xscl.ingest.identity import Identified, identify, remember
 from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, RowTable
 from xscl.ingest.rows import cells_digest, cells_document, fit_row, infer_schema, row_cells, row_digest
 from xscl.positions import put_positions
@@ -283,8 +283,7 @@ class Intake:
         report.duplicates += _events_of(document) - _events_of(document, wanted)
         has = [known or repeat for known, repeat in zip(found.known, found.repeats, strict=True)]
         if wanted:
-            ids = [found.ids[n] for n in wanted]
-            made = in_fresh_dictionary(_check_entries, document, wanted, ids, state.identity, self.limits)
+            made = in_fresh_dictionary(_check_entries, document, wanted, found, state.identity, self.limits)
             done = iter(self._take_events(chunk, [event for events in made for event in events], now, report))
             for n, events in zip(wanted, made, strict=True):
                 has[n] = [next(done) for _ in events][0]
@@ -493,12 +492,17 @@ def _check_all(records: list[Record], limits: Limits) -> list[CheckedEvent | Rej
 
 
 def _check_entries(
-    document: FeedDocument, wanted: Sequence[int], ids: Sequence[str], feed: str, limits: Limits
+    document: FeedDocument, wanted: Sequence[int], found: Identified, feed: str, limits: Limits
 ) -> list[list[CheckedEvent | Rejected]]:
     """The events of some entries of a feed, by their numbers."""
     return [
-        [check_event(event, limits) for event in entry_events(document, document.entries[n], id_, feed)]
-        for n, id_ in zip(wanted, ids, strict=True)
+        [
+            check_event(event, limits)
+            for event in entry_events(
+                document, document.entries[n], found.ids[n], feed=feed, policy=found.memory.policy
+            )
+        ]
+        for n in wanted
     ]
 
 
