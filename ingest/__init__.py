@@ -11,4 +11,10 @@ Modules in reading order:
 * ``broken_feed``: the same for feeds that are not well-formed XML, without the published entry
 * ``rows``: a row's schema, and a row as a flat two-level document
 * ``sources``: paths and standard input → records, by looking at the content
+* ``http_times``, ``poll_hints``: what answers and feeds say of how often to ask
+* ``fetch_policy``: when a feed and a host may be asked next, and what an answer changes
+* ``addresses``: which addresses may be asked
+* ``fetch``: one request, and the redirects after it
+* ``fetched``: the body of an answer → a feed
+* ``opml``: lists of subscriptions, read and written
 """
