@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 from urllib.parse import urljoin
@@ -161,10 +161,20 @@ class Fetcher:
             headers["If-None-Match"] = etag
         if modified:
             headers["If-Modified-Since"] = modified
+        try:
+            found = await self._exchange(url, headers, allow_private or self.allow_private)
+        except Exception as error:  # whatever a stranger makes a library do costs its own feed alone
+            return Exchange(url, None, {}, problem=_failed(url, error))
+        if found.status == 304 and not (etag or modified):
+            problem = SourceError("XSCL_HTTP_STATUS", f"{url} answered 304, not modified, to who had nothing")
+            return replace(found, problem=problem)
+        return found
+
+    async def _exchange(self, url: str, headers: dict[str, str], allow_private: bool) -> Exchange:
         deadline = asyncio.get_running_loop().time() + self.limits.total_s
         try:
             async with asyncio.timeout_at(deadline):
-                addresses = await self._addresses(url, allow_private or self.allow_private)
+                addresses = await self._addresses(url, allow_private)
         except SourceError as error:
             return Exchange(url, None, {}, problem=error, sent=False)
         except TimeoutError:
@@ -176,10 +186,6 @@ class Fetcher:
             return Exchange(url, None, {}, problem=error)
         except TimeoutError:
             return Exchange(url, None, {}, problem=self._too_slow(url))
-        if response.status_code == 304 and not (etag or modified):
-            problem = SourceError("XSCL_HTTP_STATUS", f"{url} answered 304, not modified, to who had nothing")
-            await response.aclose()
-            return Exchange(url, 304, {}, problem=problem)
         return await self._read(url, response, deadline)
 
     def _too_slow(self, url: str) -> SourceError:
@@ -249,7 +255,7 @@ class Fetcher:
                 raise SourceError("XSCL_FETCH_LIMIT", f"{url} has more than {most}")
 
 
-def _failed(url: str, error: httpx2.HTTPError) -> SourceError:
+def _failed(url: str, error: Exception) -> SourceError:
     return SourceError("XSCL_FETCH", f"{url}: {str(error) or type(error).__name__}")
 
 

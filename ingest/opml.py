@@ -17,7 +17,7 @@ from xscl.safexml import parse_xml
 
 __all__ = ["XSCL", "Outline", "read_opml", "write_opml"]
 
-XSCL = "https://xscl.dev/ns/opml"
+XSCL = "urn:xscl:opml"
 """Namespace of ``channel``, ``interval`` and ``status``."""
 _KNOWN = frozenset({"type", "text", "title", "xmlUrl", "htmlUrl"})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -22,6 +22,7 @@ from xscl.ingest.sources import read_paths
 from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
 from xscl.planner import Planner
+from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
 from xscl.session import start_session
@@ -213,6 +214,25 @@ class Engine:
         if isinstance(first, (str, Path)):
             return intake.take(read_paths(list(items), channel=channel, whole=whole))  # type: ignore[arg-type]
         return intake.take(items)  # type: ignore[arg-type]
+
+    def fetch_feeds(
+        self,
+        urls: Sequence[str] | None = None,
+        *,
+        everything: bool = False,
+        settings: PollSettings = DEFAULT_POLL_SETTINGS,
+    ) -> PollReport:
+        """Ask the subscribed feeds that are due, and take in what is new.
+
+        Args:
+            urls: ask these instead, also before they are due.
+            everything: ask all active feeds, also before they are due.
+            settings: contact, limits, and how long the pass may take.
+
+        Raises:
+            CatalogError: one of ``urls`` is not subscribed, or another process polls the home's feeds.
+        """
+        return poll(self.home, urls=urls, everything=everything, settings=settings)
 
     def ingest_stream(self, frame: DataFrame, *, checkpoint: str, channel: str | None = None) -> StreamingQuery:
         """Feed the intake from a streaming DataFrame of Spark, through ``foreachBatch``.

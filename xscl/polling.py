@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from xscl import __version__
 from xscl.catalog import Catalog
-from xscl.errors import CatalogError, XsclError
+from xscl.errors import CatalogError, SourceError, XsclError
 from xscl.feeds import DueFeed, due_feeds, find_feeds, move_feed, store_values
 from xscl.home import Home
 from xscl.ingest.addresses import Resolve
@@ -50,6 +50,7 @@ _SECOND = 1_000_000
 _DAY = 24 * 3600 * _SECOND
 _WAITING = 64
 """Bodies that wait to be taken in at most."""
+_MAX_PROBLEM = 2_000
 _TOGETHER = 32
 """Feeds that are taken in by one transaction at most."""
 
@@ -177,13 +178,22 @@ def _run(work: Awaitable[None]) -> None:
     async def whole() -> None:
         await work
 
+    def run() -> None:
+        try:
+            asyncio.run(whole())
+        except BaseExceptionGroup as errors:
+            error: BaseException = errors
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            raise error from None
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        asyncio.run(whole())
+        run()
         return
     with ThreadPoolExecutor(1, "xscl-poll") as threads:
-        threads.submit(asyncio.run, whole()).result()
+        threads.submit(run).result()
 
 
 @contextmanager
@@ -305,16 +315,25 @@ class _Pass:
                 hints = read.hints
             except XsclError as error:
                 problem = error
+            except Exception as error:  # whatever a stranger makes a parser do costs its own feed alone
+                problem = SourceError("XSCL_NOT_A_FEED", f"{subscription.url}: {type(error).__name__}: {error}")
         now, chance = self.clock.now(), self.chance()
         if problem is None:
             values = after_success(subscription, fetched.answer, hints, now, chance)
             values["hints"] = hints_json(hints)
         else:
-            values = after_failure(subscription, fetched.answer, str(problem), now, chance)
-            report.problems.append((subscription.url, str(problem)))
+            told = _told(problem)
+            values = after_failure(subscription, fetched.answer, told, now, chance)
+            report.problems.append((subscription.url, told))
         values["requests"] = feed.requests + fetched.requests
         values["bytes"] = feed.received + fetched.received
         return values, read
+
+
+def _told(problem: XsclError) -> str:
+    """A problem as it is stored and printed: terminals obey some of what strangers send."""
+    text = "".join(c if c.isprintable() or c == "\n" else "·" for c in str(problem))
+    return text if len(text) <= _MAX_PROBLEM else f"{text[:_MAX_PROBLEM]}…"
 
 
 class _Hosts:
