@@ -7,8 +7,12 @@ Modules in reading order:
 * ``dates``: the dates of feeds, read strictly
 * ``markup``: HTML and XHTML of strangers → plain text and links
 * ``item``: one normalised feed item and its document
-* ``feed``: a feed's tree → two events for each entry
-* ``broken_feed``: the same for feeds that are not well-formed XML, without the published entry
+* ``feed``: a feed's tree → its entries, and an entry → its item
+* ``json_feed``: the same for JSON Feed
+* ``broken_feed``: the same for feeds that are not well-formed XML, without the published entries
+* ``feed_bytes``: the bytes of a feed of any format → the feed
+* ``identity``: which item an entry is, by what is remembered of earlier polls
+* ``expand``: a feed's new entries → two events each
 * ``rows``: a row's schema, and a row as a flat two-level document
 * ``sources``: paths and standard input → records, by looking at the content
 * ``http_times``, ``poll_hints``: what answers and feeds say of how often to ask

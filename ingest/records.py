@@ -56,13 +56,22 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a feed as it was read."""
+    """One entry of a feed: what tells it from others, and its item, or what that is made of when it is wanted."""
 
-    item: Item
-    raw: str | None
-    """The entry element as published; None where the feed is no well-formed XML."""
+    guid: str | None
+    link: str | None
+    """Its address, as in ``item_url``."""
+    content: str
+    """A digest of title and content as published, without guid, link and dates; empty where there are none."""
+    published: str | None
+    """The date as published, and ``updated`` that of the last change."""
+    updated: str | None
     digest: str
     """Of what the publisher wrote in this entry, without what belongs to the feed as a whole."""
+    raw: str | None
+    """The entry element as published; None where the feed is no well-formed XML."""
+    item: Item | None = None
+    """None: ``feed.entry_item`` reads it from ``raw``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,8 @@ class FeedDocument:
     """Of the normalised items, or one of its streams."""
     source: str
     poll: Poll | None = None
+    flaw: str | None = None
+    """Why it was read tolerantly, with the place; None: it is well-formed."""
 
 
 Record = Event | FeedDocument | Register | Drop | Flush | Rejected

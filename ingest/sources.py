@@ -2,11 +2,10 @@
 
 * gzip (by its first bytes) is unpacked, up to ``MAX_UNPACKED_BYTES``
 * ``<`` first, also after a byte order mark or in UTF-16: an XML document, or a feed, which is split
-* ``{`` first: an event file, read line by line
+* ``{`` first: a JSON Feed if its beginning says so, else an event file, read line by line
 
-Everything else is rejected, and so is what cannot be read; the other inputs go on.  A document that begins
-like a feed but is not well-formed is read by ``broken_feed``, which gives the same normalised items without
-the published entries.
+Everything else is rejected, and so is what cannot be read; the other inputs go on.  A feed is one record
+(``feed_bytes``).
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from xscl.errors import DocumentLimitError, MalformedDocumentError, SourceError, XsclError
-from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
+from xscl.errors import SourceError, XsclError
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_event_lines
-from xscl.ingest.feed import is_feed, split_feed
+from xscl.ingest.feed_bytes import read_feed
+from xscl.ingest.json_feed import looks_like_json_feed
 from xscl.ingest.records import Record, rejected
 from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml
 from xscl.types import Event
@@ -32,9 +31,6 @@ __all__ = ["MAX_UNPACKED_BYTES", "read_paths"]
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
 """What a gzip file may unpack to, and what a document may have before it is parsed; inclusive."""
-
-MAX_ENTRY_CHARACTERS = 64 * 1024 * 1024
-"""What the entries of one feed may have together when they are written out; inclusive."""
 
 _HEAD_BYTES = 4096
 """How much white space may stand before the content."""
@@ -134,10 +130,10 @@ def _read_content(
     head: bytes, content: ByteStream, source: str, channel: str | None, whole: bool, limits: Limits
 ) -> Iterator[Record]:
     first = _first_character(head)
-    if first == "{":
+    if first == "<" or (first == "{" and looks_like_json_feed(head)):
+        yield from _read_document(_read_all(content, source), source, channel, whole and first == "<", limits)
+    elif first == "{":
         yield from read_event_lines(bounded_lines(content), source=source)
-    elif first == "<":
-        yield from _read_document(_read_all(content, source), source, channel, whole, limits)
     else:
         blank = f"begins with {len(head):,} blank bytes" if head else "is empty"
         found = f"begins with {first!r}" if first else blank
@@ -158,27 +154,12 @@ def _read_document(data: bytes, source: str, channel: str | None, whole: bool, l
 
 def _events(data: bytes, source: str, channel: str | None, whole: bool, limits: Limits) -> list[Record]:
     try:
-        root = parse_xml(data, limits=limits)
-        if is_feed(root) and not whole:
-            return list(_bounded(split_feed(root, source=source, channel=channel or "items")))
-        return [Event(channel or "documents", xml=data, source=source)]
+        feed = None if whole else read_feed(data, source=source, channel=channel or "items", limits=limits)
+        if feed is None and whole:
+            parse_xml(data, limits=limits)
+        return [feed or Event(channel or "documents", xml=data, source=source)]
     except XsclError as error:
-        broken = isinstance(error, MalformedDocumentError) and looks_like_feed(data) and not whole
-        events = read_broken_feed(data, source=source, channel=channel or "items") if broken else []
-        return [*events] or [rejected(source, error, channel)]
-
-
-def _bounded(entries: Iterator[Event]) -> Iterator[Event]:
-    """A feed's entries, of at most ``MAX_ENTRY_CHARACTERS`` in all: each repeats the namespaces of the feed."""
-    size = 0
-    for entry in entries:
-        size += len(entry.xml or "")
-        if size > MAX_ENTRY_CHARACTERS:
-            raise DocumentLimitError(
-                "XSCL_DOCUMENT_LIMIT",
-                f"the entries of the feed have more than {MAX_ENTRY_CHARACTERS:,} characters when written out",
-            )
-        yield entry
+        return [rejected(source, error, channel)]
 
 
 def _unpacked(stream: ByteStream, source: str) -> tuple[bytes, ByteStream]:
@@ -194,12 +175,17 @@ def _unpacked(stream: ByteStream, source: str) -> tuple[bytes, ByteStream]:
 def _head(stream: ByteStream) -> bytes:
     # By lines, so that a pipe that is still being written is read no further than needed.
     head = b""
-    while len(head) < _HEAD_BYTES and not _first_character(head):
+    while len(head) < _HEAD_BYTES and (not (first := _first_character(head)) or (first == "{" and _goes_on(head))):
         line = stream.readline(_HEAD_BYTES)
         if not line:
             break
         head += line
     return head
+
+
+def _goes_on(head: bytes) -> bool:
+    """Whether this is the beginning of a JSON object of several lines, whose kind is not known yet."""
+    return not head.rstrip().endswith(b"}") and not looks_like_json_feed(head)
 
 
 class _Rest(io.RawIOBase):

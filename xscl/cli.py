@@ -760,12 +760,15 @@ def _report_intake(report: IntakeReport) -> None:
         _complain(_rejection(problem))
     if report.rejected > len(report.problems):
         _complain(f"… and {report.rejected - len(report.problems)} more, see relation 'rejected'")
+    for flaw in report.flaws:
+        _complain(f"{flaw}; read tolerantly")
     parts = [f"{report.taken} events taken"]
     for count, what in (
         (report.versions, "of them new versions"),
         (report.duplicates, "known already"),
         (report.late, "late"),
         (report.rejected, "rejected"),
+        (report.tolerant, "feeds read tolerantly"),
         (report.registered, "queries registered"),
         (report.dropped, "queries dropped"),
     ):

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscl.ingest import sources
-from xscl.ingest.records import Flush, Rejected
+from xscl.ingest.expand import feed_events
+from xscl.ingest.records import FeedDocument, Flush, Rejected
 from xscl.ingest.sources import read_paths
 from xscl.safexml import Limits
 from xscl.types import Event
@@ -24,7 +25,12 @@ def read(data, **options):
 
 
 def channels(data, **options):
-    return [getattr(record, "condition", None) or record.channel for record in read(data, **options)]
+    return [getattr(record, "condition", None) or record.channel for record in expanded(read(data, **options))]
+
+
+def expanded(records):
+    for record in records:
+        yield from feed_events(record) if isinstance(record, FeedDocument) else [record]
 
 
 def check_rejected(data, condition, *words, **options):
@@ -108,7 +114,7 @@ def test_gzip_whatever_the_name(tmp_path):
     for name, data in (("a.txt", LINES), ("b", FEED), ("c.gz", b"<a/>")):
         (tmp_path / name).write_bytes(gzip.compress(data))
     records = list(read_paths([tmp_path]))
-    assert [getattr(record, "channel", "flush") for record in records] == [
+    assert [getattr(record, "channel", "flush") for record in expanded(records)] == [
         "S",
         "flush",
         "items",
