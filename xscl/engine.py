@@ -23,6 +23,7 @@ from xscl.inputs import follow_paths, reading_of
 from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
 from xscl.planner import Planner
+from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
 from xscl.session import start_session
@@ -255,6 +256,25 @@ class Engine:
         reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts)
         given = [paths] if isinstance(paths, (str, Path)) else list(paths)
         return follow_paths(Intake(self.home, strict=strict), given, reading, every=every)
+
+    def fetch_feeds(
+        self,
+        urls: Sequence[str] | None = None,
+        *,
+        everything: bool = False,
+        settings: PollSettings = DEFAULT_POLL_SETTINGS,
+    ) -> PollReport:
+        """Ask the subscribed feeds that are due, and take in what is new.
+
+        Args:
+            urls: ask these instead, also before they are due.
+            everything: ask all active feeds, also before they are due.
+            settings: contact, limits, and how long the pass may take.
+
+        Raises:
+            CatalogError: one of ``urls`` is not subscribed, or another process polls the home's feeds.
+        """
+        return poll(self.home, urls=urls, everything=everything, settings=settings)
 
     def ingest_stream(self, frame: DataFrame, *, checkpoint: str, channel: str | None = None) -> StreamingQuery:
         """Feed the intake from a streaming DataFrame of Spark, through ``foreachBatch``.
