@@ -31,6 +31,7 @@ PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {
     "pyspark": {
         "xscl.templates.join",
+        "xscl.ingest.spark_sources",
         "xscl.session",
         "xscl.class_archive",
         "xscl.start_time",

@@ -17,6 +17,7 @@ from xscl.driver import Driver
 from xscl.durations import parse_duration
 from xscl.errors import EngineError
 from xscl.home import Home, init_home
+from xscl.ingest.frames import DOCUMENT_COLUMNS, document_records
 from xscl.ingest.records import Record
 from xscl.ingest.sources import read_paths
 from xscl.inputs import follow_paths, reading_of
@@ -26,7 +27,7 @@ from xscl.planner import Planner
 from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
-from xscl.session import start_session
+from xscl.session import register_sources, start_session
 from xscl.settings import DEFAULT_SETTINGS, Settings
 from xscl.types import Event, Match, QueryOutcome
 from xscl.views import sql_session
@@ -63,6 +64,8 @@ class Engine:
         self.home = home
         self.registry = Registry(home.catalog)
         self._spark = spark
+        if spark is not None:
+            register_sources(spark)
         self._planner = Planner(home)
         self._driver = Driver(home, settings)
         self._lock = threading.Lock()
@@ -206,8 +209,8 @@ class Engine:
     ) -> IntakeReport:
         """Take in events: a path or several, an iterable of events, or a DataFrame.
 
-        A DataFrame has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts`` (seconds, ISO text or timestamp);
-        a streaming one is fed by ``ingest_stream``.
+        A DataFrame has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts`` (seconds, ISO text or timestamp),
+        or is one of ``xscl-xml`` or ``xscl-feed``; a streaming one is fed by ``ingest_stream``.
 
         Args:
             source: what to take in.
@@ -404,7 +407,7 @@ def _frame_texts(frame: Any) -> Iterator[tuple[str | None, str]]:
         yield name[0] if name and isinstance(name[0], str) else None, text if isinstance(text, str) else ""
 
 
-def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Event]:
+def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Record]:
     missing = {"xml", *(() if channel else ("channel",))} - set(frame.columns)
     if missing:
         raise EngineError(
@@ -412,10 +415,6 @@ def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Event]:
             f"the DataFrame has no column {', '.join(sorted(missing))}",
             hint="needed: channel, xml",
         )
-    wanted = [name for name in ("channel", "id", "ts", "xml") if name in frame.columns]
+    wanted = [name for name in DOCUMENT_COLUMNS if name in frame.columns]
     for row in frame.select(*wanted).toLocalIterator():
-        values = row.asDict()
-        ts = values.get("ts")
-        if ts is not None and hasattr(ts, "astimezone"):
-            ts = ts.astimezone()  # Spark hands out local times without a zone
-        yield Event(values.get("channel") or channel or "", values.get("id"), ts, xml=values["xml"])
+        yield from document_records(row.asDict(), channel)

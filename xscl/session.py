@@ -18,7 +18,7 @@ from xscl.errors import EngineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["java_version", "start_session"]
+__all__ = ["java_version", "register_sources", "start_session"]
 
 JAVA_HINT = (
     "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@21) "
@@ -77,6 +77,7 @@ def start_session(*, classes_to: Path | None = None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     active = SparkSession.getActiveSession()
     if active is not None:
+        register_sources(active)
         return active
     _, java = java_version()
     # A folder that nobody else can write to: the JVM reads its logging settings from here.
@@ -139,4 +140,13 @@ def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
     for key, value in options.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
+    register_sources(session)
     return session
+
+
+def register_sources(spark: SparkSession) -> None:
+    """Make the formats ``xscl-xml`` and ``xscl-feed`` known to a session."""
+    from xscl.ingest.spark_sources import FeedSource, XmlSource
+
+    for source in (XmlSource, FeedSource):
+        spark.dataSource.register(source)
