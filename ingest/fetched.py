@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from email.message import Message
 
 from xscl.errors import MalformedDocumentError, SourceError, XsclError
-from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
-from xscl.ingest.feed import is_feed, split_feed
+from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.markup import absolute_url, is_web, parse_html
 from xscl.ingest.poll_hints import NO_HINTS, Hints, read_hints
-from xscl.ingest.records import Record
+from xscl.ingest.records import FeedDocument
 from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml
 
 __all__ = ["FetchedFeed", "feed_links", "read_fetched"]
 
 _FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json", "application/rdf+xml"})
-_HTML = re.compile(rb"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+_HTML = re.compile(
+    rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+)
+_HINT_WORDS = (b"ttl", b"skipHours", b"skipDays", b"updatePeriod")
 _HEAD = 200_000
 """Bytes of a page in which links to feeds are looked for."""
 _MOST_LINKS = 20
@@ -29,7 +31,7 @@ _MOST_LINKS = 20
 class FetchedFeed:
     """A feed as it was fetched."""
 
-    records: tuple[Record, ...]
+    document: FeedDocument
     hints: Hints
 
 
@@ -49,28 +51,37 @@ def read_fetched(
 
 
 def _read(body: bytes, url: str, channel: str, content_type: str, limits: Limits) -> FetchedFeed:
+    found: FeedDocument | None = None
+    problem = f"{url} is XML of another kind"
     try:
-        return _read_xml(body, url, channel, limits)
+        found = read_feed(body, source=url, channel=channel, limits=limits)
     except MalformedDocumentError as error:
-        if _HTML.match(body[:_HEAD]):
-            raise _page(body, url) from None
-        if (recoded := _recoded(body, content_type)) is not None:
-            try:
-                return _read_xml(recoded, url, channel, limits)
-            except XsclError:
-                pass
-        if looks_like_feed(body) and (events := read_broken_feed(body, source=url, channel=channel)):
-            return FetchedFeed(tuple(events), NO_HINTS)
-        raise SourceError("XSCL_NOT_A_FEED", f"{url}: {error.message}") from None
+        problem = f"{url}: {error.message}"
+    if found is None and _HTML.match(body[:_HEAD]):
+        raise _page(body, url)
+    if (found is None or found.flaw) and (recoded := _recoded(body, content_type)) is not None:
+        found = _read_recoded(recoded, url, channel, limits) or found
+    if found is None:
+        raise SourceError("XSCL_NOT_A_FEED", problem)
+    return FetchedFeed(found, _hints(body, limits))
 
 
-def _read_xml(body: bytes, url: str, channel: str, limits: Limits) -> FetchedFeed:
-    root = parse_xml(body.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n"), limits=limits)
-    if not is_feed(root):
-        if isinstance(root.tag, str) and root.tag.rpartition("}")[2].lower() == "html":
-            raise _page(body, url)
-        raise SourceError("XSCL_NOT_A_FEED", f"{url}: the root element is {root.tag!r}, not rss, rdf:RDF or feed")
-    return FetchedFeed(tuple(split_feed(root, source=url, channel=channel)), read_hints(root))
+def _read_recoded(body: bytes, url: str, channel: str, limits: Limits) -> FeedDocument | None:
+    """The feed, if it is well-formed now."""
+    try:
+        found = read_feed(body, source=url, channel=channel, limits=limits)
+    except XsclError:
+        return None
+    return found if found is not None and found.flaw is None else None
+
+
+def _hints(body: bytes, limits: Limits) -> Hints:
+    if not any(word in body for word in _HINT_WORDS):
+        return NO_HINTS
+    try:
+        return read_hints(parse_xml(body.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n"), limits=limits))
+    except XsclError:
+        return NO_HINTS
 
 
 def _recoded(body: bytes, content_type: str) -> bytes | None:

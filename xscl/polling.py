@@ -40,7 +40,7 @@ from xscl.ingest.fetch_policy import (
 )
 from xscl.ingest.fetched import FetchedFeed, read_fetched
 from xscl.ingest.poll_hints import hints_json
-from xscl.ingest.records import Record
+from xscl.ingest.records import FeedDocument, Poll
 from xscl.intake import Intake
 from xscl.tables import FEEDS, HOSTS
 
@@ -51,6 +51,16 @@ _DAY = 24 * 3600 * _SECOND
 _WAITING = 64
 """Bodies that wait to be taken in at most."""
 _MAX_PROBLEM = 2_000
+_OF_CONTENT = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+    RecursionError,
+    sa.exc.StatementError,
+)
+"""What a fault of ours over a stranger's content looks like; it must not stop the other feeds."""
 _TOGETHER = 32
 """Feeds that are taken in by one transaction at most."""
 
@@ -213,6 +223,19 @@ def _alone(home: Home) -> Iterator[None]:
         yield
 
 
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What an answer means for its feed."""
+
+    feed: DueFeed
+    fetched: Fetched
+    values: dict[str, object]
+    """The feed's new columns; with a document the intake writes them."""
+    document: FeedDocument | None = None
+    move: str | None = None
+    """The feed's address from now on."""
+
+
 class _Pass:
     """The state of one pass."""
 
@@ -276,58 +299,70 @@ class _Pass:
     # -- in a thread, one batch at a time ----------------------------------------------------------------------
 
     def _take(self, batch: Sequence[tuple[DueFeed, Fetched]]) -> None:
-        records: list[Record] = []
-        after: list[tuple[DueFeed, dict[str, object]]] = []
-        moves: list[tuple[DueFeed, str]] = []
-        for feed, fetched in batch:
-            values, read = self._decide(feed, fetched)
-            records += [] if read is None else read.records
-            after.append((feed, values))
-            if values["problem"] is None and (target := lasting_move(feed.subscription, fetched.answer)):
-                moves.append((feed, target))
-        if records:
-            taken = self.intake.take(records)
-            self.report.events += taken.taken
-            self.report.versions += taken.versions
-            self.report.rejected += taken.rejected
-        with self.home.catalog.begin() as connection:
-            for feed, values in after:
-                store_values(connection, feed.number, values)
-            for feed, target in moves:
-                if problem := move_feed(connection, feed.number, feed.subscription.url, target):
-                    self.report.problems.append((feed.subscription.url, problem))
+        """Decide what the answers mean, and store it together with what they brought."""
+        self._store([self._decided(feed, fetched) for feed, fetched in batch])
 
-    def _decide(self, feed: DueFeed, fetched: Fetched) -> tuple[dict[str, object], FetchedFeed | None]:
-        """The feed's new columns, and what it brought."""
+    def _decided(self, feed: DueFeed, fetched: Fetched) -> _Decided:
         report = self.report
         report.feeds += 1
         report.requests += fetched.requests
         report.received += fetched.received
         report.statuses[str(fetched.answer.status or "none")] += 1
-        subscription = feed.subscription
-        problem: XsclError | None = fetched.problem
+        url = feed.subscription.url
         read: FetchedFeed | None = None
-        hints = subscription.hints
+        problem: XsclError | None = fetched.problem
         if problem is None and fetched.body is not None:
             kind = fetched.answer.headers.get("content-type", "")
             try:
-                read = read_fetched(fetched.body, url=subscription.url, channel=feed.channel, content_type=kind)
-                hints = read.hints
+                read = read_fetched(fetched.body, url=url, channel=feed.channel, content_type=kind)
             except XsclError as error:
                 problem = error
             except Exception as error:  # whatever a stranger makes a parser do costs its own feed alone
-                problem = SourceError("XSCL_NOT_A_FEED", f"{subscription.url}: {type(error).__name__}: {error}")
-        now, chance = self.clock.now(), self.chance()
-        if problem is None:
-            values = after_success(subscription, fetched.answer, hints, now, chance)
-            values["hints"] = hints_json(hints)
-        else:
-            told = _told(problem)
-            values = after_failure(subscription, fetched.answer, told, now, chance)
-            report.problems.append((subscription.url, told))
-        values["requests"] = feed.requests + fetched.requests
-        values["bytes"] = feed.received + fetched.received
-        return values, read
+                problem = SourceError("XSCL_NOT_A_FEED", f"{url}: {type(error).__name__}: {error}")
+        if problem is not None:
+            return self._failed(feed, fetched, problem)
+        hints = feed.subscription.hints if read is None else read.hints
+        values = after_success(feed.subscription, fetched.answer, hints, self.clock.now(), self.chance())
+        values |= {"hints": hints_json(hints), **_counted(feed, fetched)}
+        document = None if read is None else replace(read.document, poll=Poll(feed.number, values))
+        return _Decided(feed, fetched, values, document, lasting_move(feed.subscription, fetched.answer))
+
+    def _failed(self, feed: DueFeed, fetched: Fetched, problem: XsclError) -> _Decided:
+        told = _told(problem)
+        self.report.problems.append((feed.subscription.url, told))
+        values = after_failure(feed.subscription, fetched.answer, told, self.clock.now(), self.chance())
+        return _Decided(feed, fetched, values | _counted(feed, fetched))
+
+    def _store(self, decided: Sequence[_Decided]) -> None:
+        documents = [one.document for one in decided if one.document is not None]
+        try:
+            taken = self.intake.take(documents)
+        except XsclError:
+            raise
+        except _OF_CONTENT as error:
+            if len(decided) > 1:
+                for one in decided:
+                    self._store([one])
+                return
+            (one,) = decided
+            reason = SourceError("XSCL_NOT_A_FEED", f"{one.feed.subscription.url}: {type(error).__name__}: {error}")
+            self._store([self._failed(one.feed, one.fetched, reason)])
+            return
+        self.report.events += taken.taken
+        self.report.versions += taken.versions
+        self.report.rejected += taken.rejected
+        with self.home.catalog.begin() as connection:
+            for one in decided:
+                if one.document is None:
+                    store_values(connection, one.feed.number, one.values)
+                if one.move is not None:
+                    url = one.feed.subscription.url
+                    if problem := move_feed(connection, one.feed.number, url, one.move):
+                        self.report.problems.append((url, problem))
+
+
+def _counted(feed: DueFeed, fetched: Fetched) -> dict[str, object]:
+    return {"requests": feed.requests + fetched.requests, "bytes": feed.received + fetched.received}
 
 
 def _told(problem: XsclError) -> str:

@@ -19,6 +19,7 @@ from xscl.feeds import add_feed, drop_feed, feed_rows, set_feed
 from xscl.home import Home, init_home
 from xscl.ingest.fetch import FetchLimits
 from xscl.ingest.fetch_policy import SPACING
+from xscl.ingest.records import FeedDocument
 from xscl.intake import Intake
 from xscl.polling import Clock, PollReport, PollSettings, poll
 from xscl.tables import EVENT_IDS, FEEDS, HOSTS
@@ -392,34 +393,55 @@ class Stop(Exception):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("when", ["before", "within", "after"])
 def test_a_crash_between_fetch_and_commit_loses_and_doubles_nothing(
-    world: World, after: bool, monkeypatch: pytest.MonkeyPatch
+    world: World, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(asked: Asked) -> bytes:
         return reply(304) if asked.headers.get("if-none-match") == '"1"' else reply(200, rss("one"), etag='"1"')
 
     world.server.routes["a.example/feed"] = answer
     world.add(A)
-    take: Callable[..., object] = Intake.take
+    name = "_write" if when == "within" else "take"
+    whole: Callable[..., object] = getattr(Intake, name)
 
-    def crash(self: Intake, records: object) -> None:
-        if after:
-            take(self, records)
+    def crash(self: Intake, *arguments: object) -> None:
+        if when != "before":
+            whole(self, *arguments)
         raise Stop
 
     with monkeypatch.context() as patched:
-        patched.setattr(Intake, "take", crash)
+        patched.setattr(Intake, name, crash)
         with pytest.raises(Stop):
             world.poll()
+    committed = when == "after"
+    assert (world.ids() == ["one"]) == (world.row().etag == '"1"') == committed
     world.later(10 * SECOND).poll()
-    first, second = world.server.log
-    if not after:
-        assert "if-none-match" not in second.headers and second.url == first.url
+    # What was not committed is asked for again as if it had never come.
+    assert len(world.server.log) == 1 + (not committed)
+    assert all("if-none-match" not in asked.headers for asked in world.server.log)
     assert world.ids() == ["one"]
     world.later().poll()
     assert world.server.log[-1].headers["if-none-match"] == '"1"'
     assert world.ids() == ["one"]
+
+
+def test_a_fault_of_ours_costs_one_feed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"h{number}.example" for number in range(5)]
+    world.server.routes = {f"{name}/feed": reply(200, rss(name, link=f"http://{name}/")) for name in names}
+    world.add(*(f"http://{name}/feed" for name in names))
+    take: Callable[[Intake, list[FeedDocument]], object] = Intake.take
+
+    def faulty(self: Intake, records: list[FeedDocument]) -> object:
+        if any(record.source == "http://h2.example/feed" for record in records):
+            raise ValueError("a mistake")
+        return take(self, records)
+
+    monkeypatch.setattr(Intake, "take", faulty)
+    report = world.poll()
+    assert [url for url, _ in report.problems] == ["http://h2.example/feed"]
+    assert sorted(world.ids()) == sorted(set(names) - {"h2.example"})
+    assert world.row("http://h2.example/feed").failures == 1
 
 
 def test_only_one_process_polls(world: World) -> None:
