@@ -27,11 +27,10 @@ from xscl.ingest.opml import read_opml
 from xscl.ingest.paths import split_path, value_path
 from xscl.ingest.sources import Reading, read_paths
 from xscl.ingest.spool import Wanted, fetch_all, poll_spool, read_answer, read_spooled
+from xscl.namespaces import DEFAULT_NAMESPACES
 from xscl.safexml import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql.types import StructType
 
 __all__ = ["FeedSource", "XmlSource"]
@@ -100,8 +99,8 @@ class _Source(DataSource):
 class XmlSource(_Source):
     """Documents: ``spark.read.format("xscl-xml").option("split", "//item").load("folder")``.
 
-    Options: ``channel`` (``documents``), ``split``, ``id``, ``ts``, ``namespaces`` (a JSON object of prefixes), ``mode``,
-    ``maxBytes``, ``maxNodes``; of streams ``maxFilesPerTrigger``, ``settleSeconds`` (1).
+    Options: ``channel`` (``documents``), ``split``, ``id``, ``ts``, ``mode``, ``maxBytes``,
+    ``maxNodes``; of streams ``maxFilesPerTrigger``, ``settleSeconds`` (1).
     """
 
     columns = XML_COLUMNS
@@ -118,15 +117,14 @@ class XmlSource(_Source):
     @cached_property
     def reading(self) -> Reading:
         """How files are read."""
-        namespaces = cast("Mapping[str, str]", json.loads(self.options.get("namespaces", "{}")))
         split, id_, ts = (self.options.get(name) for name in ("split", "id", "ts"))
         return Reading(
             channel=self.options.get("channel", "documents"),
             whole=True,
             limits=self.limits(),
-            split=None if split is None else split_path(split, namespaces),
-            id=None if id_ is None else value_path(id_, namespaces),
-            ts=None if ts is None else value_path(ts, namespaces),
+            split=None if split is None else split_path(split, DEFAULT_NAMESPACES),
+            id=None if id_ is None else value_path(id_, DEFAULT_NAMESPACES),
+            ts=None if ts is None else value_path(ts, DEFAULT_NAMESPACES),
         )
 
 

@@ -26,6 +26,7 @@ LEAVES = {
     "xscl.arrow",
     "xscl.places",
     "xscl.version_files",
+    "xscl.namespaces",
 }
 PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {

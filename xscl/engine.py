@@ -29,7 +29,7 @@ from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
 from xscl.session import register_sources, start_session
 from xscl.settings import DEFAULT_SETTINGS, Settings
-from xscl.types import Event, Match, QueryOutcome
+from xscl.types import Match, QueryOutcome
 from xscl.views import sql_session
 
 if TYPE_CHECKING:
