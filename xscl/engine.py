@@ -279,16 +279,25 @@ class Engine:
         """
         return poll(self.home, urls=urls, everything=everything, settings=settings)
 
-    def ingest_stream(self, frame: DataFrame, *, checkpoint: str, channel: str | None = None) -> StreamingQuery:
+    def ingest_stream(
+        self, frame: DataFrame, *, checkpoint: str, channel: str | None = None, available_now: bool = False
+    ) -> StreamingQuery:
         """Feed the intake from a streaming DataFrame of Spark, through ``foreachBatch``.
 
         Spark may repeat a micro-batch after a failure; ids make the repetition add nothing, so give events ids.
+
+        Args:
+            frame: with columns as of ``ingest``.
+            checkpoint: folder in which Spark keeps how far it is.
+            channel: for rows that name none.
+            available_now: end when everything that is there now was taken.
         """
 
         def take(batch: DataFrame, number: int) -> None:
             self.ingest(batch, channel=channel)
 
-        return frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start()
+        writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
+        return (writer.trigger(availableNow=True) if available_now else writer).start()
 
     # -- running -----------------------------------------------------------------------------------------------
 

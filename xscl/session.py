@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from xscl.class_archive import find_archive, make_in_background, reading_options, writing_options
 from xscl.errors import EngineError
@@ -25,6 +26,8 @@ JAVA_HINT = (
     "and put it on the PATH or set JAVA_HOME"
 )
 
+_KNOWING: WeakSet[SparkSession] = WeakSet()
+"""Sessions that know our data sources."""
 
 # Spark's messages below errors are not for the users of xscl.
 _LOG4J = """\
@@ -148,5 +151,8 @@ def register_sources(spark: SparkSession) -> None:
     """Make the formats ``xscl-xml`` and ``xscl-feed`` known to a session."""
     from xscl.ingest.spark_sources import FeedSource, XmlSource
 
+    if spark in _KNOWING:
+        return  # Spark would warn
     for source in (XmlSource, FeedSource):
         spark.dataSource.register(source)
+    _KNOWING.add(spark)
