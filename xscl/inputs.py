@@ -12,7 +12,7 @@ from xscl.ingest.following import Follower, source_name
 from xscl.ingest.paths import split_path, value_path
 from xscl.ingest.sources import Reading
 from xscl.intake import Intake, IntakeReport
-from xscl.normalize import DEFAULT_NAMESPACES
+from xscl.namespaces import DEFAULT_NAMESPACES
 from xscl.positions import positions_in
 from xscl.safexml import DEFAULT_LIMITS, Limits
 
