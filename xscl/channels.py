@@ -16,7 +16,8 @@ from xscl.ingest.rows import parse_schema
 from xscl.publishing import is_published
 from xscl.queries import reads
 from xscl.registry import Registry
-from xscl.streams import aliases, hold_stream, stored_memberships
+from xscl.row_ranges import channel_counts, event_count
+from xscl.streams import hold_stream, stored_memberships
 from xscl.tables import CHANNELS, CLOCKS, EVENT_IDS, FEEDS, HOME, NEVER, QUERIES, STREAMS
 from xscl.types import MAX_NAME, is_name
 
@@ -95,7 +96,7 @@ def set_channel(
         if channel is None:
             raise _unknown(name)
         shape = (kind, element, schema)
-        if any(value is not None for value in shape) and _count(connection, name):
+        if any(value is not None for value in shape) and event_count(connection, name):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
                 f"the channel {name} holds events, so its kind, element and columns stay",
@@ -134,7 +135,9 @@ def drop_channel(catalog: Catalog, name: str) -> None:
         uses = {
             "queries read it": any(_readers(connection, each) for each in names),
             "queries publish to it": is_published(connection, name),
-            "it holds events": _count(connection, name) if stream is None else hold_stream(connection, stream.number),
+            "it holds events": event_count(connection, name)
+            if stream is None
+            else hold_stream(connection, stream.number),
             "it has streams": stream is None and _streams_of(connection, name),
             "feeds are subscribed to it": _subscribed(connection, name),
         }
@@ -154,9 +157,7 @@ def drop_channel(catalog: Catalog, name: str) -> None:
 def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
     """One row a channel, and one a stream behind its channel, for listings."""
     with catalog.read() as connection:
-        own = EVENT_IDS.c.membership.not_in(aliases(connection))
-        statement = sa.select(EVENT_IDS.c.channel, sa.func.count()).where(own).group_by(EVENT_IDS.c.channel)
-        counts: dict[str, int] = {row[0]: row[1] for row in connection.execute(statement)}
+        counts = channel_counts(connection)
         streams = sorted(catalog.streams(connection).values(), key=lambda stream: stream.name)
         held = _held_by_stream(connection) if streams else {}
         for name, channel in catalog.channels(connection).items():
@@ -267,10 +268,6 @@ def _carry_clock(connection: Connection, old: str, new: str) -> None:
         connection.execute(CLOCKS.insert().values(name=new, greatest=greatest[old]))
     elif greatest[old] > greatest[new]:
         connection.execute(CLOCKS.update().where(CLOCKS.c.name == new).values(greatest=greatest[old]))
-
-
-def _count(connection: Connection, name: str) -> int:
-    return connection.scalar(sa.select(sa.func.count()).where(EVENT_IDS.c.channel == name)) or 0
 
 
 def _changed(

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,22 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo, StreamInfo, channel_facts
 from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclError
+from xscl.feed_memory import FeedState, feed_state, note_document, write_feeds
 from xscl.home import Home
-from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
-from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells
+from xscl.ingest.expand import entry_events
+from xscl.ingest.identity import Identified, identify, remember
+from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, RowTable
+from xscl.ingest.rows import cells_digest, cells_document, fit_row, infer_schema, row_cells, row_digest
+from xscl.positions import put_positions
 from xscl.publishing import is_published
 from xscl.registry import Registry
+from xscl.row_ranges import rows_by_id
 from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_stored, parse_xml, serialize
 from xscl.streams import Memberships, resolve_stream
 from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
 from xscl.templates.members import Membership
-from xscl.types import MAX_NAME, Event, Scalar, format_time, is_name, to_micros
-from xscl.values import column_text, digest_text
+from xscl.types import MAX_NAME, Event, format_time, is_name, to_micros
+from xscl.values import digest_text
 
 __all__ = [
     "EVENT_SCHEMA",
@@ -57,12 +62,16 @@ EVENT_SCHEMA = pa.schema(
         ("ts", pa.int64()),
         ("received", pa.int64()),
         ("late", pa.bool_()),
+        ("declared", pa.int64()),  # the time the source gave, before any clamp; NULL: none, or not kept
+        ("time_source", pa.string()),  # published, updated, feed, given or received; NULL: not kept
         ("content", pa.string()),  # the document; NULL where there are cells
         ("cells", pa.list_(pa.string())),  # of a row: the columns' texts in the order of the channel's schema
         ("membership", pa.int32()),  # the streams it came by (``streams``); NULL: none
     ]
 )
-"""Files of earlier versions lack ``cells``, and the rows in them are documents, or ``membership``."""
+"""Files of earlier versions lack ``cells``, and the rows in them are documents, or ``membership``.  Older ones lack
+``declared``, too.
+"""
 
 _CHUNK_EVENTS = 10_000
 _CHUNK_CHARACTERS = 32 * 1024 * 1024
@@ -83,16 +92,33 @@ class IntakeReport:
     """Events known by another stream of their source, of whose stream they are a member since."""
     late: int = 0
     rejected: int = 0
+    tolerant: int = 0
+    """Feeds that are not well-formed and were read all the same."""
     registered: int = 0
     dropped: int = 0
     problems: list[Rejected] = field(default_factory=list)
     """The first hundred rejections."""
+    flaws: list[str] = field(default_factory=list)
+    """What is wrong with the first hundred feeds that were read tolerantly: source, place and reason."""
+
+    def add(self, other: IntakeReport) -> None:
+        """Count what another intake did, too."""
+        for name in ("taken", "versions", "duplicates", "shared", "late", "rejected", "registered", "dropped"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.problems += other.problems[: 100 - len(self.problems)]
+        self.flaws += other.flaws[: 100 - len(self.flaws)]
 
     def note(self, problem: Rejected) -> None:
         """Count a rejection."""
         self.rejected += 1
         if len(self.problems) < 100:
             self.problems.append(problem)
+
+    def note_flaw(self, flaw: str) -> None:
+        """Count a feed that was read tolerantly."""
+        self.tolerant += 1
+        if len(self.flaws) < 100:
+            self.flaws.append(flaw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +153,8 @@ class _Known:
     item: int
     digest: str
     ts: int | None
+    received: int | None
+    """When it was first seen; None: not kept."""
     whole: bool
     """Not a copy of an event that another stream brought."""
 
@@ -167,7 +195,6 @@ class _Chunk:
     taken: set[tuple[str, str]]
     """Ids of channels that are known to be taken."""
     streams: dict[str, StreamInfo]
-    memberships: Memberships
     moves: int = 0
     """How often a clock has moved."""
     placed: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
@@ -176,6 +203,14 @@ class _Chunk:
     ids: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     late: list[dict[str, object]] = field(default_factory=list)
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    """Channels and ids of which ``known`` and ``taken`` tell."""
+    feeds: dict[str, FeedState] = field(default_factory=dict)
+    """By identity as read."""
+    memberships: Memberships = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memberships = Memberships(self.connection)
 
 
 def _wall_clock() -> int:
@@ -207,6 +242,10 @@ class Intake:
             first = chunk[0]
             if isinstance(first, (Register, Drop, Flush)):
                 self._act(first, report)
+            elif isinstance(first, RowTable):
+                from xscl.row_intake import take_rows  # which imports this module
+
+                take_rows(self, first, report)
             else:
                 self._take_chunk(chunk, report)
         return report
@@ -235,36 +274,27 @@ class Intake:
     # -- events ------------------------------------------------------------------------------------------------
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
-        checked = in_fresh_dictionary(_check_all, records, self.limits)
-        sound = [item for item in checked if isinstance(item, CheckedEvent)]
+        positions = {record.source: record.position for record in records if isinstance(record, Position)}
+        records = [record for record in records if not isinstance(record, Position)]
+        plain: list[Record] = [record for record in records if not isinstance(record, FeedDocument)]
+        checked = iter(in_fresh_dictionary(_check_all, plain, self.limits) if plain else [])
         file: Path | None = None
         try:
             with self.catalog.begin() as connection:
-                first, received = self.catalog.take_places(connection, len(sound), self.now())
-                streams, memberships = self.catalog.streams(connection), Memberships(connection)
-                if streams:
-                    checked = [resolved(item, streams) if isinstance(item, CheckedEvent) else item for item in checked]
-                    sound = [item for item in checked if isinstance(item, CheckedEvent)]
-                chunk = _Chunk(
-                    connection,
-                    self.catalog.channels(connection),
-                    {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))},
-                    *_known_ids(connection, sound, memberships),
-                    streams,
-                    memberships,
-                )
-                place = 0
-                for item in checked:
-                    if isinstance(item, Rejected):
-                        chunk.rejected.append(item)
-                        continue
-                    try:
-                        self._place(chunk, item, first + place, received + place, report)
-                    except XsclError as error:
-                        chunk.rejected.append(_refused(item.event, error, item.id, item.ts))
-                    place += 1
-                file = self._file(first) if chunk.rows else None
-                self._write(chunk, file, received)
+                clocks = {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))}
+                streams = self.catalog.streams(connection)
+                chunk = _Chunk(connection, self.catalog.channels(connection), clocks, {}, set(), streams)
+                now = self.now()
+                for is_feed, run in groupby(records, lambda record: isinstance(record, FeedDocument)):
+                    if is_feed:
+                        for document in run:
+                            assert isinstance(document, FeedDocument)
+                            self._take_feed(chunk, document, now, report)
+                    else:
+                        self._take_events(chunk, list(islice(checked, len(list(run)))), now, report)
+                file = self._file(chunk.rows[0]["docid"]) if chunk.rows else None
+                self._write(chunk, file, now)
+                put_positions(connection, positions, now)
         except BaseException:
             # The catalogue names no file of a transaction that failed.
             if file is not None:
@@ -273,14 +303,90 @@ class Intake:
         for problem in chunk.rejected:
             report.note(problem)
 
+    def _take_events(
+        self, chunk: _Chunk, checked: Sequence[CheckedEvent | Rejected], now: int, report: IntakeReport
+    ) -> list[bool]:
+        """Take what was checked; whether the channel of each has it now, be it that it had it before."""
+        if chunk.streams:
+            checked = [resolved(item, chunk.streams) if isinstance(item, CheckedEvent) else item for item in checked]
+        sound = [item for item in checked if isinstance(item, CheckedEvent)]
+        place, received = self.catalog.take_places(chunk.connection, len(sound), now)
+        _learn(chunk, sound)
+        self._note_ranges(chunk, sound)
+        done: list[bool] = []
+        for item in checked:
+            if isinstance(item, Rejected):
+                chunk.rejected.append(item)
+                done.append(False)
+                continue
+            try:
+                self._place(chunk, item, place, received, report)
+                done.append(True)
+            except XsclError as error:
+                chunk.rejected.append(_refused(item.event, error, item.id, item.ts))
+                done.append(False)
+            place += 1
+            received += 1
+        return done
+
+    # -- feeds -------------------------------------------------------------------------------------------------
+
+    def _take_feed(self, chunk: _Chunk, document: FeedDocument, now: int, report: IntakeReport) -> None:
+        """Take the entries of a feed that its channel does not have yet, and remember them."""
+        state = self._feed_state(chunk, document, now)
+        rows, refused = len(chunk.rows), len(chunk.rejected)
+        found = identify(state.memory, document.entries, document.channel)
+        wanted = [n for n in range(len(document.entries)) if not found.known[n] and not found.repeats[n]]
+        report.duplicates += _events_of(document) - _events_of(document, wanted)
+        has = [known or repeat for known, repeat in zip(found.known, found.repeats, strict=True)]
+        if wanted:
+            made = in_fresh_dictionary(_check_entries, document, wanted, found, state.identity, self.limits)
+            done = iter(self._take_events(chunk, [event for events in made for event in events], now, report))
+            for n, events in zip(wanted, made, strict=True):
+                has[n] = [next(done) for _ in events][0]
+        state.memory = remember(found, document.entries, has)
+        note_document(state, document)
+        versions = {row["id"]: row["version"] for row in chunk.rows[rows:]}  # of the item and of the published entry
+        state.items += len(versions)
+        state.versions += sum(version != 1 for version in versions.values())
+        state.rejected += len(chunk.rejected) - refused
+        if document.flaw is not None:
+            report.note_flaw(f"{document.source}: {document.flaw}")
+
+    @staticmethod
+    def _feed_state(chunk: _Chunk, document: FeedDocument, now: int) -> FeedState:
+        key = document.feed.identity if document.poll is None else f"{document.poll.subscription} subscribed"
+        if key not in chunk.feeds:
+            if document.poll is not None:
+                # Its row may take in that of a feed that was read from a file.
+                _write_feeds(chunk)
+                chunk.feeds.clear()
+            state = feed_state(chunk.connection, document, now)
+            same = next((other for other in chunk.feeds.values() if other.number == state.number), None)
+            chunk.feeds[key] = same or state
+        return chunk.feeds[key]
+
+    def _note_ranges(self, chunk: _Chunk, items: list[CheckedEvent]) -> None:
+        """Note which of the ids of rows are those of rows in ranges."""
+        wanted: dict[str, set[str]] = {}
+        for item in items:
+            if item.event.row is not None:
+                wanted.setdefault(item.event.channel, set()).add(item.id)
+        for channel, row in rows_by_id(chunk.connection, self.home, wanted):
+            digest = cells_digest(chunk.channels[channel].schema or {}, row.cells)
+            chunk.known.setdefault((channel, row.id), []).append(
+                _Known(row.id, "", 0, 1, row.docid, row.docid, digest, None, None, whole=True)
+            )
+            chunk.taken.add((channel, row.id))
+
     def _place(self, chunk: _Chunk, item: CheckedEvent, docid: int, received: int, report: IntakeReport) -> None:
         event = item.event
         channel = self._channel(chunk, event)
+        feed, mine = _own(chunk, channel, item)
         ts = received if item.ts is None else item.ts
         if event.feed is not None:
-            # A date in the future is the time the item was first seen.
-            ts = min(ts, received)
-        identity = _identify(chunk, channel, item, ts)
+            ts = min(ts, _first_seen(chunk, item, mine[0].item if mine else None, received))
+        identity = _identify(chunk, channel, item, ts, feed, mine)
         if identity is None:
             report.duplicates += 1
             return
@@ -297,6 +403,8 @@ class Intake:
             "ts": ts,
             "received": received,
             "late": late,
+            "declared": item.ts,
+            "time_source": event.time_source or ("received" if item.ts is None else "given"),
             "content": content,
             "cells": cells,
             "membership": chunk.memberships.number(Membership(frozenset({item.by} - {0}), copied is None)),
@@ -311,6 +419,7 @@ class Intake:
             docid if identity.item is None else identity.item,
             item.digest,
             ts,
+            received,
             copied is None,
         )
         if united is None:
@@ -390,7 +499,7 @@ class Intake:
             chunk.moves += 1
         return greatest is not None and channel.lateness is not None and ts < greatest - channel.lateness
 
-    def _file(self, first: int) -> Path:
+    def _file(self, first: object) -> Path:
         return self.home.folder("events") / f"{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
 
     def _write(self, chunk: _Chunk, file: Path | None, received: int) -> None:
@@ -417,31 +526,62 @@ class Intake:
                     connection.execute(CLOCKS.insert().values(name=clock, greatest=greatest))
         if chunk.late:
             connection.execute(LATE.insert(), chunk.late)
+        _write_feeds(chunk)
         self.catalog.reject(connection, map(_rejection, chunk.rejected), received)
 
 
 def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Events in runs of a bounded size; everything else alone, in its place."""
     run: list[Record] = []
-    size = 0
+    count = size = 0
     for record in records:
-        if not isinstance(record, (Register, Drop, Flush)):
+        if not isinstance(record, (Register, Drop, Flush, RowTable)):
             run.append(record)
-            size += len(record.xml or "") if isinstance(record, Event) else 0
-            if len(run) >= _CHUNK_EVENTS or size >= _CHUNK_CHARACTERS:
+            events, characters = _weight(record)
+            count += events
+            size += characters
+            if count >= _CHUNK_EVENTS or size >= _CHUNK_CHARACTERS:
                 yield run
-                run, size = [], 0
+                run, count, size = [], 0, 0
             continue
         if run:
             yield run
-            run, size = [], 0
+            run, count, size = [], 0, 0
         yield [record]
     if run:
         yield run
 
 
+def _events_of(document: FeedDocument, numbers: Sequence[int] | None = None) -> int:
+    """How many events the entries of a feed make, or those with these numbers."""
+    entries = document.entries if numbers is None else [document.entries[n] for n in numbers]
+    return sum(1 if entry.raw is None else 2 for entry in entries)
+
+
+def _weight(record: Record) -> tuple[int, int]:
+    """How many events a record makes at most, and with how many characters."""
+    if isinstance(record, FeedDocument):
+        return _events_of(record), sum(len(entry.raw or "") for entry in record.entries)
+    return 1, len(record.xml or "") if isinstance(record, Event) else 0
+
+
 def _check_all(records: list[Record], limits: Limits) -> list[CheckedEvent | Rejected]:
     return [check_event(record, limits) if isinstance(record, Event) else _as_rejected(record) for record in records]
+
+
+def _check_entries(
+    document: FeedDocument, wanted: Sequence[int], found: Identified, feed: str, limits: Limits
+) -> list[list[CheckedEvent | Rejected]]:
+    """The events of some entries of a feed, by their numbers."""
+    return [
+        [
+            check_event(event, limits)
+            for event in entry_events(
+                document, document.entries[n], found.ids[n], feed=feed, policy=found.memory.policy
+            )
+        ]
+        for n in wanted
+    ]
 
 
 def _as_rejected(record: object) -> Rejected:
@@ -562,17 +702,7 @@ def _content_digest(event: Event, content: str | None) -> str:
     if content is not None:
         return digest_text("xml", content)
     assert event.row is not None
-    present = sorted((name, value) for name, value in event.row.items() if value is not None)
-    # 1 and 1.0 are one number, but no text.
-    kinds = {True: "text", False: "value"}
-    return digest_text("row", *(f"{n} {kinds[isinstance(v, str)]} {_scalar_text(v)}" for n, v in present))
-
-
-def _scalar_text(value: Scalar) -> str:
-    try:
-        return column_text(value) if isinstance(value, (bool, int, float, Decimal, str)) else repr(value)
-    except (ValueError, ArithmeticError):
-        return repr(value)  # such as NaN, which its channel will refuse
+    return row_digest(event.row)
 
 
 def _own_id(event: Event, ts: int | None, digest: str) -> str:
@@ -582,6 +712,36 @@ def _own_id(event: Event, ts: int | None, digest: str) -> str:
         named = event.source is not None and not event.source.startswith("-:")
         return event.source if named and event.source else f"row-{uuid.uuid4().hex}"
     return digest if ts is None or event.feed is not None else digest_text(digest, str(ts))
+
+
+def _write_feeds(chunk: _Chunk) -> None:
+    write_feeds(chunk.connection, {state.number: state for state in chunk.feeds.values()}.values())
+
+
+def _learn(chunk: _Chunk, items: Sequence[CheckedEvent]) -> None:
+    """Read what is known of the ids of these events, once in a transaction."""
+    new = [item for item in items if (item.event.channel, item.id) not in chunk.asked]
+    if new:
+        versions, taken = _known_ids(chunk.connection, new, chunk.memberships)
+        asked = {(item.event.channel, item.id) for item in new}
+        chunk.asked |= asked
+        # Of other ids not all versions were read.
+        chunk.known |= {key: known for key, known in versions.items() if key in asked}
+        chunk.taken |= taken
+
+
+def _first_seen(chunk: _Chunk, item: CheckedEvent, of_item: int | None, received: int) -> int:
+    """What a feed item's date may be at most: a date in the future is the time that what it dates was first seen.
+
+    ``published`` dates the item, every other date the version.
+    """
+    if item.event.time_source != "published" or of_item is None:
+        return received
+    versions = chunk.known.get((item.event.channel, item.id), [])
+    first = min(
+        (row.received for row in versions if row.item == of_item and row.received is not None), default=received
+    )
+    return min(first, received)
 
 
 def _known_ids(
@@ -612,6 +772,7 @@ def _known_ids(
                     row.item,
                     row.digest,
                     row.ts,
+                    row.received,
                     whole,
                 )
                 versions.setdefault((channel, row.base), []).append(known)
@@ -620,7 +781,20 @@ def _known_ids(
     return versions, taken
 
 
-def _identify(chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent, ts: int) -> _Identity | None:
+def _own(chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent) -> tuple[str, list[_Known]]:
+    """The feed of an event, and what is known of its id by the same way."""
+    feed = item.event.feed or ""
+    known = chunk.known.get((item.event.channel, item.id), [])
+    if item.event.feed is None and channel.feed and known:
+        # An event that was not read from a feed, but has the id of an item: a version of that item.
+        feed = next((row.feed for row in known if row.stream == item.by or not item.by), "")
+    scope = feed, 0 if feed else item.by
+    return feed, [row for row in known if row.scope == scope]
+
+
+def _identify(
+    chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent, ts: int, feed: str, mine: Sequence[_Known]
+) -> _Identity | None:
     """Which event an event is; None for what is known already.
 
     Items of different feeds, and events of different streams, are different, even where they share a guid: the first
@@ -631,15 +805,9 @@ def _identify(chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent, ts: int) 
         DocumentError: the id is taken by other content.
     """
     event = item.event
-    feed = event.feed or ""
     known = chunk.known.get((event.channel, item.id), [])
-    if event.feed is None and channel.feed and known:
-        # An event that was not read from a feed, but has the id of an item: a version of that item.
-        feed = next((row.feed for row in known if row.stream == item.by or not item.by), "")
     if not known:
         return _Identity(_free_id(chunk, item, item.id), feed, 1, None)
-    scope = feed, 0 if feed else item.by
-    mine = [row for row in known if row.scope == scope]
     copied = _copied(chunk, known, mine, item, ts)
     if copied is None:
         if any(row.digest == item.digest for row in mine):
@@ -651,7 +819,7 @@ def _identify(chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent, ts: int) 
                 hint="only items of feeds have versions",
             )
     base = item.id
-    if known[0].scope != scope:
+    if known[0].scope != (feed, 0 if feed else item.by):
         base = f"{item.id} ({feed or (event.channel if item.stream is None else item.stream.name)})"
     if not mine:
         return _Identity(_free_id(chunk, item, base), feed, 1, None if copied is None else copied.item, copied)

@@ -56,7 +56,7 @@ _IN_BATCHES = f"""
 with placed as (
   select e.*, b.batch from xscl_events e left join xscl_batches b on {place_sql("e.docid")} between b.first and b.last
 )
-select e.docid, e.channel, e.id, e.version, e.item, e.ts, e.received, e.late,"""
+select e.docid, e.channel, e.id, e.version, e.item, e.ts, e.declared, e.time_source, e.received, e.late,"""
 _PLAIN_EVENTS = f"""{_IN_BATCHES}
        cast(array() as array<string>) as member, e.batch, e.content
 from placed e

@@ -17,6 +17,7 @@ from strategies import Dice
 from xscl.channels import add_channel, channel_rows, drop_channel, set_channel
 from xscl.errors import CatalogError
 from xscl.home import Home, init_home
+from xscl.ingest.records import RowOptions, RowTable
 from xscl.intake import EVENT_SCHEMA, Intake, IntakeReport
 from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry
@@ -257,6 +258,37 @@ def test_rows_of_streams(home: Home) -> None:
     assert take(home, *events_, Event("lse", "2", 1, xml="<a/>")).rejected == 1
     assert members(home) == [("1", ["lse", "nyse"], True)]
     assert home.catalog.facts()["lse"].numeric == {"p"}
+
+
+def test_tables_of_rows_of_streams(home: Home) -> None:
+    add_channel(home.catalog, "ticks", kind="rows")
+    for name, source in (("nyse", "wire"), ("lse", "wire"), ("own", None)):
+        add_channel(home.catalog, name, of="ticks", source=source)
+    columns = {"k": ["1", "2"], "t": [1, 2], "p": [5, None]}
+    options = RowOptions(("p",), "k", "t")
+
+    def table(stream: str, rows: pa.Table) -> IntakeReport:
+        return Intake(home, now=lambda: 1_000 * S).take([RowTable(stream, rows, stream, options=options)])
+
+    assert table("nyse", pa.table(columns)).taken == 2
+    report = table("lse", pa.table({**columns, "p": [5, 7]}))
+    assert (report.taken, report.shared, report.rejected) == (1, 1, 0)
+    assert table("own", pa.table(columns)).taken == 2
+    assert table("nyse", pa.table(columns)).duplicates == 2
+    assert members(home) == [
+        ("1", ["nyse"], True),
+        ("2", ["nyse"], True),
+        ("1", ["lse"], False),
+        ("2 (lse)", ["lse"], True),
+        ("1 (own)", ["own"], True),
+        ("2 (own)", ["own"], True),
+    ]
+    assert [(row["channel"], row["events"]) for row in channel_rows(home.catalog)] == [
+        ("ticks", 5),
+        ("lse", 2),
+        ("nyse", 2),
+        ("own", 2),
+    ]
 
 
 def test_a_copy_is_late_at_its_own_place(home: Home) -> None:
