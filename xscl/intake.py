@@ -849,11 +849,13 @@ def _copied(
 def _united(chunk: _Chunk, row: Mapping[str, Any], copied: _Known) -> int | None:
     """The docid of the row of this chunk that holds a copy as well, from now on; None if it needs a row of its own.
 
-    One row has one place in the intake order, at which it is judged late, and so is what is published for it.
+    One row has one place in the intake order, at which it is judged late, and so is what is published for it.  Items
+    that are equal in two feeds have documents of their own, which name the feeds.
     """
     timeless = all(channel.lateness is None for channel in chunk.channels.values())
     for moves, placed in chunk.placed.get((row["channel"], copied.id), ()):
-        if placed["late"] == row["late"] and (timeless or moves == chunk.moves):
+        alike = all(placed[name] == row[name] for name in ("late", "content", "cells"))
+        if alike and (timeless or moves == chunk.moves):
             had, own = (chunk.memberships[each["membership"]] for each in (placed, row))
             placed["membership"] = chunk.memberships.number(had._replace(streams=had.streams | own.streams))
             return int(placed["docid"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -240,6 +241,15 @@ def test_one_feed_in_two_streams_of_one_source(home: Home) -> None:
     report = take(home, *(item(name, feed="f") for name in "abc"))
     assert (report.taken, report.shared, report.duplicates) == (1, 1, 1)
     assert members(home) == [("g", ["a", "b"], True)]
+
+
+def test_equal_items_of_two_feeds_keep_what_names_their_feeds(home: Home) -> None:
+    """However the copies come, each stream reads the item as its own feed has it."""
+    make(home, a="wire", b="wire")
+    copies = [replace(item(name, xml=f"<item>{name}</item>", feed=f"f{name}"), digest="entry") for name in "ab"]
+    assert (take(home, *copies).shared, take(home, *copies).duplicates) == (1, 2)
+    assert members(home) == [("g", ["a"], True), ("g", ["b"], False)]
+    assert [row["content"] for row in rows(home)] == ["<item>a</item>", "<item>b</item>"]
 
 
 def test_an_id_with_other_content_is_refused_within_a_stream(home: Home) -> None:
