@@ -21,7 +21,7 @@ from xscl.types import Event, Scalar, to_micros
 
 _T = TypeVar("_T")
 
-__all__ = ["MAX_LINE_BYTES", "ByteStream", "bounded_lines", "read_event_lines"]
+__all__ = ["MAX_LINE_BYTES", "ByteStream", "bounded_lines", "read_event_lines", "read_row_line"]
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """The longest line that is taken, without its line end, inclusive."""
@@ -82,6 +82,16 @@ def read_event_lines(lines: Iterable[bytes | str], *, source: str) -> Iterator[R
                 yield _record(known, where)
         except SourceError as error:
             yield _refusal(where, error, known)
+
+
+def read_row_line(line: bytes | str, *, first: bool = True) -> dict[str, Scalar] | None:
+    """The row of a line of JSON lines, a flat object; None for a blank line.
+
+    Raises:
+        SourceError: ``XSCL_BAD_EVENT_LINE``.
+    """
+    text = _line_text(line, first=first)
+    return _row(_json_object(text)) if text else None
 
 
 def _bad(message: str) -> SourceError:

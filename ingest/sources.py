@@ -3,6 +3,7 @@
 * gzip (by its first bytes) is unpacked, up to ``MAX_UNPACKED_BYTES``
 * ``<`` first, also after a byte order mark or in UTF-16: an XML document, or a feed, which is split
 * ``{`` first: an event file, read line by line
+* CSV by its name, JSON lines by a first line that is no event, Parquet by its first bytes: rows (``row_files``)
 
 Everything else is rejected, and so is what cannot be read; the other inputs go on.  A document that begins
 like a feed but is not well-formed is read by ``broken_feed``, which gives the same normalised items without
@@ -18,13 +19,14 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from xscl.errors import DocumentLimitError, MalformedDocumentError, SourceError, XsclError
 from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_event_lines
 from xscl.ingest.feed import is_feed, split_feed
 from xscl.ingest.records import Record, rejected
+from xscl.ingest.row_files import RowFormat, file_channel, read_row_file, row_format
 from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml
 from xscl.types import Event
 
@@ -51,6 +53,7 @@ def read_paths(
     whole: bool = False,
     stdin: BinaryIO | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    rows: RowFormat | None = None,
 ) -> Iterator[Record]:
     """The records of files, of all files in directories (in sorted order), and of standard input (``-``).
 
@@ -63,20 +66,37 @@ def read_paths(
         whole: take a feed as one document.
         stdin: what ``-`` reads, the process's standard input if None.
         limits: what a document may be.
+        rows: how files of rows are written; their channel is else called as the file.
 
     Yields:
         Events and other records, lazily.  What cannot be taken is a ``Rejected`` with one of the conditions
         ``XSCL_SOURCE_UNREADABLE``, ``XSCL_SOURCE_LIMIT``, ``XSCL_UNKNOWN_FORMAT``, ``XSCL_NOT_A_FEED``,
         ``XSCL_MALFORMED_DOCUMENT``, ``XSCL_DOCUMENT_LIMIT`` or ``XSCL_BAD_EVENT_LINE``.
     """
+    how = rows or RowFormat()
     for path in paths:
         if str(path) == "-":
-            yield from _read_stream(stdin or sys.stdin.buffer, "-", channel, whole, limits)
+            standard = stdin or sys.stdin.buffer
+            if how.format is not None:
+                yield from _read_rows(standard, how.format, "-", channel, how)
+            else:
+                yield from _read_stream(standard, "-", channel, whole, limits)
         else:
-            yield from _read_path(Path(path), channel, whole, limits)
+            yield from _read_path(Path(path), channel, whole, limits, how)
 
 
-def _read_path(path: Path, channel: str | None, whole: bool, limits: Limits) -> Iterator[Record]:
+def _read_rows(
+    stream: BinaryIO, kind: Literal["csv", "jsonl", "parquet"], name: str, channel: str | None, how: RowFormat
+) -> Iterator[Record]:
+    wanted = channel or file_channel(name)
+    if wanted is None:
+        error = SourceError("XSCL_BAD_CHANNEL_NAME", f"{name}: no channel is given for these rows", hint="--channel")
+        yield rejected(name, error)
+        return
+    yield from read_row_file(stream, kind, channel=wanted, source=name, how=how)
+
+
+def _read_path(path: Path, channel: str | None, whole: bool, limits: Limits, rows: RowFormat) -> Iterator[Record]:
     problems: list[OSError] = []
     try:
         files = _files(path, problems) if path.is_dir() else [path]
@@ -94,7 +114,18 @@ def _read_path(path: Path, channel: str | None, whole: bool, limits: Limits) -> 
             yield rejected(name, _unreadable(name, error), channel)
             continue
         with stream:
-            yield from _read_stream(stream, name, channel, whole, limits)
+            kind = _row_format(stream, name, rows)
+            if kind is not None:
+                yield from _read_rows(stream, kind, name, channel, rows)
+            else:
+                yield from _read_stream(stream, name, channel, whole, limits)
+
+
+def _row_format(stream: io.BufferedReader, name: str, rows: RowFormat) -> Literal["csv", "jsonl", "parquet"] | None:
+    try:
+        return row_format(name, stream.peek(), rows.format)
+    except (OSError, zlib.error):
+        return None  # reading it says why
 
 
 def _name(path: str | Path) -> str:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, next_range, process_batch
 from xscl.catalog import QueryInfo
 from xscl.channels import add_channel
 from xscl.driver import Driver
 from xscl.durations import parse_duration
-from xscl.errors import EngineError
+from xscl.errors import EngineError, SourceError
 from xscl.home import Home, init_home
-from xscl.ingest.records import Record
+from xscl.ingest.records import Record, RowTable
+from xscl.ingest.row_files import RowFormat, row_options
 from xscl.ingest.sources import read_paths
+from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
 from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
 from xscl.planner import Planner
@@ -26,10 +32,12 @@ from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
 from xscl.session import start_session
 from xscl.settings import DEFAULT_SETTINGS, Settings
+from xscl.sql_intake import source_position, take_sql_table
 from xscl.types import Event, Match, QueryOutcome
 from xscl.views import sql_session
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -198,30 +206,109 @@ class Engine:
         channel: str | None = None,
         whole: bool = False,
         strict: bool = False,
+        rows: RowFormat | None = None,
+        table: str | None = None,
+        key: str | None = None,
+        **options: Any,
     ) -> IntakeReport:
-        """Take in events: a path or several, an iterable of events, or a DataFrame.
+        """Take in events: paths, an iterable of events, a table of rows, or a table of a database.
 
-        A DataFrame has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts`` (seconds, ISO text or timestamp);
-        a streaming one is fed by ``ingest_stream``.
+        Tables of rows are those of pyarrow and pandas, and DataFrames of Spark without a column ``xml``; all need
+        ``channel``::
+
+            engine.ingest(readings, channel="readings", ts="time", id="seq")
+            engine.ingest("readings.csv", ts="time", null=["NA"])
+            engine.ingest("sqlite:///plant.db", table="readings", key="id", channel="readings")
+
+        A DataFrame of Spark with a column ``xml`` has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts``
+        (seconds, ISO text or timestamp).  A streaming one is fed by ``ingest_stream``.
+
+        Args:
+            source: what to take in.
+            channel: for what does not name its own.
+            whole: take feeds as documents.
+            strict: refuse channels that do not exist.
+            rows: how rows are written and read; or its parts, by the names of the command's options, as ``options``.
+            table: a table or view of the database at the SQLAlchemy URL ``source``.
+            key: the table's growing key; only rows above the last one taken are read.
+            options: ``format delimiter header null schema columns id ts ts_format ts_zone``.
+
+        Raises:
+            EngineError: ``XSCL_BAD_OPTION``.
+            SourceError: a database's table cannot be taken.
         """
+        how = rows or row_options(**options)
         intake = Intake(self.home, strict=strict)
+        if table is not None:
+            if key is None or channel is None or not isinstance(source, str):
+                raise EngineError("XSCL_BAD_OPTION", "a table needs the URL of its database, a key and a channel")
+            return take_sql_table(intake, source, table, key=key, channel=channel, how=how)
         if isinstance(source, (str, Path)):
-            return intake.take(read_paths([source], channel=channel, whole=whole))
-        if hasattr(source, "toArrow"):
+            return intake.take(read_paths([source], channel=channel, whole=whole, rows=how))
+        if _is_frame_of_documents(source):
             return intake.take(_frame_events(cast("DataFrame", source), channel))
+        if (found := _arrow_table(source)) is not None:
+            if channel is None:
+                raise EngineError("XSCL_BAD_OPTION", "a table of rows needs a channel", hint="channel='readings'")
+            made = RowTable(channel, found, "table", options=how.options, schema=how.schema, named=False)
+            return intake.take([made])
         first, items = _peek(iter(source))
         if isinstance(first, (str, Path)):
-            return intake.take(read_paths(list(items), channel=channel, whole=whole))  # type: ignore[arg-type]
+            paths = cast("list[str | Path]", list(items))
+            return intake.take(read_paths(paths, channel=channel, whole=whole, rows=how))
         return intake.take(items)  # type: ignore[arg-type]
 
-    def ingest_stream(self, frame: DataFrame, *, checkpoint: str, channel: str | None = None) -> StreamingQuery:
+    def ingest_jdbc(
+        self,
+        url: str,
+        table: str,
+        *,
+        key: str,
+        channel: str,
+        strict: bool = False,
+        properties: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> IntakeReport:
+        """Take in the rows of a table at a JDBC URL above the last key taken, through Spark, whose driver it needs.
+
+        Args:
+            url: as Spark's ``jdbc`` source takes it.
+            table: a table or view, or a query in parentheses with a name.
+            key: a column of whole numbers, texts or times that grows; ids are the table's name and the key.
+            channel: the rows' channel.
+            strict: refuse a channel that does not exist.
+            properties: options of the ``jdbc`` source, such as user, password and driver.
+            options: as of ``ingest``.
+
+        Raises:
+            SourceError: the table cannot be read, or its rows do not fit the channel as a whole.
+        """
+        how = row_options(**options)
+        source = sql_source(re.split("[?;]", url)[0], table, channel)
+        position = source_position(self.home.catalog, source)
+        reader = self.spark.read.format("jdbc").options(**{**(properties or {}), "url": url, "dbtable": table})
+        try:
+            frame = reader.load()
+            if position is not None:
+                frame = frame.where(frame[key] > position_key(position))
+            found = frame.orderBy(key).toArrow()
+        except (PySparkException, Py4JError) as error:
+            reason = str(error).partition("\n")[0]
+            raise SourceError("XSCL_SOURCE_UNREADABLE", f"{table}: {reason}") from error
+        made = keyed_table(found, table, key=key, channel=channel, kept_as=source, how=how)
+        return Intake(self.home, strict=strict).take(made)
+
+    def ingest_stream(
+        self, frame: DataFrame, *, checkpoint: str, channel: str | None = None, **options: Any
+    ) -> StreamingQuery:
         """Feed the intake from a streaming DataFrame of Spark, through ``foreachBatch``.
 
-        Spark may repeat a micro-batch after a failure; ids make the repetition add nothing, so give events ids.
+        Spark may repeat a micro-batch after a failure; ids make the repetition add nothing, so give events ids, rows
+        by ``id="column"``.  ``options`` are those of ``ingest``.
         """
 
         def take(batch: DataFrame, number: int) -> None:
-            self.ingest(batch, channel=channel)
+            self.ingest(batch, channel=channel, **options)
 
         return frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start()
 
@@ -340,6 +427,38 @@ def _frame_texts(frame: Any) -> Iterator[tuple[str | None, str]]:
     for text, *name in rows:
         # What is missing is None in Spark and NaN in pandas.
         yield name[0] if name and isinstance(name[0], str) else None, text if isinstance(text, str) else ""
+
+
+def _is_frame_of_documents(source: object) -> bool:
+    return hasattr(source, "toArrow") and "xml" in source.columns  # type: ignore[attr-defined]
+
+
+def _arrow_table(source: Any) -> pa.Table | None:
+    """The table of a pyarrow, pandas or Spark object; None of anything else."""
+    if hasattr(source, "toArrow"):
+        return source.toArrow()
+    # What is no table needs neither library.
+    for library, make in (("pyarrow", _of_arrow), ("pandas", _of_pandas)):
+        if type(source).__module__.partition(".")[0] == library:
+            return make(source)
+    return None
+
+
+def _of_arrow(source: Any) -> pa.Table | None:
+    import pyarrow as pa
+
+    if isinstance(source, pa.RecordBatchReader):
+        return source.read_all()
+    return pa.Table.from_batches([source]) if isinstance(source, pa.RecordBatch) else source
+
+
+def _of_pandas(source: Any) -> pa.Table | None:
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pandas(source, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise EngineError("XSCL_BAD_FRAME", f"the DataFrame is no table of columns: {error}") from None
 
 
 def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Event]:
