@@ -281,7 +281,8 @@ class Engine:
             options: as of ``ingest``.
 
         Raises:
-            SourceError: the table cannot be read, or its rows do not fit the channel as a whole.
+            SourceError: the table cannot be read.
+            DocumentError: its rows do not fit the channel as a whole.
         """
         how = row_options(**options)
         source = sql_source(re.split("[?;]", url)[0], table, channel)

@@ -23,8 +23,8 @@ def take_sql_table(intake: Intake, url: str, table: str, *, key: str, channel: s
     """Take the rows of a table or view that are above the last key taken (``ingest.sql_tables``).
 
     Raises:
-        SourceError: the database, the table or a column is not there, or the rows do not fit the channel as a whole;
-            what was taken before stays taken.
+        SourceError: the database, the table or a column is not there.
+        DocumentError: the rows do not fit the channel as a whole; what was taken before stays taken.
     """
     position = source_position(intake.catalog, sql_source(shown_url(url), table, channel))
     return intake.take(read_sql_table(url, table, key=key, channel=channel, position=position, how=how))
