@@ -232,6 +232,8 @@ def python_table(
     columns = {name: [row.get(name) for row in rows] for name in names}
     wrong: dict[int, str] = {}
     for name, values in columns.items():
+        if _is_sound(set(map(type, values)) - {type(None)}, values):
+            continue
         kinds = Counter(_kind(value) for value in values if value is not None)
         wanted = kinds.most_common(1)[0][0] if kinds else None
         # Numbers with and without fractions are of one kind.
@@ -268,6 +270,15 @@ _KINDS = (
     (datetime, "timestamp"),
     (date, "date"),
 )
+
+
+def _is_sound(types: set[type], values: Sequence[Scalar]) -> bool:
+    """Whether all values of a column are of one kind, told without looking at each; most columns are."""
+    if types <= {float, int} and int in types:
+        numbers = [value for value in values if type(value) is int]
+        exact = float not in types
+        return _fits(min(numbers), exact=exact) and _fits(max(numbers), exact=exact)
+    return len(types) <= 1 and all(type_ in dict(_KINDS) for type_ in types)
 
 
 def _kind(value: object) -> str:
