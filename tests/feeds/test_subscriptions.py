@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from xscl.cli import main
+from xscl.engine import connect
 from xscl.errors import CatalogError, SourceError, XsclError
 from xscl.feeds import (
     add_feed,
@@ -283,21 +283,17 @@ def test_commands(run: Run, server: FeedServer, monkeypatch: pytest.MonkeyPatch,
     assert run("feed", "import", "none.opml").code == 1
 
 
-def test_commands_over_feeds_start_no_spark(tmp_path: Path) -> None:
-    home = str(tmp_path / "home")
-    init_home(home)
-    code = f"""
-import os, sys
-os.environ["XSCL_HOME"] = {home!r}
-sys.argv = ["xscl", "feed", "list"]
-from xscl.cli import app
-try:
-    app()
-except SystemExit as ended:
-    assert not ended.code
-print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
-"""
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    loaded = out.splitlines()[-1].split()
-    assert loaded[0] == "loaded" and "xscl" in loaded
-    assert not {"pyspark", "pandas", "pyarrow", "numpy", "alembic"} & set(loaded)
+def test_running_asks_first(run: Run, server: FeedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    host = f"127.0.0.1:{server.port}"
+    server.routes[f"{host}/feed"] = reply(503, retry_after="7200")
+    monkeypatch.setenv("XSCL_ALLOW_PRIVATE", "1")
+    run("feed", "add", f"http://{host}/feed", "--allow-private")
+    assert run("run", "--once").code == 0 and server.log == []
+    ran = run("run", "--once", "--fetch", "--contact", "mailto:us@example.org")
+    assert ran.code == 0 and "1 feeds asked" in ran.err and "503" in ran.err
+    assert server.log[0].headers["user-agent"].endswith("(+mailto:us@example.org)")
+    assert run("run", "--once", "--fetch").err == ""
+    engine = connect(home=tmp_path / "home")
+    assert engine.fetch_feeds(everything=True).left == 1
+    engine.close()
+    assert len(server.log) == 1
