@@ -14,7 +14,11 @@ Modules in reading order:
 * ``identity``: which item an entry is, by what is remembered of earlier polls
 * ``expand``: a feed's new entries → two events each
 * ``rows``: a row's schema, and a row as a flat two-level document
+* ``archives``: compressed and archived input as streams
+* ``paths``: which elements are records, and where a document has its id or time
+* ``splitting``: a document of many records → its records, as a stream
 * ``sources``: paths and standard input → records, by looking at the content
+* ``following``: directories and event files that grow → records and positions
 * ``http_times``, ``poll_hints``: what answers and feeds say of how often to ask
 * ``fetch_policy``: when a feed and a host may be asked next, and what an answer changes
 * ``addresses``: which addresses may be asked

@@ -363,7 +363,7 @@ def query_test(
     json: JsonOption = False,
 ) -> None:
     """Show which witnesses documents give: the nodes and values of each block's variables.  Nothing is stored."""
-    from xscl.ingest.sources import read_paths
+    from xscl.ingest.sources import Reading, read_paths
     from xscl.trial import Trial
 
     opened = _open(home, catalog)
@@ -371,7 +371,7 @@ def query_test(
     read = {of_channel.removesuffix(".raw") for _, of_channel in trial.blocks}
     if channel is None:
         channel = next(iter(read)) if len(read) == 1 else None
-    found = trial.witnesses(read_paths(files, channel=channel, whole=whole, stdin=sys.stdin.buffer))
+    found = trial.witnesses(read_paths(files, Reading(channel, whole), stdin=sys.stdin.buffer))
     printed = _format(format, json)
     as_row = _witness_line if printed is Format.table else _witness_record
     rows = (as_row(witness) for witness in itertools.islice(found, limit or None))
@@ -408,9 +408,16 @@ def query_drop(name: str, home: HomeOption = None, catalog: CatalogOption = None
 
 @app.command()
 def ingest(
-    paths: Annotated[list[str], typer.Argument(help="Event files, XML documents, feeds, directories, '-'.")],
+    paths: Annotated[list[str], typer.Argument(help="Event files, XML documents, feeds, archives, directories, '-'.")],
     channel: Annotated[str | None, typer.Option(help="Channel of documents and feed items.")] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False,
+    split: Annotated[
+        str | None, typer.Option(help="Take these elements of documents as documents: //item, /set/record, //*:entry.")
+    ] = None,
+    id: Annotated[str | None, typer.Option("--id", help="Where a document has its id: @id, ./head/code.")] = None,
+    ts: Annotated[str | None, typer.Option("--ts", help="Where a document has its event time: pubDate, @date.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until stopped.")] = False,
+    every: Annotated[str, typer.Option(help="How often --follow looks.")] = "5s",
     strict: StrictOption = False,
     max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = 16 * 1024 * 1024,
     max_nodes: Annotated[int, typer.Option(min=1, help="Elements, attributes and the like of a document.")] = 500_000,
@@ -419,14 +426,27 @@ def ingest(
 ) -> None:
     """Take in documents, feeds and event files; 'xscl run' processes them."""
     from xscl.ingest.sources import read_paths
-    from xscl.intake import Intake
+    from xscl.inputs import follow_paths, reading_of
+    from xscl.intake import Intake, IntakeReport
     from xscl.safexml import Limits
 
     opened = _open(home, catalog)
     limits = Limits(max_bytes=max_bytes, max_nodes=max_nodes)
-    records = read_paths(paths, channel=channel, whole=whole, stdin=sys.stdin.buffer, limits=limits)
-    report = Intake(opened, strict=strict, limits=limits).take(_with_progress(records))
-    _report_intake(report)
+    reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts, limits=limits)
+    intake = Intake(opened, strict=strict, limits=limits)
+    if not follow:
+        report = intake.take(_with_progress(read_paths(paths, reading, stdin=sys.stdin.buffer)))
+        _report_intake(report)
+    else:
+        report = IntakeReport()
+        try:
+            for part in follow_paths(intake, paths, reading, every=every):
+                report.add(part)
+                if part != IntakeReport():
+                    _report_intake(part)
+        except KeyboardInterrupt:
+            _say("stopped; in all:")
+            _report_intake(replace(report, problems=[], flaws=[]))
     done = report.taken + report.duplicates + report.registered + report.dropped
     _exit_partly(done, report.rejected)
 
@@ -618,7 +638,7 @@ def eval_(
     """Evaluate queries over inputs in a temporary home, and list the matches."""
     from xscl.engine import Engine
     from xscl.home import init_home
-    from xscl.ingest.sources import read_paths
+    from xscl.ingest.sources import Reading, read_paths
     from xscl.intake import Intake
     from xscl.registry import Registry
 
@@ -632,7 +652,7 @@ def eval_(
         registry = Registry(opened.catalog)
         outcomes = registry.register_many(texts) if texts else registry.load(_read_text(arguments[0]))
         _report_outcomes([o for o in outcomes if not o.ok or o.note], "-q" if texts else arguments[0])
-        records = read_paths(inputs, channel=channel, whole=whole, stdin=sys.stdin.buffer)
+        records = read_paths(inputs, Reading(channel, whole), stdin=sys.stdin.buffer)
         report = Intake(opened).take(records)
         if report.rejected:
             _report_intake(report)

@@ -19,6 +19,7 @@ from xscl.errors import EngineError
 from xscl.home import Home, init_home
 from xscl.ingest.records import Record
 from xscl.ingest.sources import read_paths
+from xscl.inputs import follow_paths, reading_of
 from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
 from xscl.planner import Planner
@@ -199,21 +200,62 @@ class Engine:
         channel: str | None = None,
         whole: bool = False,
         strict: bool = False,
+        split: str | None = None,
+        id: str | None = None,
+        ts: str | None = None,
     ) -> IntakeReport:
         """Take in events: a path or several, an iterable of events, or a DataFrame.
 
         A DataFrame has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts`` (seconds, ISO text or timestamp);
         a streaming one is fed by ``ingest_stream``.
+
+        Args:
+            source: what to take in.
+            channel: for documents and feed items, or for rows of a DataFrame that name none.
+            whole: take a feed as one document.
+            strict: refuse events of channels that do not exist.
+            split: of files: take these elements of a document as documents (``//item``).
+            id: of files: where a document has its id (``@id``).
+            ts: of files: where a document has its event time (``head/date``).
         """
         intake = Intake(self.home, strict=strict)
+        reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts)
         if isinstance(source, (str, Path)):
-            return intake.take(read_paths([source], channel=channel, whole=whole))
+            return intake.take(read_paths([source], reading))
         if hasattr(source, "toArrow"):
             return intake.take(_frame_events(cast("DataFrame", source), channel))
         first, items = _peek(iter(source))
         if isinstance(first, (str, Path)):
-            return intake.take(read_paths(list(items), channel=channel, whole=whole))  # type: ignore[arg-type]
+            return intake.take(read_paths(list(items), reading))  # type: ignore[arg-type]
         return intake.take(items)  # type: ignore[arg-type]
+
+    def follow(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        *,
+        every: str = "5 seconds",
+        channel: str | None = None,
+        whole: bool = False,
+        strict: bool = False,
+        split: str | None = None,
+        id: str | None = None,
+        ts: str | None = None,
+    ) -> Iterator[IntakeReport]:
+        """Take in what is there and what is added to directories and event files; a report a look, without end.
+
+        What was taken is remembered in the catalogue, so a later call, also of another process, goes on from there::
+
+            for report in engine.follow("incoming", every="10 seconds"):
+                engine.run_once()
+
+        Args:
+            paths: files and directories.
+            every: time between two looks; the first is made at once.
+            channel, whole, strict, split, id, ts: as of ``ingest``.
+        """
+        reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts)
+        given = [paths] if isinstance(paths, (str, Path)) else list(paths)
+        return follow_paths(Intake(self.home, strict=strict), given, reading, every=every)
 
     def fetch_feeds(
         self,
