@@ -50,12 +50,14 @@ ALLOWED = {
     "alembic": {"xscl.upgrade"},
     "lxml": {"xscl.safexml", "xscl.output", "xscl.matches", "xscl.demo.show", "xscl.bench.matching"},
     "matplotlib": {"xscl.bench.plot"},
+    "httpx2": {"xscl.polling"},
 }
 WHOLE = {
     "pyspark": ("xscl.bench.",),
     "alembic": ("xscl.migrations.",),
     "lxml": ("xscl.xpath.", "xscl.ingest."),
     "matplotlib": (),
+    "httpx2": ("xscl.ingest.",),
 }
 
 
