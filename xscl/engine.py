@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -17,16 +17,19 @@ from xscl.driver import Driver
 from xscl.durations import parse_duration
 from xscl.errors import EngineError
 from xscl.home import Home, init_home
+from xscl.ingest.frames import DOCUMENT_COLUMNS, document_records
 from xscl.ingest.records import Record
 from xscl.ingest.sources import read_paths
+from xscl.inputs import follow_paths, reading_of
 from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
 from xscl.planner import Planner
+from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
-from xscl.session import start_session
+from xscl.session import register_sources, start_session
 from xscl.settings import DEFAULT_SETTINGS, Settings
-from xscl.types import Event, Match, QueryOutcome
+from xscl.types import Match, QueryOutcome
 from xscl.views import sql_session
 
 if TYPE_CHECKING:
@@ -61,6 +64,8 @@ class Engine:
         self.home = home
         self.registry = Registry(home.catalog)
         self._spark = spark
+        if spark is not None:
+            register_sources(spark)
         self._planner = Planner(home)
         self._driver = Driver(home, settings)
         self._lock = threading.Lock()
@@ -198,32 +203,101 @@ class Engine:
         channel: str | None = None,
         whole: bool = False,
         strict: bool = False,
+        split: str | None = None,
+        id: str | None = None,
+        ts: str | None = None,
     ) -> IntakeReport:
         """Take in events: a path or several, an iterable of events, or a DataFrame.
 
-        A DataFrame has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts`` (seconds, ISO text or timestamp);
-        a streaming one is fed by ``ingest_stream``.
+        A DataFrame has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts`` (seconds, ISO text or timestamp),
+        or is one of ``xscl-xml`` or ``xscl-feed``; a streaming one is fed by ``ingest_stream``.
+
+        Args:
+            source: what to take in.
+            channel: for documents and feed items, or for rows of a DataFrame that name none.
+            whole: take a feed as one document.
+            strict: refuse events of channels that do not exist.
+            split: of files: take these elements of a document as documents (``//item``).
+            id: of files: where a document has its id (``@id``).
+            ts: of files: where a document has its event time (``head/date``).
         """
         intake = Intake(self.home, strict=strict)
+        reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts)
         if isinstance(source, (str, Path)):
-            return intake.take(read_paths([source], channel=channel, whole=whole))
+            return intake.take(read_paths([source], reading))
         if hasattr(source, "toArrow"):
             return intake.take(_frame_events(cast("DataFrame", source), channel))
         first, items = _peek(iter(source))
         if isinstance(first, (str, Path)):
-            return intake.take(read_paths(list(items), channel=channel, whole=whole))  # type: ignore[arg-type]
+            return intake.take(read_paths(list(items), reading))  # type: ignore[arg-type]
         return intake.take(items)  # type: ignore[arg-type]
 
-    def ingest_stream(self, frame: DataFrame, *, checkpoint: str, channel: str | None = None) -> StreamingQuery:
+    def follow(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        *,
+        every: str = "5 seconds",
+        channel: str | None = None,
+        whole: bool = False,
+        strict: bool = False,
+        split: str | None = None,
+        id: str | None = None,
+        ts: str | None = None,
+    ) -> Iterator[IntakeReport]:
+        """Take in what is there and what is added to directories and event files; a report a look, without end.
+
+        What was taken is remembered in the catalogue, so a later call, also of another process, goes on from there::
+
+            for report in engine.follow("incoming", every="10 seconds"):
+                engine.run_once()
+
+        Args:
+            paths: files and directories.
+            every: time between two looks; the first is made at once.
+            channel, whole, strict, split, id, ts: as of ``ingest``.
+        """
+        reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts)
+        given = [paths] if isinstance(paths, (str, Path)) else list(paths)
+        return follow_paths(Intake(self.home, strict=strict), given, reading, every=every)
+
+    def fetch_feeds(
+        self,
+        urls: Sequence[str] | None = None,
+        *,
+        everything: bool = False,
+        settings: PollSettings = DEFAULT_POLL_SETTINGS,
+    ) -> PollReport:
+        """Ask the subscribed feeds that are due, and take in what is new.
+
+        Args:
+            urls: ask these instead, also before they are due.
+            everything: ask all active feeds, also before they are due.
+            settings: contact, limits, and how long the pass may take.
+
+        Raises:
+            CatalogError: one of ``urls`` is not subscribed, or another process polls the home's feeds.
+        """
+        return poll(self.home, urls=urls, everything=everything, settings=settings)
+
+    def ingest_stream(
+        self, frame: DataFrame, *, checkpoint: str, channel: str | None = None, available_now: bool = False
+    ) -> StreamingQuery:
         """Feed the intake from a streaming DataFrame of Spark, through ``foreachBatch``.
 
         Spark may repeat a micro-batch after a failure; ids make the repetition add nothing, so give events ids.
+
+        Args:
+            frame: with columns as of ``ingest``.
+            checkpoint: folder in which Spark keeps how far it is.
+            channel: for rows that name none.
+            available_now: end when everything that is there now was taken.
         """
 
         def take(batch: DataFrame, number: int) -> None:
             self.ingest(batch, channel=channel)
 
-        return frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start()
+        writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
+        return (writer.trigger(availableNow=True) if available_now else writer).start()
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -342,7 +416,7 @@ def _frame_texts(frame: Any) -> Iterator[tuple[str | None, str]]:
         yield name[0] if name and isinstance(name[0], str) else None, text if isinstance(text, str) else ""
 
 
-def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Event]:
+def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Record]:
     missing = {"xml", *(() if channel else ("channel",))} - set(frame.columns)
     if missing:
         raise EngineError(
@@ -350,10 +424,6 @@ def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Event]:
             f"the DataFrame has no column {', '.join(sorted(missing))}",
             hint="needed: channel, xml",
         )
-    wanted = [name for name in ("channel", "id", "ts", "xml") if name in frame.columns]
+    wanted = [name for name in DOCUMENT_COLUMNS if name in frame.columns]
     for row in frame.select(*wanted).toLocalIterator():
-        values = row.asDict()
-        ts = values.get("ts")
-        if ts is not None and hasattr(ts, "astimezone"):
-            ts = ts.astimezone()  # Spark hands out local times without a zone
-        yield Event(values.get("channel") or channel or "", values.get("id"), ts, xml=values["xml"])
+        yield from document_records(row.asDict(), channel)

@@ -1,0 +1,78 @@
+"""Files as users name them: how they are read, and directories that grow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from xscl.durations import parse_duration
+from xscl.errors import EngineError
+from xscl.ingest.following import Follower, source_name
+from xscl.ingest.paths import split_path, value_path
+from xscl.ingest.sources import Reading
+from xscl.intake import Intake, IntakeReport
+from xscl.namespaces import DEFAULT_NAMESPACES
+from xscl.positions import positions_in
+from xscl.safexml import DEFAULT_LIMITS, Limits
+
+__all__ = ["follow_paths", "reading_of"]
+
+
+def reading_of(
+    *,
+    channel: str | None = None,
+    whole: bool = False,
+    split: str | None = None,
+    id: str | None = None,
+    ts: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Reading:
+    """How to read, with paths as text; they know the prefixes that queries need not declare.
+
+    Raises:
+        SourceError: ``XSCL_BAD_OPTION`` or ``XSCL_UNDECLARED_PREFIX``: a path is not understood.
+    """
+    return Reading(
+        channel,
+        whole,
+        limits,
+        None if split is None else split_path(split, DEFAULT_NAMESPACES),
+        None if id is None else value_path(id, DEFAULT_NAMESPACES),
+        None if ts is None else value_path(ts, DEFAULT_NAMESPACES),
+    )
+
+
+def follow_paths(
+    intake: Intake, paths: Sequence[str | Path], reading: Reading, *, every: str
+) -> Iterator[IntakeReport]:
+    """Take in what is there, then what is added; a report a look, without end.
+
+    Args:
+        intake: where to.
+        paths: files and directories.
+        reading: how files are read.
+        every: time between two looks.
+
+    Raises:
+        EngineError: ``XSCL_BAD_OPTION``: standard input, or no duration.
+    """
+    try:
+        pause = parse_duration(every) / 1e6
+    except ValueError as error:
+        raise EngineError("XSCL_BAD_OPTION", f"every: {error}") from None
+    if any(str(path) == "-" for path in paths):
+        raise EngineError("XSCL_BAD_OPTION", "standard input is read until it ends without being followed")
+    known: dict[str, str] = {}
+    with intake.catalog.read() as connection:
+        for path in paths:
+            known |= positions_in(connection, source_name(path))
+    follower = Follower([Path(path) for path in paths], reading, known, every_s=pause)
+    return _looks(intake, follower, pause)
+
+
+def _looks(intake: Intake, follower: Follower, pause: float) -> Iterator[IntakeReport]:
+    while True:
+        began = time.monotonic()
+        yield intake.take(follower.look())
+        time.sleep(max(0.0, pause - (time.monotonic() - began)))
