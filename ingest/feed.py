@@ -13,6 +13,7 @@ is left out or left as published, never guessed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -149,31 +150,34 @@ def _sections(root: etree._Element) -> tuple[etree._Element | None, list[etree._
 
 def _entry(element: etree._Element, feed: Feed) -> Entry:
     fields = _fields(element)
+    guid = _guid(element, fields)
+    digest, body = _digests(element, fields, guid)
     written = ["".join(node.itertext(etree.Element)).strip() for node in _each(fields, *_TITLE, *_CONTENT)]
     return Entry(
-        _guid(element, fields),
+        guid,
         _item_url(element, fields, feed.url or feed.address),
         digest_text(*written) if any(written) else "",
         next((text for node in _each(fields, *_PUBLISHED) if (text := _text(node))), None),
         next((text for node in _each(fields, *_UPDATED) if (text := _text(node))), None),
-        _digest(element, fields),
+        digest,
+        body,
         serialize(element),
     )
 
 
-def _digest(element: etree._Element, fields: _Fields) -> str:
-    origins = fields.get("atom:source", ())
-    if origins:
+def _digests(element: etree._Element, fields: _Fields, guid: str | None) -> tuple[str, str]:
+    """Digests of what an entry says, with its guid and without."""
+    if "atom:source" in fields:
         # What a planet repeats of the feed an entry came from says with each poll when it was polled last.
-        element = parse_stored(serialize(element))
+        element = deepcopy(element)
         for origin in _fields(element)["atom:source"]:
             element.remove(origin)
     try:
         # Exclusive: namespaces that only the feed's root declares are no part of the entry.
-        text = etree.tostring(element, method="c14n", exclusive=True, with_comments=False)
+        text = etree.tostring(element, method="c14n", exclusive=True, with_comments=False).decode("utf-8")
     except etree.C14NError:  # a namespace that is a relative address
-        return digest_text(serialize(element))
-    return digest_text(text.decode("utf-8"))
+        text = serialize(element)
+    return digest_text(text), digest_text(text.replace(guid, "") if guid else text)
 
 
 def _feed(head: etree._Element | None, source: str) -> Feed:

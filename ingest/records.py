@@ -6,13 +6,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from xscl.errors import XsclError
 from xscl.ingest.item import Feed, Item
 from xscl.types import Event
 
-__all__ = ["Drop", "Entry", "FeedDocument", "Flush", "Poll", "Position", "Record", "Register", "Rejected", "rejected"]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+__all__ = [
+    "Drop",
+    "Entry",
+    "FeedDocument",
+    "Flush",
+    "Poll",
+    "Position",
+    "Record",
+    "Register",
+    "Rejected",
+    "RowOptions",
+    "RowTable",
+    "rejected",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +96,8 @@ class Entry:
     updated: str | None
     digest: str
     """Of what the publisher wrote in this entry, without what belongs to the feed as a whole."""
+    body: str
+    """The same without the guid, wherever it stands: it tells versions where guids are no good."""
     raw: str | None
     """The entry element as published; None where the feed is no well-formed XML."""
     item: Item | None = None
@@ -108,7 +129,47 @@ class FeedDocument:
     """Why it was read tolerantly, with the place; None: it is well-formed."""
 
 
-Record = Event | FeedDocument | Register | Drop | Flush | Rejected | Position
+@dataclass(frozen=True, slots=True)
+class RowOptions:
+    """How the rows of a table are read."""
+
+    columns: tuple[str, ...] | None = None
+    """The columns to take; None: all."""
+    id: str | None = None
+    """The column of the rows' ids; None: their source and number."""
+    ts: str | None = None
+    """The column of event times, or several, by white space, whose texts are joined; None: the time of receipt."""
+    ts_format: str | None = None
+    """How times are written: as for ``strptime``, or the unit of numbers since 1970 (``s``, ``ms``, ``us``, ``ns``).
+
+    None: ISO 8601, or seconds.
+    """
+    ts_zone: str = "UTC"
+    """Where times without a zone were written."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowTable:
+    """Rows of one channel, a column at a time."""
+
+    channel: str
+    rows: pa.Table
+    source: str
+    """Where they come from; with their numbers the rows' places, and ids where they have no others."""
+    numbers: npt.NDArray[np.int64] | None = None
+    """A number of each row, growing, such as its line; None: from 1."""
+    texts: bool = False
+    """Whether values are texts that are to be read as the channel's columns say, as in CSV."""
+    options: RowOptions = field(default_factory=RowOptions)
+    named: bool = True
+    """Whether the source is the same when it is read again; else ids are made that nothing else has."""
+    problems: tuple[Rejected, ...] = ()
+    """What stood between the rows and could not be read."""
+    position: tuple[str, str] | None = None
+    """What is kept in ``sources`` (source and position) once the rows are."""
+
+
+Record = Event | FeedDocument | RowTable | Register | Drop | Flush | Rejected | Position
 
 
 def rejected(source: str, error: XsclError, channel: str | None = None) -> Rejected:

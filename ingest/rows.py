@@ -9,25 +9,32 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from xml.sax.saxutils import escape
 
 from xscl.errors import DocumentError, MalformedDocumentError, SourceError
-from xscl.types import Scalar
-from xscl.values import column_text
+from xscl.types import Scalar, format_time, to_micros
+from xscl.values import column_text, digest_text, number_text
 
 __all__ = [
     "COLUMN_TYPES",
     "ROW_DOCUMENT",
+    "TEXT_TYPES",
+    "cells_digest",
     "cells_document",
     "fit_row",
     "infer_schema",
+    "is_column",
     "parse_schema",
     "row_cells",
+    "row_digest",
     "row_document",
 ]
 
-COLUMN_TYPES = ("string", "bigint", "double", "boolean")
+COLUMN_TYPES = ("string", "bigint", "double", "boolean", "decimal", "timestamp", "date")
+TEXT_TYPES = frozenset(("string", "timestamp", "date"))
+"""Types of columns whose values are told from numbers and truth values of the same text."""
 
 _SYNONYMS = {
     **{name: name for name in COLUMN_TYPES},
@@ -35,6 +42,8 @@ _SYNONYMS = {
     **dict.fromkeys(("text", "varchar"), "string"),
     "float": "double",
     "bool": "boolean",
+    "numeric": "decimal",
+    **dict.fromkeys(("datetime", "timestamptz"), "timestamp"),
 }
 _LETTERS = (
     "A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f"
@@ -44,6 +53,8 @@ _XML_NAME = re.compile(f"[{_LETTERS}][{_LETTERS}0-9.\u00b7\u0300-\u036f\u203f-\u
 _COLUMN_NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BIGINT = range(-(2**63), 2**63)
+_MOST_DIGITS = 1_000
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 
 def parse_schema(text: str) -> dict[str, str]:
@@ -61,7 +72,7 @@ def parse_schema(text: str) -> dict[str, str]:
         if len(words) != 2:
             raise _bad_schema(f"expected a column and its type, found {part.strip()!r}")
         name, kind = words[0], _SYNONYMS.get(words[1].lower())
-        if not _is_column(name):
+        if not is_column(name):
             raise _bad_schema(f"column {name!r} is not a name (letters, digits, _ . -, a letter or _ first)")
         if kind is None:
             raise _bad_schema(f"column {name!r} has the unknown type {words[1]!r}")
@@ -83,7 +94,7 @@ def infer_schema(row: Mapping[str, Scalar]) -> dict[str, str | None]:
     if not row:
         raise _misfit("the first row of a channel fixes its columns, and this one has none")
     for name in row:
-        if not _is_column(name):
+        if not is_column(name):
             raise _misfit(f"column {name!r} is not a name (letters, digits, _ . -, a letter or _ first)")
     return {name: _type_of(name, value) for name, value in row.items()}
 
@@ -93,7 +104,8 @@ def fit_row(
 ) -> tuple[dict[str, Scalar], dict[str, str | None]]:
     """The row with all columns in the schema's order, and the schema with the types that this row fixed.
 
-    Missing columns are NULL (None).  Integers in a double column and decimals become floats.
+    Missing columns are NULL (None).  Integers in a double column become floats, and so do decimals; numbers and
+    numerals in a decimal column become decimals; times and dates, also as ISO 8601, become the texts they are kept as.
 
     Raises:
         DocumentError: ``XSCL_ROW_SCHEMA``: an unknown column or a value that is not of its column's type.
@@ -111,6 +123,41 @@ def fit_row(
         refined[name] = expected or _type_of(name, value)
         fitted[name] = _fit(name, value, refined[name])
     return fitted, refined
+
+
+def row_digest(row: Mapping[str, Scalar]) -> str:
+    """A digest of a row as it was given, by which an id seen again is told from an id reused.
+
+    >>> row_digest({"a": 1, "b": None}) == row_digest({"a": 1.0})
+    True
+    """
+    present = sorted((name, value) for name, value in row.items() if value is not None)
+    # 1 and '1' are different values with one text.
+    kinds = {True: "text", False: "value"}
+    return digest_text("row", *(f"{n} {kinds[isinstance(v, str | date)]} {_scalar_text(v)}" for n, v in present))
+
+
+def cells_digest(columns: Mapping[str, str | None], cells: Sequence[str | None]) -> str:
+    """``row_digest`` of a row that was given as its columns (with their types) hold it.
+
+    >>> cells_digest({"a": "bigint", "b": "string"}, ["1", None]) == row_digest({"a": 1})
+    True
+    """
+    present = sorted(
+        (name, kind, cell) for (name, kind), cell in zip(columns.items(), cells, strict=True) if cell is not None
+    )
+    return digest_text("row", *(f"{n} {'text' if kind in TEXT_TYPES else 'value'} {cell}" for n, kind, cell in present))
+
+
+def _scalar_text(value: Scalar) -> str:
+    try:
+        if isinstance(value, datetime):
+            return _timestamp("", value)
+        if isinstance(value, date):
+            return value.isoformat()
+        return column_text(value) if isinstance(value, (bool, int, float, Decimal, str)) else repr(value)
+    except (ValueError, ArithmeticError, DocumentError):
+        return repr(value)  # such as NaN, which its channel will refuse
 
 
 def row_document(row: Mapping[str, Scalar], *, element: str) -> str:
@@ -140,8 +187,8 @@ def row_cells(row: Mapping[str, Scalar], *, element: str) -> list[str | None]:
     return [None if value is None else _cell(name, value) for name, value in row.items()]
 
 
-def _cell(name: str, value: bool | int | float | Decimal | str) -> str:
-    text = column_text(value)
+def _cell(name: str, value: Scalar) -> str:
+    text = _scalar_text(value)
     if bad := _NOT_XML.search(text):
         raise MalformedDocumentError(
             "XSCL_MALFORMED_DOCUMENT", f"column {name!r} holds U+{ord(bad[0]):04X}, which XML cannot hold"
@@ -181,17 +228,60 @@ def _fit(name: str, value: Scalar, expected: str | None) -> Scalar:
     found = _type_of(name, value)
     if value is None or found is None:
         return None
+    if expected == "timestamp":
+        return _timestamp(name, value)
+    if expected == "date":
+        return _date(name, value)
+    if expected == "decimal":
+        return _decimal(name, value)
     if found != expected and (found, expected) != ("bigint", "double"):
         hint = "; declare its channel's columns before the first row to have doubles" if found == "double" else ""
         raise _misfit(f"column {name!r}: expected {expected}, found {found} {_show(value)}{hint}")
     if expected == "double":
+        assert isinstance(value, int | float | Decimal)
         return _double(name, value)
     if expected == "bigint" and value not in _BIGINT:
         raise _misfit(f"column {name!r}: expected bigint (64 bits), found {_show(value)}")
     return value
 
 
-def _double(name: str, value: bool | int | float | Decimal | str) -> float:
+def _timestamp(name: str, value: object) -> str:
+    """ISO 8601 in UTC; what has no zone is UTC already."""
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value.strip())
+        if isinstance(value, datetime):
+            return format_time(to_micros(value if value.tzinfo is not None else value.replace(tzinfo=UTC)))
+    except ValueError:
+        pass
+    raise _misfit(f"column {name!r}: expected timestamp (ISO 8601, years 1 to 9999), found {_show(value)}")
+
+
+def _date(name: str, value: object) -> str:
+    try:
+        if isinstance(value, str) and _DATE.match(value):
+            return date.fromisoformat(value).isoformat()
+    except ValueError:
+        pass
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    raise _misfit(f"column {name!r}: expected date (as 2026-06-01), found {_show(value)}")
+
+
+def _decimal(name: str, value: object) -> Decimal:
+    if isinstance(value, str) and number_text(value) is not None:
+        value = Decimal(value.strip(" \t\r\n"))
+    if isinstance(value, float):
+        value = Decimal(repr(value))
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        number = Decimal(value)
+        # Longer ones are no numbers in comparisons.
+        if number.is_finite() and len(format(number, "f").replace(".", "").lstrip("-")) <= _MOST_DIGITS:
+            return number
+    raise _misfit(f"column {name!r}: expected decimal (of at most {_MOST_DIGITS:,} digits), found {_show(value)}")
+
+
+def _double(name: str, value: int | float | Decimal) -> float:
     try:
         number = float(value)
     except (OverflowError, ValueError):  # ValueError: a signalling NaN
@@ -212,13 +302,16 @@ def _type_of(name: str, value: object) -> str | None:
         (int, "bigint"),
         ((float, Decimal), "double"),
         (str, "string"),
+        (datetime, "timestamp"),
+        (date, "date"),
     ):
         if isinstance(value, kind):
             return column_type
     raise _misfit(f"column {name!r}: expected one of {', '.join(COLUMN_TYPES)}, found {type(value).__name__}")
 
 
-def _is_column(name: object) -> bool:
+def is_column(name: object) -> bool:
+    """Whether a text can name a column: a name that is also one of XML."""
     return isinstance(name, str) and bool(_COLUMN_NAME.fullmatch(name) and _XML_NAME.fullmatch(name))
 
 

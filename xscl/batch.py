@@ -29,6 +29,7 @@ from xscl.levels import BatchWork, Level, levels
 from xscl.matches import stored_matches
 from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
+from xscl.row_ranges import channel_counts, nth_event
 from xscl.state import (
     HeldState,
     StateChange,
@@ -40,7 +41,7 @@ from xscl.state import (
     same_state,
     unlink_state,
 )
-from xscl.tables import BATCHES, EVENT_IDS, FLUSHES, HOME, INTAKE_FILES
+from xscl.tables import BATCHES, FLUSHES, HOME, INTAKE_FILES
 from xscl.templates.retention import REACH_SCHEMA
 
 __all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "next_range", "process_batch"]
@@ -98,13 +99,7 @@ def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
         first, last = row.processed + 1, row.next_place - 1
         if first > last:
             return None
-        nth = connection.scalar(
-            sa.select(EVENT_IDS.c.docid)
-            .where(EVENT_IDS.c.docid.between(first, last))
-            .order_by(EVENT_IDS.c.docid)
-            .offset(batch_docs - 1)
-            .limit(1)
-        )
+        nth = nth_event(connection, first, last, batch_docs)
         flush = connection.scalar(sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place >= first))
         return first, acyclic_end(connection, first, min(place for place in (last, nth, flush) if place is not None))
 
@@ -196,9 +191,7 @@ def process_batch(
 def _range(home: Home, first: int, last: int) -> _Range:
     with home.catalog.read() as connection:
         number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
-        statement = sa.select(EVENT_IDS.c.channel, sa.func.count()).group_by(EVENT_IDS.c.channel)
-        in_range = statement.where(EVENT_IDS.c.docid.between(first, last))
-        channels = {row[0]: row[1] for row in connection.execute(in_range)}
+        channels = channel_counts(connection, first, last)
         files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
         paths = home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first))))
         published = publishing(connection, first, last) if channels else None

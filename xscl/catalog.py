@@ -511,8 +511,12 @@ def channel_facts(channel: ChannelInfo) -> ChannelFacts:
     from xscl.compile import ChannelFacts  # listing queries needs no compiler
 
     columns = channel.schema or {}
-    numeric = frozenset(name for name, type_ in columns.items() if type_ in ("bigint", "double"))
-    return ChannelFacts(channel.kind, numeric, frozenset(name for name, type_ in columns.items() if type_ == "string"))
+
+    def of_types(*types: str) -> frozenset[str]:
+        return frozenset(name for name, type_ in columns.items() if type_ in types)
+
+    numeric = of_types("bigint", "double", "decimal")
+    return ChannelFacts(channel.kind, numeric, of_types("string"), of_types("timestamp", "date"))
 
 
 def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:

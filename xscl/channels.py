@@ -15,7 +15,8 @@ from xscl.ingest.rows import parse_schema
 from xscl.publishing import is_published
 from xscl.queries import reads
 from xscl.registry import Registry
-from xscl.tables import CHANNELS, CLOCKS, EVENT_IDS, HOME, NEVER, QUERIES
+from xscl.row_ranges import channel_counts, event_count
+from xscl.tables import CHANNELS, CLOCKS, HOME, NEVER, QUERIES
 from xscl.types import MAX_NAME, is_name
 
 __all__ = ["add_channel", "channel_rows", "set_channel"]
@@ -78,7 +79,7 @@ def set_channel(
                 hint=f"create it with 'xscl channel add {name}'",
             )
         shape = (kind, element, schema)
-        if any(value is not None for value in shape) and _count(connection, name):
+        if any(value is not None for value in shape) and event_count(connection, name):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
                 f"the channel {name} holds events, so its kind, element and columns stay",
@@ -103,8 +104,7 @@ def set_channel(
 def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
     """One row a channel, for listings."""
     with catalog.read() as connection:
-        statement = sa.select(EVENT_IDS.c.channel, sa.func.count()).group_by(EVENT_IDS.c.channel)
-        counts: dict[str, int] = {row[0]: row[1] for row in connection.execute(statement)}
+        counts = channel_counts(connection)
         for name, channel in catalog.channels(connection).items():
             columns = channel.schema or {}
             yield {
@@ -133,10 +133,6 @@ def _carry_clock(connection: Connection, old: str, new: str) -> None:
         connection.execute(CLOCKS.insert().values(name=new, greatest=greatest[old]))
     elif greatest[old] > greatest[new]:
         connection.execute(CLOCKS.update().where(CLOCKS.c.name == new).values(greatest=greatest[old]))
-
-
-def _count(connection: Connection, name: str) -> int:
-    return connection.scalar(sa.select(sa.func.count()).where(EVENT_IDS.c.channel == name)) or 0
 
 
 def _changed(

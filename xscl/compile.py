@@ -38,6 +38,8 @@ class ChannelFacts:
     """Numeric columns of a row channel."""
     texts: frozenset[str] = frozenset()
     """String columns of a row channel."""
+    times: frozenset[str] = frozenset()
+    """Columns of times and dates of a row channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +203,12 @@ class _Compiler:
             numeric_r = not fn_r and node_r in self._numeric_columns(block_r)
             of_numbers = join.linear or numeric_l or numeric_r
         else:
-            texts = node_l in self._text_columns(block_l) and node_r in self._text_columns(block_r)
-            of_numbers = join.linear or not texts
+            ordered = [self._ordered_columns(block) for block in (block_l, block_r)]
+            of_numbers = join.linear or not (node_l in ordered[0] and node_r in ordered[1])
+            if not of_numbers and (node_l in self._time_columns(block_l) or node_r in self._time_columns(block_r)):
+                fn_l, fn_r = _before("time", fn_l), _before("time", fn_r)
         if of_numbers:
-            fn_l, fn_r = _as_number(fn_l), _as_number(fn_r)
+            fn_l, fn_r = _before("number", fn_l), _before("number", fn_r)
         kind = "BAND" if join.linear else _KINDS.get(join.op, "BAND")
         left, right = plans[block_l].vertex[node_l], plans[block_r].vertex[node_r]
         return ValueJoin(left, right, kind, fn_l, fn_r, join.f, join.add, join.op)
@@ -212,8 +216,13 @@ class _Compiler:
     def _numeric_columns(self, block: int) -> set[int]:
         return self._columns(block, self._facts(block).numeric)
 
-    def _text_columns(self, block: int) -> set[int]:
-        return self._columns(block, self._facts(block).texts)
+    def _time_columns(self, block: int) -> set[int]:
+        return self._columns(block, self._facts(block).times)
+
+    def _ordered_columns(self, block: int) -> set[int]:
+        """Columns that are ordered among themselves, though they are no numbers."""
+        facts = self._facts(block)
+        return self._columns(block, facts.texts | facts.times)
 
     def _facts(self, block: int) -> ChannelFacts:
         return self.channels.get(self.normal.blocks[block].channel, ChannelFacts())
@@ -276,12 +285,16 @@ class _Compiler:
             # While a channel may still turn out to have columns of another type, numbers are kept as well as strings,
             # so that documents seen before its first row can join with it.
             open_ = any(self._facts(block).kind != "xml" for (block, _), _ in sides)
-            for at, name in sides:
-                wanted = functions.setdefault(at, set())
+            for (block, node), name in sides:
+                wanted = functions.setdefault((block, node), set())
                 wanted.add(name)
                 if open_ and join.f == 1 and join.add == 0:
-                    plain = name.removeprefix("number").removeprefix(" ")
-                    wanted.update((plain, _as_number(plain)))
+                    plain = name.removeprefix("time" if name.startswith("time") else "number").removeprefix(" ")
+                    wanted.update((plain, _before("number", plain)))
+                    # The other side may still turn out to be a column of times.
+                    waits = name.startswith("number") and node in self._ordered_columns(block)
+                    if join.op not in ("=", "!=") and (waits or node in self._time_columns(block)):
+                        wanted.add(_before("time", plain))
         if len(plans) == 1:
             functions.setdefault(meta[0], set()).add(None)
         for blocks in instance.links:
@@ -297,8 +310,9 @@ class _Compiler:
         )
 
 
-def _as_number(functions: str) -> str:
-    return f"number {functions}" if functions else "number"
+def _before(function: str, functions: str) -> str:
+    """A function applied to what others give."""
+    return f"{function} {functions}" if functions else function
 
 
 def _edges_around(plan: _BlockPlan, node: int) -> tuple[_Pairs, _Pairs]:

@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from itertools import groupby, islice
 from pathlib import Path
 
@@ -25,16 +24,17 @@ from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclErr
 from xscl.feed_memory import FeedState, feed_state, note_document, write_feeds
 from xscl.home import Home
 from xscl.ingest.expand import entry_events
-from xscl.ingest.identity import identify, remember
-from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected
-from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells
+from xscl.ingest.identity import Identified, identify, remember
+from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, RowTable
+from xscl.ingest.rows import cells_digest, cells_document, fit_row, infer_schema, row_cells, row_digest
 from xscl.positions import put_positions
 from xscl.publishing import is_published
 from xscl.registry import Registry
+from xscl.row_ranges import rows_by_id
 from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_stored, parse_xml, serialize
 from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
-from xscl.types import MAX_NAME, Event, Scalar, format_time, is_name, to_micros
-from xscl.values import column_text, digest_text
+from xscl.types import MAX_NAME, Event, format_time, is_name, to_micros
+from xscl.values import digest_text
 
 __all__ = [
     "EVENT_SCHEMA",
@@ -189,6 +189,10 @@ class Intake:
             first = chunk[0]
             if isinstance(first, (Register, Drop, Flush)):
                 self._act(first, report)
+            elif isinstance(first, RowTable):
+                from xscl.row_intake import take_rows  # which imports this module
+
+                take_rows(self, first, report)
             else:
                 self._take_chunk(chunk, report)
         return report
@@ -252,6 +256,7 @@ class Intake:
         sound = [item for item in checked if isinstance(item, CheckedEvent)]
         place, received = self.catalog.take_places(chunk.connection, len(sound), now)
         _learn(chunk, sound)
+        self._note_ranges(chunk, sound)
         done: list[bool] = []
         for item in checked:
             if isinstance(item, Rejected):
@@ -279,8 +284,7 @@ class Intake:
         report.duplicates += _events_of(document) - _events_of(document, wanted)
         has = [known or repeat for known, repeat in zip(found.known, found.repeats, strict=True)]
         if wanted:
-            ids = [found.ids[n] for n in wanted]
-            made = in_fresh_dictionary(_check_entries, document, wanted, ids, state.identity, self.limits)
+            made = in_fresh_dictionary(_check_entries, document, wanted, found, state.identity, self.limits)
             done = iter(self._take_events(chunk, [event for events in made for event in events], now, report))
             for n, events in zip(wanted, made, strict=True):
                 has[n] = [next(done) for _ in events][0]
@@ -305,6 +309,17 @@ class Intake:
             same = next((other for other in chunk.feeds.values() if other.number == state.number), None)
             chunk.feeds[key] = same or state
         return chunk.feeds[key]
+
+    def _note_ranges(self, chunk: _Chunk, items: list[CheckedEvent]) -> None:
+        """Note which of the ids of rows are those of rows in ranges."""
+        wanted: dict[str, set[str]] = {}
+        for item in items:
+            if item.event.row is not None:
+                wanted.setdefault(item.event.channel, set()).add(item.id)
+        for channel, row in rows_by_id(chunk.connection, self.home, wanted):
+            digest = cells_digest(chunk.channels[channel].schema or {}, row.cells)
+            chunk.known.setdefault((channel, row.id), []).append(_Known("", 1, row.docid, digest, None))
+            chunk.taken.add((channel, row.id))
 
     def _place(self, chunk: _Chunk, item: CheckedEvent, docid: int, received: int, report: IntakeReport) -> None:
         event = item.event
@@ -443,7 +458,7 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
     run: list[Record] = []
     count = size = 0
     for record in records:
-        if not isinstance(record, (Register, Drop, Flush)):
+        if not isinstance(record, (Register, Drop, Flush, RowTable)):
             run.append(record)
             events, characters = _weight(record)
             count += events
@@ -478,12 +493,17 @@ def _check_all(records: list[Record], limits: Limits) -> list[CheckedEvent | Rej
 
 
 def _check_entries(
-    document: FeedDocument, wanted: Sequence[int], ids: Sequence[str], feed: str, limits: Limits
+    document: FeedDocument, wanted: Sequence[int], found: Identified, feed: str, limits: Limits
 ) -> list[list[CheckedEvent | Rejected]]:
     """The events of some entries of a feed, by their numbers."""
     return [
-        [check_event(event, limits) for event in entry_events(document, document.entries[n], id_, feed)]
-        for n, id_ in zip(wanted, ids, strict=True)
+        [
+            check_event(event, limits)
+            for event in entry_events(
+                document, document.entries[n], found.ids[n], feed=feed, policy=found.memory.policy
+            )
+        ]
+        for n in wanted
     ]
 
 
@@ -599,17 +619,7 @@ def _content_digest(event: Event, content: str | None) -> str:
     if content is not None:
         return digest_text("xml", content)
     assert event.row is not None
-    present = sorted((name, value) for name, value in event.row.items() if value is not None)
-    # 1 and 1.0 are one number, but no text.
-    kinds = {True: "text", False: "value"}
-    return digest_text("row", *(f"{n} {kinds[isinstance(v, str)]} {_scalar_text(v)}" for n, v in present))
-
-
-def _scalar_text(value: Scalar) -> str:
-    try:
-        return column_text(value) if isinstance(value, (bool, int, float, Decimal, str)) else repr(value)
-    except (ValueError, ArithmeticError):
-        return repr(value)  # such as NaN, which its channel will refuse
+    return row_digest(event.row)
 
 
 def _own_id(event: Event, ts: int | None, digest: str) -> str:

@@ -165,7 +165,7 @@ class Registry:
         """
         facts = self.catalog.facts(connection)
         before, now = before or ChannelFacts(), facts.get(channel, ChannelFacts())
-        if (before.numeric, before.texts) == (now.numeric, now.texts):
+        if (before.numeric, before.texts, before.times) == (now.numeric, now.texts, now.times):
             return  # groups depend on nothing else
         preparers: dict[str, Preparer] = {}
 

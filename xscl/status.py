@@ -12,8 +12,9 @@ from xscl.catalog import Catalog
 from xscl.home import Home
 from xscl.parser import parse_query
 from xscl.places import published_docid
+from xscl.row_ranges import channel_counts, event_count
 from xscl.state import held_state
-from xscl.tables import BATCHES, CHANNELS, EVENT_IDS, LATE, REJECTED
+from xscl.tables import BATCHES, CHANNELS, LATE, REJECTED
 
 __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
 
@@ -43,7 +44,7 @@ def state_notes(home: Home) -> Iterator[str]:
     """What a home holds, in a few lines."""
     catalog = home.catalog
     with catalog.read() as connection:
-        events = _count(connection, EVENT_IDS)
+        events = event_count(connection)
         state = held_state(home, connection)
         sums = (
             sa.func.coalesce(sa.func.sum(BATCHES.c[name]), 0) for name in ("purged", "slices_asked", "slices_found")
@@ -75,10 +76,9 @@ def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
                 continue
             channels = {block.channel for block in ast.blocks(parse_query(info.text).source)}
             # Published documents up to a place are numbered below the first one of the next place.
-            older = EVENT_IDS.c.docid.between(first, info.docid_from) | EVENT_IDS.c.docid.between(
-                published_docid(first, 0), published_docid(info.docid_from + 1, 0) - 1
-            )
-            count = connection.scalar(sa.select(sa.func.count()).where(EVENT_IDS.c.channel.in_(channels), older))
+            published = published_docid(first, 0), published_docid(info.docid_from + 1, 0) - 1
+            older = [channel_counts(connection, *span) for span in ((first, info.docid_from), published)]
+            count = sum(counts.get(channel, 0) for counts in older for channel in channels)
             if count:
                 yield (
                     f"note: {count} events are older than query {info.name} and were skipped for it; STARTING ALL "

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from xscl.errors import XsclError
 
 __all__ = ["MAX_NAME", "Event", "Match", "MatchEvent", "QueryOutcome", "Scalar", "format_time", "is_name", "to_micros"]
 
-Scalar = bool | int | float | Decimal | str | None
-"""A column of a row."""
+Scalar = bool | int | float | Decimal | str | datetime | date | None
+"""A column of a row; a datetime without a zone is taken as UTC."""
 
 MAX_NAME = 128
 """Characters of the name of a query or a channel."""

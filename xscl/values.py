@@ -1,6 +1,6 @@
 """Values as queries compare them: numbers, canonical URLs, the functions of atoms, and hashes.
 
-A leaf module: it imports nothing of xscl, and everything may import it, so that a function has one meaning for standing
+A leaf module, which everything may import, so that a function has one meaning for standing
 and historical answers and for feed items alike (language.md, section 4).
 """
 
@@ -17,6 +17,8 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from xxhash import xxh64_intdigest
 
+from xscl.types import format_time, to_micros
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -30,6 +32,7 @@ __all__ = [
     "host",
     "normalize_space",
     "number_text",
+    "time_key",
     "to_number",
     "value_hash",
     "value_hashes",
@@ -38,6 +41,7 @@ __all__ = [
 _XPATH_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*\Z")
 _MOST_DIGITS = 1_000
 """Longer ones would be an attack on whoever computes with them."""
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*[1-9])?Z)?\Z")
 _XML_SPACE = re.compile(r"[ \t\r\n]+")
 _TRACKING = re.compile(r"utm_.*|fbclid|gclid", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -87,6 +91,24 @@ def column_text(value: bool | int | float | Decimal | str) -> str:
         return "true" if value else "false"
     text = format(Decimal(repr(value)) if isinstance(value, float) else Decimal(value), "f")
     return number_text(text) or text
+
+
+def time_key(text: str) -> str | None:
+    """A text by which times are ordered, of a time (ISO 8601 with a zone) or a date; None for anything else.
+
+    A date is its midnight in UTC.
+
+    >>> time_key("2026-01-01T00:00:00.5Z"), time_key("2026-01-01"), time_key("2026-01-01T01:00:00+01:00")
+    ('2026-01-01T00:00:00.5', '2026-01-01T00:00:00', '2026-01-01T00:00:00')
+    """
+    found = _TIME.match(text)
+    if found:
+        # Columns hold such texts only; without the Z, a longer fraction comes after its beginning.
+        return text[:-1] if found[1] else f"{text}T00:00:00"
+    try:
+        return format_time(to_micros(text))[:-1]
+    except ValueError:
+        return None
 
 
 def normalize_space(text: str) -> str:
@@ -146,13 +168,15 @@ FUNCTIONS: Mapping[str, Callable[[str], str | None]] = MappingProxyType(
     {
         "": lambda text: text,
         "number": number_text,
+        "time": time_key,
         "lower": str.lower,
         "normalize-space": normalize_space,
         "host": host,
         "url": canonical_url,
     }
 )
-"""Functions on a side of an atom, by name; ``''`` is the string value itself, ``number`` the exact number.
+"""Functions on a side of an atom, by name; ``''`` is the string value itself, ``number`` the exact number,
+``time`` what times are ordered by.
 
 A function that gives None has no value there, and satisfies no comparison.
 """

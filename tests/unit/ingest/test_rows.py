@@ -39,7 +39,7 @@ def test_schema_text():
         ("room", ["'room'"]),
         ("room string,", ["''"]),
         ("room string temp double", ["'room string temp double'"]),
-        ("room date", ["'room'", "unknown type 'date'"]),
+        ("room money", ["'room'", "unknown type 'money'"]),
         ("1a string", ["'1a'"]),
         ("a/b string", ["'a/b'"]),
         ("a² string", ["'a²'"]),

@@ -1,0 +1,159 @@
+"""The event times of a table's rows, a column at a time."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.errors import SourceError
+from xscl.ingest.columns import time_micros
+from xscl.ingest.records import RowOptions
+from xscl.types import to_micros
+
+__all__ = ["event_times"]
+
+Mask = npt.NDArray[np.bool_]
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_DIGITS = r"^-?[0-9]{1,18}$"
+_NUMBER = r"^-?[0-9]+(?:\.[0-9]*)?$"
+_ZONED = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$"
+
+
+def event_times(rows: pa.Table, options: RowOptions) -> tuple[pa.Int64Array, Mask]:
+    """Microseconds since the epoch, NULL where there is none, and the places of values that are no times.
+
+    Raises:
+        SourceError: ``XSCL_NO_COLUMN``, or ``XSCL_BAD_OPTION``: no such zone, a format for a column that has none.
+    """
+    nothing = np.zeros(len(rows), dtype=np.bool_)
+    try:
+        ZoneInfo(options.ts_zone)
+    except (ValueError, OSError, LookupError):
+        raise SourceError(
+            "XSCL_BAD_OPTION", f"there is no time zone {options.ts_zone!r}", hint="as Europe/Berlin"
+        ) from None
+    if options.ts is None:
+        return pa.nulls(len(rows), pa.int64()), nothing
+    names = [options.ts] if options.ts in rows.column_names else options.ts.split()
+    for name in names:
+        if name not in rows.column_names:
+            raise SourceError(
+                "XSCL_NO_COLUMN",
+                f"there is no column {name!r} for times",
+                hint=f"columns are {', '.join(rows.column_names)}",
+            )
+    columns = [_plain(rows.column(name)) for name in names]
+    if len(columns) > 1:
+        columns = [pc.binary_join_element_wise(*(column.cast(pa.string()) for column in columns), " ")]
+    return _times(columns[0], options)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _times(values: pa.Array, options: RowOptions) -> tuple[pa.Int64Array, Mask]:
+    type_ = values.type
+    if pa.types.is_timestamp(type_):
+        return time_micros(_in_zone(values, options.ts_zone))
+    if pa.types.is_date(type_):
+        return time_micros(_in_zone(values.cast(pa.timestamp("s")), options.ts_zone))
+    if pa.types.is_null(type_):
+        return pa.nulls(len(values), pa.int64()), np.zeros(len(values), dtype=np.bool_)
+    if options.ts_format in _PER_SECOND or (options.ts_format is None and _holds_numbers(values)):
+        return _counted(values, options.ts_format or "s")
+    if not pa.types.is_string(type_) and not pa.types.is_large_string(type_):
+        raise SourceError("XSCL_BAD_OPTION", f"a column of type {type_} has no times written {options.ts_format!r}")
+    return _written(values.cast(pa.string()), options)
+
+
+def _holds_numbers(values: pa.Array) -> bool:
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return bool(pc.all(pc.match_substring_regex(values, _NUMBER)).as_py())
+    type_ = values.type
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+
+
+def _counted(values: pa.Array, unit: str) -> tuple[pa.Int64Array, Mask]:
+    """Numbers of seconds or parts of it, rounded to microseconds as ``types.to_micros`` does."""
+    if pa.types.is_string(values.type) and pc.all(pc.match_substring_regex(values, _DIGITS)).as_py():
+        values = values.cast(pa.int64())
+    if pa.types.is_integer(values.type) and not pa.types.is_uint64(values.type):
+        return time_micros(values.cast(pa.int64()).cast(pa.timestamp(unit)))
+    micros = np.zeros(len(values), dtype=np.int64)
+    bad = np.zeros(len(values), dtype=np.bool_)
+    for place, value in enumerate(values.to_pylist()):
+        if value is not None:
+            try:
+                micros[place] = to_micros(Decimal(str(value).strip()) / _PER_SECOND[unit])
+            except (ValueError, TypeError, ArithmeticError):
+                bad[place] = True
+    return pa.array(micros, pa.int64(), mask=_missing(values) | bad), bad
+
+
+def _written(values: pa.StringArray, options: RowOptions) -> tuple[pa.Int64Array, Mask]:
+    # Many rows often share a time, and few texts are read sooner.
+    coded = values.dictionary_encode()
+    texts = coded.dictionary
+    micros, _ = _iso(texts, options.ts_zone) if options.ts_format is None else _formatted(texts, options)
+    taken = micros.take(coded.indices)
+    bad = _mask(taken.is_null()) & ~_missing(values)
+    return taken, bad
+
+
+def _iso(texts: pa.StringArray, zone: str) -> tuple[pa.Int64Array, Mask]:
+    zoned = pc.match_substring_regex(texts, _ZONED)
+    try:
+        with_zone = pc.if_else(zoned, texts, None).cast(pa.timestamp("us", "UTC"))
+        without = _in_zone(pc.if_else(zoned, None, texts).cast(pa.timestamp("us")), zone)
+        return time_micros(pc.coalesce(with_zone, without))
+    except pa.ArrowInvalid:
+        pass
+    micros: list[int | None] = []
+    for text in texts.to_pylist():
+        try:
+            stamp = pd.Timestamp(text)
+            if stamp.tzinfo is None:
+                stamp = stamp.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
+            micros.append(to_micros(text if _has_zone(text) else stamp.to_pydatetime()))
+        except (ValueError, OverflowError):
+            micros.append(None)
+    return pa.array(micros, pa.int64()), np.zeros(len(micros), dtype=np.bool_)
+
+
+def _has_zone(text: str) -> bool:
+    return bool(pc.match_substring_regex(pa.scalar(text), _ZONED).as_py())
+
+
+def _formatted(texts: pa.StringArray, options: RowOptions) -> tuple[pa.Int64Array, Mask]:
+    try:
+        read = pd.to_datetime(texts.to_pandas(), format=options.ts_format, errors="coerce", utc=False)
+    except ValueError as error:
+        raise SourceError("XSCL_BAD_OPTION", f"the format of times {options.ts_format!r}: {error}") from None
+    if read.dtype == object:  # zones differ
+        read = pd.to_datetime(read, errors="coerce", utc=True)
+    return time_micros(_in_zone(pa.Array.from_pandas(read), options.ts_zone))
+
+
+def _in_zone(values: pa.TimestampArray, zone: str) -> pa.TimestampArray:
+    """Times without a zone as those of a place: of two hours of one name the first, for one left out the one after."""
+    if values.type.tz is not None or zone.upper() == "UTC":
+        return values
+    return pc.assume_timezone(values, zone, ambiguous="earliest", nonexistent="latest")
+
+
+def _mask(found: pa.BooleanArray) -> Mask:
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _missing(values: pa.Array) -> Mask:
+    return _mask(values.is_null())
