@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -168,7 +169,10 @@ class Follower:
         for path in self._paths:
             for file in self._files(path):
                 try:
-                    signature = _signature(file.stat())
+                    status = file.stat()
+                    if not stat.S_ISREG(status.st_mode):
+                        raise OSError("only files and directories can be followed")
+                    signature = _signature(status)
                 except (OSError, ValueError) as error:
                     yield from self._complain(file, error)
                     continue
