@@ -172,9 +172,14 @@ def _read_archive(content: io.BufferedIOBase, source: str, reading: Reading, bud
     layers = budget.layers
     for name, member in members(content, budget):
         budget.layers = layers
-        yield from _read_layer(member, f"{source}!{shown_name(name)}", reading, budget)
+        yield from _read_layer(member, f"{source}!{_printable(shown_name(name))}", reading, budget)
         if budget.used_up:
             return
+
+
+def _printable(name: str) -> str:
+    """A name that a stranger gave, without what terminals would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 def _read_content(head: bytes, content: io.BufferedIOBase, source: str, reading: Reading) -> Iterator[Record]:

@@ -509,7 +509,7 @@ def ingest(
                     _report_intake(part)
         except KeyboardInterrupt:
             _say("stopped; in all:")
-            _report_intake(replace(report, problems=[], flaws=[]))
+            _say(_summary(report))
     done = report.taken + report.duplicates + report.registered + report.dropped
     _exit_partly(done, report.rejected)
 
@@ -845,6 +845,10 @@ def _report_intake(report: IntakeReport) -> None:
         _complain(f"… and {report.rejected - len(report.problems)} more, see relation 'rejected'")
     for flaw in report.flaws:
         _complain(f"{flaw}; read tolerantly")
+    _say(_summary(report))
+
+
+def _summary(report: IntakeReport) -> str:
     parts = [f"{report.taken} events taken"]
     for count, what in (
         (report.versions, "of them new versions"),
@@ -857,7 +861,7 @@ def _report_intake(report: IntakeReport) -> None:
     ):
         if count:
             parts.append(f"{count} {what}")
-    _say(", ".join(parts))
+    return ", ".join(parts)
 
 
 def _report_batch(report: BatchReport) -> None:

@@ -320,9 +320,10 @@ class Engine:
         id: str | None = None,
         ts: str | None = None,
     ) -> Iterator[IntakeReport]:
-        """Take in what is there and what is added to directories and event files; a report a look, without end.
+        """Take in what is there and what is added to directories and event files, without end.
 
-        What was taken is remembered in the catalogue, so a later call, also of another process, goes on from there::
+        There is a report for some thousand records at most, and an empty one when everything was looked at.  What was
+        taken is remembered in the catalogue, so a later call, also of another process, goes on from there::
 
             for report in engine.follow("incoming", every="10 seconds"):
                 engine.run_once()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,6 +21,9 @@ from xscl.positions import positions_in
 from xscl.safexml import DEFAULT_LIMITS, Limits
 
 __all__ = ["follow_paths", "reading_of"]
+
+_AT_ONCE = 20_000
+"""Records for one report."""
 
 
 def reading_of(
@@ -56,7 +60,9 @@ def reading_of(
 def follow_paths(
     intake: Intake, paths: Sequence[str | Path], reading: Reading, *, every: str
 ) -> Iterator[IntakeReport]:
-    """Take in what is there, then what is added; a report a look, without end.
+    """Take in what is there, then what is added, without end.
+
+    There is a report for some thousand records at most, and an empty one behind each look.
 
     Args:
         intake: where to.
@@ -84,5 +90,8 @@ def follow_paths(
 def _looks(intake: Intake, follower: Follower, pause: float) -> Iterator[IntakeReport]:
     while True:
         began = time.monotonic()
-        yield intake.take(follower.look())
+        records = follower.look()
+        for first in records:
+            yield intake.take(itertools.chain([first], itertools.islice(records, _AT_ONCE - 1)))
+        yield IntakeReport()
         time.sleep(max(0.0, pause - (time.monotonic() - began)))

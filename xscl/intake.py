@@ -69,6 +69,7 @@ EVENT_SCHEMA = pa.schema(
 
 _CHUNK_EVENTS = 10_000
 _CHUNK_CHARACTERS = 32 * 1024 * 1024
+_COUNTS = ("taken", "versions", "duplicates", "late", "rejected", "tolerant", "registered", "dropped")
 _LONG_ROW = 40_000
 """Characters; documents of longer rows are parsed when they are taken in, because parsers bound names and texts."""
 _ROW_GROUP = 2_000  # small enough that a batch is read by all cores
@@ -95,7 +96,7 @@ class IntakeReport:
 
     def add(self, other: IntakeReport) -> None:
         """Count what another intake did, too."""
-        for name in ("taken", "versions", "duplicates", "late", "rejected", "registered", "dropped"):
+        for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.problems += other.problems[: 100 - len(self.problems)]
         self.flaws += other.flaws[: 100 - len(self.flaws)]
