@@ -27,8 +27,8 @@ from xscl.xpath.runs import Int64s, gather
 
 __all__ = ["SpanIndex"]
 
-_CANDIDATES = 2_000_000
-"""Rows that are checked at a time."""
+_CANDIDATES = 500_000
+"""Rows that are checked at a time, which should stay in the processor's memory."""
 _NOT_COUNTED = 1 << 40
 """Stands for the rows of an entry that no reading tells."""
 _LAST = 1 << 40
@@ -149,6 +149,8 @@ class _Compiled:
     dimensions: Sequence[Dimension]
     constants: Sequence[Sequence[Key]]
     """Of each dimension, rising."""
+    column: Int64s
+    """Of each dimension."""
     told: npt.NDArray[np.bool_]
     """Of each dimension, whether ranks are counted; of others a row's is computed where it is asked for."""
     set_: Int64s
@@ -182,7 +184,7 @@ class _Compiled:
         places = []
         for numbered in constants:
             keys = list(numbered)
-            order = sorted(range(len(keys)), key=keys.__getitem__)  # type: ignore[arg-type]
+            order = sorted(range(len(keys)), key=keys.__getitem__)
             rising.append([keys[at] for at in order])
             place = np.empty(len(keys), dtype=np.int64)
             place[order] = np.arange(len(keys))
@@ -196,6 +198,7 @@ class _Compiled:
         return cls(
             dimensions=dimensions,
             constants=rising,
+            column=np.array([each.column for each in dimensions], dtype=np.int64),
             told=np.array([not isinstance(each.reading, Single) for each in dimensions], dtype=np.bool_),
             set_=np.where(gone, -1, set_),
             several=counts[which] > 1 if len(set_) else set_ > 0,
@@ -273,10 +276,19 @@ class _Search:
         self.begin = np.concatenate([empty, *(empty if each is None else each.begin for each in self.ranked)])[1:]
         # All ranks of texts, and all orders of texts, one dimension after another.
         texts = [0 if each is None else len(each.rank) for each in self.ranked]
-        self.texts = np.concatenate([[0], np.cumsum(texts)]).astype(np.int64)
+        self.texts = np.concatenate([[0], np.cumsum(texts)]).astype(np.int64)[:-1]
         known = [each for each in self.ranked if each is not None]
-        self.all_ranks = np.concatenate([empty[:0], *(each.rank for each in known)])
+        self.all_ranks = np.concatenate([*(each.rank for each in known), empty]) if known else empty
+        self.all_codes = self._codes()
         self.all_orders = np.concatenate([empty[:0], *(each.order for each in known)])
+
+    def _codes(self) -> Int64s:
+        """The codes of all columns, one behind another; zeros for those that nothing asks for."""
+        count = self.columns.count
+        codes = np.zeros((int(self.sets.column.max(initial=0)) + 1) * count, dtype=np.int64)
+        for column in np.unique(self.sets.column).tolist():
+            codes[column * count : (column + 1) * count] = self.columns.codes(column)
+        return codes
 
     def _ranked(self, dimension: Dimension, constants: Sequence[Key]) -> _Ranked:
         texts = self.columns.texts(dimension.column)
@@ -357,8 +369,9 @@ class _Search:
             parts.append((rows, np.full(len(rows), alternative)))
         some, entries = some[told], entries[told]
         dimension = sets.dimension[entries]
-        for column in {self.sets.dimensions[number].column for number in np.unique(dimension).tolist()}:
-            of = np.array([each.column == column for each in sets.dimensions])[dimension]
+        columns = sets.column[dimension]
+        for column in np.flatnonzero(np.bincount(columns)).tolist():
+            of = columns == column
             parts.append(self._slices(column, some[of], entries[of]))
         return (
             np.concatenate([np.empty(0, dtype=np.int64), *(rows for rows, _ in parts)]),
@@ -405,37 +418,37 @@ class _Search:
         others = np.diff(sets.entries)[alternative]
         if not (others > 1).any():
             return rows, alternative
-        kept = np.ones(len(rows), dtype=np.bool_)
-        left = np.flatnonzero(others > 1)
         # One entry after another: what does not satisfy one is not asked for the next.
-        nth = 0
+        done = [np.flatnonzero(others <= 1)]
+        left, nth = np.flatnonzero(others > 1), 0
         while len(left):
-            entry = sets.entries[alternative[left]] + nth
-            there = entry < sets.entries[alternative[left] + 1]
-            left, entry = left[there], entry[there]
-            asked = entry != chosen[alternative[left]]
+            of = alternative[left]
+            entry = sets.entries[of] + nth
+            there = entry < sets.entries[of + 1]
+            if not there.all():
+                done.append(left[~there])
+                left, entry, of = left[there], entry[there], of[there]
+            asked = np.flatnonzero(entry != chosen[of])
             holds = np.ones(len(left), dtype=np.bool_)
             holds[asked] = self._holding(rows[left[asked]], entry[asked])
-            kept[left[~holds]] = False
             left = left[holds]
             nth += 1
+        kept = np.concatenate(done)
         return rows[kept], alternative[kept]
 
     def _holding(self, rows: Int64s, entries: Int64s) -> npt.NDArray[np.bool_]:
         """Whether each of some rows satisfies the entry beside it."""
         sets = self.sets
-        held = np.zeros(len(rows), dtype=np.bool_)
         dimension = sets.dimension[entries]
-        for number in np.unique(dimension).tolist():
-            of = np.flatnonzero(dimension == number)
-            text = self.columns.codes(sets.dimensions[number].column)[rows[of]]
-            if sets.told[number]:
-                rank = self.all_ranks[self.texts[number] + text]
-            else:
-                distinct, which = np.unique(text, return_inverse=True)
-                rank = self._evaluated(number, distinct)[which]
-            held[of] = self._inside(rank, entries[of])
-        return held
+        text = self.all_codes[sets.column[dimension] * self.columns.count + rows]
+        rank = self.all_ranks.take(self.texts[dimension] + text, mode="clip")  # of what is told
+        if not sets.told.all():
+            untold = ~sets.told & (np.bincount(dimension, minlength=len(sets.told)) > 0)
+            for number in np.flatnonzero(untold).tolist():
+                of = np.flatnonzero(dimension == number)
+                distinct, which = np.unique(text[of], return_inverse=True)
+                rank[of] = self._evaluated(number, distinct)[which]
+        return self._inside(rank, entries)
 
     def _inside(self, rank: Int64s, entries: Int64s) -> npt.NDArray[np.bool_]:
         """Whether each rank lies in a span of the entry beside it."""

@@ -356,7 +356,10 @@ def _of_deferred(
 
 
 def arrow_columns(flat: FlatRows, names: list[str], values: list[str | None]) -> tuple[pa.Array, list[pa.Array]]:
-    """Each row's place of its document in the batch; and the columns from ``var`` on, without rows that lack a value."""
+    """Each row's place of its document in the batch; and the columns from ``var`` on.
+
+    A row that asks for a value and has none is left out.
+    """
     texts = pa.array(values, pa.string())
     no_function, no_value = flat.functions < 0, flat.values < 0
     hashes = value_hashes(values)
