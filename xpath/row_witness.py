@@ -191,15 +191,21 @@ class _Arrays:
         at, of = gather(self.chains[asked], self.entries[asked])
         keys, positions = self.chain[at, :2], self.chain[at, 2:]
         entries, nodes = self.entries[asked], self.position[asked]
-        if columns.gaps:
-            missing = columns.missing()
-            nodes = nodes - missing[row, np.maximum(nodes, 0)]
-            of_entry = row[of]
-            before = missing[of_entry[:, np.newaxis], np.maximum(positions, 0)]
+        missing = columns.missing() if columns.gaps else None
+        if missing is not None and missing[:, -1].any():
+            some = np.flatnonzero(missing[row, -1])  # of rows with a NULL
+            nodes = nodes.copy()
+            nodes[some] -= missing[row[some], np.maximum(nodes[some], 0)]
+            some = np.flatnonzero(missing[row[of], -1])
+            of_entry, at_null = row[of[some], np.newaxis], positions[some]
+            before = missing[of_entry, np.maximum(at_null, 0)]
             # A column is there if as many are missing up to it as up to the one before.
-            there = before == missing[of_entry[:, np.newaxis], np.maximum(positions - 1, 0)]
-            kept = there.all(axis=1)
-            keys, positions = keys[kept], (positions - before)[kept]
+            there = (before == missing[of_entry, np.maximum(at_null - 1, 0)]).all(axis=1)
+            positions = positions.copy()
+            positions[some] = at_null - before
+            kept = np.ones(len(of), dtype=np.bool_)
+            kept[some] = there
+            keys, positions = keys[kept], positions[kept]
             entries = np.bincount(of[kept], minlength=len(asked))
         return FlatRows(
             documents=row.astype(np.int32),
