@@ -182,12 +182,12 @@ def test_gc12_disjunctions(rows_engine: Engine) -> None:
 def test_gp1_queries_and_rows(rows_engine: Engine) -> None:
     """Query 24 is registered before the rows come; over rows that were there before it, it has no answers here."""
     queries = {
-        "20": "./a > 0 and ./a <= 5",
-        "21": "./a > 4 and ./b = 3",
-        "22": "./b < 0 and ./b > 4",  # as it is printed, which nothing satisfies
-        "22b": "./b > 0 and ./b < 4",  # as it must have been meant
-        "23": "./a = 4 and ./b = 3",
-        "24": "./a <= 4 and ./b >= 3",
+        "q20": "./a > 0 and ./a <= 5",
+        "q21": "./a > 4 and ./b = 3",
+        "q22": "./b < 0 and ./b > 4",  # as it is printed, which nothing satisfies
+        "q22b": "./b > 0 and ./b < 4",  # as it must have been meant
+        "q23": "./a = 4 and ./b = 3",
+        "q24": "./a <= 4 and ./b >= 3",
     }
     found = satisfied(rows_engine, queries, [(4, 3), (3, 1), (3, 8), (0, 0), (8, 4)])
-    assert found == {"20": {1, 2, 3}, "21": set(), "22": set(), "22b": {1, 2}, "23": {1}, "24": {1, 3}}
+    assert found == {"q20": {1, 2, 3}, "q21": set(), "q22": set(), "q22b": {1, 2}, "q23": {1}, "q24": {1, 3}}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rows_and_specs import NUMBERS, PLAIN, TEXTS, random_cells, random_shape, random_spec, random_text
 
 import xscl.xpath.relational
+import xscl.xpath.row_witness
 from xscl.errors import DocumentLimitError
 from xscl.ingest.rows import cells_document
 from xscl.safexml import parse_xml
@@ -21,9 +22,9 @@ from xscl.values import number_text, to_number, value_hash
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.column_conditions import There
 from xscl.xpath.pattern import Call, Comparison, Condition, Constant, Definition, Exists, Here, NodeTest, Step, Truth
-from xscl.xpath.relational import Asked, RowShape, split_specs
+from xscl.xpath.relational import Asked, ChannelSplit, RowShape, split_specs
 from xscl.xpath.row_witness import RowMatcher
-from xscl.xpath.witness import Witness, match_document
+from xscl.xpath.witness import REFUSED, Witness, match_document
 
 SHAPE = RowShape("r", ("a", "b", "c"))
 
@@ -53,6 +54,10 @@ def answer(asked: Sequence[Asked], shape: RowShape, rows: Sequence[Sequence[str 
         by_definition[row.var].append(row)
     for key, of in by_definition.items():
         matcher.put(key, of)
+    return matched(matcher, rows)
+
+
+def matched(matcher: RowMatcher, rows: Sequence[Sequence[str | None]]) -> list[list[Witness]]:
     found: list[list[Witness]] = [[] for _ in rows]
     for batch in matcher.witness_rows(events_of(rows)):
         for row in batch.to_pylist():
@@ -223,3 +228,33 @@ def test_numbers_and_hashes_of_columns() -> None:
         exact = number_text(text)
         assert (None if exact is None else by_function["number"].value) == exact
         assert len(found) == 1 + (exact is not None)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1 << 40))
+def test_definitions_come_and_go(seed: int) -> None:
+    generator = random.Random(seed)
+    shape = random_shape(generator)
+    specs = list(
+        {spec.definition.key: spec for spec in (random_spec(generator, "T", shape) for _ in range(12))}.values()
+    )
+    rows = [random_cells(generator, shape) for _ in range(6)]
+    split, matcher = ChannelSplit(shape), RowMatcher(len(shape.columns))
+    live: dict[int, WitnessSpec] = {}
+    for _ in range(4):
+        for spec in generator.choices(specs, k=40):
+            key = spec.definition.key
+            if live.pop(key, None) is None:
+                live[key] = spec
+            split.put({key: [live[key]] if key in live else []})
+            matcher.put(key, split.rows(key))
+        fresh = answer(split.asked(), shape, rows)
+        assert [Counter(found) for found in matched(matcher, rows)] == [Counter(found) for found in fresh]
+
+
+def test_rows_that_satisfy_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xscl.xpath.row_witness, "MAX_CHAIN_ENTRIES", 1)
+    specs = [asks(path(child("r", Exists(child("a", Comparison(Here(), ">", Constant(n, True))))))) for n in "13"]
+    split = split_specs(specs, {"T": SHAPE})
+    found = answer(split.asked["T"], SHAPE, [["0", None, None], ["2", None, None], ["4", None, None]])
+    assert [[row.var == REFUSED for row in of] for of in found] == [[], [False], [True]]
