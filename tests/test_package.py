@@ -43,6 +43,7 @@ ALLOWED = {
         "xscl.levels",
         "xscl.views",
         "xscl.engine",
+        "xscl.frames",
         "xscl.bench.baselines",
         "xscl.bench.engines",
         "xscl.bench.latency",
