@@ -68,6 +68,7 @@ def _entry(entry: Mapping[str, object], feed: Feed) -> Entry:
         _string(entry, "published") or None,
         _string(entry, "updated") or None,
         digest_text(item_document(plain, Feed(""))),
+        digest_text(item_document(replace(plain, guid=None), Feed(""))),
         None,
         own,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xscl.ingest.feed import entry_item
-from xscl.ingest.identity import EMPTY, identify
+from xscl.ingest.identity import EMPTY, Policy, identify
 from xscl.ingest.item import item_document, item_time
 from xscl.ingest.records import Entry, FeedDocument
 from xscl.types import Event
@@ -11,7 +11,7 @@ from xscl.types import Event
 __all__ = ["entry_events", "feed_events"]
 
 
-def entry_events(document: FeedDocument, entry: Entry, id_: str, feed: str) -> tuple[Event, ...]:
+def entry_events(document: FeedDocument, entry: Entry, id_: str, *, feed: str, policy: Policy) -> tuple[Event, ...]:
     """The events of an entry: its item, and the entry as published where there is one.
 
     Both have one id, time, feed and digest.
@@ -21,6 +21,7 @@ def entry_events(document: FeedDocument, entry: Entry, id_: str, feed: str) -> t
         entry: one of its entries.
         id_: which item it is.
         feed: the feed's identity.
+        policy: how the feed's items are told apart; but for ``guid``, a change of the guid alone is no new version.
     """
     item = entry_item(entry, document.feed)
     declared, source = item_time(item, document.feed)
@@ -33,7 +34,7 @@ def entry_events(document: FeedDocument, entry: Entry, id_: str, feed: str) -> t
             xml=xml,
             source=document.source,
             feed=feed,
-            digest=entry.digest,
+            digest=entry.digest if policy == "guid" else entry.body,
             time_source=source,
         )
 
@@ -49,5 +50,5 @@ def feed_events(document: FeedDocument) -> list[Event]:
         event
         for entry, id_, repeat in chosen
         if not repeat
-        for event in entry_events(document, entry, id_, document.feed.identity)
+        for event in entry_events(document, entry, id_, feed=document.feed.identity, policy=found.memory.policy)
     ]

@@ -20,6 +20,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -59,8 +60,8 @@ class Known:
     id: str
     """Of its events, without feed and version."""
     keys: Keys
-    digest: str
-    """Of its last version; empty where it is not known that the memory's channel has that."""
+    body: str
+    """Digest of its last version without its guid; empty where it is not known that the memory's channel has that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +101,14 @@ class Identified:
 def identify(memory: Memory, entries: Sequence[Entry], channel: str) -> Identified:
     """Which item each entry of a poll is.
 
-    >>> entry = Entry("g", "http://a.org/1", "c", None, None, "d", None)
+    >>> entry = Entry("g", "http://a.org/1", "c", None, None, "d", "b", None)
     >>> found = identify(EMPTY, [entry], "items")
     >>> found.ids, identify(remember(found, [entry], [True]), [entry], "items").known
     (('g',), (True,))
     """
     if memory.channel != channel:
         # What another channel has taken says nothing of this one.
-        memory = replace(memory, channel=channel, items=tuple(replace(known, digest="") for known in memory.items))
+        memory = replace(memory, channel=channel, items=tuple(replace(known, body="") for known in memory.items))
     keys = tuple(map(_keys, entries))
     memory = _judged(memory, entries, keys)
     index = _Index(memory)
@@ -122,7 +123,7 @@ def identify(memory: Memory, entries: Sequence[Entry], channel: str) -> Identifi
         contents = seen.setdefault(id_, set())
         ids.append(id_)
         repeats.append(key.content in contents)
-        known.append(item is not None and item.digest == entry.digest[:16])
+        known.append(item is not None and item.body == entry.body[:16])
         contents.add(key.content)
     return Identified(memory, tuple(ids), tuple(repeats), tuple(known), keys)
 
@@ -133,7 +134,7 @@ def remember(found: Identified, entries: Sequence[Entry], taken: Iterable[bool])
     for entry, id_, key, has in zip(entries, found.ids, found.keys, taken, strict=True):
         before = items.pop(id_, None)
         if has:
-            items[id_] = Known(id_, key, entry.digest[:16])
+            items[id_] = Known(id_, key, entry.body[:16])
         elif before is not None:
             items[id_] = before
     kept: list[Known] = []
@@ -284,6 +285,7 @@ def _key(kind: str, text: str | None) -> str:
     return digest_text(kind, text, size=8) if text else ""
 
 
+@lru_cache(maxsize=10_000)
 def _link_key(link: str | None) -> str:
     """Spellings of one address are one key; places in a page are different."""
     if not link:
@@ -300,7 +302,7 @@ def _link_key(link: str | None) -> str:
 
 def memory_json(memory: Memory) -> str:
     """The memory as it is stored, without policy and reason."""
-    items = [[item.id, *item.keys, item.digest] for item in memory.items]
+    items = [[item.id, *item.keys, item.body] for item in memory.items]
     return json.dumps(
         {"channel": memory.channel, "changed": memory.changed, "apart": memory.apart, "items": items},
         ensure_ascii=False,

@@ -105,6 +105,7 @@ def _entry(item: dict[str, object], feed: Feed, limits: Limits) -> Entry:
         _line(item, "date_published"),
         _line(item, "date_modified"),
         digest_text(json.dumps(item, sort_keys=True)),
+        digest_text(json.dumps({name: value for name, value in item.items() if name != "id"}, sort_keys=True)),
         f"<item>{''.join(_elements(item, limits.max_depth - 1))}</item>",
         made,
     )

@@ -96,6 +96,8 @@ class Entry:
     updated: str | None
     digest: str
     """Of what the publisher wrote in this entry, without what belongs to the feed as a whole."""
+    body: str
+    """The same without the guid, wherever it stands: it tells versions where guids are no good."""
     raw: str | None
     """The entry element as published; None where the feed is no well-formed XML."""
     item: Item | None = None
@@ -159,6 +161,8 @@ class RowTable:
     texts: bool = False
     """Whether values are texts that are to be read as the channel's columns say, as in CSV."""
     options: RowOptions = field(default_factory=RowOptions)
+    schema: Mapping[str, str] | None = None
+    """Columns and types of the channel, if it has none yet; None: those of the table."""
     named: bool = True
     """Whether the source is the same when it is read again; else ids are made that nothing else has."""
     problems: tuple[Rejected, ...] = ()

@@ -17,6 +17,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from xscl.version import VERSION
+
 if TYPE_CHECKING:
     from xscl.engine import Engine, RunHandle, connect
     from xscl.errors import (
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         SourceError,
         XsclError,
     )
+    from xscl.session import register_sources
     from xscl.settings import Settings
     from xscl.types import Event, Match, MatchEvent, QueryOutcome
 
@@ -45,12 +48,14 @@ __all__ = [
     "SourceError",
     "XsclError",
     "connect",
+    "register_sources",
 ]
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOME_OF = {
     "xscl.engine": ("Engine", "RunHandle", "connect"),
     "xscl.errors": ("CatalogError", "DocumentError", "EngineError", "QueryError", "SourceError", "XsclError"),
+    "xscl.session": ("register_sources",),
     "xscl.settings": ("Settings",),
     "xscl.types": ("Event", "Match", "MatchEvent", "QueryOutcome"),
 }

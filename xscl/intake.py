@@ -24,7 +24,7 @@ from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclErr
 from xscl.feed_memory import FeedState, feed_state, note_document, write_feeds
 from xscl.home import Home
 from xscl.ingest.expand import entry_events
-from xscl.ingest.identity import identify, remember
+from xscl.ingest.identity import Identified, identify, remember
 from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, RowTable
 from xscl.ingest.rows import cells_digest, cells_document, fit_row, infer_schema, row_cells, row_digest
 from xscl.positions import put_positions
@@ -69,6 +69,7 @@ EVENT_SCHEMA = pa.schema(
 
 _CHUNK_EVENTS = 10_000
 _CHUNK_CHARACTERS = 32 * 1024 * 1024
+_COUNTS = ("taken", "versions", "duplicates", "late", "rejected", "tolerant", "registered", "dropped")
 _LONG_ROW = 40_000
 """Characters; documents of longer rows are parsed when they are taken in, because parsers bound names and texts."""
 _ROW_GROUP = 2_000  # small enough that a batch is read by all cores
@@ -95,7 +96,7 @@ class IntakeReport:
 
     def add(self, other: IntakeReport) -> None:
         """Count what another intake did, too."""
-        for name in ("taken", "versions", "duplicates", "late", "rejected", "registered", "dropped"):
+        for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.problems += other.problems[: 100 - len(self.problems)]
         self.flaws += other.flaws[: 100 - len(self.flaws)]
@@ -279,12 +280,13 @@ class Intake:
         state = self._feed_state(chunk, document, now)
         rows, refused = len(chunk.rows), len(chunk.rejected)
         found = identify(state.memory, document.entries, document.channel)
-        wanted = [n for n in range(len(document.entries)) if not found.known[n] and not found.repeats[n]]
-        report.duplicates += _events_of(document) - _events_of(document, wanted)
         has = [known or repeat for known, repeat in zip(found.known, found.repeats, strict=True)]
+        for n in _taken_by_other_names(chunk.connection, document, found, state.identity):
+            has[n] = True
+        wanted = [n for n in range(len(has)) if not has[n]]
+        report.duplicates += _events_of(document) - _events_of(document, wanted)
         if wanted:
-            ids = [found.ids[n] for n in wanted]
-            made = in_fresh_dictionary(_check_entries, document, wanted, ids, state.identity, self.limits)
+            made = in_fresh_dictionary(_check_entries, document, wanted, found, state.identity, self.limits)
             done = iter(self._take_events(chunk, [event for events in made for event in events], now, report))
             for n, events in zip(wanted, made, strict=True):
                 has[n] = [next(done) for _ in events][0]
@@ -493,12 +495,17 @@ def _check_all(records: list[Record], limits: Limits) -> list[CheckedEvent | Rej
 
 
 def _check_entries(
-    document: FeedDocument, wanted: Sequence[int], ids: Sequence[str], feed: str, limits: Limits
+    document: FeedDocument, wanted: Sequence[int], found: Identified, feed: str, limits: Limits
 ) -> list[list[CheckedEvent | Rejected]]:
     """The events of some entries of a feed, by their numbers."""
     return [
-        [check_event(event, limits) for event in entry_events(document, document.entries[n], id_, feed)]
-        for n, id_ in zip(wanted, ids, strict=True)
+        [
+            check_event(event, limits)
+            for event in entry_events(
+                document, document.entries[n], found.ids[n], feed=feed, policy=found.memory.policy
+            )
+        ]
+        for n in wanted
     ]
 
 
@@ -624,6 +631,28 @@ def _own_id(event: Event, ts: int | None, digest: str) -> str:
         named = event.source is not None and not event.source.startswith("-:")
         return event.source if named and event.source else f"row-{uuid.uuid4().hex}"
     return digest if ts is None or event.feed is not None else digest_text(digest, str(ts))
+
+
+def _taken_by_other_names(
+    connection: Connection, document: FeedDocument, found: Identified, feed: str
+) -> Iterator[int]:
+    """Entries that were taken in as they are before their guids or links were found to be no good, by their numbers.
+
+    Old polls that are read again say what new ones no longer do.
+    """
+    names: dict[str, list[int]] = {}
+    for n, entry in enumerate(document.entries):
+        for name in {entry.guid, entry.link} - {None, found.ids[n]}:
+            if name is not None and not found.known[n]:
+                names.setdefault(name, []).append(n)
+    mine = (EVENT_IDS.c.channel == document.channel) & (EVENT_IDS.c.feed == feed)
+    ordered = sorted(names)
+    for start in range(0, len(ordered), 400):
+        part = EVENT_IDS.c.base.in_(ordered[start : start + 400])
+        for row in connection.execute(sa.select(EVENT_IDS.c.base, EVENT_IDS.c.digest).where(mine, part)):
+            for n in names[row.base]:
+                if row.digest in (document.entries[n].digest, document.entries[n].body):
+                    yield n
 
 
 def _write_feeds(chunk: _Chunk) -> None:
