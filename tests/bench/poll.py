@@ -139,6 +139,7 @@ def main() -> None:
             add_feed(home.catalog, address, now=now)
         found: dict[str, object] = {"feeds": given.feeds, "real": RAW.is_dir()}
         for name in ("first", "second"):
+            before = time.process_time()
             report = poll(
                 home,
                 everything=True,
@@ -147,7 +148,8 @@ def main() -> None:
                 transport=network,
             )
             here.send(True)
-            found[name] = figures(report, here.recv())
+            cpu_s = round(time.process_time() - before, 2)
+            found[name] = {**figures(report, here.recv()), "cpu_s": cpu_s}
             if given.problems:
                 for url, problem in report.problems:
                     print(url, problem, file=sys.stderr)
