@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
 from xscl.errors import SourceError
+from xscl.ingest.archives import unreadable
 from xscl.ingest.fetch import user_agent
 from xscl.ingest.file_offsets import BEGIN, after, groups, listing
 from xscl.ingest.frames import FEED_COLUMNS, MODES, XML_COLUMNS, Row, chosen, feed_rows, xml_rows
@@ -151,7 +152,11 @@ class FeedSource(_Source):
         urls = self.options.get("url", "").split()
         if listed is not None:
             path = Path(_local(listed))
-            urls += [outline.url for outline in read_opml(path.read_bytes(), source=str(path))]
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                raise unreadable(str(path), error) from None
+            urls += [outline.url for outline in read_opml(data, source=str(path))]
         return list(dict.fromkeys(urls))
 
     def fetch(self, wanted: Sequence[Wanted]) -> list[Any]:

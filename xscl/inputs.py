@@ -54,6 +54,8 @@ def reading_of(
             ts=None if ts is None else value_path(ts, DEFAULT_NAMESPACES),
         )
     except XsclError as error:
+        if split is not None:
+            raise  # records are documents
         return replace(reading, no_paths=error)
 
 

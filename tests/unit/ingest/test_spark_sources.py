@@ -143,6 +143,8 @@ def test_addresses_of_a_list(tmp_path):
     )
     found = source(FeedSource, opml=tmp_path / "l.opml", url="https://b.example/ https://c.example/").urls
     assert found == ["https://b.example/", "https://c.example/", "https://a.example/"]
+    with pytest.raises(SourceError, match=r"none\.opml"):
+        source(FeedSource, opml=tmp_path / "none.opml").reader(SCHEMA).partitions()
 
 
 def test_private_addresses_are_not_asked(tmp_path):

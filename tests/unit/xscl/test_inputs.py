@@ -101,6 +101,9 @@ def test_records_of_a_file_with_ids_and_times(tmp_path):
 
 def test_paths_know_the_prefixes_of_queries():
     assert reading_of(split="//atom:entry").split is not None
-    for wrong in ({"split": "//x:y"}, {"id": "a[1]"}, {"ts": "/a"}):
+    for wrong in ({"split": "//x:y"}, {"split": "//a", "id": "a[1]"}):
         with pytest.raises(SourceError):
             reading_of(**wrong)
+    # These may be names of columns; documents are refused when they come.
+    for wrong in ({"id": "a[1]"}, {"ts": "/a"}):
+        assert reading_of(**wrong).no_paths is not None
