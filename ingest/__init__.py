@@ -14,6 +14,10 @@ Modules in reading order:
 * ``identity``: which item an entry is, by what is remembered of earlier polls
 * ``expand``: a feed's new entries → two events each
 * ``rows``: a row's schema, and a row as a flat two-level document
+* ``columns``: a table's columns as columns of such cells
+* ``row_times``: the event times of a table's rows
+* ``row_files``: CSV, JSON lines and Parquet → tables of rows
+* ``sql_tables``: tables of databases with a growing key → tables of rows
 * ``archives``: compressed and archived input as streams
 * ``paths``: which elements are records, and where a document has its id or time
 * ``splitting``: a document of many records → its records, as a stream

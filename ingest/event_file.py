@@ -10,6 +10,7 @@ A line that cannot be taken costs that line only.  XML is not parsed here.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
@@ -21,7 +22,7 @@ from xscl.types import Event, Scalar, to_micros
 
 _T = TypeVar("_T")
 
-__all__ = ["MAX_LINE_BYTES", "ByteStream", "bounded_lines", "read_event_lines"]
+__all__ = ["MAX_LINE_BYTES", "ByteStream", "bounded_lines", "read_event_lines", "read_row_line"]
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """The longest line that is taken, without its line end, inclusive."""
@@ -40,6 +41,9 @@ _JSON_NAMES = {
     Decimal: "a number",
     type(None): "null",
 }
+
+
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 class ByteStream(Protocol):
@@ -86,6 +90,37 @@ def read_event_lines(lines: Iterable[bytes | str], *, source: str, first_line: i
                 yield _record(known, where)
         except SourceError as error:
             yield _refusal(where, error, known)
+
+
+def read_row_line(line: bytes | str, *, first: bool = True) -> dict[str, Scalar] | None:
+    """The row of a line of JSON lines, a flat object; None for a blank line.
+
+    Raises:
+        SourceError: ``XSCL_BAD_EVENT_LINE``.
+    """
+    text = _line_text(line, first=first)
+    if not text:
+        return None
+    plain = _plain_row(text)
+    return _row(_json_object(text)) if plain is None else plain
+
+
+def _plain_row(text: str) -> dict[str, Scalar] | None:
+    """The row of a line in which nothing can be wrong; None where it is to be looked at closely."""
+    if "\\u" in text:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    # As many keys as were written: none was written twice.
+    if not isinstance(found, dict) or text.count('":') != len(found):
+        return None
+    for value in found.values():
+        kind = type(value)
+        if kind not in _PLAIN or (kind is float and not math.isfinite(value)):
+            return None
+    return found
 
 
 def _bad(message: str) -> SourceError:

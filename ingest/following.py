@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -169,10 +170,12 @@ class Follower:
             for file in self._files(path):
                 try:
                     status = file.stat()
+                    if not stat.S_ISREG(status.st_mode):
+                        raise OSError("only files and directories can be followed")
+                    signature = _signature(status)
                 except (OSError, ValueError) as error:
                     yield from self._complain(file, error)
                     continue
-                signature = Signature(status.st_size, status.st_mtime_ns, f"{status.st_dev}:{status.st_ino}")
                 renamed = source_name(file) not in self._positions and signature.file in self._by_file
                 found.append((not renamed, file, signature))
         # What was renamed is read on before the file that took its name.
@@ -187,6 +190,8 @@ class Follower:
             return [path]
 
     def _complain(self, file: Path, error: Exception) -> Iterator[Record]:
+        if isinstance(error, FileNotFoundError) and file not in self._paths:
+            return  # it has gone from a directory since that was listed
         name = shown_name(file)
         if name not in self._complained:
             self._complained.add(name)
@@ -210,6 +215,8 @@ class Follower:
             yield from self._complain(file, error)
             return
         with stream:
+            if _signature(os.fstat(stream.fileno())).file != signature.file:
+                return  # another file took the name since
             if _is_event_file(stream):
                 yield from self._read_lines(stream, file, signature, final=final)
             elif quiet_s >= self._every_s:
@@ -224,8 +231,7 @@ class Follower:
                 seen.tried = True
             else:
                 yield record
-        status = os.fstat(stream.fileno())
-        if not seen.tried and (status.st_size, status.st_mtime_ns) == (signature.size, signature.modified):
+        if not seen.tried and _signature(os.fstat(stream.fileno())) == signature:
             yield self._put(source_name(file), FilePosition(signature))
 
     def _read_lines(self, stream: BinaryIO, file: Path, signature: Signature, *, final: bool) -> Iterator[Record]:
@@ -270,6 +276,10 @@ class Follower:
         self._positions[name] = position
         self._by_file[position.signature.file] = position
         return Position(name, position.text())
+
+
+def _signature(status: os.stat_result) -> Signature:
+    return Signature(status.st_size, status.st_mtime_ns, f"{status.st_dev}:{status.st_ino}")
 
 
 def _may_be_half_written(record: Record) -> bool:

@@ -161,6 +161,8 @@ class RowTable:
     texts: bool = False
     """Whether values are texts that are to be read as the channel's columns say, as in CSV."""
     options: RowOptions = field(default_factory=RowOptions)
+    schema: Mapping[str, str] | None = None
+    """Columns and types of the channel, if it has none yet; None: those of the table."""
     named: bool = True
     """Whether the source is the same when it is read again; else ids are made that nothing else has."""
     problems: tuple[Rejected, ...] = ()

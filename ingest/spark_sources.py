@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
 from xscl.errors import SourceError
+from xscl.ingest.archives import unreadable
 from xscl.ingest.fetch import user_agent
 from xscl.ingest.file_offsets import BEGIN, after, groups, listing
 from xscl.ingest.frames import FEED_COLUMNS, MODES, XML_COLUMNS, Row, chosen, feed_rows, xml_rows
@@ -29,6 +30,7 @@ from xscl.ingest.sources import Reading, read_paths
 from xscl.ingest.spool import Wanted, fetch_all, poll_spool, read_answer, read_spooled
 from xscl.namespaces import DEFAULT_NAMESPACES
 from xscl.safexml import Limits
+from xscl.version import VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -150,15 +152,17 @@ class FeedSource(_Source):
         urls = self.options.get("url", "").split()
         if listed is not None:
             path = Path(_local(listed))
-            urls += [outline.url for outline in read_opml(path.read_bytes(), source=str(path))]
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                raise unreadable(str(path), error) from None
+            urls += [outline.url for outline in read_opml(data, source=str(path))]
         return list(dict.fromkeys(urls))
 
     def fetch(self, wanted: Sequence[Wanted]) -> list[Any]:
         """Ask for feeds, politely."""
-        from xscl import __version__
-
         allowed = self.options.get("allowPrivate", "false").lower() == "true"
-        return fetch_all(wanted, agent=user_agent(__version__, self.options.get("contact")), allow_private=allowed)
+        return fetch_all(wanted, agent=user_agent(VERSION, self.options.get("contact")), allow_private=allowed)
 
     def rows(self, part: _Part) -> Iterator[Row]:
         """The entries of the feeds in files, of spooled answers, or of addresses."""

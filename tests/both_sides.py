@@ -17,12 +17,12 @@ from xscl.compile import ChannelFacts
 parse_query = lru_cache(maxsize=500)(parser.parse_query)
 
 
-def channel_facts(numeric: Columns, texts: Columns) -> dict[str, ChannelFacts]:
+def channel_facts(numeric: Columns, texts: Columns, times: Columns = NO_COLUMNS) -> dict[str, ChannelFacts]:
     """What registration knows of channels of rows with these columns."""
     none: frozenset[str] = frozenset()
     return {
-        channel: ChannelFacts("rows", numeric=numeric.get(channel, none), texts=texts.get(channel, none))
-        for channel in {*numeric, *texts}
+        channel: ChannelFacts("rows", numeric.get(channel, none), texts.get(channel, none), times.get(channel, none))
+        for channel in {*numeric, *texts, *times}
     }
 
 

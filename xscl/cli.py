@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,6 +80,16 @@ CacheOption = Annotated[
     str,
     typer.Option("--cache", metavar="SIZE", help="Memory for join state in this process: bytes, or with k, m or g."),
 ]
+
+
+class RowsFormat(StrEnum):
+    """Files of rows."""
+
+    csv = "csv"
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
 _CACHE = f"{DEFAULT_SETTINGS.cache_bytes >> 20}m"
 
 
@@ -422,23 +433,53 @@ def query_drop(name: str, home: HomeOption = None, catalog: CatalogOption = None
 
 @app.command()
 def ingest(
-    paths: Annotated[list[str], typer.Argument(help="Event files, XML documents, feeds, archives, directories, '-'.")],
-    channel: Annotated[str | None, typer.Option(help="Channel of documents and feed items.")] = None,
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            help="Event files, XML documents, feeds, files of rows, archives, directories, '-'; or a database's URL."
+        ),
+    ],
+    channel: Annotated[str | None, typer.Option(help="Channel of documents, feed items and rows.")] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False,
     split: Annotated[
         str | None, typer.Option(help="Take these elements of documents as documents: //item, /set/record, //*:entry.")
     ] = None,
-    id: Annotated[str | None, typer.Option("--id", help="Where a document has its id: @id, ./head/code.")] = None,
-    ts: Annotated[str | None, typer.Option("--ts", help="Where a document has its event time: pubDate, @date.")] = None,
+    id: Annotated[
+        str | None, typer.Option("--id", help="Where a document has its id: @id, ./head/code; of rows: a column.")
+    ] = None,
+    ts: Annotated[
+        str | None,
+        typer.Option("--ts", help="Where a document has its event time: pubDate, @date; of rows: 'Date Time'."),
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until stopped.")] = False,
     every: Annotated[str, typer.Option(help="How often --follow looks.")] = "5s",
     strict: StrictOption = False,
     max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = 16 * 1024 * 1024,
     max_nodes: Annotated[int, typer.Option(min=1, help="Elements, attributes and the like of a document.")] = 500_000,
+    format: Annotated[
+        RowsFormat | None, typer.Option("--format", help="Rows in this format.  [default: by name and content]")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Between the values of CSV.  [default: ',', in .tsv a tab]")
+    ] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether CSV begins with the names of its columns.")
+    ] = None,
+    null: Annotated[list[str] | None, typer.Option(help="A text of CSV that stands for NULL, such as NA.")] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="Columns of rows, 'room string, temp double', for a channel without.")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="Only these columns of rows, by commas.")] = None,
+    ts_format: Annotated[
+        str | None, typer.Option(help="How times are written: '%m/%d/%Y %H:%M:%S.%f'; or s, ms, us, ns since 1970.")
+    ] = None,
+    ts_zone: Annotated[str, typer.Option(help="Where times without a zone were written.")] = "UTC",
+    table: Annotated[str | None, typer.Option(help="A table or view of the database whose URL is given.")] = None,
+    key: Annotated[str | None, typer.Option(help="Its growing key; only rows above the last one are read.")] = None,
     home: HomeOption = None,
     catalog: CatalogOption = None,
 ) -> None:
-    """Take in documents, feeds and event files; 'xscl run' processes them."""
+    """Take in documents, feeds, event files and rows; 'xscl run' processes them."""
     from xscl.ingest.sources import read_paths
     from xscl.inputs import follow_paths, reading_of
     from xscl.intake import Intake, IntakeReport
@@ -446,9 +487,31 @@ def ingest(
 
     opened = _open(home, catalog)
     limits = Limits(max_bytes=max_bytes, max_nodes=max_nodes)
-    reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts, limits=limits)
+    reading = reading_of(
+        channel=channel,
+        whole=whole,
+        split=split,
+        id=id,
+        ts=ts,
+        limits=limits,
+        format=format.value if format else None,
+        delimiter="\t" if delimiter == "\\t" else delimiter,
+        header=header,
+        null=null or (),
+        schema=schema,
+        columns=columns,
+        ts_format=ts_format,
+        ts_zone=ts_zone,
+    )
     intake = Intake(opened, strict=strict, limits=limits)
-    if not follow:
+    if table is not None:
+        from xscl.sql_intake import take_sql_table
+
+        if key is None or channel is None or len(paths) != 1:
+            raise typer.BadParameter("--table goes with one URL of a database, --key and --channel")
+        report = take_sql_table(intake, paths[0], table, key=key, channel=channel, how=reading.rows)
+        _report_intake(report)
+    elif not follow:
         report = intake.take(_with_progress(read_paths(paths, reading, stdin=sys.stdin.buffer)))
         _report_intake(report)
     else:
@@ -460,7 +523,7 @@ def ingest(
                     _report_intake(part)
         except KeyboardInterrupt:
             _say("stopped; in all:")
-            _report_intake(replace(report, problems=[], flaws=[]))
+            _say(_summary(report))
     done = report.taken + report.duplicates + report.shared + report.registered + report.dropped
     _exit_partly(done, report.rejected)
 
@@ -796,6 +859,10 @@ def _report_intake(report: IntakeReport) -> None:
         _complain(f"… and {report.rejected - len(report.problems)} more, see relation 'rejected'")
     for flaw in report.flaws:
         _complain(f"{flaw}; read tolerantly")
+    _say(_summary(report))
+
+
+def _summary(report: IntakeReport) -> str:
     parts = [f"{report.taken} events taken"]
     for count, what in (
         (report.versions, "of them new versions"),
@@ -809,7 +876,7 @@ def _report_intake(report: IntakeReport) -> None:
     ):
         if count:
             parts.append(f"{count} {what}")
-    _say(", ".join(parts))
+    return ", ".join(parts)
 
 
 def _report_batch(report: BatchReport) -> None:

@@ -220,7 +220,10 @@ class _Compiler:
         else:
             ordered = [self._ordered_columns(block) for block in (block_l, block_r)]
             of_numbers = join.linear or not (node_l in ordered[0] and node_r in ordered[1])
-            if not of_numbers and (node_l in self._time_columns(block_l) or node_r in self._time_columns(block_r)):
+            # A function makes a text of a time.
+            time_l = not fn_l and node_l in self._time_columns(block_l)
+            time_r = not fn_r and node_r in self._time_columns(block_r)
+            if not of_numbers and (time_l or time_r):
                 fn_l, fn_r = _before("time", fn_l), _before("time", fn_r)
         if of_numbers:
             fn_l, fn_r = _before("number", fn_l), _before("number", fn_r)

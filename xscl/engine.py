@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, next_range, process_batch
 from xscl.catalog import QueryInfo
 from xscl.channels import add_channel, drop_channel
 from xscl.driver import Driver
 from xscl.durations import parse_duration
-from xscl.errors import EngineError
+from xscl.errors import EngineError, SourceError
+from xscl.frames import arrow_table, frame_events, frame_texts, has_documents
 from xscl.home import Home, init_home
-from xscl.ingest.frames import DOCUMENT_COLUMNS, document_records
-from xscl.ingest.records import Record
+from xscl.ingest.records import Record, RowTable
+from xscl.ingest.row_files import row_options
 from xscl.ingest.sources import read_paths
+from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
 from xscl.inputs import follow_paths, reading_of
 from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
@@ -29,6 +35,7 @@ from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
 from xscl.session import register_sources, start_session
 from xscl.settings import DEFAULT_SETTINGS, Settings
+from xscl.sql_intake import source_position, take_sql_table
 from xscl.types import Match, QueryOutcome
 from xscl.views import sql_session
 
@@ -158,7 +165,7 @@ class Engine:
         Raises:
             EngineError: ``XSCL_BAD_FRAME``: the DataFrame has no column ``text``.
         """
-        given = _frame_texts(texts) if hasattr(texts, "columns") else texts
+        given = frame_texts(texts) if hasattr(texts, "columns") else texts
         return self.registry.register_many(given, strict=strict, atomic=atomic)
 
     def load(self, script: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
@@ -220,31 +227,100 @@ class Engine:
         split: str | None = None,
         id: str | None = None,
         ts: str | None = None,
+        table: str | None = None,
+        key: str | None = None,
+        **rows: Any,
     ) -> IntakeReport:
-        """Take in events: a path or several, an iterable of events, or a DataFrame.
+        """Take in events: paths, an iterable of events, a table of rows, or a table of a database.
 
-        A DataFrame has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts`` (seconds, ISO text or timestamp),
-        or is one of ``xscl-xml`` or ``xscl-feed``; a streaming one is fed by ``ingest_stream``.
+        Tables of rows are those of pyarrow and pandas, and DataFrames of Spark without a column ``xml``; all need
+        ``channel``::
+
+            engine.ingest(readings, channel="readings", ts="time", id="seq")
+            engine.ingest("readings.csv", ts="time", null=["NA"])
+            engine.ingest("sqlite:///plant.db", table="readings", key="id", channel="readings")
+
+        A DataFrame of Spark with a column ``xml`` has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts``
+        (seconds, ISO text or timestamp), or is one of ``xscl-xml`` or ``xscl-feed``.  A streaming one is fed by
+        ``ingest_stream``.
 
         Args:
             source: what to take in.
-            channel: for documents and feed items, or for rows of a DataFrame that name none.
+            channel: for documents, feed items and rows that name none.
             whole: take a feed as one document.
             strict: refuse events of channels that do not exist.
             split: of files: take these elements of a document as documents (``//item``).
-            id: of files: where a document has its id (``@id``).
-            ts: of files: where a document has its event time (``head/date``).
+            id: where a document has its id (``@id``), or the column of rows that has it.
+            ts: where a document has its event time (``head/date``), or the column of rows.
+            table: a table or view of the database at the SQLAlchemy URL ``source``.
+            key: the table's growing key; only rows above the last one taken are read.
+            rows: how rows are written: ``format delimiter header null schema columns ts_format ts_zone``, as of
+                ``row_options``.
+
+        Raises:
+            EngineError: ``XSCL_BAD_OPTION``.
+            SourceError: a database's table cannot be taken, or an option is not understood.
         """
         intake = Intake(self.home, strict=strict)
-        reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts)
+        if has_documents(source):
+            return intake.take(frame_events(source, channel))
+        reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts, **rows)
+        if table is not None:
+            if key is None or channel is None or not isinstance(source, str):
+                raise EngineError("XSCL_BAD_OPTION", "a table needs the URL of its database, a key and a channel")
+            return take_sql_table(intake, source, table, key=key, channel=channel, how=reading.rows)
         if isinstance(source, (str, Path)):
             return intake.take(read_paths([source], reading))
-        if hasattr(source, "toArrow"):
-            return intake.take(_frame_events(cast("DataFrame", source), channel))
+        if (found := arrow_table(source)) is not None:
+            if channel is None:
+                raise EngineError("XSCL_BAD_OPTION", "a table of rows needs a channel", hint="channel='readings'")
+            how = reading.rows
+            return intake.take([RowTable(channel, found, "table", options=how.options, schema=how.schema, named=False)])
         first, items = _peek(iter(source))
         if isinstance(first, (str, Path)):
             return intake.take(read_paths(list(items), reading))  # type: ignore[arg-type]
         return intake.take(items)  # type: ignore[arg-type]
+
+    def ingest_jdbc(
+        self,
+        url: str,
+        table: str,
+        *,
+        key: str,
+        channel: str,
+        strict: bool = False,
+        properties: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> IntakeReport:
+        """Take in the rows of a table at a JDBC URL above the last key taken, through Spark, whose driver it needs.
+
+        Args:
+            url: as Spark's ``jdbc`` source takes it.
+            table: a table or view, or a query in parentheses with a name.
+            key: a column of whole numbers, texts or times that grows; ids are the table's name and the key.
+            channel: the rows' channel.
+            strict: refuse a channel that does not exist.
+            properties: options of the ``jdbc`` source, such as user, password and driver.
+            options: as of ``ingest``.
+
+        Raises:
+            SourceError: the table cannot be read.
+            DocumentError: its rows do not fit the channel as a whole.
+        """
+        how = row_options(**options)
+        source = sql_source(re.split("[?;]", url)[0], table, channel)
+        position = source_position(self.home.catalog, source)
+        reader = self.spark.read.format("jdbc").options(**{**(properties or {}), "url": url, "dbtable": table})
+        try:
+            frame = reader.load()
+            if position is not None:
+                frame = frame.where(frame[key] > position_key(position))
+            found = frame.orderBy(key).toArrow()
+        except (PySparkException, Py4JError) as error:
+            reason = str(error).partition("\n")[0]
+            raise SourceError("XSCL_SOURCE_UNREADABLE", f"{table}: {reason}") from error
+        made = keyed_table(found, table, key=key, channel=channel, kept_as=source, how=how)
+        return Intake(self.home, strict=strict).take(made)
 
     def follow(
         self,
@@ -258,9 +334,10 @@ class Engine:
         id: str | None = None,
         ts: str | None = None,
     ) -> Iterator[IntakeReport]:
-        """Take in what is there and what is added to directories and event files; a report a look, without end.
+        """Take in what is there and what is added to directories and event files, without end.
 
-        What was taken is remembered in the catalogue, so a later call, also of another process, goes on from there::
+        There is a report for some thousand records at most, and an empty one when everything was looked at.  What was
+        taken is remembered in the catalogue, so a later call, also of another process, goes on from there::
 
             for report in engine.follow("incoming", every="10 seconds"):
                 engine.run_once()
@@ -294,21 +371,29 @@ class Engine:
         return poll(self.home, urls=urls, everything=everything, settings=settings)
 
     def ingest_stream(
-        self, frame: DataFrame, *, checkpoint: str, channel: str | None = None, available_now: bool = False
+        self,
+        frame: DataFrame,
+        *,
+        checkpoint: str,
+        channel: str | None = None,
+        available_now: bool = False,
+        **options: Any,
     ) -> StreamingQuery:
         """Feed the intake from a streaming DataFrame of Spark, through ``foreachBatch``.
 
-        Spark may repeat a micro-batch after a failure; ids make the repetition add nothing, so give events ids.
+        Spark may repeat a micro-batch after a failure; ids make the repetition add nothing, so give events ids, rows
+        by ``id="column"``.
 
         Args:
             frame: with columns as of ``ingest``.
             checkpoint: folder in which Spark keeps how far it is.
             channel: for rows that name none.
             available_now: end when everything that is there now was taken.
+            options: as of ``ingest``.
         """
 
         def take(batch: DataFrame, number: int) -> None:
-            self.ingest(batch, channel=channel)
+            self.ingest(batch, channel=channel, **options)
 
         writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
         return (writer.trigger(availableNow=True) if available_now else writer).start()
@@ -414,30 +499,3 @@ class RunHandle:
 def _peek(items: Iterator[object]) -> tuple[object, Iterable[object]]:
     first = next(items, None)
     return first, () if first is None else itertools.chain([first], items)
-
-
-def _frame_texts(frame: Any) -> Iterator[tuple[str | None, str]]:
-    """(name, text) of the rows of a DataFrame of pandas or Spark."""
-    if "text" not in frame.columns:
-        raise EngineError("XSCL_BAD_FRAME", "the DataFrame has no column text", hint="needed: text; if wanted: name")
-    wanted = [name for name in ("text", "name") if name in frame.columns]
-    if hasattr(frame, "toLocalIterator"):
-        rows = frame.select(*wanted).toLocalIterator()
-    else:
-        rows = frame[wanted].itertuples(index=False, name=None)
-    for text, *name in rows:
-        # What is missing is None in Spark and NaN in pandas.
-        yield name[0] if name and isinstance(name[0], str) else None, text if isinstance(text, str) else ""
-
-
-def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Record]:
-    missing = {"xml", *(() if channel else ("channel",))} - set(frame.columns)
-    if missing:
-        raise EngineError(
-            "XSCL_BAD_FRAME",
-            f"the DataFrame has no column {', '.join(sorted(missing))}",
-            hint="needed: channel, xml",
-        )
-    wanted = [name for name in DOCUMENT_COLUMNS if name in frame.columns]
-    for row in frame.select(*wanted).toLocalIterator():
-        yield from document_records(row.asDict(), channel)

@@ -5,6 +5,7 @@
     witness/        join state: witness rows, rows of links, and how long they are kept
     results/        rows of R_out and matches, one folder a batch
     programs/       what workers load: automata and programs by version
+    polling.lock    held by the process that polls the feeds
 
 A file counts only if the catalogue names it.
 """

@@ -217,7 +217,8 @@ class _Work:
         names = rows.column_names
         if len(set(names)) < len(names):
             raise DocumentError("XSCL_ROW_SCHEMA", "a column is there twice")
-        if channel.schema is None:
+        declared = channel.schema if channel.schema is not None else self.part.schema
+        if declared is None:
             if not names:
                 raise DocumentError("XSCL_ROW_SCHEMA", "a row has at least one column")
             for name in names:
@@ -226,7 +227,7 @@ class _Work:
                         "XSCL_ROW_SCHEMA",
                         f"column {name!r} is not a name (letters, digits, _ . -, a letter or _ first)",
                     )
-        schema = dict(channel.schema) if channel.schema is not None else dict.fromkeys(names)
+        schema: dict[str, str | None] = dict.fromkeys(names) if declared is None else dict(declared)
         for name in names:
             if name not in schema:
                 raise DocumentError("XSCL_ROW_SCHEMA", f"column {name!r} is unknown; expected {', '.join(schema)}")
@@ -267,6 +268,9 @@ class _Work:
         return cells, doubtful
 
     def _refuse_all(self, error: XsclError) -> None:
+        if self.part.position is not None:
+            # Whoever goes on behind them would never see these rows again.
+            raise error
         first, last = self.places[0], self.places[-1]
         where = f"{self.part.source}:{first}" if self.count == 1 else f"{self.part.source}:{first}-{last}"
         message = error.message if self.count == 1 else f"{error.message} (all {self.count:,} rows)"

@@ -41,7 +41,7 @@ __all__ = [
 _XPATH_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*\Z")
 _MOST_DIGITS = 1_000
 """Longer ones would be an attack on whoever computes with them."""
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*[1-9])?Z)?\Z")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _XML_SPACE = re.compile(r"[ \t\r\n]+")
 _TRACKING = re.compile(r"utm_.*|fbclid|gclid", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -101,12 +101,9 @@ def time_key(text: str) -> str | None:
     >>> time_key("2026-01-01T00:00:00.5Z"), time_key("2026-01-01"), time_key("2026-01-01T01:00:00+01:00")
     ('2026-01-01T00:00:00.5', '2026-01-01T00:00:00', '2026-01-01T00:00:00')
     """
-    found = _TIME.match(text)
-    if found:
-        # Columns hold such texts only; without the Z, a longer fraction comes after its beginning.
-        return text[:-1] if found[1] else f"{text}T00:00:00"
     try:
-        return format_time(to_micros(text))[:-1]
+        # Without the Z, a longer fraction comes after its beginning.
+        return format_time(to_micros(f"{text}T00:00:00Z" if _DATE.match(text) else text))[:-1]
     except ValueError:
         return None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -36,6 +37,12 @@ COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
 
 class Column(str):
     """A value of a column of strings, which ``<`` compares with another such value by code points."""
+
+    __slots__ = ()
+
+
+class TimeColumn(Column):
+    """A value of a column of times or dates, which ``<`` compares with another such value or a text as times."""
 
     __slots__ = ()
 
@@ -76,11 +83,12 @@ def answers(
     *,
     numeric: Columns = NO_COLUMNS,
     texts: Columns = NO_COLUMNS,
+    times: Columns = NO_COLUMNS,
     namespaces: Namespaces = NAMESPACES,
 ) -> set[Answer]:
     """The matches: distinct documents, then result nodes by block and the nodes of the variables of SELECT."""
     names = selected_variables(query.select)
-    rows = bindings_rows(query, docs, numeric=numeric, texts=texts, namespaces=namespaces)
+    rows = bindings_rows(query, docs, numeric=numeric, texts=texts, times=times, namespaces=namespaces)
     return {
         (tuple((doc.channel, doc.id) for doc in row.docs), (*row.results, *(row.nodes[name] for name in names)))
         for row in rows
@@ -94,11 +102,12 @@ def rout(
     *,
     numeric: Columns = NO_COLUMNS,
     texts: Columns = NO_COLUMNS,
+    times: Columns = NO_COLUMNS,
     namespaces: Namespaces = NAMESPACES,
 ) -> set[tuple[str | int, ...]]:
     """R_out of a query: the documents' ids, then the nodes of ``variables``, the joined ones if not given."""
     names = joined_variables(query) if variables is None else variables
-    rows = bindings_rows(query, docs, numeric=numeric, texts=texts, namespaces=namespaces)
+    rows = bindings_rows(query, docs, numeric=numeric, texts=texts, times=times, namespaces=namespaces)
     return {(*(doc.id for doc in row.docs), *(row.nodes[name] for name in names)) for row in rows}
 
 
@@ -114,10 +123,11 @@ def bindings_rows(
     *,
     numeric: Columns = NO_COLUMNS,
     texts: Columns = NO_COLUMNS,
+    times: Columns = NO_COLUMNS,
     namespaces: Namespaces = NAMESPACES,
 ) -> Iterator[Row]:
     """Every combination of documents and assignments that satisfies the query."""
-    world = World(numeric, texts, {**NAMESPACES, **namespaces})
+    world = World(numeric, texts, times, {**NAMESPACES, **namespaces})
     blocks = ast.blocks(query.source)
     placed = _placed(query.source, 0)
     places = {name: place for place, block in enumerate(blocks) for name in variables_of(block)}
@@ -268,6 +278,7 @@ class World:
 
     numeric: Columns
     texts: Columns
+    times: Columns
     namespaces: Namespaces
 
     # -- patterns --------------------------------------------------------------------------------------------
@@ -391,7 +402,10 @@ class World:
         for node in self.reach(operand.path, env[operand.path.name]):
             text = node.string()
             if plain and not _is_column(node, self.numeric.get(channel)):
-                found.append(Column(text) if _is_column(node, self.texts.get(channel)) else text)
+                if _is_column(node, self.times.get(channel)):
+                    found.append(TimeColumn(text))
+                else:
+                    found.append(Column(text) if _is_column(node, self.texts.get(channel)) else text)
             else:
                 exact = number(text)
                 found.append(None if exact is None else operand.factor * exact + operand.constant)
@@ -413,11 +427,25 @@ def _applied(name: str, value: Value) -> Value:
 def _compare(left: Value, op: str, right: Value) -> bool:
     """An atom's comparison: of strings if both are and the operator is ``=`` or ``!=``, or both are columns."""
     columns = isinstance(left, Column) and isinstance(right, Column)
+    if columns and op not in ("=", "!=") and (isinstance(left, TimeColumn) or isinstance(right, TimeColumn)):
+        times = [_time(str(side)) for side in (left, right)]
+        return None not in times and bool(COMPARE[op](*times))
     if isinstance(left, str) and isinstance(right, str) and (columns or op in ("=", "!=")):
         return bool(COMPARE[op](str(left), str(right)))
     exact = (number(side) if isinstance(side, str) else side for side in (left, right))
     numbers = [value for value in exact if value is not None]
     return len(numbers) == 2 and bool(COMPARE[op](*numbers))
+
+
+def _time(text: str) -> datetime | None:
+    """The moment a text of ISO 8601 stands for; a date stands for its midnight in UTC."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    if len(text) == len("2026-01-01"):
+        return found.replace(tzinfo=UTC)
+    return found if found.tzinfo is not None else None
 
 
 def _xpath_compare(value: str | float | bool, op: str, literal: ast.Literal_) -> bool:

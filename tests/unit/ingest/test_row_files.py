@@ -1,0 +1,235 @@
+"""Files of rows: what is read, with which numbers, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from xscl.errors import SourceError
+from xscl.ingest import row_files
+from xscl.ingest.records import Record, Rejected, RowTable
+from xscl.ingest.row_files import RowFormat, read_csv, read_json_lines, row_format, row_options
+from xscl.ingest.sources import Reading, read_paths
+from xscl.types import Event
+
+
+def read(data: bytes, *, source: str = "r.csv", columns: Sequence[str] | None = None, line: int = 1, **more: object):
+    how = row_options(**more)  # type: ignore[arg-type]
+    return list(read_csv(io.BytesIO(data), channel="R", source=source, how=how, columns=columns, line=line))
+
+
+def rows(tables: Sequence[RowTable]) -> list[tuple[int, dict[str, object]]]:
+    """The rows with their numbers."""
+    return [
+        (int(number), row)
+        for table in tables
+        for number, row in zip(table.numbers, table.rows.to_pylist(), strict=True)  # type: ignore[arg-type]
+    ]
+
+
+def problems(tables: Sequence[RowTable]) -> list[tuple[str, str]]:
+    return [(one.source, one.condition) for table in tables for one in table.problems]
+
+
+# -- CSV -------------------------------------------------------------------------------------------------------
+
+
+def test_rows_have_the_numbers_of_their_lines() -> None:
+    data = b'\xef\xbb\xbfa,b\r\n1,2\r\n\r\n"x\r\ny",""\r\n,NA\r\n5,6'
+    found = read(data, null="NA")
+    assert rows(found) == [
+        (2, {"a": "1", "b": "2"}),
+        (4, {"a": "x\r\ny", "b": ""}),
+        (6, {"a": None, "b": None}),
+        (7, {"a": "5", "b": "6"}),
+    ]
+    assert all(table.texts for table in found)
+
+
+def test_lines_that_are_no_records_cost_themselves_only() -> None:
+    found = read(b"a,b\n1,2\n\n3\n4,5,6\n\xff,8\n9,10\n")
+    assert [number for number, _ in rows(found)] == [2, 7]
+    assert sorted(problems(found)) == [(f"r.csv:{line}", "XSCL_BAD_CSV") for line in (4, 5, 6)]
+
+
+@given(
+    st.lists(
+        st.lists(st.text('ab",\n\r;é ', max_size=4), min_size=2, max_size=2).filter(lambda row: row != ["", ""]),
+        max_size=8,
+    ),
+    st.integers(1, 30),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_what_was_written_is_read_whatever_the_blocks(monkeypatch: pytest.MonkeyPatch, given_rows, block) -> None:
+    written = io.StringIO()
+    writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerow(["c", "d"])
+    starts = []
+    for row in given_rows:
+        starts.append(written.getvalue().count("\n") + 1)
+        writer.writerow(row)
+    monkeypatch.setattr(row_files, "_BLOCK", max(block, 20))
+    found = rows(read(written.getvalue().encode()))
+    assert found == [(start, {"c": row[0], "d": row[1]}) for start, row in zip(starts, given_rows, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("data", "more", "expected"),
+    [
+        (b"a,b\n1,2\n", {}, [(2, {"a": "1", "b": "2"})]),
+        (b"1;2\n", {"schema": "a int, b int", "delimiter": ";"}, [(1, {"a": "1", "b": "2"})]),
+        (b"b,a\n1,2\n", {"schema": "a int, b int"}, [(2, {"b": "1", "a": "2"})]),
+        (b"a,b\n", {"schema": "a string, b string", "header": False}, [(1, {"a": "a", "b": "b"})]),
+        (b"\n\na b,2x\n1,2\n", {}, [(4, {"a_b": "1", "_2x": "2"})]),
+        (b"a\n", {}, []),
+    ],
+)
+def test_names_of_columns(data, more, expected) -> None:
+    assert rows(read(data, **more)) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "more"),
+    [
+        (b"a,a\n1,2\n", {}),
+        (b"a,,b\n1,2,3\n", {}),
+        (b"1,2\n", {"header": False}),
+        (b"\xff,b\n1,2\n", {}),
+        (b"a\n1\n", {"delimiter": "ab"}),
+    ],
+)
+def test_headers_that_name_no_columns(data, more) -> None:
+    with pytest.raises(SourceError):
+        read(data, **more)
+
+
+def test_a_record_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_files, "_BLOCK", 100)
+    with pytest.raises(SourceError, match="quotation mark"):
+        read(b"a,b\n" + b'1,"2\n' + b"3,4\n" * 100)
+
+
+def test_reading_goes_on_in_the_middle() -> None:
+    data = b"a\tb\n1\t2\n3\t4\n"
+    found = read(data[8:], source="r.tsv", columns=["a", "b"], line=3)
+    assert rows(found) == [(3, {"a": "3", "b": "4"})]
+
+
+# -- JSON lines ------------------------------------------------------------------------------------------------
+
+
+def read_json(data: bytes, *, line: int = 1) -> list[RowTable]:
+    return list(read_json_lines(io.BytesIO(data), channel="R", source="j", how=RowFormat(), line=line))
+
+
+def test_json_lines() -> None:
+    found = read_json(b'{"a": 1, "b": "x"}\n\n{"b": null, "a": 2.5, "c": true}\n{"a": 9}')
+    assert rows(found) == [
+        (1, {"a": 1.0, "b": "x", "c": None}),
+        (3, {"a": 2.5, "b": None, "c": True}),
+        (4, {"a": 9.0, "b": None, "c": None}),
+    ]
+    assert not any(table.texts for table in found)
+
+
+def test_json_lines_that_are_no_rows_cost_themselves_only() -> None:
+    lines = ['{"a": 1}', "[1]", '{"a": {"b": 1}}', '{"a": "x"}', '{"a": 1, "a": 2}', '{"a": 2}', '{"a": 1e999}']
+    found = read_json("\n".join([*lines, '{"a": 123456789012345678901234567890}']).encode(), line=11)
+    assert [number for number, _ in rows(found)] == [11, 16]
+    assert problems(found) == [
+        ("j:12", "XSCL_BAD_EVENT_LINE"),
+        ("j:13", "XSCL_BAD_EVENT_LINE"),
+        ("j:15", "XSCL_BAD_EVENT_LINE"),
+        ("j:17", "XSCL_BAD_EVENT_LINE"),
+        ("j:14", "XSCL_ROW_SCHEMA"),
+        ("j:18", "XSCL_ROW_SCHEMA"),
+    ]
+
+
+def test_whole_numbers_that_are_no_doubles_do_not_become_some() -> None:
+    found = read_json(b'{"a": 9007199254740993}\n{"a": 0.5}\n')
+    assert [number for number, _ in rows(found)] == [2]
+
+
+# -- which files -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "expected"),
+    [
+        ("a.csv", b"<x/>", "csv"),
+        ("a.TSV.gz", b"", "csv"),
+        ("a", b"PAR1....", "parquet"),
+        ("a.jsonl", b'{"temp": 1}\n{', "jsonl"),
+        ("a.jsonl", b'{"channel": "S", "xml": "<a/>"}\n', None),
+        ("a.jsonl", b'{"register": {"text": "S"}}\n', None),
+        ("a.jsonl", b'{"flush": true}\n', None),
+        ("a.jsonl", b'{"temp": {"x": 1}}\n', None),
+        ("a.txt", b"a,b\n", None),
+        ("a.xml", b"<x/>", None),
+    ],
+)
+def test_formats_are_told_by_name_and_content(name, head, expected) -> None:
+    assert row_format(name, head) == expected
+    assert row_format(name, head, "jsonl") == "jsonl"
+
+
+def records(*paths: Path | str, stdin: bytes = b"", **more: object) -> list[Record]:
+    how = row_options(**more)  # type: ignore[arg-type]
+    return list(read_paths(list(paths), Reading(rows=how), stdin=io.BytesIO(stdin)))
+
+
+def test_files_of_all_kinds(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"v\n1\n", mtime=0))
+    (tmp_path / "b.jsonl").write_text('{"v": 1}\n')
+    pq.write_table(pa.table({"v": [1, 2]}), tmp_path / "c.parquet")
+    (tmp_path / "d.xml").write_text("<d/>")
+    found = records(tmp_path)
+    assert [type(one) for one in found] == [RowTable, RowTable, RowTable, Event]
+    tables = [one for one in found if isinstance(one, RowTable)]
+    assert [table.channel for table in tables] == ["a", "b", "c"]
+    assert [table.source for table in tables] == [str(tmp_path / name) for name in ("a.csv.gz", "b.jsonl", "c.parquet")]
+    assert [number for number, _ in rows(tables)] == [2, 1, 1, 2]
+    assert all(table.named for table in tables)
+
+
+def test_standard_input_has_no_name() -> None:
+    [table] = records("-", stdin=b"v\n1\n", format="csv")
+    assert isinstance(table, Rejected)
+    [found] = read_paths(["-"], Reading("R", rows=row_options(format="csv")), stdin=io.BytesIO(b"v\n1\n"))
+    assert isinstance(found, RowTable)
+    assert not found.named
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.parquet", b"PAR1 no"), ("a.csv.gz", b"\x1f\x8b no"), ("a.csv.gz", gzip.compress(b"a\n" * 9999, mtime=0)[:-9])],
+)
+def test_files_that_are_damaged(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    *_, last = records(tmp_path / name)
+    assert isinstance(last, Rejected)
+    assert last.condition == "XSCL_SOURCE_UNREADABLE"
+
+
+def test_a_file_without_a_channel(tmp_path: Path) -> None:
+    (tmp_path / "2026.csv").write_text("v\n1\n")
+    [problem] = records(tmp_path)
+    assert isinstance(problem, Rejected)
+    assert problem.condition == "XSCL_BAD_CHANNEL_NAME"
+
+
+def test_options_that_are_none() -> None:
+    for wrong in ({"format": "xls"}, {"schema": "a"}):
+        with pytest.raises(SourceError):
+            row_options(**wrong)
+    assert row_options(columns="a, b").options.columns == ("a", "b")
