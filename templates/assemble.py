@@ -96,35 +96,37 @@ def assembled_batches(path: str, batches: Iterable[pa.RecordBatch], origin: int)
     rows = (row for batch in batches for row in batch.to_pylist())
     for (number, docs), group in groupby(rows, key=lambda r: (r["assembly"], tuple(m["docid"] for m in r["members"]))):
         found = list(islice(group, MAX_BINDINGS + 1))
-        members = [Member(**member) for member in found[0]["members"]]
-        _add(program.assemblies[number], docs, members, [tuple(row["nodes"]) for row in found], out, classes)
+        members = [Member.of(member) for member in found[0]["members"]]
+        _add(program, number, docs, members, [tuple(row["nodes"]) for row in found], out, classes)
         yield from out.full()
     yield from out.take()
 
 
 def _add(
-    assembly: Assembly,
+    program: Program,
+    number: int,
     docs: Sequence[int],
     members: Sequence[Member],
     found: Sequence[Sequence[int]],
     out: ResultColumns,
     classes: dict[object, int],
 ) -> None:
-    """Add what some documents with these bindings come to; ``classes`` are those that were made so far."""
+    """Add what some documents with these bindings of an assembly come to; ``classes`` are those made so far."""
+    assembly = program.assemblies[number]
     if len(found) > MAX_BINDINGS:
         out.add_refused(members)
         return
-    by = admitted(assembly.groups.values(), members, assembly.pairs)
+    by = admitted(assembly.groups.values(), members, assembly.pairs, program.memberships)
     if not by.groups:
         return
     matches: dict[tuple[int, ...], Sequence[int]] = {}
     bindings = sorted(set(map(tuple, found)))
     for nodes in bindings:
         matches.setdefault(tuple(nodes[place] for place in assembly.results), nodes[: assembly.width])
-    number, witnesses = assembly.instance, sorted({nodes[: assembly.width] for nodes in bindings})
+    instance, witnesses = assembly.instance, sorted({nodes[: assembly.width] for nodes in bindings})
     rows = (
-        *(ClassRow("rout", number, witness, None, by) for witness in witnesses),
-        *(ClassRow("match", number, results, witness, by) for results, witness in sorted(matches.items())),
+        *(ClassRow("rout", instance, witness, None, by) for witness in witnesses),
+        *(ClassRow("match", instance, results, witness, by) for results, witness in sorted(matches.items())),
     )
     if rows not in classes:
         if len(classes) >= _MOST_CLASSES:
@@ -203,7 +205,7 @@ def assemble(program: Program, rows: LinkRows, new: pa.Table, batch: int, out: R
     for (number, members), bindings in found.items():
         complete = [member for member in members if member is not None]
         bound = [tuple(node for node in binding if node is not None) for binding in bindings]
-        _add(program.assemblies[number], [member.docid for member in complete], complete, bound, out, classes)
+        _add(program, number, [member.docid for member in complete], complete, bound, out, classes)
 
 
 def _extended(
@@ -258,7 +260,7 @@ def _possible(assembly: Assembly, members: Sequence[Member | None]) -> bool:
 
 
 def _members(rows: Sequence[dict[str, object] | None]) -> Members:
-    return tuple(None if row is None else Member(**row) for row in rows)  # type: ignore[arg-type]
+    return tuple(None if row is None else Member.of(row) for row in rows)
 
 
 class _Requests:

@@ -499,13 +499,24 @@ def _documents_of(rows: pa.Table) -> Documents:
     def members(left: int, right: int) -> list[Member]:
         assert right < 0
         at = pc.index(rows.column("docid"), left).as_py()
-        row = rows.select(["docid", "item", "ts", "place"]).slice(at, 1).to_pylist()[0]
-        return [Member(row["docid"], row["item"], row["ts"], row["place"])]
+        row = rows.select(["docid", "item", "ts", "place", "membership"]).slice(at, 1).to_pylist()[0]
+        return [Member(row["docid"], row["item"], row["ts"], row["place"], row["membership"] or 0)]
 
     def left_first(pairs: MatchedPairs) -> Bools:
         return np.zeros(len(pairs.left), dtype=np.bool_)
 
-    return Documents(members, left_first)
+    of_rows: Int32s = pc.fill_null(rows.column("membership"), 0).to_numpy()
+    if not of_rows.any():
+        return Documents(members, left_first)
+    docs, first = np.unique(rows.column("docid").to_numpy(), return_index=True)
+
+    def memberships(wanted: Int64s) -> Int32s:
+        # The right sides are no documents.
+        place = np.minimum(np.searchsorted(docs, wanted), len(docs) - 1)
+        found: Int32s = np.where(docs[place] == wanted, of_rows[first[place]], -1).astype(np.int32)
+        return found
+
+    return Documents(members, left_first, memberships)
 
 
 def _documents(runs: list[Run]) -> Documents:
@@ -525,4 +536,17 @@ def _documents(runs: list[Run]) -> Documents:
             first[ties] = rank[which[: len(ties)]] < rank[which[len(ties) :]]
         return first
 
-    return Documents(members, left_first)
+    if not any(run.has_members for run in runs):
+        return Documents(members, left_first)
+
+    def memberships(docs: Int64s) -> Int32s:
+        distinct, which = np.unique(docs, return_inverse=True)
+        found = np.full(len(distinct), -1, dtype=np.int32)
+        for run in runs:
+            place = np.minimum(np.searchsorted(run.docs, distinct), max(len(run.docs) - 1, 0))
+            here = run.docs[place] == distinct if len(run.docs) else np.zeros(len(distinct), dtype=np.bool_)
+            found[here] = run.memberships.take(pa.array(place[here])).to_numpy(zero_copy_only=False)
+        of_docs: Int32s = found[which]
+        return of_docs
+
+    return Documents(members, left_first, memberships)

@@ -50,6 +50,8 @@ select /*+ BROADCAST(p) */
        if(p.new_left, p.item, w.item) as i1, if(p.new_left, w.item, p.item) as i2,
        if(p.new_left, p.ts, w.ts) as t1, if(p.new_left, w.ts, p.ts) as t2,
        if(p.new_left, p.place, w.place) as p1, if(p.new_left, w.place, p.place) as p2,
+       coalesce(if(p.new_left, p.membership, w.membership), 0) as m1,
+       coalesce(if(p.new_left, w.membership, p.membership), 0) as m2,
        if(p.new_left, p.node, w.node) as n1, if(p.new_left, w.node, p.node) as n2,
        if(p.new_left, p.chain, w.chain) as c1, if(p.new_left, w.chain, p.chain) as c2,
        cast(null as string) as v1, cast(null as string) as v2
@@ -75,7 +77,7 @@ with met as (
                     or least(abs(q.number), abs(w.num), abs(q.f * w.num)) < {TINY}, true) as close
   from {{left}} q left join {{values}} w on q.d2 = w.docid and q.rvar = w.var and q.rfn = w.fn
 )
-select coalesce(verified, edge) as edge, d1, d2, i1, i2, t1, t2, p1, p2,
+select coalesce(verified, edge) as edge, d1, d2, i1, i2, t1, t2, p1, p2, m1, m2,
        coalesce(n1, left_node) as n1, coalesce(n2, right_node) as n2,
        coalesce(c1, left_chain) as c1, coalesce(c2, right_chain) as c2,
        if(numbers and close, value, null) as v1, if(numbers and close, other, null) as v2

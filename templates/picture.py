@@ -92,8 +92,9 @@ def _var(place: int) -> str:
 def datalog(template: Template) -> str:
     """The conjunctive query CQ_T as one rule in the manner of the thesis (6.4).
 
-    Columns of R_T have the names they have in SQL.  ``R_docTS`` stands for the time of a document; that members are
-    different documents, and ONCE, are columns and conditions of the SQL statement that the rule leaves out.
+    Columns of R_T have the names they have in SQL.  ``R_docTS`` stands for the time of a document, ``R_docM`` for the
+    streams that it belongs to, NULL for its channel.  That members are different documents, and ONCE, are columns and
+    conditions of the SQL statement that the rule leaves out.
     """
     head = ["qid", "case", *_each("docid", template.block_count), *_each("node", template.width)]
     body = [_atom("R_T", _rt_columns(template))]
@@ -103,6 +104,7 @@ def datalog(template: Template) -> str:
         body.append(", ".join(_value_join(template, edge, left, right, kind)))
     if template.block_count > 1:
         body.append(", ".join(f"R_docTS(docid{i}, ts{i})" for i in range(1, template.block_count + 1)))
+    body.append(", ".join(f"R_docM(docid{i}, stream{i})" for i in range(1, template.block_count + 1)))
     body += [f"lo_{i}_{j} <= ts{j} - ts{i} <= hi_{i}_{j}" for i, j in template.pairs]
     return f"{_atom('R_out', head)} :-\n  " + ",\n  ".join(body) + "."
 
@@ -115,7 +117,7 @@ def _rt_columns(template: Template) -> list[str]:
             columns += [f"f_{edge}", f"add_{edge}", f"op_{edge}", f"alone_{edge}"]
     for i, j in template.pairs:
         columns += [f"lo_{i}_{j}", f"hi_{i}_{j}"]
-    return columns
+    return columns + _each("stream", template.block_count)
 
 
 def _structure(template: Template, block: int) -> Iterator[str]:

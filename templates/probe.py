@@ -31,7 +31,7 @@ __all__ = [
     "single_batches",
 ]
 
-_CARRIED = ("docid", "ts", "item", "place", "node", "strval", "h", "chain")
+_CARRIED = ("docid", "ts", "item", "place", "membership", "node", "strval", "h", "chain")
 PROBE_SCHEMA = pa.schema(
     [
         ("edge", pa.int32()),
@@ -44,6 +44,7 @@ PROBE_SCHEMA = pa.schema(
         ("ts", pa.int64()),
         ("item", pa.int64()),
         ("place", pa.string()),
+        ("membership", pa.int32()),
         ("node", pa.int32()),
         ("strval", pa.string()),
         ("h", pa.int64()),
@@ -59,8 +60,10 @@ _PAIR_FIELDS: list[tuple[str, pa.DataType]] = [
     ("t2", pa.int64()),
     ("p1", pa.string()),
     ("p2", pa.string()),
+    ("m1", pa.int32()),
+    ("m2", pa.int32()),
 ]
-"""The two documents of a pair: numbers, items, event times in microseconds, places."""
+"""The two documents of a pair: numbers, items, event times in microseconds, places, numbers of memberships."""
 _PAIR = [name for name, _ in _PAIR_FIELDS]
 MATCHED_SCHEMA = pa.schema(
     [
@@ -153,7 +156,7 @@ def single_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     for edge in program.edges.values():
         if edge.key.kind == "ONE":
             ones.setdefault((edge.key.lvar, edge.key.lfn), []).append(edge.number)
-    names = {"docid": "d1", "item": "i1", "ts": "t1", "place": "p1", "node": "n1", "chain": "c1"}
+    names = {"docid": "d1", "item": "i1", "ts": "t1", "place": "p1", "membership": "m1", "node": "n1", "chain": "c1"}
     for batch in batches:
         rows, found = _expanded(batch, ones)
         carried = batch.select(list(names)).take(pa.array(rows)).rename_columns(list(names.values()))

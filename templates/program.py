@@ -23,6 +23,7 @@ import numpy.typing as npt
 from xscl.templates.bounds import Bounds, Case, pair_index
 from xscl.templates.graph import ValueJoin
 from xscl.templates.links import Link, anchor, joins_between, links_of
+from xscl.templates.members import Membership
 from xscl.templates.template import Group, Instance
 from xscl.version_files import VersionFiles, load_version, write_version
 
@@ -48,7 +49,7 @@ _MOST_KEPT = 2
 """Programs in one process: the second one of another engine, in tests."""
 _SHARED = 1 << 16
 """Parts of groups and plans of which one object is kept."""
-_WINDOW_TYPES = (np.int64, np.int32, np.int64, np.int64, np.int8, np.int64, np.int64)
+_WINDOW_TYPES = (np.int64, np.int32, np.int64, np.int64, np.int8, np.int64, np.int64, np.int32, np.int32)
 """Of the columns of ``Windows``."""
 
 T = TypeVar("T")
@@ -117,9 +118,11 @@ class GroupChange:
     added: tuple[LiveGroup, ...] = ()
     spans: tuple[tuple[int, int, int], ...] = ()
     """(group, first, last) of groups of which only that changes."""
+    memberships: tuple[tuple[int, Membership], ...] = ()
+    """Numbers and what they stand for, of documents that come from now on."""
 
     def __len__(self) -> int:
-        return len(self.removed) + len(self.added) + len(self.spans)
+        return len(self.removed) + len(self.added) + len(self.spans) + len(self.memberships)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +221,10 @@ class Windows(NamedTuple):
     first: npt.NDArray[np.int64]
     """Places of the intake order, as in ``LiveGroup``."""
     last: npt.NDArray[np.int64]
+    left: npt.NDArray[np.int32]
+    """The stream that the first block names, 0 for its channel."""
+    right: npt.NDArray[np.int32]
+    """That of the second block; 0 without one."""
 
 
 class Program:
@@ -240,6 +247,8 @@ class Program:
         """Edge number to the NE and BAND edges that are to be checked on the pairs it matches."""
         self.starts: dict[int, list[tuple[int, int]]] = {}
         """Link key to the (assembly, place among its links) that a new row of it may be part of."""
+        self.memberships: dict[int, Membership] = {}
+        """What the numbers of memberships stand for."""
         self.version = 0
         """Grows with every change."""
         self.structure = 0
@@ -318,6 +327,7 @@ class Program:
             self.add(live)
         for gid, first, last in change.spans:
             self.change_span(gid, first, last)
+        self.memberships.update(change.memberships)
 
     def change_span(self, gid: int, first: int, last: int) -> None:
         """Change what the subscribers of a group see of the intake order."""
@@ -519,7 +529,7 @@ def _sharing(live: LiveGroup) -> LiveGroup:
         results=_one(instance.results),
         links=_one(instance.links),
     )
-    return replace(live, group=Group(instance, _one(group.cases), _one(group.links)))
+    return replace(live, group=Group(instance, _one(group.cases), _one(group.links), _one(group.streams)))
 
 
 @lru_cache(maxsize=_SHARED)
@@ -534,13 +544,18 @@ def _name(plan: InstancePlan | LinkPlan) -> tuple[bool, int]:
 
 def _window_rows(groups: Iterable[LiveGroup]) -> Windows:
     rows = [
-        (live.gid, number, bounds.lo, bounds.hi, bounds.order, live.first, live.last)
+        (live.gid, number, bounds.lo, bounds.hi, bounds.order, live.first, live.last, *_streams(live.group))
         for live in groups
         for number, case in enumerate(live.group.cases, start=1)
         for bounds in (case[0] if case else Bounds(),)
     ]
     columns = zip(*rows, strict=True) if rows else [()] * len(_WINDOW_TYPES)
     return Windows(*(np.array(column, kind) for column, kind in zip(columns, _WINDOW_TYPES, strict=True)))
+
+
+def _streams(group: Group) -> tuple[int, int]:
+    first, second, *_ = (*group.streams, 0, 0)
+    return first, second
 
 
 # -- one or two blocks -----------------------------------------------------------------------------------------

@@ -12,31 +12,29 @@ from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.graph import solved
 from xscl.templates.template import Group, Template
 
-__all__ = ["EVENTS", "R_BIN", "R_DOC", "R_DOCTS", "RELATIONS", "rt_rows", "rt_table", "var_name"]
+__all__ = ["R_BIN", "R_DOC", "R_DOCTS", "R_MEMBER", "RELATIONS", "rt_rows", "rt_table", "var_name"]
 
 RELATIONS = MetaData()
 
-EVENTS = Table(
-    "events",
-    RELATIONS,
-    Column("docid", BigInteger, comment="the engine's number, in intake order"),
-    Column("channel", String),
-    Column("id", String, comment="unique in its channel"),
-    Column("version", Integer, comment="1 for the first version of an item"),
-    Column("item", BigInteger, comment="docid of the item's first version"),
-    Column("ts", BigInteger, comment="event time"),
-    Column("received", BigInteger, comment="strictly increasing over the home"),
-    Column("late", Boolean, comment="too late for joins"),
-    Column("member", String, comment="the streams of the channel the event belongs to"),
-    Column("batch", BigInteger),
-    Column("content", String, comment="the document"),
-)
 R_DOCTS = Table(
     "r_docts",
     RELATIONS,
     Column("docid", BigInteger),
     Column("ts", BigInteger),
+    Column("channel", String),
+    Column("id", String),
+    Column("item", BigInteger),
+    Column("late", Boolean),
+    Column("whole", Boolean, comment="false: a copy that a stream brought later, and not the event itself"),
 )
+"""Every document, and every later copy by another stream of its source."""
+R_MEMBER = Table(
+    "r_member",
+    RELATIONS,
+    Column("docid", BigInteger),
+    Column("stream", Integer),
+)
+"""The streams of each document."""
 R_BIN = Table(
     "r_bin",
     RELATIONS,
@@ -95,12 +93,17 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
             Column(f"hi_{i}_{j}", BigInteger, comment=f"no bound: {UNBOUNDED}"),
             Column(f"once_{i}_{j}", Integer),
         ]
+    columns += [
+        Column(f"stream{block}", Integer, comment="the stream that the block names; NULL: its channel")
+        for block in range(1, template.block_count + 1)
+    ]
     return Table(f"rt_{template.id}", metadata or MetaData(), *columns)
 
 
 def rt_rows(template: Template, group: Group) -> list[dict[str, object]]:
     """The columns of R_T that a group fills, a row a case; ``qid`` and ``docid_from`` are the subscriber's."""
-    shared = _instance_columns(group)
+    streams = {f"stream{block + 1}": group.stream(block) or None for block in range(template.block_count)}
+    shared = {**_instance_columns(group), **streams}
     rows = []
     for number, case in enumerate(group.cases, start=1):
         row = {**shared, "case": number}

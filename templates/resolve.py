@@ -14,7 +14,7 @@ from __future__ import annotations
 import operator
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from xscl.places import PUBLISHED, place_of
 from xscl.templates.columns import Int32s, Int64s, stacked, take
+from xscl.templates.members import Membership, sees
 from xscl.templates.program import Constraint, Edge, InstancePlan, LinkPlan, Program, Windows
 from xscl.templates.results import MAX_BINDINGS, Admitted, ClassRow, Member, ResultColumns
 from xscl.templates.shapes import Shapes, mixed
@@ -109,7 +110,7 @@ class _Signature:
     starts: tuple[int, ...] = (0,)
     """Where the windows of each instance begin, and the end."""
     whole: tuple[int, int] | None = None
-    """Between which documents all windows admit every document by itself; None: some window does not."""
+    """Between which documents all windows admit every document of no stream by itself; None: some window does not."""
     rows: list[ClassRow] | None = None
     """What it means where all windows admit; made when first asked for."""
 
@@ -189,6 +190,7 @@ class Resolver:
         codes = edges.edge.astype(np.int64) << 32 | edges.shape_l
         _, examples, which = np.unique(codes, return_index=True, return_inverse=True)
         least, greatest = int(docs.min()), int(docs.max())
+        ordinary = greatest < PUBLISHED and documents.memberships is None
         distinct = take(edges, examples)
         keys = zip(*(mixed(distinct, seed).tolist() for seed in self._seeds), strict=True)
         classes = np.full(len(examples), -1, dtype=np.int32)
@@ -198,7 +200,7 @@ class Resolver:
             own = MatchedEdges(*(column[number : number + 1] for column in distinct))
             signature = self._signature(key, own, None)
             whole = signature.whole
-            plain = whole is not None and whole[0] <= least and greatest <= whole[1] and greatest < PUBLISHED
+            plain = ordinary and whole is not None and whole[0] <= least and greatest <= whole[1]
             if plain and not signature.refused and not signature.links:
                 if signature.rows is None:
                     assert signature.windows is not None
@@ -302,7 +304,7 @@ class Resolver:
         self, signature: _Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns
     ) -> None:
         assert signature.windows is not None
-        cells, examples = _cells(signature.windows, pairs, documents)
+        cells, examples = _cells(signature.windows, pairs, documents, self.program.memberships)
         classes = np.empty(len(examples), dtype=np.int32)
         for cell, admits in enumerate(examples):
             rows = list(_class_rows(signature, admits))
@@ -324,6 +326,8 @@ class Documents:
     """The members of a pair; of one document if the right one is -1."""
     left_first: Callable[[MatchedPairs], npt.NDArray[np.bool_]]
     """Of each pair, whether the left document is first by (ts, channel, id)."""
+    memberships: Callable[[Int64s], Int32s] | None = None
+    """Of each of some documents the number of its membership; None: that of all is 0."""
 
 
 @dataclass(frozen=True)
@@ -433,12 +437,13 @@ def _some(bindings: Iterator[dict[int, int]]) -> list[dict[int, int]]:
 
 
 def _cells(
-    windows: Windows, pairs: MatchedPairs, documents: Documents
+    windows: Windows, pairs: MatchedPairs, documents: Documents, memberships: Mapping[int, Membership]
 ) -> tuple[npt.NDArray[np.int64] | None, list[npt.NDArray[np.bool_]]]:
     """Which windows admit which pairs: the number of each pair's cell, and what each cell admits.
 
-    Pairs are of one cell if no bound of a window lies between them.  Bounds that all pairs, or none, satisfy tell
-    nothing apart; where only such are left, there is one cell, and None stands for its number.
+    Pairs are of one cell if no bound of a window lies between them, and the same streams see both documents.  Bounds
+    that all pairs, or none, satisfy tell nothing apart; where only such are left, there is one cell, and None stands
+    for its number.
     """
     difference = pairs.ts_r - pairs.ts_l
     docs = (pairs.left,) if pairs.right.max() < 0 else (pairs.left, pairs.right)
@@ -471,6 +476,12 @@ def _cells(
             keys.append(np.searchsorted(between, values, side="right"))
     if ordered and first.any() and not first.all():
         keys.append(first.astype(np.int64))
+    sides = [
+        _seen_by(docs, streams, documents, memberships)
+        for docs, streams in ((pairs.left, told.left), (pairs.right, told.right))
+        if len(streams) and (documents.memberships is not None or streams.any())
+    ]
+    keys += [side.which for side in sides if side.which is not None]
 
     def admits(at: int) -> npt.NDArray[np.bool_]:
         at_place, order = min(at, len(oldest) - 1), 1 if first[min(at, len(first) - 1)] else -1
@@ -482,6 +493,8 @@ def _cells(
             & (told.last >= newest[at_place])
             & ((told.order == 0) | (told.order == order))
         )
+        for side in sides:
+            found[some] &= side.sees[0 if side.which is None else side.which[at]]
         return found
 
     if not keys:
@@ -494,10 +507,33 @@ def _cells(
 
 
 def _whole(windows: Windows | None) -> tuple[int, int] | None:
-    """Between which documents all of some windows admit every document by itself; None: some window does not."""
+    """Between which documents all of some windows admit every document of no stream; None: some window does not."""
     if windows is None or windows.order.any() or (windows.lo > 0).any() or (windows.hi < 0).any():
         return None
+    if windows.left.any():
+        return None
     return int(windows.first.max()), int(windows.last.min())
+
+
+class _SeenBy(NamedTuple):
+    """Which windows see the documents of one side of some pairs."""
+
+    which: Int64s | None
+    """The row of ``sees`` of each pair; None: the first."""
+    sees: npt.NDArray[np.bool_]
+    """Different rows, with a column for each window."""
+
+
+def _seen_by(docs: Int64s, streams: Int32s, documents: Documents, memberships: Mapping[int, Membership]) -> _SeenBy:
+    """Which windows, that name these streams on one side, see these documents; all see -1, which is none."""
+    asked, of_window = np.unique(streams, return_inverse=True)
+    numbers = np.zeros(1, dtype=np.int32) if documents.memberships is None else documents.memberships(docs)
+    distinct, which = np.unique(numbers, return_inverse=True)
+    rows = [
+        [number < 0 or sees(memberships, stream, number) for stream in asked.tolist()] for number in distinct.tolist()
+    ]
+    different, row_of = np.unique(np.array(rows, dtype=np.bool_).reshape(len(rows), -1), axis=0, return_inverse=True)
+    return _SeenBy(row_of.reshape(-1)[which] if len(different) > 1 else None, different[:, of_window])
 
 
 def _class_rows(signature: _Signature, admits: npt.NDArray[np.bool_]) -> Iterator[ClassRow]:

@@ -9,11 +9,11 @@ satisfied, a combination costs a few numbers, and nothing is ever written per qu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from xscl.arrow import MEMBER
 from xscl.places import place_of
 from xscl.templates.columns import Int32s, Int64s
+from xscl.templates.members import Membership, sees
 from xscl.templates.program import LiveGroup
 
 __all__ = [
@@ -80,6 +81,13 @@ class Member(NamedTuple):
     ts: int
     place: str
     """Channel and id, by which equal times are ordered."""
+    membership: int = 0
+    """Number of the streams it belongs to."""
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """That of a struct of Arrow; files of earlier versions have NULL for the membership."""
+        return cls(row["docid"], row["item"], row["ts"], row["place"], row.get("membership") or 0)
 
 
 class Admitted(NamedTuple):
@@ -104,18 +112,32 @@ def different(members: Sequence[Member]) -> bool:
     return len({member.item for member in members}) == len(members)
 
 
-def admitted(groups: Iterable[LiveGroup], members: Sequence[Member], links: tuple[tuple[int, int], ...]) -> Admitted:
+def admitted(
+    groups: Iterable[LiveGroup],
+    members: Sequence[Member],
+    links: tuple[tuple[int, int], ...],
+    memberships: Mapping[int, Membership],
+) -> Admitted:
     """The groups that see all members and whose windows they satisfy in a case that links these pairs of blocks.
 
     Cases are disjoint, so there is one for each group.
     """
+    seen: dict[tuple[int, ...], bool] = {}
+
+    def sees_all(streams: tuple[int, ...]) -> bool:
+        if streams not in seen:
+            named = streams or (0,) * len(members)
+            pairs = zip(named, members, strict=True)
+            seen[streams] = all(sees(memberships, stream, member.membership) for stream, member in pairs)
+        return seen[streams]
+
     places = [place_of(member.docid) for member in members]
     oldest, newest = min(places), max(places)
     pairs = [(b.ts - a.ts, (a.ts, a.place) < (b.ts, b.place)) for a, b in combinations(members, 2)]
     found = [
         (live.gid, number)
         for live in groups
-        if live.first <= oldest and newest <= live.last
+        if live.first <= oldest and newest <= live.last and sees_all(live.group.streams)
         for number, case in enumerate(live.group.cases, start=1)
         if live.group.links[number - 1] == links
         and all(bounds.admits(*pair) for bounds, pair in zip(case, pairs, strict=True))

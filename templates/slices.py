@@ -31,7 +31,21 @@ from xscl.values import value_hash
 
 __all__ = ["STATE_COLUMNS", "Rows", "Run", "SliceCache"]
 
-STATE_COLUMNS = ("docid", "ts", "item", "place", "late", "var", "node", "fn", "strval", "num", "h", "chain")
+STATE_COLUMNS = (
+    "docid",
+    "ts",
+    "item",
+    "place",
+    "late",
+    "membership",
+    "var",
+    "node",
+    "fn",
+    "strval",
+    "num",
+    "h",
+    "chain",
+)
 """Columns of witness rows that are read here."""
 
 _ROW_BYTES = 160
@@ -67,6 +81,8 @@ class Run:
     """The value of each of ``values``; None for rows without one."""
     places: pa.Array
     """Channel and id of each of ``docs``."""
+    memberships: pa.Array
+    """The number of the membership of each of ``docs``."""
     used: Int64s
     """When each of ``values`` was asked for last, as number of a batch."""
 
@@ -107,12 +123,18 @@ class Run:
         if at == len(self.docs) or self.docs[at] != doc:
             return None
         row = int(self._by_document[0][np.searchsorted(self._by_document[1], at << 32)])
-        return Member(doc, int(self.rows.item[row]), int(self.rows.ts[row]), self.places[at].as_py())
+        place, membership = self.places[at].as_py(), self.memberships[at].as_py()
+        return Member(doc, int(self.rows.item[row]), int(self.rows.ts[row]), place, membership)
 
     @cached_property
     def plain(self) -> bool:
         """Whether every document is an item by itself, and no version of another."""
         return bool((self.rows.item == self.rows.doc).all())
+
+    @cached_property
+    def has_members(self) -> bool:
+        """Whether some document belongs to a stream."""
+        return bool(pc.any(pc.not_equal(self.memberships, 0)).as_py())
 
     @cached_property
     def distinct_shapes(self) -> tuple[Int32s, Int32s]:
@@ -222,6 +244,7 @@ class SliceCache:
         columns = {name: table.column(name).combine_chunks() for name in STATE_COLUMNS}
         if table.num_rows == 0:
             columns = {name: pa.concat_arrays([pa.array([], table.schema.field(name).type)]) for name in STATE_COLUMNS}
+        columns["membership"] = columns["membership"].fill_null(0)  # files of earlier versions
         texts = columns["strval"]
         hashes = self._exact(_ints(columns["h"]), texts)
         rows = Rows(
@@ -236,7 +259,8 @@ class SliceCache:
         )
         _mark_repeated(rows)
         _, first = np.unique(rows.doc, return_index=True)
-        return _sorted(rows, texts, columns["place"].take(pa.array(first)), batch)
+        of_docs = (columns[name].take(pa.array(first)) for name in ("place", "membership"))
+        return _sorted(rows, texts, *of_docs, batch=batch)
 
     def add(self, run: Run) -> None:
         """Take in a run; runs that are not much larger are merged with it."""
@@ -401,9 +425,9 @@ def _mark_repeated(rows: Rows) -> None:
     rows.again[order[:-1][same]] = True
 
 
-def _sorted(rows: Rows, texts: pa.Array, places: pa.Array, batch: int) -> Run:
+def _sorted(rows: Rows, texts: pa.Array, places: pa.Array, memberships: pa.Array, *, batch: int) -> Run:
     order = np.lexsort((rows.ts, rows.key, rows.h))
-    run = Run(take(rows, order), texts, places, np.empty(0, dtype=np.int64))
+    run = Run(take(rows, order), texts, places, memberships, np.empty(0, dtype=np.int64))
     run.texts = texts.take(pa.array(order[run.value_starts[:-1]]))
     run.used = np.full(len(run.values), batch)
     return run
@@ -411,6 +435,7 @@ def _sorted(rows: Rows, texts: pa.Array, places: pa.Array, batch: int) -> Run:
 
 def _merged(first: Run, second: Run) -> Run:
     rows = stacked([first.rows, second.rows])
+    docs = rising(np.concatenate([first.docs, second.docs]))
     run = Run(
         take(rows, np.lexsort((rows.ts, rows.key, rows.h))),
         _either(
@@ -418,9 +443,8 @@ def _merged(first: Run, second: Run) -> Run:
             (first.values, first.texts),
             (second.values, second.texts),
         ),
-        _either(
-            rising(np.concatenate([first.docs, second.docs])), (first.docs, first.places), (second.docs, second.places)
-        ),
+        _either(docs, (first.docs, first.places), (second.docs, second.places)),
+        _either(docs, (first.docs, first.memberships), (second.docs, second.memberships)),
         np.empty(0, dtype=np.int64),
     )
     run.used = np.full(len(run.values), np.iinfo(np.int64).min)
@@ -431,15 +455,16 @@ def _merged(first: Run, second: Run) -> Run:
 
 
 def _part(run: Run, kept: Bools) -> Run:
-    part = Run(take(run.rows, kept), run.texts, run.places, run.used)
+    part = Run(take(run.rows, kept), run.texts, run.places, run.memberships, run.used)
     at = np.searchsorted(run.values, part.values)
     part.texts, part.used = run.texts.take(pa.array(at)), run.used[at]
-    part.places = run.place(part.docs)
+    docs = pa.array(np.searchsorted(run.docs, part.docs))
+    part.places, part.memberships = run.places.take(docs), run.memberships.take(docs)
     return part
 
 
 def _either(wanted: Int64s, *known: tuple[Int64s, pa.Array]) -> pa.Array:
-    """The text of each of some numbers, from whichever of several lists has it."""
+    """The value of each of some numbers, from whichever of several lists has it."""
     all_texts = pa.concat_arrays([texts for _, texts in known])
     at = np.zeros(len(wanted), dtype=np.int64)
     offset = 0

@@ -15,7 +15,7 @@ from sqlalchemy.sql.selectable import NamedFromClause
 
 from xscl.places import PUBLISHED, SERIAL_BITS
 from xscl.templates.graph import MIRRORED
-from xscl.templates.relations import EVENTS, R_BIN, R_DOC, rt_table
+from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_MEMBER, rt_table
 from xscl.templates.template import Template
 
 __all__ = ["SparkDialect", "cq_statement", "spark_text"]
@@ -39,7 +39,8 @@ def spark_text(statement: Select[tuple[object, ...]]) -> str:
     """The statement as Spark SQL, with its constants written out, a line for every relation and every condition."""
     text = str(statement.compile(dialect=SparkDialect(), compile_kwargs={"literal_binds": True}))
     relations, where, conditions = text.replace(" \n", "\n").partition("\nWHERE ")
-    return relations.replace(" JOIN ", "\n  JOIN ") + where + "\n  AND ".join(_conjuncts(conditions))
+    relations = relations.replace(" LEFT OUTER JOIN ", "\n  LEFT JOIN ").replace(" JOIN ", "\n  JOIN ")
+    return relations.replace("LEFT\n  JOIN", "LEFT JOIN") + where + "\n  AND ".join(_conjuncts(conditions))
 
 
 def _conjuncts(text: str) -> Iterator[str]:
@@ -54,12 +55,12 @@ def _conjuncts(text: str) -> Iterator[str]:
             part = []
 
 
-def cq_statement(template: Template) -> Select[tuple[object, ...]]:
-    """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc`` and ``events``.
+def cq_statement(template: Template, *, streams: bool = True) -> Select[tuple[object, ...]]:
+    """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc``, ``r_docts`` and ``r_member``.
 
-    Rows: (qid, case, docid1…, node1…), one per query and combination of bindings of its meta-variables.
-    ``events`` stands for R_docTS, because versions of one item never join and ONCE orders equal times by channel and
-    id.
+    Rows: (qid, case, docid1…, node1…), one per query and combination of bindings of its meta-variables.  R_docTS says
+    more than times, because versions of one item never join and ONCE orders equal times by channel and id.  Without
+    ``streams`` it is for queries and documents that know none.
     """
     rt = rt_table(template).alias("rt")
     query = _Conjunction(rt)
@@ -80,16 +81,23 @@ def cq_statement(template: Template) -> Select[tuple[object, ...]]:
             query.join(doc, on, template.blocks[place], [(place, doc.c.node)])
     for block in range(1, template.block_count):
         _bind_block(query, rt, template, block)
-    docs = [EVENTS.alias(f"d{block + 1}") for block in range(template.block_count)]
+    docs = [R_DOCTS.alias(f"d{block + 1}") for block in range(template.block_count)]
+    members = [R_MEMBER.alias(f"m{block + 1}") for block in range(template.block_count)]
     for block, doc in enumerate(docs):
         query.join(doc, [], block, [])
+    of_streams = []
+    for block, (doc, member) in enumerate(zip(docs, members, strict=True), start=1) if streams else ():
+        stream = rt.c[f"stream{block}"]
+        of_stream = and_(member.c.docid == doc.c.docid, member.c.stream == stream)
+        query.source = query.source.join(member, of_stream, isouter=True)
+        of_streams.append(or_(member.c.docid.is_not(None), and_(stream.is_(None), doc.c.whole == true())))
     statement = select(
         rt.c.qid,
         rt.c.case,
         *(doc.c.docid.label(f"docid{i}") for i, doc in enumerate(docs, start=1)),
         *(query.nodes[place].label(f"node{place + 1}") for place in range(template.width)),
     )
-    conditions = _document_conditions(template, rt, docs)
+    conditions = [*_document_conditions(template, rt, docs), *of_streams]
     return statement.select_from(query.source).distinct().where(and_(*conditions))
 
 

@@ -118,8 +118,15 @@ class Group:
     """The pairs of blocks that are joined with each other in each case: times that are near in one case need not be in
     another.
     """
+    streams: tuple[int, ...] = ()
+    """The stream that each block names, 0 where it names the channel; empty: all blocks do."""
 
     @cached_property
     def key(self) -> str:
-        """A digest: queries of equal normal form and window have equal keys."""
-        return digest_text(self.instance.key, repr([[(b.lo, b.hi, b.order) for b in case] for case in self.cases]))
+        """A digest: queries of equal normal form, window and streams have equal keys."""
+        cases = repr([[(b.lo, b.hi, b.order) for b in case] for case in self.cases])
+        return digest_text(self.instance.key, cases, *([repr(self.streams)] if self.streams else []))
+
+    def stream(self, block: int) -> int:
+        """The stream that a block (from 0) names, 0 for the channel."""
+        return self.streams[block] if self.streams else 0

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.columns import Int64s
+from xscl.templates.columns import Int32s, Int64s
 from xscl.templates.program import load_program
 from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Resolver, holds_exactly
 from xscl.templates.results import Member, ResultColumns
@@ -70,7 +70,7 @@ def _resolve(resolver: Resolver, table: pa.Table, out: ResultColumns) -> None:
     new = np.concatenate([[True], (left[1:] != left[:-1]) | (right[1:] != right[:-1])])
     first = np.flatnonzero(new)
     out.add_count(len(first))
-    told = table.select(["d1", "d2", "i1", "i2", "t1", "t2", "p1", "p2"]).take(pa.array(first))
+    told = table.select(["d1", "d2", "i1", "i2", "t1", "t2", "p1", "p2", "m1", "m2"]).take(pa.array(first))
     table = table.filter(pa.array(_holding(resolver, table)))
     left, right = _pairs(table)
     new = np.concatenate([[True], (left[1:] != left[:-1]) | (right[1:] != right[:-1])]) if len(left) else new[:0]
@@ -106,7 +106,7 @@ def _documents(pairs: pa.Table) -> Documents:
 
     def members(left: int, right: int) -> list[Member]:
         row = pairs.slice(places()[left, right], 1).to_pylist()[0]
-        return [Member(*(row[f"{name}{side}"] for name in "ditp")) for side in (1, 2) if row[f"d{side}"] is not None]
+        return [Member(*(row[f"{name}{side}"] for name in "ditpm")) for side in (1, 2) if row[f"d{side}"] is not None]
 
     def left_first(of: MatchedPairs) -> npt.NDArray[np.bool_]:
         at = pa.array([places()[pair] for pair in zip(of.left.tolist(), of.right.tolist(), strict=True)], pa.int64())
@@ -115,4 +115,13 @@ def _documents(pairs: pa.Table) -> Documents:
         found: npt.NDArray[np.bool_] = (of.ts_l < of.ts_r) | ((of.ts_l == of.ts_r) & first)
         return found
 
-    return Documents(members, left_first)
+    numbers = np.concatenate([_ints(pairs, name) for name in ("m1", "m2")])
+    if not (numbers > 0).any():
+        return Documents(members, left_first)
+
+    def memberships(docs: Int64s) -> Int32s:
+        distinct, first = np.unique(np.concatenate(_pairs(pairs)), return_index=True)
+        found: Int32s = numbers[first][np.searchsorted(distinct, docs)].astype(np.int32)
+        return found
+
+    return Documents(members, left_first, memberships)

@@ -30,6 +30,7 @@ from xscl.templates.assemble import (
     start_batches,
 )
 from xscl.templates.find import Finder
+from xscl.templates.members import NONE, Membership
 from xscl.templates.order import join_order
 from xscl.templates.probe import CLOSE, MATCHED_SCHEMA, TINY, asked_batches, probe_batches, single_batches
 from xscl.templates.program import LiveGroup, Program, build_program, load_program, save_program
@@ -65,6 +66,8 @@ class LocalEngine:
     purged: int = 0
     """Witness rows and rows of links that are held no more."""
     batches: int = 0
+    streams: Mapping[str, int] = field(default_factory=dict)
+    """Numbers of streams by name."""
 
     def __post_init__(self) -> None:
         keys = sorted({c.group.instance.key for c in self.queries.values()})
@@ -82,6 +85,7 @@ class LocalEngine:
         specs = [spec for c in self.queries.values() for spec in c.specs]
         self.specs = str(SpecFiles(f"specs-{tag}").version(specs, self.folder))
         pickle.loads(Path(self.program).read_bytes())
+        self.memberships: dict[Membership, int] = {}
 
     def run(self, batch: Sequence[Doc]) -> None:
         first = len(self.docs)
@@ -102,11 +106,14 @@ class LocalEngine:
                     "item": item,
                     "ts": doc.ts,
                     "late": doc.late,
+                    "membership": self._membership(doc),
                     "content": serialize(parse_xml(doc.xml)),
                 }
             )
         if not rows:
             return
+        known = {number: membership for membership, number in self.memberships.items()}
+        load_program(self.program).memberships.update(known)
         fresh = pa.Table.from_batches(
             witness_rows(load_automaton(str(self.specs)), *pa.Table.from_pylist(rows).to_batches())
         )
@@ -119,6 +126,13 @@ class LocalEngine:
             before = len(self.witness) + len(self.links)
             self._purge(self._floors(self.lateness))
             self.purged += before - len(self.witness) - len(self.links)
+
+    def _membership(self, doc: Doc) -> int:
+        """Its number."""
+        membership = Membership(frozenset(self.streams[name] for name in doc.streams), doc.whole)
+        if membership == NONE:
+            return 0
+        return self.memberships.setdefault(membership, len(self.memberships) + 1)
 
     def _floors(self, lateness: Mapping[str, int]) -> Floors:
         greatest: dict[str, int] = {}
@@ -313,6 +327,8 @@ def _equal(p: dict[str, object], w: dict[str, object]) -> dict[str, object]:
         "t2": b["ts"],
         "p1": a["place"],
         "p2": b["place"],
+        "m1": a["membership"] or 0,
+        "m2": b["membership"] or 0,
         "n1": a["node"],
         "n2": b["node"],
         "c1": a["chain"],

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from local_engine import LocalEngine
 
 from xscl.compile import CompiledQuery
-from xscl.templates.relations import EVENTS, R_BIN, R_DOC, RELATIONS, rt_rows, rt_table, var_name
+from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_MEMBER, RELATIONS, rt_rows, rt_table, var_name
 from xscl.templates.sql import cq_statement
 
 
@@ -27,18 +27,21 @@ def load(engine: LocalEngine) -> sa.Engine:
             "docid": i,
             "channel": d.channel,
             "id": d.id,
-            "version": 1,
             "item": engine.items[i],
             "ts": d.ts,
             "late": d.late,
+            "whole": d.whole,
         }
         for i, d in enumerate(engine.docs)
     ]
+    members = [{"docid": i, "stream": engine.streams[s]} for i, d in enumerate(engine.docs) for s in d.streams]
     with database.begin() as connection:
         for table, rows in ((R_BIN, sorted(bins)), (R_DOC, sorted(values, key=repr))):
             if rows:
                 connection.execute(table.insert(), [dict(zip(table.columns.keys(), row, strict=True)) for row in rows])
-        connection.execute(EVENTS.insert(), events)
+        connection.execute(R_DOCTS.insert(), events)
+        if members:
+            connection.execute(R_MEMBER.insert(), members)
     return database
 
 

@@ -60,6 +60,7 @@ WITNESS_SCHEMA = pa.schema(
         ("item", pa.int64()),  # docid of the item's first version: versions of one item never join
         ("place", pa.string()),  # channel and id, by which ONCE orders equal times
         ("late", pa.bool_()),
+        ("membership", pa.int32()),  # number of the streams it belongs to; NULL in files of earlier versions
         ("var", pa.int64()),
         ("node", pa.int32()),
         ("fn", pa.string()),
@@ -69,7 +70,7 @@ WITNESS_SCHEMA = pa.schema(
         ("chain", CHAIN),
     ]
 )
-_OF_EVENT = ("docid", "ts", "item", "place", "late")
+_OF_EVENT = ("docid", "ts", "item", "place", "late", "membership")
 _MANY_ROWS = 250_000
 """Rows of one Arrow batch, but for a document that has more by itself."""
 _MANY_BYTES = 8 << 20
@@ -123,7 +124,7 @@ def match_document(automaton: Automaton, channel: str, root: etree._Element) -> 
 
 
 def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Rows (docid, channel, id, item, ts, late, content) to rows of ``WITNESS_SCHEMA``.
+    """Rows (docid, channel, id, item, ts, late, content; membership if wanted) to rows of ``WITNESS_SCHEMA``.
 
     A document that cannot be matched gives one row of variable ``REFUSED`` with the reason as its value.
     """
@@ -136,7 +137,9 @@ def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.Re
 def event_columns(events: pa.RecordBatch) -> list[pa.Array]:
     """What all rows of an event share, by the first columns of ``WITNESS_SCHEMA``."""
     place = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0")
-    return [place if name == "place" else events.column(name) for name in _OF_EVENT]
+    told = {"place": place, "membership": pa.nulls(events.num_rows, pa.int32())}
+    told |= {name: events.column(name) for name in _OF_EVENT if name in events.schema.names}
+    return [told[name] for name in _OF_EVENT]
 
 
 class _Parts:

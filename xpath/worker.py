@@ -14,7 +14,7 @@ from xscl.xpath.witness import witness_rows
 
 __all__ = ["READ", "witness_batches"]
 
-_WALKED = ["docid", "channel", "id", "item", "ts", "late", "content"]
+_WALKED = ["docid", "channel", "id", "item", "ts", "late", "membership", "content"]
 READ = [*_WALKED, "cells", "shaped"]
 """Columns of events: ``content`` is that of the event, or the document of a row that is ``shaped``."""
 

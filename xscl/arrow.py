@@ -9,8 +9,18 @@ __all__ = ["CHAIN", "MEMBER", "spark_schema"]
 CHAIN = pa.list_(pa.struct([("var1", pa.int64()), ("var2", pa.int64()), ("node1", pa.int32()), ("node2", pa.int32())]))
 """Rows of R_bin carried by a witness row."""
 
-MEMBER = pa.struct([("docid", pa.int64()), ("item", pa.int64()), ("ts", pa.int64()), ("place", pa.string())])
-"""A document as windows see it: its item, event time in microseconds, and channel and id by which equal times order."""
+MEMBER = pa.struct(
+    [
+        ("docid", pa.int64()),
+        ("item", pa.int64()),
+        ("ts", pa.int64()),
+        ("place", pa.string()),
+        ("membership", pa.int32()),
+    ]
+)
+"""A document as windows see it: its item, event time in microseconds, channel and id by which equal times order, and
+the number of its membership, of which earlier versions knew none.
+"""
 
 _NAMES = {"string": "string", "int32": "int", "int64": "bigint", "double": "double", "bool": "boolean"}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -30,6 +30,7 @@ from xscl.tables import (
     QUERIES,
     REJECTED,
     SCHEMA_VERSION,
+    STREAMS,
     TEMPLATES,
 )
 from xscl.templates.relations import rt_table, var_name
@@ -38,9 +39,21 @@ from xscl.templates.template import Template
 if TYPE_CHECKING:
     from xscl.compile import ChannelFacts, CompiledQuery
 
-__all__ = ["Catalog", "ChannelInfo", "QueryInfo", "Versions", "channel_facts", "open_catalog"]
+__all__ = [
+    "RAW",
+    "Catalog",
+    "ChannelInfo",
+    "QueryInfo",
+    "StreamInfo",
+    "Versions",
+    "all_facts",
+    "channel_facts",
+    "open_catalog",
+]
 
 
+RAW = ".raw"
+"""Ends the names of channels and streams of entries as they were published."""
 _BUSY_TIMEOUT_MS = 60_000
 _ADVISORY = 0x7873636C  # "xscl"
 
@@ -57,6 +70,18 @@ class ChannelInfo:
     """Columns of a row channel; a type is None while only NULLs were seen.  None: fixed by the first row."""
     lateness: int | None
     clock: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """A stream of a channel as the catalogue has it."""
+
+    number: int
+    """From 1; 0 stands for none: the channel itself."""
+    name: str
+    channel: str
+    source: str | None
+    """Streams of one channel and source share equal events; None: with no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +335,25 @@ class Catalog:
         if changed.rowcount == 0:
             connection.execute(CHANNELS.insert().values(name=channel.name, **values))
 
+    def streams(self, connection: Connection | None = None) -> dict[str, StreamInfo]:
+        """All streams by name; those of ``C.raw`` that feeds of a stream of ``C`` fill are among them."""
+        if connection is None:
+            with self.read() as connection:
+                return self.streams(connection)
+        found = {}
+        for row in connection.execute(sa.select(STREAMS).order_by(STREAMS.c.name)):
+            found[row.name] = StreamInfo(row.number, row.name, row.channel, row.source)
+            if not row.channel.endswith(RAW):
+                raw = row.name + RAW, row.channel + RAW
+                found[raw[0]] = StreamInfo(row.number, *raw, row.source)
+        return found
+
     def facts(self, connection: Connection | None = None) -> dict[str, ChannelFacts]:
-        """What registration needs of every channel."""
-        return {name: channel_facts(channel) for name, channel in self.channels(connection).items()}
+        """What registration needs of every channel and stream."""
+        if connection is None:
+            with self.read() as connection:
+                return self.facts(connection)
+        return all_facts(self.channels(connection), self.streams(connection))
 
     # -- queries -----------------------------------------------------------------------------------------------
 
@@ -478,7 +519,7 @@ def variables_of(compiled: CompiledQuery) -> list[dict[str, object]]:
 
 
 def channels_json(channels: Iterable[str]) -> str:
-    """The channels that a group reads, as they are kept: sorted, each once."""
+    """The channels that a group reads, and the streams it names, as they are kept: sorted, each once."""
     return json.dumps(sorted(set(channels)), ensure_ascii=False)
 
 
@@ -517,6 +558,18 @@ def channel_facts(channel: ChannelInfo) -> ChannelFacts:
 
     numeric = of_types("bigint", "double", "decimal")
     return ChannelFacts(channel.kind, numeric, of_types("string"), of_types("timestamp", "date"))
+
+
+def all_facts(channels: Mapping[str, ChannelInfo], streams: Mapping[str, StreamInfo]) -> dict[str, ChannelFacts]:
+    """What registration needs of channels and streams, by name."""
+    facts = {name: channel_facts(channel) for name, channel in channels.items()}
+    if streams:
+        from xscl.compile import ChannelFacts  # listing queries needs no compiler
+
+        for name, stream in streams.items():
+            of_channel = facts.get(stream.channel, ChannelFacts())
+            facts[name] = replace(of_channel, channel=stream.channel, stream=stream.number)
+    return facts
 
 
 def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:

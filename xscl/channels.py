@@ -1,14 +1,15 @@
-"""Creating, changing and listing channels."""
+"""Creating, changing, listing and dropping channels and their streams."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import Catalog, ChannelInfo
+from xscl.catalog import RAW, Catalog, ChannelInfo
 from xscl.durations import format_duration, parse_duration
 from xscl.errors import CatalogError
 from xscl.ingest.rows import parse_schema
@@ -16,10 +17,11 @@ from xscl.publishing import is_published
 from xscl.queries import reads
 from xscl.registry import Registry
 from xscl.row_ranges import channel_counts, event_count
-from xscl.tables import CHANNELS, CLOCKS, HOME, NEVER, QUERIES
+from xscl.streams import hold_stream, stored_memberships
+from xscl.tables import CHANNELS, CLOCKS, EVENT_IDS, FEEDS, HOME, NEVER, QUERIES, STREAMS
 from xscl.types import MAX_NAME, is_name
 
-__all__ = ["add_channel", "channel_rows", "set_channel"]
+__all__ = ["add_channel", "channel_rows", "drop_channel", "set_channel"]
 
 
 def add_channel(
@@ -31,27 +33,32 @@ def add_channel(
     schema: str | None = None,
     lateness: str | None = None,
     clock: str | None = None,
+    of: str | None = None,
+    source: str | None = None,
 ) -> None:
-    """Create a channel; the arguments are those of ``Engine.add_channel``.
+    """Create a channel, or a stream of one; the arguments are those of ``Engine.add_channel``.
 
     Raises:
         CatalogError: the name is taken or an argument is no good.
         SourceError: the schema is no good.
     """
-    if not is_name(name):
+    _require_name(name)
+    if of is not None:
+        if (kind, element, schema, lateness, clock) != ("xml", None, None, None, None):
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                "a stream has the kind, element, columns, lateness and clock of its channel",
+                hint=f"set them with 'xscl channel set {of}'",
+            )
+        _add_stream(catalog, name, of, source)
+        return
+    if source is not None:
         raise CatalogError(
-            "XSCL_BAD_NAME",
-            f"{name!r} is no name",
-            hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
+            "XSCL_BAD_CHANNEL", "only streams have a source", hint=f"make it a stream of a channel: {name} --of CHANNEL"
         )
     channel = ChannelInfo(name, "xml", False, name, None, None, name)
     with catalog.begin() as connection:
-        if name in catalog.channels(connection):
-            raise CatalogError(
-                "XSCL_NAME_TAKEN",
-                f"there is a channel {name!r} already",
-                hint=f"change it with 'xscl channel set {name}'",
-            )
+        _require_free(catalog, connection, name)
         _put(catalog, connection, _changed(channel, kind, element, schema, lateness, clock))
 
 
@@ -64,20 +71,30 @@ def set_channel(
     schema: str | None = None,
     lateness: str | None = None,
     clock: str | None = None,
+    source: str | None = None,
 ) -> None:
-    """Change a channel; None leaves a setting as it is.
+    """Change a channel, or the source of a stream (``none``: no source); None leaves a setting as it is.
 
     Raises:
         CatalogError: there is no such channel, or it holds events that the change would contradict.
     """
     with catalog.begin() as connection:
         channel = catalog.channels(connection).get(name)
+        stream = catalog.streams(connection).get(name)
+        if stream is not None:
+            if source is None or (kind, element, schema, lateness, clock) != (None,) * 5:
+                raise CatalogError(
+                    "XSCL_BAD_CHANNEL",
+                    f"{name} is a stream of {stream.channel}: only its source can be set",
+                    hint=f"--source LABEL or --source none; the rest with 'xscl channel set {stream.channel}'",
+                )
+            label = None if source == "none" else source
+            connection.execute(STREAMS.update().where(STREAMS.c.number == stream.number).values(source=label))
+            return
+        if source is not None:
+            raise CatalogError("XSCL_BAD_CHANNEL", "only streams have a source")
         if channel is None:
-            raise CatalogError(
-                "XSCL_UNKNOWN_CHANNEL",
-                f"there is no channel {name!r}",
-                hint=f"create it with 'xscl channel add {name}'",
-            )
+            raise _unknown(name)
         shape = (kind, element, schema)
         if any(value is not None for value in shape) and event_count(connection, name):
             raise CatalogError(
@@ -101,21 +118,139 @@ def set_channel(
             connection.execute(CHANNELS.update().where(CHANNELS.c.clock == changed.clock).values(settled=taken - 1))
 
 
+def drop_channel(catalog: Catalog, name: str) -> None:
+    """Remove a channel or a stream that nothing needs.
+
+    Raises:
+        CatalogError: there is none, or it holds events, queries read it or publish to it, it has streams, or a feed is
+            subscribed to it.
+    """
+    with catalog.begin() as connection:
+        stream = catalog.streams(connection).get(name)
+        if stream is None and name not in catalog.channels(connection):
+            raise _unknown(name)
+        if stream is not None and stream.name.endswith(RAW) and not _stored_stream(connection, name):
+            raise CatalogError("XSCL_CHANNEL_USED", f"{name} goes with the stream {name.removesuffix(RAW)}")
+        names = [name] if stream is None else [name, name + RAW]
+        uses = {
+            "queries read it": any(_readers(connection, each) for each in names),
+            "queries publish to it": is_published(connection, name),
+            "it holds events": event_count(connection, name)
+            if stream is None
+            else hold_stream(connection, stream.number),
+            "it has streams": stream is None and _streams_of(connection, name),
+            "feeds are subscribed to it": _subscribed(connection, name),
+        }
+        reason = next((reason for reason, used in uses.items() if used), None)
+        if reason is not None:
+            raise CatalogError(
+                "XSCL_CHANNEL_USED",
+                f"the {'channel' if stream is None else 'stream'} {name} cannot be dropped: {reason}",
+                hint="events are kept for ever; drop queries, streams and subscriptions first",
+            )
+        if stream is None:
+            connection.execute(CHANNELS.delete().where(CHANNELS.c.name == name))
+        else:
+            connection.execute(STREAMS.delete().where(STREAMS.c.number == stream.number))
+
+
 def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
-    """One row a channel, for listings."""
+    """One row a channel, and one a stream behind its channel, for listings."""
     with catalog.read() as connection:
         counts = channel_counts(connection)
+        streams = sorted(catalog.streams(connection).values(), key=lambda stream: stream.name)
+        held = _held_by_stream(connection) if streams else {}
         for name, channel in catalog.channels(connection).items():
             columns = channel.schema or {}
-            yield {
-                "channel": name,
+            common = {
                 "kind": channel.kind,
-                "events": counts.get(name, 0),
-                "element": channel.element if channel.kind == "rows" else None,
-                "schema": ", ".join(f"{c} {t or 'unknown'}" for c, t in columns.items()) or None,
                 "lateness": "no limit" if channel.lateness is None else format_duration(channel.lateness),
                 "clock": channel.clock,
             }
+            schema = ", ".join(f"{c} {t or 'unknown'}" for c, t in columns.items()) or None
+            shape = {"element": channel.element if channel.kind == "rows" else None, "schema": schema}
+            yield {"channel": name, "events": counts.get(name, 0), **common, **shape, "of": None, "source": None}
+            for stream in streams:
+                if stream.channel == name:
+                    count = held.get((stream.number, name), 0)
+                    told = {"of": name, "source": stream.source}
+                    yield {"channel": stream.name, "events": count, **common, **shape, **told}
+
+
+def _held_by_stream(connection: Connection) -> dict[tuple[int, str], int]:
+    """How many events each stream has, by its number and channel."""
+    counts: Counter[tuple[int, str]] = Counter()
+    memberships = stored_memberships(connection)
+    columns = EVENT_IDS.c.membership, EVENT_IDS.c.channel
+    statement = sa.select(*columns, sa.func.count()).where(EVENT_IDS.c.membership != 0).group_by(*columns)
+    for number, channel, count in connection.execute(statement):
+        counts.update({(stream, channel): count for stream in memberships[number].streams})
+    return counts
+
+
+def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> None:
+    """Add a stream of a channel, which is made, for documents, if it is not there."""
+    with catalog.begin() as connection:
+        channels, streams = catalog.channels(connection), catalog.streams(connection)
+        if of in streams:
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                f"{of} is a stream itself, of the channel {streams[of].channel}",
+                hint=f"--of {streams[of].channel}",
+            )
+        for each in (name,) if of.endswith(RAW) else (name, name + RAW):
+            _require_free(catalog, connection, each)
+            # Queries and events speak of a channel of that name already.
+            if _readers(connection, each) or is_published(connection, each):
+                raise CatalogError(
+                    "XSCL_NAME_TAKEN",
+                    f"queries read a channel {each!r} or publish to it",
+                    hint="give the stream another name, or drop them first",
+                )
+        if of not in channels:
+            _require_name(of)
+            _put(catalog, connection, ChannelInfo(of, "xml", False, of, None, None, of))
+        number = (connection.scalar(sa.select(sa.func.max(STREAMS.c.number))) or 0) + 1
+        connection.execute(STREAMS.insert().values(number=number, name=name, channel=of, source=source))
+
+
+def _require_name(name: str) -> None:
+    if not is_name(name):
+        raise CatalogError(
+            "XSCL_BAD_NAME",
+            f"{name!r} is no name",
+            hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
+        )
+
+
+def _require_free(catalog: Catalog, connection: Connection, name: str) -> None:
+    """Channels and streams have different names."""
+    streams = catalog.streams(connection)
+    if name in streams or name in catalog.channels(connection):
+        what = f"stream {name!r} of {streams[name].channel}" if name in streams else f"channel {name!r}"
+        raise CatalogError(
+            "XSCL_NAME_TAKEN", f"there is a {what} already", hint=f"change it with 'xscl channel set {name}'"
+        )
+
+
+def _unknown(name: str) -> CatalogError:
+    return CatalogError(
+        "XSCL_UNKNOWN_CHANNEL", f"there is no channel {name!r}", hint=f"create it with 'xscl channel add {name}'"
+    )
+
+
+def _stored_stream(connection: Connection, name: str) -> bool:
+    return connection.execute(sa.select(STREAMS.c.number).where(STREAMS.c.name == name)).first() is not None
+
+
+def _streams_of(connection: Connection, channel: str) -> bool:
+    mine = sa.select(STREAMS.c.number).where(STREAMS.c.channel.in_([channel, channel.removesuffix(RAW)]))
+    return connection.execute(mine.limit(1)).first() is not None
+
+
+def _subscribed(connection: Connection, name: str) -> bool:
+    mine = sa.select(FEEDS.c.number).where(FEEDS.c.channel == name, FEEDS.c.url.is_not(None))
+    return connection.execute(mine.limit(1)).first() is not None
 
 
 def _readers(connection: Connection, name: str) -> bool:

@@ -194,15 +194,18 @@ def channel_add(
     schema: Annotated[str | None, typer.Option(help='Columns: "room string, temp double".')] = None,
     lateness: Annotated[str | None, typer.Option(help="How late an event may be, e.g. '1 h'.")] = None,
     clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None,
+    of: Annotated[str | None, typer.Option(help="Make it a stream of this channel.")] = None,
+    source: Annotated[str | None, typer.Option(help="Of a stream: streams of one source share equal events.")] = None,
     home: HomeOption = None,
     catalog: CatalogOption = None,
 ) -> None:
-    """Create a channel."""
+    """Create a channel, or a stream of one."""
     from xscl.channels import add_channel
 
     opened = _open(home, catalog)
-    add_channel(opened.catalog, name, kind=kind, element=element, schema=schema, lateness=lateness, clock=clock)
-    _say(f"channel {name}")
+    shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock}
+    add_channel(opened.catalog, name, kind=kind, **shape, of=of, source=source)
+    _say(f"channel {name}" if of is None else f"stream {name} of {of}")
 
 
 @channel_app.command("set")
@@ -213,25 +216,36 @@ def channel_set(
     schema: Annotated[str | None, typer.Option(help='Columns: "room string, temp double".')] = None,
     lateness: Annotated[str | None, typer.Option(help="How late an event may be; 'none' for no limit.")] = None,
     clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None,
+    source: Annotated[str | None, typer.Option(help="Of a stream; 'none' for no source.")] = None,
     home: HomeOption = None,
     catalog: CatalogOption = None,
 ) -> None:
-    """Change a channel."""
+    """Change a channel, or the source of a stream."""
     from xscl.channels import set_channel
 
     opened = _open(home, catalog)
-    set_channel(opened.catalog, name, kind=kind, element=element, schema=schema, lateness=lateness, clock=clock)
+    shape = {"kind": kind, "element": element, "schema": schema, "lateness": lateness, "clock": clock}
+    set_channel(opened.catalog, name, **shape, source=source)
     _say(f"channel {name}")
+
+
+@channel_app.command("drop")
+def channel_drop(name: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
+    """Remove a channel or a stream that holds no events and that nothing reads."""
+    from xscl.channels import drop_channel
+
+    drop_channel(_open(home, catalog).catalog, name)
+    _say(f"dropped {name}")
 
 
 @channel_app.command("list")
 def channel_list(
     home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
 ) -> None:
-    """List channels."""
+    """List channels and, behind each, its streams."""
     from xscl.channels import channel_rows
 
-    columns = ["channel", "kind", "events", "element", "schema", "lateness", "clock"]
+    columns = ["channel", "of", "source", "kind", "events", "element", "schema", "lateness", "clock"]
     print_rows(channel_rows(_open(home, catalog).catalog), columns, _format(format, json))
 
 
@@ -378,7 +392,7 @@ def query_test(
     from xscl.trial import Trial
 
     opened = _open(home, catalog)
-    trial = Trial(opened.catalog.query(name), opened.catalog.channels())
+    trial = Trial(opened.catalog.query(name), opened.catalog.channels(), opened.catalog.streams())
     read = {of_channel.removesuffix(".raw") for _, of_channel in trial.blocks}
     if channel is None:
         channel = next(iter(read)) if len(read) == 1 else None
@@ -510,7 +524,7 @@ def ingest(
         except KeyboardInterrupt:
             _say("stopped; in all:")
             _say(_summary(report))
-    done = report.taken + report.duplicates + report.registered + report.dropped
+    done = report.taken + report.duplicates + report.shared + report.registered + report.dropped
     _exit_partly(done, report.rejected)
 
 
@@ -853,6 +867,7 @@ def _summary(report: IntakeReport) -> str:
     for count, what in (
         (report.versions, "of them new versions"),
         (report.duplicates, "known already"),
+        (report.shared, "known by another stream"),
         (report.late, "late"),
         (report.rejected, "rejected"),
         (report.tolerant, "feeds read tolerantly"),

@@ -40,6 +40,10 @@ class ChannelFacts:
     """String columns of a row channel."""
     times: frozenset[str] = frozenset()
     """Columns of times and dates of a row channel."""
+    channel: str | None = None
+    """The channel that this is a stream of; None: it is a channel."""
+    stream: int = 0
+    """The stream's number, 0 for a channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class CompiledQuery:
     specs: tuple[WitnessSpec, ...]
     """What stage 1 has to find."""
     channels: tuple[str, ...]
-    """Channel of each block."""
+    """Channel of each block; for one that names a stream, the stream's."""
     block_names: tuple[str, ...]
     """What to call each block: its first variable, or its place and channel."""
     definitions: Mapping[str, Definition]
@@ -65,6 +69,11 @@ class CompiledQuery:
     """The block of each of these nodes."""
     joined_names: tuple[str, ...]
     """The variables that take part in value joins."""
+
+    @property
+    def read(self) -> frozenset[str]:
+        """The names of all channels and streams that it reads."""
+        return frozenset((*self.channels, *(block.channel for block in self.normal.blocks)))
 
 
 def compile_query(
@@ -142,7 +151,7 @@ class _Compiler:
         return CompiledQuery(
             normal=normal,
             template=template,
-            group=Group(instance, normal.cases, self._links()),
+            group=Group(instance, normal.cases, self._links(), self._streams()),
             specs=self._specs(plans, instance, meta),
             channels=tuple(plan.channel for plan in plans),
             block_names=normal.block_names,
@@ -165,14 +174,15 @@ class _Compiler:
         minor = reduce_tree(parents, kept)
         output = minor if shown <= set(minor.nodes) else reduce_tree(parents, kept | shown)
         steps, at_document = _final_steps(block, kept, self._numeric_columns(index))
+        channel = self._facts(index).channel or block.channel
         definitions = {
-            node: Definition(block.channel, _path(steps, parents, node), at_document)
+            node: Definition(channel, _path(steps, parents, node), at_document)
             for node in {*minor.nodes, *output.nodes}
         }
         edges = sorted({*minor.edges, *output.edges})
         joined_ways = _with_ancestors(parents, minor.nodes)
         hanging = [edge for edge in edges if edge[1] not in joined_ways]
-        return _BlockPlan(block.channel, joined, minor, output, definitions, parents, edges, hanging)
+        return _BlockPlan(channel, joined, minor, output, definitions, parents, edges, hanging)
 
     def _results(self) -> list[tuple[int, int]]:
         """(block, node) of what makes a match."""
@@ -184,6 +194,11 @@ class _Compiler:
         variables = self.normal.variables
         joined = {(variables[join.left][0], variables[join.right][0]) for join in self.normal.joins}
         return tuple(linked_blocks(len(self.normal.blocks), joined, case) for case in self.normal.cases)
+
+    def _streams(self) -> tuple[int, ...]:
+        """The stream that each block names, 0 for a channel; nothing if no block names one."""
+        streams = tuple(self._facts(block).stream for block in range(len(self.normal.blocks)))
+        return streams if any(streams) else ()
 
     def _graph(self, plans: list[_BlockPlan]) -> JoinGraph:
         vertices: list[Vertex] = []

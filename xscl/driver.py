@@ -45,7 +45,7 @@ _TELLING = 1_000
 _MOST_BYTES = 64 << 20
 """Of documents."""
 _MOST_ROW_BYTES = 1 << 30
-_WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
+_WALKED = ("docid", "channel", "id", "item", "ts", "late", "membership", "content")
 _READ = [*_WALKED, "cells"]
 _MOST_LINKS = 1_000_000
 """Rows of links that are kept here."""

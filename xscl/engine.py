@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 
 from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, next_range, process_batch
 from xscl.catalog import QueryInfo
-from xscl.channels import add_channel
+from xscl.channels import add_channel, drop_channel
 from xscl.driver import Driver
 from xscl.durations import parse_duration
 from xscl.errors import EngineError, SourceError
@@ -108,8 +108,10 @@ class Engine:
         schema: str | None = None,
         lateness: str | None = None,
         clock: str | None = None,
+        of: str | None = None,
+        source: str | None = None,
     ) -> None:
-        """Create a channel.
+        """Create a channel, or a stream of one.
 
         Args:
             name: the channel's name.
@@ -118,11 +120,23 @@ class Engine:
             schema: columns of a row channel, ``room string, temp double``; fixed by the first row by default.
             lateness: how far behind the channel's clock an event may be; no limit by default.
             clock: name of a clock that several channels share; each has its own by default.
+            of: make it a stream of this channel, with which it shares all of the above; the channel is made, for
+                documents, if it is not there.
+            source: of a stream: equal events of streams of one source are one event.
 
         Raises:
-            CatalogError: the name is taken.
+            CatalogError: the name is taken, or queries use it for a channel that is not there yet.
         """
-        add_channel(self.home.catalog, name, kind=kind, element=element, schema=schema, lateness=lateness, clock=clock)
+        shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock}
+        add_channel(self.home.catalog, name, kind=kind, **shape, of=of, source=source)
+
+    def drop_channel(self, name: str) -> None:
+        """Remove a channel or a stream that holds no events and that nothing reads.
+
+        Raises:
+            CatalogError: there is none, or something needs it.
+        """
+        drop_channel(self.home.catalog, name)
 
     def register(self, text: str, *, name: str | None = None, strict: bool = False) -> str:
         """Register one query; returns its name.

@@ -92,6 +92,7 @@ def query_facts(catalog: Catalog, name: str) -> dict[str, object]:
         "text": info.text,
         "canonical": canonical_text(info),
         "channels": list(compiled.channels),
+        "read": [block.channel for block in compiled.normal.blocks],
         "windows": [_windows(case, compiled.block_names) for case in compiled.group.cases if case],
         "template": info.template,
         "group": info.gid,

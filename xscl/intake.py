@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import ChannelInfo, channel_facts
+from xscl.catalog import ChannelInfo, StreamInfo, channel_facts
 from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclError
 from xscl.feed_memory import FeedState, feed_state, note_document, write_feeds
 from xscl.home import Home
@@ -32,7 +33,9 @@ from xscl.publishing import is_published
 from xscl.registry import Registry
 from xscl.row_ranges import rows_by_id
 from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_stored, parse_xml, serialize
+from xscl.streams import Memberships, resolve_stream
 from xscl.tables import CLOCKS, EVENT_IDS, FLUSHES, INTAKE_FILES, LATE
+from xscl.templates.members import Membership
 from xscl.types import MAX_NAME, Event, format_time, is_name, to_micros
 from xscl.values import digest_text
 
@@ -45,6 +48,7 @@ __all__ = [
     "event_content",
     "event_document",
     "require_kind",
+    "resolved",
     "stored_document",
 ]
 
@@ -58,18 +62,20 @@ EVENT_SCHEMA = pa.schema(
         ("ts", pa.int64()),
         ("received", pa.int64()),
         ("late", pa.bool_()),
-        ("member", pa.string()),
         ("declared", pa.int64()),  # the time the source gave, before any clamp; NULL: none, or not kept
         ("time_source", pa.string()),  # published, updated, feed, given or received; NULL: not kept
         ("content", pa.string()),  # the document; NULL where there are cells
         ("cells", pa.list_(pa.string())),  # of a row: the columns' texts in the order of the channel's schema
+        ("membership", pa.int32()),  # the streams it came by (``streams``); NULL: none
     ]
 )
-"""Files of earlier versions lack ``cells``; the rows in them are documents.  Older ones lack ``declared``, too."""
+"""Files of earlier versions lack ``cells``, and the rows in them are documents, or ``membership``.  Older ones lack
+``declared``, too.
+"""
 
 _CHUNK_EVENTS = 10_000
 _CHUNK_CHARACTERS = 32 * 1024 * 1024
-_COUNTS = ("taken", "versions", "duplicates", "late", "rejected", "tolerant", "registered", "dropped")
+_COUNTS = ("taken", "versions", "duplicates", "shared", "late", "rejected", "tolerant", "registered", "dropped")
 _LONG_ROW = 40_000
 """Characters; documents of longer rows are parsed when they are taken in, because parsers bound names and texts."""
 _ROW_GROUP = 2_000  # small enough that a batch is read by all cores
@@ -83,6 +89,8 @@ class IntakeReport:
     versions: int = 0
     """Of those taken, newer versions of known items."""
     duplicates: int = 0
+    shared: int = 0
+    """Events known by another stream of their source, of whose stream they are a member since."""
     late: int = 0
     rejected: int = 0
     tolerant: int = 0
@@ -125,18 +133,55 @@ class CheckedEvent:
     """The document; None for a row, which becomes one when its channel's columns are known."""
     digest: str
     """Of the content, by which an id seen again is told from an id reused."""
+    stream: StreamInfo | None = None
+    """What it named, if that was a stream of its channel (``resolved``)."""
+
+    @property
+    def by(self) -> int:
+        """The number of its stream, 0 without one."""
+        return 0 if self.stream is None else self.stream.number
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """An id that was taken in before."""
+    """An id that was taken in before, and by which way."""
 
+    id: str
     feed: str
+    stream: int
     version: int
+    docid: int
     item: int
     digest: str
+    ts: int | None
     received: int | None
     """When it was first seen; None: not kept."""
+    whole: bool
+    """Not a copy of an event that another stream brought."""
+
+    @property
+    def scope(self) -> tuple[str, int]:
+        """Within one scope an id is of one item: a feed, else a stream, else the channel."""
+        return self.feed, 0 if self.feed else self.stream
+
+    @property
+    def event(self) -> tuple[int, str, int | None]:
+        """What copies have in common."""
+        return self.item, self.digest, self.ts
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """Which event an event is."""
+
+    id: str
+    """Unique in its channel, in ``event_ids``."""
+    feed: str
+    version: int
+    item: int | None
+    """docid of the item's first version; None: its own."""
+    copied: _Known | None = None
+    """The event that it is a copy of, by another stream."""
 
 
 @dataclass(slots=True)
@@ -150,6 +195,11 @@ class _Chunk:
     """Versions of what an event may be a version or repetition of, by channel and id without feed and version."""
     taken: set[tuple[str, str]]
     """Ids of channels that are known to be taken."""
+    streams: dict[str, StreamInfo]
+    moves: int = 0
+    """How often a clock has moved."""
+    placed: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
+    """By channel and id the rows of events whose streams are of a source, each with the moves until then."""
     rows: list[dict[str, object]] = field(default_factory=list)
     ids: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
@@ -158,6 +208,10 @@ class _Chunk:
     """Channels and ids of which ``known`` and ``taken`` tell."""
     feeds: dict[str, FeedState] = field(default_factory=dict)
     """By identity as read."""
+    memberships: Memberships = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memberships = Memberships(self.connection)
 
 
 def _wall_clock() -> int:
@@ -229,7 +283,8 @@ class Intake:
         try:
             with self.catalog.begin() as connection:
                 clocks = {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))}
-                chunk = _Chunk(connection, self.catalog.channels(connection), clocks, {}, set())
+                streams = self.catalog.streams(connection)
+                chunk = _Chunk(connection, self.catalog.channels(connection), clocks, {}, set(), streams)
                 now = self.now()
                 for is_feed, run in groupby(records, lambda record: isinstance(record, FeedDocument)):
                     if is_feed:
@@ -253,6 +308,8 @@ class Intake:
         self, chunk: _Chunk, checked: Sequence[CheckedEvent | Rejected], now: int, report: IntakeReport
     ) -> list[bool]:
         """Take what was checked; whether the channel of each has it now, be it that it had it before."""
+        if chunk.streams:
+            checked = [resolved(item, chunk.streams) if isinstance(item, CheckedEvent) else item for item in checked]
         sound = [item for item in checked if isinstance(item, CheckedEvent)]
         place, received = self.catalog.take_places(chunk.connection, len(sound), now)
         _learn(chunk, sound)
@@ -320,66 +377,86 @@ class Intake:
                 wanted.setdefault(item.event.channel, set()).add(item.id)
         for channel, row in rows_by_id(chunk.connection, self.home, wanted):
             digest = cells_digest(chunk.channels[channel].schema or {}, row.cells)
-            chunk.known.setdefault((channel, row.id), []).append(_Known("", 1, row.docid, digest, None))
+            chunk.known.setdefault((channel, row.id), []).append(
+                _Known(row.id, "", 0, 1, row.docid, row.docid, digest, None, None, whole=True)
+            )
             chunk.taken.add((channel, row.id))
 
     def _place(self, chunk: _Chunk, item: CheckedEvent, docid: int, received: int, report: IntakeReport) -> None:
         event = item.event
         channel = self._channel(chunk, event)
-        identity = _identify(chunk, channel, item)
+        feed, mine = _own(chunk, channel, item)
+        ts = received if item.ts is None else item.ts
+        if event.feed is not None:
+            ts = min(ts, _first_seen(chunk, item, mine[0].item if mine else None, received))
+        identity = _identify(chunk, channel, item, ts, feed, mine)
         if identity is None:
             report.duplicates += 1
             return
-        id_, version, of_item, feed = identity
         content, cells, channel = event_content(channel, item, self.limits)
         self._put(chunk, channel)
-        ts = received if item.ts is None else item.ts
-        if event.feed is not None:
-            ts = min(ts, _first_seen(chunk, item, of_item, received))
         late = self._is_late(chunk, channel, ts)
-        of_item = docid if of_item is None else of_item
-        chunk.rows.append(
-            {
-                "docid": docid,
-                "channel": channel.name,
-                "id": id_,
-                "version": version,
-                "item": of_item,
-                "ts": ts,
-                "received": received,
-                "late": late,
-                "member": channel.name,
-                "declared": item.ts,
-                "time_source": event.time_source or ("received" if item.ts is None else "given"),
-                "content": content,
-                "cells": cells,
-            }
-        )
-        row = {
-            "channel": channel.name,
-            "id": id_,
-            "base": item.id,
-            "feed": feed,
-            "version": version,
+        copied = identity.copied
+        row: dict[str, Any] = {
             "docid": docid,
-            "item": of_item,
-            "digest": item.digest,
+            "channel": channel.name,
+            "id": identity.id if copied is None else copied.id,
+            "version": identity.version if copied is None else copied.version,
+            "item": docid if identity.item is None else identity.item,
             "ts": ts,
             "received": received,
+            "late": late,
+            "declared": item.ts,
+            "time_source": event.time_source or ("received" if item.ts is None else "given"),
+            "content": content,
+            "cells": cells,
+            "membership": chunk.memberships.number(Membership(frozenset({item.by} - {0}), copied is None)),
         }
-        chunk.ids.append(row)
-        chunk.taken.add((channel.name, id_))
-        chunk.known.setdefault((channel.name, item.id), []).append(
-            _Known(feed, version, of_item, item.digest, received)
+        united = None if copied is None else _united(chunk, row, copied)
+        known = _Known(
+            identity.id,
+            identity.feed,
+            item.by,
+            identity.version,
+            docid if united is None else united,
+            docid if identity.item is None else identity.item,
+            item.digest,
+            ts,
+            received,
+            copied is None,
         )
-        report.taken += 1
-        report.versions += version > 1
+        if united is None:
+            chunk.rows.append(row)
+            if item.stream is not None and item.stream.source is not None:
+                chunk.placed.setdefault((channel.name, row["id"]), []).append((chunk.moves, row))
+        chunk.ids.append(
+            {
+                "channel": channel.name,
+                "id": known.id,
+                "base": item.id,
+                "feed": known.feed,
+                "version": known.version,
+                "docid": known.docid,
+                "item": known.item,
+                "digest": item.digest,
+                "ts": ts,
+                "received": received,
+                "membership": row["membership"],
+            }
+        )
+        chunk.taken.add((channel.name, known.id))
+        chunk.known.setdefault((channel.name, item.id), []).append(known)
+        if copied is None:
+            report.taken += 1
+            report.versions += identity.version > 1
+        else:
+            report.shared += 1
         if late:
             report.late += 1
             chunk.late.append(
                 {
                     "channel": channel.name,
-                    "id": id_,
+                    "id": row["id"],
                     "ts": ts,
                     "received": received,
                     "condition": "XSCL_LATE",
@@ -422,6 +499,7 @@ class Intake:
         greatest = chunk.clocks.get(channel.clock)
         if greatest is None or ts > greatest:
             chunk.clocks[channel.clock] = ts
+            chunk.moves += 1
         return greatest is not None and channel.lateness is not None and ts < greatest - channel.lateness
 
     def _file(self, first: object) -> Path:
@@ -539,6 +617,12 @@ def check_event(event: Event, limits: Limits = DEFAULT_LIMITS) -> CheckedEvent |
         return _refused(event, error, event.id, ts)
     digest = event.digest or _content_digest(event, content)
     return CheckedEvent(event, event.id or _own_id(event, ts, digest), ts, content, digest)
+
+
+def resolved(item: CheckedEvent, streams: Mapping[str, StreamInfo]) -> CheckedEvent:
+    """An event of its channel, where it named a stream; ``streams`` are all by name (``Catalog.streams``)."""
+    channel, stream = resolve_stream(streams, item.event.channel)
+    return item if stream is None else replace(item, event=replace(item.event, channel=channel), stream=stream)
 
 
 def require_kind(channel: ChannelInfo, event: Event) -> None:
@@ -663,7 +747,7 @@ def _learn(chunk: _Chunk, items: Sequence[CheckedEvent]) -> None:
     """Read what is known of the ids of these events, once in a transaction."""
     new = [item for item in items if (item.event.channel, item.id) not in chunk.asked]
     if new:
-        versions, taken = _known_ids(chunk.connection, new)
+        versions, taken = _known_ids(chunk.connection, new, chunk.memberships)
         asked = {(item.event.channel, item.id) for item in new}
         chunk.asked |= asked
         # Of other ids not all versions were read.
@@ -686,7 +770,7 @@ def _first_seen(chunk: _Chunk, item: CheckedEvent, of_item: int | None, received
 
 
 def _known_ids(
-    connection: Connection, items: list[CheckedEvent]
+    connection: Connection, items: list[CheckedEvent], memberships: Memberships
 ) -> tuple[dict[tuple[str, str], list[_Known]], set[tuple[str, str]]]:
     """What is known of the ids of these events: versions by id without feed and version, and ids that are taken."""
     wanted: dict[str, set[str]] = {}
@@ -703,44 +787,102 @@ def _known_ids(
             statement = sa.select(EVENT_IDS).where(mine, either).order_by(EVENT_IDS.c.docid)
             for row in connection.execute(statement):
                 taken.add((channel, row.id))
-                known = _Known(row.feed, row.version, row.item, row.digest, row.received)
+                streams, whole = memberships[row.membership]
+                known = _Known(
+                    row.id,
+                    row.feed,
+                    next(iter(streams), 0),
+                    row.version,
+                    row.docid,
+                    row.item,
+                    row.digest,
+                    row.ts,
+                    row.received,
+                    whole,
+                )
                 versions.setdefault((channel, row.base), []).append(known)
+    for known_ids in versions.values():
+        known_ids.sort(key=lambda known: (known.docid, not known.whole))
     return versions, taken
 
 
-def _identify(chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent) -> tuple[str, int, int | None, str] | None:
-    """(id, version, docid of the item's first version or None for itself, feed); None for what is known already.
+def _own(chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent) -> tuple[str, list[_Known]]:
+    """The feed of an event, and what is known of its id by the same way."""
+    feed = item.event.feed or ""
+    known = chunk.known.get((item.event.channel, item.id), [])
+    if item.event.feed is None and channel.feed and known:
+        # An event that was not read from a feed, but has the id of an item: a version of that item.
+        feed = next((row.feed for row in known if row.stream == item.by or not item.by), "")
+    scope = feed, 0 if feed else item.by
+    return feed, [row for row in known if row.scope == scope]
 
-    Items of different feeds are different items, even where they share a guid: the first keeps the guid as its id, the
-    others get their feed behind it.
+
+def _identify(
+    chunk: _Chunk, channel: ChannelInfo, item: CheckedEvent, ts: int, feed: str, mine: Sequence[_Known]
+) -> _Identity | None:
+    """Which event an event is; None for what is known already.
+
+    Items of different feeds, and events of different streams, are different, even where they share a guid: the first
+    keeps the guid as its id, the others get their feed or stream behind it.  Equal events of streams of one source are
+    one event.
 
     Raises:
         DocumentError: the id is taken by other content.
     """
     event = item.event
-    feed = event.feed or ""
     known = chunk.known.get((event.channel, item.id), [])
-    if event.feed is None and channel.feed and known:
-        # An event that was not read from a feed, but has the id of an item: a version of that item.
-        feed = known[0].feed
     if not known:
-        return _free_id(chunk, item, item.id), 1, None, feed
-    mine = [row for row in known if row.feed == feed]
-    if any(row.digest == item.digest for row in mine):
-        return None
-    if not channel.feed:
-        raise DocumentError(
-            "XSCL_EVENT_ID_REUSED",
-            f"the id {item.id!r} is taken by other content in channel {event.channel}",
-            hint="only items of feeds have versions",
-        )
+        return _Identity(_free_id(chunk, item, item.id), feed, 1, None)
+    copied = _copied(chunk, known, mine, item, ts)
+    if copied is None:
+        if any(row.digest == item.digest for row in mine):
+            return None
+        if mine and not channel.feed:
+            raise DocumentError(
+                "XSCL_EVENT_ID_REUSED",
+                f"the id {item.id!r} is taken by other content in channel {event.channel}",
+                hint="only items of feeds have versions",
+            )
     base = item.id
-    if known[0].feed != feed:
-        base = f"{item.id} ({feed})"
+    if known[0].scope != (feed, 0 if feed else item.by):
+        base = f"{item.id} ({feed or (event.channel if item.stream is None else item.stream.name)})"
     if not mine:
-        return _free_id(chunk, item, base), 1, None, feed
+        return _Identity(_free_id(chunk, item, base), feed, 1, None if copied is None else copied.item, copied)
+    if copied is not None and copied in mine:
+        # One feed in two streams: its items are counted once.
+        return _Identity(_free_id(chunk, item, f"{copied.id}~"), feed, copied.version, copied.item, copied)
     version = max(row.version for row in mine) + 1
-    return _free_id(chunk, item, f"{base}#{version}"), version, mine[0].item, feed
+    return _Identity(_free_id(chunk, item, f"{base}#{version}"), feed, version, mine[0].item, copied)
+
+
+def _copied(
+    chunk: _Chunk, known: Sequence[_Known], mine: Sequence[_Known], item: CheckedEvent, ts: int
+) -> _Known | None:
+    """The event of another stream of the same source that an event equals, and that its stream has not had yet."""
+    if item.stream is None or item.stream.source is None:
+        return None
+    sharing = {stream.number for stream in chunk.streams.values() if stream.source == item.stream.source}
+    had = {row.event for row in known if row.stream == item.by}
+    for row in known:
+        equal = row.whole and (row.digest, row.ts) == (item.digest, ts) and row.stream in sharing
+        # Versions of one item never join with each other, so an item stays one item.
+        if equal and row.event not in had and all(row.item == own.item for own in mine):
+            return row
+    return None
+
+
+def _united(chunk: _Chunk, row: Mapping[str, Any], copied: _Known) -> int | None:
+    """The docid of the row of this chunk that holds a copy as well, from now on; None if it needs a row of its own.
+
+    One row has one place in the intake order, at which it is judged late, and so is what is published for it.
+    """
+    timeless = all(channel.lateness is None for channel in chunk.channels.values())
+    for moves, placed in chunk.placed.get((row["channel"], copied.id), ()):
+        if placed["late"] == row["late"] and (timeless or moves == chunk.moves):
+            had, own = (chunk.memberships[each["membership"]] for each in (placed, row))
+            placed["membership"] = chunk.memberships.number(had._replace(streams=had.streams | own.streams))
+            return int(placed["docid"])
+    return None
 
 
 def _free_id(chunk: _Chunk, item: CheckedEvent, id_: str) -> str:

@@ -188,7 +188,7 @@ class Loading:
                         "template": compiled.template.id,
                         "text": one.text,
                         "namespaces": one.namespaces,
-                        "channels": channels_json(compiled.channels),
+                        "channels": channels_json(compiled.read),
                     }
                 )
                 values = ({"gid": gid, **row} for row in rt_rows(compiled.template, group))

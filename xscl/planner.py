@@ -14,13 +14,15 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import ChannelInfo, channel_facts
+from xscl.catalog import ChannelInfo, all_facts
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.home import Home
 from xscl.parser import parse_query
 from xscl.prepared import Preparer
+from xscl.streams import stored_memberships
 from xscl.subscribers import Subscribers
 from xscl.tables import GROUPS
+from xscl.templates.members import Membership
 from xscl.templates.program import GroupChange, LiveGroup, Program, ProgramFiles
 from xscl.templates.retention import ReachBuilder
 from xscl.templates.template import Group
@@ -152,6 +154,7 @@ class Planner:
         self.reach = ReachBuilder()
         """How long the state is kept for the groups of the program."""
         self._facts: dict[str, ChannelFacts] = {}
+        self._memberships: dict[int, Membership] = {}
         self._shapes: dict[str, RowShape] = {}
         self._groups: dict[int, _Known] = {}
         """What is in the program."""
@@ -183,7 +186,8 @@ class Planner:
         catalog = self.home.catalog
         with catalog.snapshot() as connection:
             channels = catalog.channels(connection)
-            facts = {name: channel_facts(channel) for name, channel in channels.items()}
+            facts = all_facts(channels, catalog.streams(connection))
+            memberships = stored_memberships(connection, max(self._memberships, default=0))
             if facts != self._facts:
                 # Queries over channels of which more is known now may have gone to other groups.
                 self._subscribers.forget()
@@ -198,7 +202,8 @@ class Planner:
                 _Compiled(gid, iid, query.group, query.channels, _shared(query.specs, shared))
                 for gid, iid, query in self._compile(connection, missing)
             ]
-        self._change(stale, compiled)
+        self._memberships |= memberships
+        self._change(stale, compiled, memberships)
         self._split(row_shapes(channels))
         return self._plan if self._groups else None
 
@@ -231,7 +236,7 @@ class Planner:
                     query = parse_query(row.text)
                     yield row.gid, iid, compile_query(query, row.text, namespaces=declared, channels=self._facts)
 
-    def _change(self, stale: list[int], compiled: list[_Compiled]) -> None:
+    def _change(self, stale: list[int], compiled: list[_Compiled], memberships: Mapping[int, Membership]) -> None:
         """Bring the program up to date with the groups that wait."""
         span = self._subscribers.span
         new = {made.gid for made in compiled}
@@ -242,7 +247,7 @@ class Planner:
                 if (live.first, live.last) != span(gid):
                     spans.append((gid, *span(gid)))
         added = tuple(LiveGroup(made.gid, made.iid, made.group, *span(made.gid), made.channels) for made in compiled)
-        change = GroupChange(tuple(sorted(stale)), added, tuple(sorted(spans)))
+        change = GroupChange(tuple(sorted(stale)), added, tuple(sorted(spans)), tuple(memberships.items()))
         if len(change):
             self._files.program.change(change)
         # Those that come first, so that what they share with those that go stays.

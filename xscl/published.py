@@ -166,7 +166,6 @@ class _Event:
             "ts": self.output.ts,
             "received": self.output.received,
             "late": self.late,
-            "member": self.output.channel,
             "content": self.content,
         }
 

@@ -135,7 +135,7 @@ class _Rebuild:
                     "key": key,
                     "iid": self._instance(compiled, row.iid),
                     "template": template.id,
-                    "channels": channels_json(compiled.channels),
+                    "channels": channels_json(compiled.read),
                 }
             )
             rows_of = [{"gid": row.gid, **values} for values in rt_rows(template, compiled.group)]

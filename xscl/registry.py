@@ -207,7 +207,7 @@ class Registry:
 
     def unknown_channels(self, text: str) -> list[str]:
         """Channels that a registered text reads and that do not exist yet."""
-        known = self.catalog.channels()
+        known = self.catalog.facts()
         items = parse_script(text)
         queries = [i.statement.query for i in items if isinstance(i.statement, ast.CreateQuery)]
         names = {block.channel for query in queries for block in ast.blocks(query.source)}
@@ -337,6 +337,7 @@ class _Work:
             if self._publications is None:
                 self.loading.flush()
                 self._publications = Publications(self.connection)
+            self._require_no_stream(prepared.publish)
             self._publications.check(name, prepared.compiled.channels, prepared.publish)
         if name is None:
             name = self.loading.free_name()
@@ -345,6 +346,15 @@ class _Work:
             self._publications.add(name, prepared.compiled.channels, prepared.publish)
             self._there.add(prepared.publish)
         return name, later_note(prepared.starting)
+
+    def _require_no_stream(self, target: str) -> None:
+        facts = self.facts.get(target)
+        if facts is not None and facts.channel is not None:
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                f"{target} is a stream of {facts.channel}, and PUBLISH appends to a channel",
+                hint=f"PUBLISH {facts.channel}, or another name",
+            )
 
     def _require_channels(self, channels: Iterable[str]) -> None:
         for channel in channels:

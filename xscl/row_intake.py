@@ -29,8 +29,18 @@ from xscl.ingest.columns import column_cells, column_type, column_value, text_ty
 from xscl.ingest.records import Rejected, RowTable
 from xscl.ingest.row_times import event_times
 from xscl.ingest.rows import cells_digest, is_column
-from xscl.intake import EVENT_SCHEMA, CheckedEvent, Intake, IntakeReport, _Chunk, _rejection, event_content
+from xscl.intake import (
+    EVENT_SCHEMA,
+    CheckedEvent,
+    Intake,
+    IntakeReport,
+    _Chunk,
+    _rejection,
+    check_event,
+    event_content,
+)
 from xscl.row_ranges import StoredRows, rows_by_id, stored_rows
+from xscl.streams import resolve_stream
 from xscl.tables import CLOCKS, EVENT_IDS, INTAKE_FILES, LATE, ROW_RANGES, SOURCES
 from xscl.types import MAX_NAME, Event, Scalar, format_time, is_name
 
@@ -76,11 +86,17 @@ def _take_part(intake: Intake, part: RowTable, report: IntakeReport) -> None:
                 {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))},
                 {},
                 set(),
+                intake.catalog.streams(connection),
             )
             chunk.rejected.extend(part.problems)
             work = _Work(intake, part, chunk, IntakeReport())
             if len(part.rows):
                 work.take()
+            if work.singly:
+                # The event's own way writes what it refuses.
+                chunk.rejected, refused = [], chunk.rejected
+                intake._write(chunk, work.file, intake.now())
+                chunk.rejected = refused
             if part.position is not None:
                 _put_position(connection, *part.position, taken=intake.now())
             intake.catalog.reject(connection, map(_rejection, chunk.rejected), intake.now())
@@ -89,7 +105,7 @@ def _take_part(intake: Intake, part: RowTable, report: IntakeReport) -> None:
         if work is not None and work.file is not None:
             work.file.unlink(missing_ok=True)
         raise
-    for name in ("taken", "duplicates", "late", "rejected"):
+    for name in ("taken", "duplicates", "shared", "late", "rejected"):
         setattr(report, name, getattr(report, name) + getattr(work.report, name))
     for problem in chunk.rejected:
         report.note(problem)
@@ -120,6 +136,8 @@ class _Work:
         self.chunk = chunk
         self.report = report
         self.file: Path | None = None
+        self.singly = part.channel in chunk.streams
+        """Whether rows are taken one by one, like any event: streams tell whose an id is."""
         self.digests: dict[int, str] = {}
         """Of the rows whose ids are kept one by one."""
         self.count = len(part.rows)
@@ -147,6 +165,9 @@ class _Work:
         for place in np.flatnonzero(bad_times & ~bad_ids):
             shown = part.rows.column(part.options.ts)[place].as_py() if self._one_time_column() else "it"
             self._refuse(place, "XSCL_BAD_EVENT_TIME", f"{shown!r} is no time as is expected", ids)
+        if self.singly:
+            self._take_singly(rows, schema, ids, times, np.flatnonzero(kept))
+            return
         cells = self._settle(rows, channel, cells, doubtful & kept, ids, kept)
         seen, reused = self._known(channel, ids, cells, kept)
         self.report.duplicates += int(np.count_nonzero(seen & kept))
@@ -175,6 +196,7 @@ class _Work:
                 f"{name!r} is no name for a channel; letters, digits, '_', '-' and '.' make one, "
                 f"of at most {MAX_NAME} characters",
             )
+        name = resolve_stream(self.chunk.streams, name)[0]
         return self.intake._channel(self.chunk, Event(name, row={}, source=self.part.source))
 
     def _selected(self, rows: pa.Table) -> pa.Table:
@@ -258,6 +280,21 @@ class _Work:
         self.report.rejected += self.count - 1
 
     # -- rows one by one ---------------------------------------------------------------------------------------
+
+    def _take_singly(
+        self, rows: pa.Table, schema: Mapping[str, str | None], ids: _Ids, times: pa.Int64Array, which: Places
+    ) -> None:
+        """Take some rows as events of their own."""
+        part, intake = self.part, self.intake
+        checked: list[CheckedEvent | Rejected] = []
+        for place, row in zip(which.tolist(), _values(rows, which), strict=True):
+            given = {name: column_value(value, schema[name] or "", texts=part.texts) for name, value in row.items()}
+            id_, where = ids.texts[place].as_py(), f"{part.source}:{self.places[place]}"
+            found = check_event(Event(part.channel, id_, row=given, source=where), intake.limits)
+            ts = times[place].as_py()
+            checked.append(found if isinstance(found, Rejected) else replace(found, ts=ts))
+        intake._take_events(self.chunk, checked, intake.now(), self.report)
+        self.file = intake._file(self.chunk.rows[0]["docid"]) if self.chunk.rows else None
 
     def _settle(
         self,
@@ -391,7 +428,6 @@ class _Work:
             "ts": ts,
             "received": received,
             "late": late,
-            "member": _constant(channel.name, count),
             "cells": _lists(taken, count),
         }
         self.file = intake._file(first)
@@ -517,7 +553,7 @@ def _write_file(path: Path, columns: Mapping[str, object], count: int) -> None:
         path,
         row_group_size=_ROW_GROUP,
         compression="zstd",
-        use_dictionary=["channel", "member", "version"],
+        use_dictionary=["channel", "version"],
     )
 
 

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.home import Home
+from xscl.streams import aliases
 from xscl.tables import EVENT_IDS, INTAKE_FILES, ROW_RANGES
 
 __all__ = [
@@ -118,7 +119,10 @@ _SPANS = sa.select(ROW_RANGES.c.channel, ROW_RANGES.c.docid, INTAKE_FILES.c.last
 
 def channel_counts(connection: Connection, first: int | None = None, last: int | None = None) -> dict[str, int]:
     """The events of each channel that has some, of those with numbers from ``first`` to ``last`` if given."""
-    ids = sa.select(EVENT_IDS.c.channel, sa.func.count()).group_by(EVENT_IDS.c.channel)
+    # An event that came by several streams has several ids, and a copy that came later a number of its own.
+    ids = sa.select(EVENT_IDS.c.channel, sa.func.count(sa.distinct(EVENT_IDS.c.docid))).group_by(EVENT_IDS.c.channel)
+    if first is None:
+        ids = ids.where(EVENT_IDS.c.membership.not_in(aliases(connection)))
     spans = _SPANS
     if first is not None and last is not None:
         ids = ids.where(EVENT_IDS.c.docid.between(first, last))
@@ -134,6 +138,7 @@ def channel_counts(connection: Connection, first: int | None = None, last: int |
 def event_count(connection: Connection, channel: str | None = None) -> int:
     """All events, or those of a channel."""
     ids = sa.select(sa.func.count()).select_from(EVENT_IDS)
+    ids = ids.where(EVENT_IDS.c.membership.not_in(aliases(connection)))
     spans = sa.select(sa.func.coalesce(sa.func.sum(INTAKE_FILES.c.rows), 0)).join(
         ROW_RANGES, ROW_RANGES.c.path == INTAKE_FILES.c.path
     )
@@ -152,7 +157,7 @@ def nth_event(connection: Connection, first: int, last: int, count: int) -> int 
         .order_by(ROW_RANGES.c.docid)
         .limit(count)
     ).all()
-    ids = sa.select(EVENT_IDS.c.docid).where(between).order_by(EVENT_IDS.c.docid)
+    ids = sa.select(EVENT_IDS.c.docid).distinct().where(between).order_by(EVENT_IDS.c.docid)
     if not spans:
         return connection.scalar(ids.offset(count - 1).limit(1))
     singles = connection.scalars(ids.limit(count)).all()

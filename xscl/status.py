@@ -14,6 +14,7 @@ from xscl.parser import parse_query
 from xscl.places import published_docid
 from xscl.row_ranges import channel_counts, event_count
 from xscl.state import held_state
+from xscl.streams import resolve_stream
 from xscl.tables import BATCHES, CHANNELS, LATE, REJECTED
 
 __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
@@ -71,6 +72,7 @@ def state_notes(home: Home) -> Iterator[str]:
 def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
     """Which queries did not see events of their channels that were processed from ``first`` on, being older."""
     with catalog.read() as connection:
+        streams = catalog.streams(connection)
         for info in catalog.queries(connection, limit=1000):
             if info.docid_from <= first:
                 continue
@@ -78,7 +80,8 @@ def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
             # Published documents up to a place are numbered below the first one of the next place.
             published = published_docid(first, 0), published_docid(info.docid_from + 1, 0) - 1
             older = [channel_counts(connection, *span) for span in ((first, info.docid_from), published)]
-            count = sum(counts.get(channel, 0) for counts in older for channel in channels)
+            of_channels = {resolve_stream(streams, name)[0] for name in channels}
+            count = sum(counts.get(channel, 0) for counts in older for channel in of_channels)
             if count:
                 yield (
                     f"note: {count} events are older than query {info.name} and were skipped for it; STARTING ALL "

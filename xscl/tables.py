@@ -113,7 +113,13 @@ GROUPS = Table(
     Column("template", String, nullable=False),
     Column("text", Text, nullable=False, comment="a text of a query of the group, from which it is compiled"),
     Column("namespaces", Text, nullable=False),
-    Column("channels", Text, nullable=False, server_default="[]", comment="a JSON list, sorted, each once"),
+    Column(
+        "channels",
+        Text,
+        nullable=False,
+        server_default="[]",
+        comment="and the streams it names: a JSON list, sorted, each once",
+    ),
     sa.Index("groups_channels", "channels"),
 )
 _NAME = String().with_variant(String(collation="C"), "postgresql")  # names are ordered by code points everywhere

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from xscl.catalog import ChannelInfo, QueryInfo, channel_facts
+from xscl.catalog import ChannelInfo, QueryInfo, StreamInfo, all_facts
 from xscl.compile import CompiledQuery, whole_steps
 from xscl.errors import XsclError
 from xscl.ingest.expand import feed_events
@@ -14,6 +15,7 @@ from xscl.ingest.records import FeedDocument, Record, Rejected, rejected
 from xscl.intake import CheckedEvent, check_event, event_content, event_document, require_kind
 from xscl.registry import compile_info
 from xscl.safexml import in_fresh_dictionary, parse_stored
+from xscl.streams import resolve_stream
 from xscl.types import Event
 from xscl.xpath.condition import Memo, holds, select
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
@@ -74,14 +76,20 @@ class Trial:
         problems: what could not be taken.
     """
 
-    def __init__(self, query: QueryInfo, channels: Mapping[str, ChannelInfo]) -> None:
+    def __init__(
+        self,
+        query: QueryInfo,
+        channels: Mapping[str, ChannelInfo],
+        streams: Mapping[str, StreamInfo] = MappingProxyType({}),
+    ) -> None:
         self.query = query
+        self._streams = streams
         self.documents: Counter[str] = Counter()
         self.found: Counter[int] = Counter()
         self.problems: list[Rejected] = []
         self._channels = dict(channels)
         self.blocks: tuple[tuple[str, str], ...] = ()
-        """Name and channel of each block."""
+        """Name of each block, and of the channel or stream that it reads."""
         self._patterns = self._compile()
 
     def witnesses(self, records: Iterable[Record]) -> Iterator[BlockWitness]:
@@ -106,7 +114,8 @@ class Trial:
             self.problems.append(rejected(event.source or "", error, event.channel))
             return
         self.documents[event.channel] += 1
-        patterns = [pattern for pattern in self._patterns if pattern.channel == event.channel]
+        names = {event.channel, resolve_stream(self._streams, event.channel)[0]}
+        patterns = [pattern for pattern in self._patterns if pattern.channel in names]
         if not patterns:
             return
         # A document is parsed as it would have been stored.
@@ -137,7 +146,7 @@ class Trial:
     def _content(self, checked: CheckedEvent) -> str:
         """The event's document; a first row tells what columns its channel has."""
         event = checked.event
-        name, kind = event.channel, "xml" if event.row is None else "rows"
+        name, kind = resolve_stream(self._streams, event.channel)[0], "xml" if event.row is None else "rows"
         known = self._channels.get(name) or ChannelInfo(name, kind, False, name, None, None, name)
         require_kind(known, event)
         content, cells, channel = event_content(known, checked)
@@ -147,9 +156,10 @@ class Trial:
         return event_document(content, cells, channel)
 
     def _compile(self) -> list[_Pattern]:
-        facts = {name: channel_facts(channel) for name, channel in self._channels.items()}
+        facts = all_facts(self._channels, self._streams)
         compiled = compile_info(self.query, facts)
-        self.blocks = tuple(zip(compiled.block_names, compiled.channels, strict=True))
+        read = [block.channel for block in compiled.normal.blocks]
+        self.blocks = tuple(zip(compiled.block_names, read, strict=True))
         patterns = []
         for number in range(len(compiled.channels)):
             steps, at_document = whole_steps(compiled.normal, number, facts)

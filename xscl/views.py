@@ -25,6 +25,7 @@ from xscl.intake import EVENT_SCHEMA
 from xscl.places import place_sql
 from xscl.planner import row_shapes
 from xscl.state import held_state
+from xscl.streams import member_names
 from xscl.tables import (
     BATCHES,
     CHANNELS,
@@ -34,6 +35,7 @@ from xscl.tables import (
     LATE,
     QUERIES,
     REJECTED,
+    STREAMS,
     TEMPLATES,
     VARIABLES,
 )
@@ -49,12 +51,39 @@ __all__ = ["RELATION_NAMES", "sql_errors", "sql_session"]
 
 _VAR = "lpad(lower(hex({0})), 16, '0')"
 
-_EVENTS = f"""
-select e.docid, e.channel, e.id, e.version, e.item, e.ts, e.declared, e.time_source, e.received, e.late, e.member,
-  b.batch, e.content
-from xscl_events e left join xscl_batches b on {place_sql("e.docid")} between b.first and b.last
+# Spark's lexer takes no >> after the word array.
+_IN_BATCHES = f"""
+with placed as (
+  select e.*, b.batch from xscl_events e left join xscl_batches b on {place_sql("e.docid")} between b.first and b.last
+)
+select e.docid, e.channel, e.id, e.version, e.item, e.ts, e.declared, e.time_source, e.received, e.late,"""
+_PLAIN_EVENTS = f"""{_IN_BATCHES}
+       cast(array() as array<string>) as member, e.batch, e.content
+from placed e
 """
-_R_DOCTS = f"select docid, ts from xscl_events where {place_sql('docid')} <= {{processed}}"
+# An event and its later copies have channel and id in common; what belongs to it are the streams of all of them.
+_EVENTS = f"""{_IN_BATCHES}
+       array_sort(array_union(coalesce(m.names, array()), coalesce(c.names, array()))) as member, e.batch, e.content
+from placed e
+left join xscl_memberships m on m.number = e.membership and m.channel = e.channel
+left join (
+  select e.channel, e.id, flatten(collect_list(m.names)) as names
+  from xscl_events e join xscl_memberships m on m.number = e.membership and m.channel = e.channel and not m.whole
+  group by e.channel, e.id
+) c on c.channel = e.channel and c.id = e.id
+where coalesce(m.whole, true)
+"""
+_R_DOCTS = f"""
+select e.docid, e.ts, e.channel, e.id, e.item, e.late, coalesce(m.whole, true) as whole
+from xscl_events e left join xscl_memberships m on m.number = e.membership and m.channel = e.channel
+where {place_sql("e.docid")} <= {{processed}}
+"""
+_R_MEMBER = f"""
+select e.docid, s.col as stream
+from xscl_events e join xscl_memberships m on m.number = e.membership and m.channel = e.channel
+lateral view explode(m.streams) s
+where {place_sql("e.docid")} <= {{processed}}
+"""
 _R_BIN = f"""
 select distinct w.docid, {_VAR.format("c.var1")} as var1, {_VAR.format("c.var2")} as var2, c.node1, c.node2
 from xscl_witness w lateral view inline(w.chain) c as var1, var2, node1, node2
@@ -86,22 +115,37 @@ _MEMBERS = """
 select docs, min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as received_min,
        max(e.received) as received_max,
        array_join(transform(array_sort(collect_list(
-         struct(d.place, concat(sha2(e.channel, 256), sha2(e.id, 256)) as member))), m -> m.member), '') as members
+         struct(d.place, concat(sha2(e.channel, 256), sha2(e.id, 256)) as member))), m -> m.member), '') as members,
+       {shown} as shown
 from (
   select docs, place, docid
   from (select distinct docs from xscl_docs) lateral view posexplode(docs) p as place, docid
 ) d
 join xscl_events e on e.docid = d.docid
-group by docs
+{copies}group by docs
 """
+_PLAIN_MEMBERS = _MEMBERS.format(shown="docs", copies="")
+# A copy by another stream is no event of its own, and stands for the event.
+_MEMBERS_OF_STREAMS = _MEMBERS.format(
+    shown="transform(array_sort(collect_list(struct(d.place, coalesce(w.docid, d.docid) as docid))), m -> m.docid)",
+    copies="""left join (
+  select a.docid as copy, w.docid
+  from xscl_events a
+  join xscl_memberships m on m.number = a.membership and m.channel = a.channel and not m.whole
+  join xscl_events w on w.channel = a.channel and w.id = a.id
+  left join xscl_memberships n on n.number = w.membership and n.channel = w.channel
+  where coalesce(n.whole, true)
+) w on w.copy = d.docid
+""",
+)
 # The same digest as ``matches.match_id``.
 _MATCHES = f"""
 select substring(sha2(concat(q.digest, m.members, array_join(r.nodes, ',')), 256), 1, 32) as match,
-       q.qid, m.ts_min, m.ts_max, m.received_min, m.received_max, r.docs as docids,
+       q.qid, m.ts_min, m.ts_max, m.received_min, m.received_max, m.shown as docids,
        r.nodes, cast(null as string) as replaces, b.batch
 from ({_STORED.format(relation="match")}) r
 {_SEEN}
-join ({_MEMBERS}) m on m.docs = r.docs
+join ({{members}}) m on m.docs = r.docs
 """
 
 RELATION_NAMES = (
@@ -115,12 +159,23 @@ RELATION_NAMES = (
     "r_bin",
     "r_doc",
     "r_docts",
+    "r_member",
     "rejected",
+    "streams",
     "templates",
     "variables",
 )
 """Relations of every home; ``rt_<template>`` and ``rout_<template>`` come with templates."""
 
+_MEMBERSHIPS = pa.schema(
+    [
+        ("number", pa.int32()),
+        ("channel", pa.string()),
+        ("streams", pa.list_(pa.int32())),
+        ("names", pa.list_(pa.string())),
+        ("whole", pa.bool_()),
+    ]
+)
 _ARROW = {
     sa.BigInteger: pa.int64(),
     sa.Integer: pa.int32(),
@@ -192,6 +247,7 @@ class _Views:
             "xscl_results": self._results,
             "xscl_batches": lambda: self._table(BATCHES),
             "xscl_queries": lambda: self._table(QUERIES),
+            "xscl_memberships": self._memberships,
             "xscl_instances": lambda: self._table(INSTANCES),
             "batches": lambda: self._table(BATCHES, without=("result_path",)),
             "channels": lambda: self._table(CHANNELS),
@@ -199,15 +255,19 @@ class _Views:
             "late": lambda: self._table(LATE, without=("number",)),
             "queries": lambda: self._table(QUERIES, without=("names", "digest")),
             "rejected": lambda: self._table(REJECTED, without=("number",)),
+            "streams": lambda: self._table(STREAMS),
             "templates": lambda: self._table(TEMPLATES),
             "variables": lambda: self._table(VARIABLES, without=("key",)),
         }
+        self.names = list(member_names(home.catalog))
+        processed = home.catalog.processed()[0]
         self.derived: dict[str, str] = {
-            "events": _EVENTS,
-            "r_docts": _R_DOCTS.format(processed=home.catalog.processed()[0]),
+            "events": _EVENTS if self.names else _PLAIN_EVENTS,
+            "r_docts": _R_DOCTS.format(processed=processed),
+            "r_member": _R_MEMBER.format(processed=processed),
             "r_bin": _R_BIN,
             "r_doc": _R_DOC,
-            "matches": _MATCHES,
+            "matches": _MATCHES.format(members=_MEMBERS_OF_STREAMS if self.names else _PLAIN_MEMBERS),
             "xscl_docs": _DOCS,
         }
 
@@ -259,6 +319,13 @@ class _Views:
             return rows
         floors = self.session.createDataFrame(state.floors.table())
         return self.session.sql(_HELD, rows=rows, floors=floors)
+
+    def _memberships(self) -> DataFrame:
+        """What memberships stand for in each channel that has them."""
+        rows = [dict(zip(_MEMBERSHIPS.names, row, strict=True)) for row in self.names]
+        if not rows:
+            return self.session.createDataFrame([], spark_schema(_MEMBERSHIPS))
+        return self.session.createDataFrame(pa.Table.from_pylist(rows, schema=_MEMBERSHIPS))
 
     def _results(self) -> DataFrame:
         with self.home.catalog.read() as connection:

@@ -47,7 +47,7 @@ def sensor(number: int, generator: random.Random, as_document: bool) -> dict[str
     if as_document:
         kept = {"content": cells_document(cells, COLUMNS, element=channel), "cells": None}
     times = dict.fromkeys(("docid", "item", "ts", "received"), number)
-    return {"channel": channel, "id": f"e{number}", "version": 1, "late": False, "member": channel, **times, **kept}
+    return {"channel": channel, "id": f"e{number}", "version": 1, "late": False, **times, **kept}
 
 
 def made(folder: Path, as_document: bool) -> Home:

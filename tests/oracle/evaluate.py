@@ -53,7 +53,10 @@ Value = str | Fraction | None
 
 @dataclass(frozen=True)
 class Doc:
-    """One event; those with equal channel and item (not None) are versions of one item."""
+    """One event; those with equal channel and item (not None) are versions of one item.
+
+    An event that a stream brings again has several: with equal channel and id, and ``whole`` the first of them alone.
+    """
 
     channel: str
     id: str
@@ -61,6 +64,8 @@ class Doc:
     xml: str
     late: bool = False
     item: str | None = None
+    streams: tuple[str, ...] = ()
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -126,15 +131,16 @@ def bindings_rows(
     blocks = ast.blocks(query.source)
     placed = _placed(query.source, 0)
     places = {name: place for place, block in enumerate(blocks) for name in variables_of(block)}
-    channels = {name: blocks[place].channel for name, place in places.items()}
+    stream_of = {stream: doc.channel for doc in docs for stream in doc.streams}
+    channels = {name: stream_of.get(blocks[place].channel, blocks[place].channel) for name, place in places.items()}
     due: list[list[ast.Atom]] = [[] for _ in blocks]
     for join, _ in placed:
         for atom in join.atoms:
             due[world.last_block(atom, places)].append(atom)
-    trees = {doc: parse(doc.xml) for doc in docs if any(doc.channel == block.channel for block in blocks)}
+    trees = {doc: parse(doc.xml) for doc in docs if any(_read_by(block, doc) for block in blocks)}
     found: list[dict[Doc, list[tuple[Node, Env]]]] = []
     for block in blocks:
-        usable = [d for d in docs if d.channel == block.channel and not (d.late and len(blocks) > 1)]
+        usable = [d for d in docs if _read_by(block, d) and not (d.late and len(blocks) > 1)]
         found.append({doc: hits for doc in usable if (hits := world.block(block, trees[doc]))})
 
     def extend(members: tuple[Doc, ...], results: tuple[int, ...], env: Env) -> Iterator[Row]:
@@ -204,6 +210,11 @@ def selected_variables(select: Any) -> list[str]:
 
 def _joins(source: ast.Source) -> list[ast.Join]:
     return [*_joins(source.left), *_joins(source.right), source] if isinstance(source, ast.Join) else []
+
+
+def _read_by(block: ast.Block, doc: Doc) -> bool:
+    """A block names a channel, which has an event once, or a stream."""
+    return block.channel in doc.streams or (doc.whole and doc.channel == block.channel)
 
 
 def _different(members: Sequence[Doc]) -> bool:

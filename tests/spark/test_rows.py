@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def stored(channel: str, docid: int, cells: Sequence[str | None]) -> dict[str, object]:
-    fixed = {"version": 1, "item": docid, "ts": docid, "received": docid, "late": docid % 7 == 0, "member": channel}
+    fixed = {"version": 1, "item": docid, "ts": docid, "received": docid, "late": docid % 7 == 0, "membership": 0}
     return {"docid": docid, "channel": channel, "id": f"e{docid}", "content": None, "cells": list(cells), **fixed}
 
 

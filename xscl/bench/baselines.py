@@ -1,6 +1,6 @@
 """What stage 2 is compared with, on the same witnesses: the thesis' statements, and one query after another.
 
-All read the relations of the home (``r_doc``, ``r_bin``, ``events``, ``rt_<template>``) with the statement of the
+All read the relations of the home (``r_doc``, ``r_bin``, ``r_docts``, ``rt_<template>``) with the statement of the
 template (``templates/sql.py``).  The thesis joins a batch's relations, which it calls W, with those of all documents:
 the right side of a statement reads the batch only.  R_T has one row for each *group*: what many queries ask alike is
 asked once, here too.
@@ -28,7 +28,7 @@ from xscl.bench.engines import Run, queries_of_groups
 from xscl.catalog import stored_rt
 from xscl.engine import Engine
 from xscl.tables import QUERIES
-from xscl.templates.relations import EVENTS, R_BIN, R_DOC, rt_table
+from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, rt_table
 from xscl.templates.sql import cq_statement, spark_text
 from xscl.templates.template import Template
 from xscl.values import digest_text, value_hash
@@ -51,7 +51,7 @@ Digests = Mapping[str, tuple[int, int]]
 """Of each query that has rows: how many, and the sum of their hashes (XXH64 of query, documents and nodes)."""
 
 _READ = {"r_doc": R_DOC, "r_bin": R_BIN}
-_EVENT_COLUMNS = ("docid", "channel", "id", "item", "ts", "late")
+_DOCUMENT_COLUMNS = ("docid", "channel", "id", "item", "ts", "late")
 _BUDGET = 4_000_000
 """Rows of R_T times documents up to which a statement is run whole: it looks at every combination of them."""
 
@@ -79,7 +79,7 @@ class Relations:
         """The relations of a home and its last batch, read through its own views."""
         folder.mkdir(parents=True)
         texts = {
-            "events": f"select {', '.join(_EVENT_COLUMNS)} from events where docid <= {batch.last}",
+            "r_docts": f"select {', '.join(_DOCUMENT_COLUMNS)} from r_docts where docid <= {batch.last}",
             **{name: f"select * from {name} where docid <= {batch.last}" for name in _READ},
         }
         for name, text in texts.items():
@@ -89,7 +89,7 @@ class Relations:
             folder=folder,
             first=batch.first,
             last=batch.last,
-            documents=pq.read_table(folder / "events", columns=["docid"]).num_rows,
+            documents=pq.read_table(folder / "r_docts", columns=["docid"]).num_rows,
             templates=templates,
             rt={template.id: _rt(engine, template) for template in templates},
             stands_for=queries_of_groups(engine),
@@ -97,7 +97,7 @@ class Relations:
 
     def batch(self) -> list[int]:
         """The documents of the batch."""
-        docids: list[int] = pq.read_table(self.folder / "events", columns=["docid"]).column("docid").to_pylist()
+        docids: list[int] = pq.read_table(self.folder / "r_docts", columns=["docid"]).column("docid").to_pylist()
         return sorted(docid for docid in docids if docid >= self.first)
 
     def template_of(self) -> dict[str, Template]:
@@ -204,8 +204,8 @@ class Estimate:
 
 
 def delta_text(template: Template) -> str:
-    """The template's statement with the batch's relations (``r_docw``, ``r_binw``, ``eventsw``) on the right side."""
-    return _with_batch(template, spark_text(cq_statement(template)))
+    """The template's statement with the batch's relations (``r_docw``, ``r_binw``, ``r_doctsw``) on the right side."""
+    return _with_batch(template, spark_text(cq_statement(template, streams=False)))
 
 
 def _with_batch(template: Template, text: str) -> str:
@@ -214,7 +214,7 @@ def _with_batch(template: Template, text: str) -> str:
         aliases |= {
             f"{side}{number}": "r_doc" for side, place in (("l", left), ("r", right)) if template.blocks[place] == 1
         }
-    aliases["d2"] = "events"
+    aliases["d2"] = "r_docts"
     for alias, name in aliases.items():
         text = re.sub(rf"\b{name} AS {alias}\b", f"{name}w AS {alias}", text)
     return text
@@ -227,7 +227,7 @@ class SparkRelations:
         self.relations = relations
         self.session = spark.newSession()
         self._made: list[str] = []
-        for name in ("events", *_READ):
+        for name in ("r_docts", *_READ):
             whole = self.session.read.parquet(str(relations.folder / name))
             self._cache(name, whole)
             self._cache(f"{name}w", whole.where(whole.docid.between(relations.first, relations.last)))
@@ -349,16 +349,16 @@ class Prepared:
         "create index r_doc_node on r_doc (docid, node, fn, strval)",
         "create index r_bin_lower on r_bin (docid, node2, var1, var2, node1)",
         "create index r_bin_vars on r_bin (docid, var1, var2, node1, node2)",
-        "create unique index events_docid on events (docid)",
+        "create unique index r_docts_docid on r_docts (docid)",
     )
 
     def __init__(self, relations: Relations) -> None:
         self.relations = relations
         self.database = sqlite3.connect(":memory:", cached_statements=1_000)
-        for name in ("events", *_READ):
-            columns = _EVENT_COLUMNS if name == "events" else [column.name for column in _READ[name].columns]
+        for name in ("r_docts", *_READ):
+            columns = _DOCUMENT_COLUMNS if name == "r_docts" else [column.name for column in _READ[name].columns]
             table = pq.read_table(relations.folder / name, columns=list(columns))
-            self._create(name, table, (EVENTS if name == "events" else _READ[name]).columns)
+            self._create(name, table, (R_DOCTS if name == "r_docts" else _READ[name]).columns)
         for template in relations.templates:
             self._create(f"rt_{template.id}", relations.rt[template.id], rt_table(template).columns)
             self.database.execute(f"create unique index rt_{template.id}_qid on rt_{template.id} (qid, `case`)")
@@ -380,7 +380,7 @@ class Prepared:
 
     def text(self, template: Template) -> str:
         """The statement for one query (``:qid``) and one new document (``:docid``)."""
-        one = cq_statement(template).where(sa.text(r"rt.qid = \:qid AND d2.docid = \:docid"))
+        one = cq_statement(template, streams=False).where(sa.text(r"rt.qid = \:qid AND d2.docid = \:docid"))
         return str(one.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
 
     def one_by_one(self, qids: Sequence[str], documents: Sequence[int], queries: int, batch: int) -> Estimate:

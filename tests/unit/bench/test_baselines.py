@@ -57,7 +57,7 @@ def relations(texts: dict[str, str], documents: list[str], channel: str, folder:
     for table, rows in ((R_BIN, bins), (R_DOC, values)):
         named = [dict(zip(table.columns.keys(), row, strict=True)) for row in rows]
         pq.write_table(pa.Table.from_pylist(named), folder / table.name)
-    pq.write_table(pa.Table.from_batches([events]).drop_columns(["content"]), folder / "events")
+    pq.write_table(pa.Table.from_batches([events]).drop_columns(["content"]), folder / "r_docts")
     templates = {query.template.id: query.template for query in queries.values()}
     return Relations(
         folder=folder,
@@ -121,7 +121,7 @@ def test_statements_of_a_batch_with_and_without_views(case: tuple[Relations, Exp
     given, expected = case
     prepared = Prepared(given)
     database = prepared.database
-    for name in ("r_doc", "r_bin", "events"):
+    for name in ("r_doc", "r_bin", "r_docts"):
         database.execute(f"create table {name}w as select * from {name} where docid >= {given.first}")
     for name, text in VIEWS.items():
         database.execute(f"create table {name} as {text}")

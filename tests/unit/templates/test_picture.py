@@ -51,7 +51,8 @@ def test_every_drawing_has_every_node_and_edge(text: str) -> None:
 def test_the_rule_of_the_thesis() -> None:
     assert datalog(template(Q1)).splitlines() == [
         "R_out(qid, case, docid1, docid2, node1, node2, node3, node4, node5, node6) :-",
-        "  R_T(qid, case, var1, var2, var3, var4, var5, var6, fn_l_1, fn_r_1, fn_l_2, fn_r_2, lo_1_2, hi_1_2),",
+        "  R_T(qid, case, var1, var2, var3, var4, var5, var6, fn_l_1, fn_r_1, fn_l_2, fn_r_2, lo_1_2, hi_1_2, "
+        "stream1, stream2),",
         "  R_bin(docid1, var1, var2, node1, node2),",
         "  R_bin(docid1, var1, var3, node1, node3),",
         "  R_bin(docid2, var4, var5, node4, node5),",
@@ -59,6 +60,7 @@ def test_the_rule_of_the_thesis() -> None:
         "  R_doc(docid1, node2, fn_l_1, s1), R_doc(docid2, node5, fn_r_1, s1),",
         "  R_doc(docid1, node3, fn_l_2, s2), R_doc(docid2, node6, fn_r_2, s2),",
         "  R_docTS(docid1, ts1), R_docTS(docid2, ts2),",
+        "  R_docM(docid1, stream1), R_docM(docid2, stream2),",
         "  lo_1_2 <= ts2 - ts1 <= hi_1_2.",
     ]
 
@@ -80,5 +82,6 @@ def test_rules_of_other_kinds_and_more_blocks() -> None:
 
 def test_the_rule_of_one_block_has_no_times() -> None:
     assert datalog(template("S//a")) == (
-        "R_out(qid, case, docid1, node1) :-\n  R_T(qid, case, var1),\n  R_bin(docid1, var1, var1, node1, node1)."
+        "R_out(qid, case, docid1, node1) :-\n  R_T(qid, case, var1, stream1),\n"
+        "  R_bin(docid1, var1, var1, node1, node1),\n  R_docM(docid1, stream1)."
     )

@@ -21,8 +21,8 @@ from xscl.templates.worker import result_batches
 
 SECOND = 1_000_000
 CHAIN = PROBE_SCHEMA.field("chain").type
-NAMES = ["edge", "d1", "d2", "i1", "i2", "t1", "t2", "p1", "p2", "n1", "n2", "c1", "c2", "v1", "v2"]
-TYPES = [pa.int32(), *[pa.int64()] * 6, *[pa.string()] * 2, *[pa.int32()] * 2, CHAIN, CHAIN, *[pa.string()] * 2]
+NAMES = ["edge", "d1", "d2", "i1", "i2", "t1", "t2", "p1", "p2", "m1", "m2", "n1", "n2", "c1", "c2", "v1", "v2"]
+TYPES = [pa.int32(), *[pa.int64()] * 6, *[pa.string()] * 2, *[pa.int32()] * 4, CHAIN, CHAIN, *[pa.string()] * 2]
 MATCHED = pa.schema(list(zip(NAMES, TYPES, strict=True)))
 Entry = tuple[str, str, int, int]
 Found = dict[tuple[object, ...], list[tuple[int, ...]]]
@@ -62,7 +62,7 @@ class Case:
         times: tuple[int, int] = (0, 1),
         places: tuple[str, str] = ("S\0a", "S\0b"),
     ) -> None:
-        values = (self.edge(*edge), *docs, *docs, *(t * SECOND for t in times), *places, *nodes)
+        values = (self.edge(*edge), *docs, *docs, *(t * SECOND for t in times), *places, 0, 0, *nodes)
         chains = (self.chain(*left), self.chain(*right))
         self.rows.append(dict(zip(NAMES, (*values, *chains, None, None), strict=True)))
 

@@ -63,7 +63,7 @@ def test_all_pairs_have_to_be_close() -> None:
     case = (within(5), within(7), within(3))
     for times, groups in (((0, 5, 7), (4,)), ((0, 5, 8), ()), ((0, 3, 7), ()), ((0, 6, 7), ())):
         members = [member(docid, ts) for docid, ts in enumerate(times, start=1)]
-        assert admitted([live(4, case)], members, CHAIN) == Admitted(groups, (1,) * len(groups))
+        assert admitted([live(4, case)], members, CHAIN, {}) == Admitted(groups, (1,) * len(groups))
 
 
 def test_each_group_by_its_own_case() -> None:
@@ -71,17 +71,19 @@ def test_each_group_by_its_own_case() -> None:
     later = Bounds(20 * SECOND, 30 * SECOND)
     far = (later, later, within(0))
     groups = [live(1, narrow), live(2, wide), live(3, far, wide), live(4), live(5, other, narrow)]
-    assert admitted(groups, [member(1, 0), member(2, 5), member(3, 5)], CHAIN) == Admitted((2, 3), (1, 2))
-    assert admitted(groups, [member(1, 0), member(2, 25), member(3, 25)], CHAIN) == Admitted((3,), (1,))
-    assert admitted(groups, [member(1, 0), member(2, 1), member(3, 1)], CHAIN) == Admitted((1, 2, 3, 5), (1, 1, 2, 2))
+    assert admitted(groups, [member(1, 0), member(2, 5), member(3, 5)], CHAIN, {}) == Admitted((2, 3), (1, 2))
+    assert admitted(groups, [member(1, 0), member(2, 25), member(3, 25)], CHAIN, {}) == Admitted((3,), (1,))
+    assert admitted(groups, [member(1, 0), member(2, 1), member(3, 1)], CHAIN, {}) == Admitted(
+        (1, 2, 3, 5), (1, 1, 2, 2)
+    )
 
 
 def test_a_case_counts_for_its_own_links() -> None:
     wide, star = (within(9),) * 3, ((0, 1), (0, 2))
     groups = [live(1, wide), live(2, wide, links=(star,)), live(3, wide, (within(5),) * 3, links=(star, CHAIN))]
     members = [member(docid, 0) for docid in (1, 2, 3)]
-    assert admitted(groups, members, CHAIN) == Admitted((1, 3), (1, 2))
-    assert admitted(groups, members, star) == Admitted((2, 3), (1, 1))
+    assert admitted(groups, members, CHAIN, {}) == Admitted((1, 3), (1, 2))
+    assert admitted(groups, members, star, {}) == Admitted((2, 3), (1, 1))
 
 
 def test_groups_see_what_comes_while_they_live() -> None:
@@ -93,21 +95,21 @@ def test_groups_see_what_comes_while_they_live() -> None:
         ((5, 9, 6), False),
         ((9, 2, 5), False),
     ):
-        assert bool(admitted(groups, [member(doc, 0) for doc in docs], CHAIN).groups) == seen
+        assert bool(admitted(groups, [member(doc, 0) for doc in docs], CHAIN, {}).groups) == seen
 
 
 def test_published_documents_are_as_old_as_the_last_member_of_their_match() -> None:
     groups = [live(1, (within(9),) * 3, first=3, last=8)]
     for place, seen in ((2, False), (3, True), (8, True), (9, False)):
         published = published_docid(place, 3)
-        assert bool(admitted(groups, [member(doc, 0) for doc in (4, published, 5)], CHAIN).groups) == seen
+        assert bool(admitted(groups, [member(doc, 0) for doc in (4, published, 5)], CHAIN, {}).groups) == seen
 
 
 @pytest.mark.parametrize(("left", "right", "order"), [("S\0a", "S\0b", 1), ("S\0b", "S\0a", -1), ("S\0z", "T\0a", 1)])
 def test_equal_times_are_ordered_by_channel_and_id(left: str, right: str, order: int) -> None:
     members = [member(1, 4, place=left), member(2, 4, place=right), member(3, 4)]
     groups = [live(of, (within(0, order=of), within(0), within(0))) for of in (1, -1, 0)]
-    assert set(admitted(groups, members, CHAIN).groups) == {0, order}
+    assert set(admitted(groups, members, CHAIN, {}).groups) == {0, order}
 
 
 # -- rows ------------------------------------------------------------------------------------------------------
@@ -159,14 +161,14 @@ def test_rows_of_all_kinds_in_one_relation() -> None:
             "docs": [1, 2],
             "nodes": [10, 20],
             "members": [
-                {"docid": 1, "item": 1, "ts": 0, "place": "S\0001"},
-                {"docid": 2, "item": 1, "ts": SECOND, "place": "S\0002"},
+                {"docid": 1, "item": 1, "ts": 0, "place": "S\0001", "membership": 0},
+                {"docid": 2, "item": 1, "ts": SECOND, "place": "S\0002", "membership": 0},
             ],
         },
         {
             "relation": "refused",
             "docs": [4],
-            "members": [{"docid": 4, "item": 4, "ts": 2 * SECOND, "place": "S\0004"}],
+            "members": [{"docid": 4, "item": 4, "ts": 2 * SECOND, "place": "S\0004", "membership": 0}],
         },
         {"relation": "pairs", "docs": [5]},
     ]

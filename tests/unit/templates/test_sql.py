@@ -12,7 +12,7 @@ from sqlalchemy.dialects import sqlite
 from strategies import one_block_queries, two_block_queries
 
 from xscl.places import published_docid
-from xscl.templates.relations import EVENTS, R_BIN, RELATIONS, rt_rows, rt_table, var_name
+from xscl.templates.relations import R_BIN, R_DOCTS, RELATIONS, rt_rows, rt_table, var_name
 from xscl.templates.sql import cq_statement, spark_text
 from xscl.templates.template import Template
 
@@ -83,8 +83,8 @@ def test_a_published_document_counts_by_its_place() -> None:
         table.create(connection)
         connection.execute(table.insert(), [{"qid": "q", "docid_from": 6, **row}])
         for docid in docids:
-            event = {"docid": docid, "channel": "S", "id": str(docid), "version": 1, "item": docid, "ts": 1}
-            connection.execute(EVENTS.insert(), [{**event, "late": False}])
+            event = {"docid": docid, "channel": "S", "id": str(docid), "item": docid, "ts": 1}
+            connection.execute(R_DOCTS.insert(), [{**event, "late": False, "whole": True}])
             var = row["var1"]
             connection.execute(R_BIN.insert(), [{"docid": docid, "var1": var, "var2": var, "node1": 0, "node2": 0}])
         found = {r.docid1 for r in connection.execute(cq_statement(query.template))}

@@ -110,6 +110,8 @@ def test_listing(home: Home) -> None:
             "schema": None,
             "lateness": "no limit",
             "clock": "S",
+            "of": None,
+            "source": None,
         },
         {
             "channel": "T",
@@ -119,5 +121,7 @@ def test_listing(home: Home) -> None:
             "schema": "p bigint, q unknown",
             "lateness": "1 h",
             "clock": "T",
+            "of": None,
+            "source": None,
         },
     ]

@@ -397,7 +397,7 @@ def test_contents_are_written_again(home: Home) -> None:
 def test_everything_else_of_an_event(home: Home) -> None:
     take(home, doc())
     (found,) = events(home)
-    assert (found["version"], found["item"], found["late"], found["member"]) == (1, found["docid"], False, "S")
+    assert (found["version"], found["item"], found["late"], found["membership"]) == (1, found["docid"], False, 0)
     (file,) = home.catalog.rows(INTAKE_FILES)
     assert (file["first"], file["last"], file["rows"]) == (found["docid"], found["docid"], 1)
 

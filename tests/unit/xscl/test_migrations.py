@@ -424,7 +424,7 @@ def test_documents_get_classes(tmp_path: Path) -> None:
     ]
     other = [{**row, "groups": [5], "cases": [1]} for row in by_both]
     pairs = [([7, 8], by_both), ([7, 9], other), ([8, 9], by_both[::-1]), ([9], other)]
-    members = [{"docid": d, "item": d, "ts": 10 * d, "place": f"S\0d{d}"} for d in (7, 8)]
+    members = [{"docid": d, "item": d, "ts": 10 * d, "place": f"S\0d{d}", "membership": None} for d in (7, 8)]
     link = {"relation": "link", "link": 4, "docs": [7, 8], "nodes": [1, 2, 3], "members": members}
     rows: list[dict[str, object]] = [{**row, "docs": docs} for docs, of_docs in pairs for row in of_docs]
     rows += [link, {"relation": "pairs", "docs": [12]}]

@@ -127,7 +127,7 @@ def test_a_table_is_its_rows(
         reports.append((take(whole, table), take(single, *events)))
     seen, expected = (
         [
-            {name: row[name] for name in ("channel", "id", "version", "ts", "late", "member", "content", "cells")}
+            {name: row[name] for name in ("channel", "id", "version", "ts", "late", "membership", "content", "cells")}
             for row in stored(home)
         ]
         for home in homes

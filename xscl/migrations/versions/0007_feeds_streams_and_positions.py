@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -17,4 +19,7 @@ def upgrade() -> None:
         table.create(op.get_bind())
     op.add_column("event_ids", sa.Column("ts", sa.BigInteger()))
     op.add_column("event_ids", sa.Column("received", sa.BigInteger()))
+    for row in op.get_bind().execute(sa.text("select template, blocks from templates")).all():
+        for block in range(1, max(json.loads(row.blocks)) + 2):
+            op.add_column(f"rt_{row.template}", sa.Column(f"stream{block}", sa.Integer()))
     op.add_column("event_ids", sa.Column("membership", sa.Integer(), nullable=False, server_default="0"))

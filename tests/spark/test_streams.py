@@ -1,0 +1,87 @@
+"""Streams of channels with Spark: both ways of joining, what relations show, what is published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import xscl
+from xscl.settings import Settings
+from xscl.templates.sql import cq_statement, spark_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERIES = {
+    "whole": "items//title->x FOLLOWED BY {x = y, 1 h} talk//title->y",
+    "a": "a//title->x FOLLOWED BY {x = y, 1 h} talk//title->y",
+    "b": "b//title->x FOLLOWED BY {x = y, 1 h} talk//title->y PUBLISH out",
+    "three": "a//title->x JOIN {x = y, 1 h} b//title->y FOLLOWED BY {y = z, 1 h} talk//title->z",
+    "out": "out/result",
+    "one": "b//title",
+    "numbers": "nyse->t[./p->p] FOLLOWED BY {p = q, 1 h} lse->u[./q->q]",
+}
+
+
+def item(stream: str, id_: str, ts: int, title: str) -> xscl.Event:
+    return xscl.Event(stream, id_, ts, xml=f"<item><title>{title}</title></item>")
+
+
+BATCHES = (
+    [item("a", "g", 1, "x"), item("b", "g", 1, "x"), item("a", "h", 2, "y"), item("b", "i", 3, "x")],
+    [item("b", "h", 2, "y"), xscl.Event("talk", "t", 9, xml="<t><title>x</title></t>")],
+    [
+        xscl.Event("talk", "u", 10, xml="<t><title>y</title></t>"),
+        xscl.Event("nyse", "1", 1, row={"p": 5, "q": 7}),
+        xscl.Event("lse", "1", 1, row={"p": 5, "q": 7}),
+        xscl.Event("lse", "2", 2, row={"p": 7, "q": 5}),
+    ],
+)
+EXPECTED = {
+    "whole": {"g t", "i t", "h u"},
+    "a": {"g t", "h u"},
+    "b": {"g t", "i t", "h u"},
+    "three": {"g i t"},
+    "one": {"g", "h", "i"},
+    "numbers": {"1 2"},
+}
+
+
+@pytest.mark.parametrize(("rows", "cuts"), [(0, "batches"), (1 << 20, "one batch")])
+def test_streams(spark: SparkSession, tmp_path: Path, rows: int, cuts: str) -> None:
+    with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(driver_rows=rows)) as engine:
+        engine.add_channel("ticks", kind="rows")
+        for name, of in {"a": "items", "b": "items", "nyse": "ticks", "lse": "ticks"}.items():
+            engine.add_channel(name, of=of, source="wire")
+        for name, text in QUERIES.items():
+            engine.register(text, name=name)
+        for batch in BATCHES:
+            engine.ingest(batch)
+            if cuts == "batches":
+                engine.run_once()
+        engine.run_once()
+        found: dict[str, list[str]] = {}
+        for match in engine.matches():
+            found.setdefault(match.query, []).append(" ".join(event.id for event in match.events))
+        assert {name: set(found[name]) for name in EXPECTED} == EXPECTED
+        assert {name: len(listed) - len(set(listed)) for name, listed in found.items()} == dict.fromkeys(found, 0)
+        assert len(found["out"]) == 3
+        shown = {(row.channel, row.id): row.member for row in engine.sql("select * from events").collect()}
+        assert shown["items", "g"] == shown["items", "h"] == ["a", "b"]
+        assert shown["items", "i"] == ["b"] and shown["talk", "t"] == [] and shown["ticks", "1"] == ["lse", "nyse"]
+        assert len(shown) == 3 + 2 + 2 + 3
+        docids = {row.docid: row.id for row in engine.sql("select docid, id from events").collect()}
+        of_query: dict[str, set[str]] = {}
+        listed = engine.sql("select match, qid, docids from matches").collect()
+        for row in listed:
+            of_query.setdefault(row.qid, set()).add(" ".join(docids[docid] for docid in row.docids))
+        assert {name: of_query[name] for name in EXPECTED} == EXPECTED
+        assert {row.match for row in listed} == {match.id for match in engine.matches()}
+        # The statement of a template asks the relations for the same.
+        template = engine.home.catalog.query("a").template
+        statement = spark_text(cq_statement(engine.home.catalog.template(template)))
+        asked = {(row.qid, row.docid1, row.docid2) for row in engine.sql(statement).collect()}
+        stored = engine.sql(f"select qid, docid1, docid2 from rout_{template}").collect()
+        assert asked == {(row.qid, row.docid1, row.docid2) for row in stored} and len(asked) == 9
