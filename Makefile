@@ -11,7 +11,7 @@ demo: java $(STAMP)
 	@$(BIN)/xscl demo
 
 test: java $(STAMP)
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

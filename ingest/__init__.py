@@ -7,12 +7,30 @@ Modules in reading order:
 * ``dates``: the dates of feeds, read strictly
 * ``markup``: HTML and XHTML of strangers → plain text and links
 * ``item``: one normalised feed item and its document
-* ``feed``: a feed's tree → two events for each entry
-* ``broken_feed``: the same for feeds that are not well-formed XML, without the published entry
+* ``feed``: a feed's tree → its entries, and an entry → its item
+* ``json_feed``: the same for JSON Feed
+* ``broken_feed``: the same for feeds that are not well-formed XML, without the published entries
+* ``feed_bytes``: the bytes of a feed of any format → the feed
+* ``identity``: which item an entry is, by what is remembered of earlier polls
+* ``expand``: a feed's new entries → two events each
 * ``rows``: a row's schema, and a row as a flat two-level document
 * ``columns``: a table's columns as columns of such cells
 * ``row_times``: the event times of a table's rows
 * ``row_files``: CSV, JSON lines and Parquet → tables of rows
 * ``sql_tables``: tables of databases with a growing key → tables of rows
+* ``archives``: compressed and archived input as streams
+* ``paths``: which elements are records, and where a document has its id or time
+* ``splitting``: a document of many records → its records, as a stream
 * ``sources``: paths and standard input → records, by looking at the content
+* ``following``: directories and event files that grow → records and positions
+* ``file_offsets``: a folder as a stream with offsets
+* ``frames``: records as rows of Spark's data sources, and the reverse
+* ``http_times``, ``poll_hints``: what answers and feeds say of how often to ask
+* ``fetch_policy``: when a feed and a host may be asked next, and what an answer changes
+* ``addresses``: which addresses may be asked
+* ``fetch``: one request, and the redirects after it
+* ``fetched``: the body of an answer → a feed
+* ``opml``: lists of subscriptions, read and written
+* ``spool``: feeds polled into a folder
+* ``spark_sources``: the Spark data sources ``xscl-xml`` and ``xscl-feed``
 """

@@ -7,38 +7,39 @@ not used, because it invents what a date lacks; the digest of an item is taken o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
 from io import BytesIO
 
 from xscl.ingest.dates import parse_date
-from xscl.ingest.item import Feed, Item, distinct, feed_identity, item_document, item_event
+from xscl.ingest.item import Feed, Item, Resource, distinct, feed_identity, item_document
 from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
-from xscl.types import Event
+from xscl.ingest.records import Entry, FeedDocument
 from xscl.values import digest_text
 
 __all__ = ["looks_like_feed", "read_broken_feed"]
 
-_MARKS = (b"<rss", b"<feed", b"<rdf:RDF")
+_MARK = re.compile(rb"<(?:[\w.-]+:)?(?:rss|feed|RDF|CHANNEL)(?:[\s>/]|$)")
 
 
 def looks_like_feed(data: bytes) -> bool:
     """Whether the first 2 KiB hold the start tag of a feed."""
-    head = data[:2048]
-    return any(mark in head for mark in _MARKS)
+    return _MARK.search(data[:2048].replace(b"\0", b"")) is not None
 
 
-def read_broken_feed(data: bytes, *, source: str, channel: str = "items") -> list[Event]:
-    """One event for each entry that can be made out; empty where there is none."""
+def read_broken_feed(data: bytes, *, source: str, channel: str = "items") -> FeedDocument | None:
+    """The feed with the entries that can be made out; None where there is none."""
     feedparser = import_module("feedparser")
     try:
         found = feedparser.parse(BytesIO(data), sanitize_html=False, resolve_relative_uris=False)
         head, entries = dict(found.get("feed") or {}), [dict(entry) for entry in found.get("entries") or []]
     except Exception:  # whatever its parsers stumble over: the input is known to be broken
-        return []
+        return None
     feed = _feed(head, source)
-    return [_event(entry, feed, channel, source) for entry in entries]
+    return FeedDocument(feed, tuple(_entry(entry, feed) for entry in entries), channel, source) if entries else None
 
 
 def _feed(head: Mapping[str, object], source: str) -> Feed:
@@ -48,26 +49,65 @@ def _feed(head: Mapping[str, object], source: str) -> Feed:
     url = next((absolute_url(home or base, href) for href in own if href), None)
     title = _plain(_string(head, "title"))
     date = _date(head, "published") or _date(head, "updated")
-    return Feed(feed_identity(url, home, title, source), url or home, title, date, _names(head))
+    language = collapse(_string(head, "language")) or None
+    return Feed(
+        feed_identity(url, home, title, source), url or home, title, date, _names(head), home, language, address=base
+    )
 
 
-def _event(entry: Mapping[str, object], feed: Feed, channel: str, source: str) -> Event:
-    contents = [_string(entry, "summary")]
-    contents += [_string(content, "value") for content in _mappings(entry, "content")]
-    item_url = absolute_url(feed.url or "", _string(entry, "link")) or None
-    item = Item(
-        item_url,
+def _entry(entry: Mapping[str, object], feed: Feed) -> Entry:
+    own = _item(entry, feed)
+    # Without what an item takes from its feed, which is no part of the entry.
+    plain = replace(_item(entry, Feed("")), item_url=own.item_url, links=own.links)
+    written = [_string(entry, "title"), _string(entry, "summary")]
+    written += [_string(content, "value") for content in _mappings(entry, "content")]
+    return Entry(
+        own.guid,
+        own.item_url,
+        digest_text(*written) if any(written) else "",
+        _string(entry, "published") or None,
+        _string(entry, "updated") or None,
+        digest_text(item_document(plain, Feed(""))),
+        digest_text(item_document(replace(plain, guid=None), Feed(""))),
+        None,
+        own,
+    )
+
+
+def _item(entry: Mapping[str, object], feed: Feed) -> Item:
+    bodies = [_string(content, "value") for content in _mappings(entry, "content")]
+    written = [_string(entry, "summary"), *bodies]
+    url = absolute_url(feed.url or feed.address, _string(entry, "link")) or None
+    base = url or feed.url or feed.address
+    description = next((text for content in written if (text := _plain(content))), None)
+    content = next((text for body in bodies if (text := _plain(body))), None)
+    return Item(
+        url,
         _plain(_string(entry, "title")),
         _names(entry) or feed.authors,
         _date(entry, "published"),
         _date(entry, "updated"),
-        next((text for content in contents if (text := _plain(content))), None),
+        description,
         distinct([collapse(_string(tag, "term")) for tag in _mappings(entry, "tags")]),
         clean(_string(entry, "id")).strip() or None,
-        distinct(_links(contents, item_url or feed.url or "")),
+        distinct(_links(written, base)),
+        content if content != description else None,
+        collapse(_string(entry, "language")) or feed.language,
+        absolute_url(base, _string(entry, "comments")) or None,
+        _resources(entry, ("enclosures",), "href", base),
+        _resources(entry, ("media_content", "media_thumbnail"), "url", base),
     )
-    digest = digest_text(item_document(item, Feed("")))
-    return item_event(item, feed, channel=channel, digest=digest, source=source)
+
+
+def _resources(entry: Mapping[str, object], names: tuple[str, ...], address: str, base: str) -> tuple[Resource, ...]:
+    found: list[Resource] = []
+    for name in names:
+        role = (("role", "thumbnail"),) if name == "media_thumbnail" else ()
+        for one in _mappings(entry, name):
+            facts = [(key, collapse(_string(one, key))) for key in ("type", "length", "medium", "width", "height")]
+            if url := absolute_url(base, _string(one, address)):
+                found.append(Resource(url, (*role, *((key, text) for key, text in facts if text))))
+    return tuple(dict.fromkeys(found))
 
 
 def _links(contents: list[str], base: str) -> Iterator[str]:

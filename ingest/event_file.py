@@ -52,6 +52,9 @@ class ByteStream(Protocol):
     def read(self, size: int = -1, /) -> bytes:
         """At most ``size`` bytes."""
 
+    def read1(self, size: int = -1, /) -> bytes:
+        """What is there, at most ``size`` bytes; nothing at the end."""
+
     def readline(self, size: int = -1, /) -> bytes:
         """One line with its end, or its first ``size`` bytes."""
 
@@ -65,7 +68,7 @@ def bounded_lines(stream: ByteStream, *, limit: int = MAX_LINE_BYTES) -> Iterato
                 pass
 
 
-def read_event_lines(lines: Iterable[bytes | str], *, source: str) -> Iterator[Record]:
+def read_event_lines(lines: Iterable[bytes | str], *, source: str, first_line: int = 1) -> Iterator[Record]:
     """The records of an event file, in its order; one for each line that is not blank.
 
     ``ts`` stays what the line gives: a string with a zone, an int or a Decimal of seconds.  In rows, numbers
@@ -75,8 +78,9 @@ def read_event_lines(lines: Iterable[bytes | str], *, source: str) -> Iterator[R
     Args:
         lines: lines with or without their ends; bytes are UTF-8, a byte order mark may open the first.
         source: the path, for ``source`` of the records.
+        first_line: the number of the first line.
     """
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=first_line):
         where = f"{source}:{number}"
         known: dict[str, object] = {}
         try:

@@ -1,27 +1,28 @@
-"""A feed's tree into events: RSS 0.9x to 2.0, RSS 1.0 (RDF), Atom 1.0 and 0.3.
+"""A feed's tree into its entries: RSS 0.90 to 2.0, RSS 1.0 (RDF), Atom 1.0 and 0.3, CDF.
 
-Every entry gives two events: its normalised item on channel ``C`` (see ``item``), and the entry element as
-published, with the namespaces it needs, on ``C.raw``.  Both have one id, one time and one digest.  The digest
-is taken over the entry alone, in canonical form, so that a change of the feed's head makes no new version of
-its entries.
+``read_tree`` notes of each entry what tells it from others, and the element as published, with the namespaces it
+needs.  ``entry_item`` makes the normalised item of that, which costs more, and is asked for only where the entry
+is new.  An entry's digest is taken over the entry alone, in canonical form and without what it repeats of the feed
+it came from (``atom:source``), so that a change of a feed's head makes no new version of its entries.
 
-Extensions of Dublin Core, ``content:encoded``, Atom elements inside RSS and ``itunes:author`` are read as
-well; media elements are not.  What a feed gives only half (a date without its time, a link that is no
-address) is left out or left as published, never guessed.
+Extensions of Dublin Core, Media RSS, ``content:encoded``, Atom elements inside RSS and ``itunes:author`` are read as
+well; docs/feeds.md has the table.  What a feed gives only half (a date without its time, a link that is no address)
+is left out or left as published, never guessed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
 from lxml import etree
 
-from xscl.errors import SourceError
+from xscl.errors import DocumentLimitError, SourceError
 from xscl.ingest.dates import parse_date
-from xscl.ingest.item import Feed, Item, distinct, feed_identity, item_event
+from xscl.ingest.item import Feed, Item, Resource, distinct, feed_identity
 from xscl.ingest.markup import (
     absolute_url,
     clean,
@@ -32,15 +33,20 @@ from xscl.ingest.markup import (
     parse_html,
     split_name,
 )
-from xscl.safexml import serialize
-from xscl.types import Event
+from xscl.ingest.records import Entry, FeedDocument
+from xscl.safexml import parse_stored, serialize
 from xscl.values import digest_text
 
-__all__ = ["is_feed", "split_feed"]
+__all__ = ["MAX_ENTRY_CHARACTERS", "entry_item", "is_feed", "read_tree"]
+
+MAX_ENTRY_CHARACTERS = 64 * 1024 * 1024
+"""What the entries of one feed may have together when they are written out, inclusive: each repeats the namespaces of
+the feed."""
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _ATOM = frozenset({"http://www.w3.org/2005/Atom", "http://purl.org/atom/ns#"})
-_XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
+_XML = "{http://www.w3.org/XML/1998/namespace}"
+_XHTML = "http://www.w3.org/1999/xhtml"
 
 _PREFIXES = MappingProxyType(
     {
@@ -51,28 +57,40 @@ _PREFIXES = MappingProxyType(
         "http://purl.org/rss/1.0/modules/content/": "content:",
         "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes:",
         "http://www.itunes.com/DTDs/Podcast-1.0.dtd": "itunes:",
+        "http://search.yahoo.com/mrss/": "media:",
+        "http://search.yahoo.com/mrss": "media:",
+        _XHTML: "xhtml:",
     }
 )
 
-_CONTENT = ("description", "content:encoded", "atom:summary", "atom:content")
-_PUBLISHED = ("pubDate", "dc:date", "atom:published", "atom:issued", "dcterms:issued")
-_UPDATED = ("atom:updated", "atom:modified", "dcterms:modified")
-_FEED_DATE = ("pubDate", "lastBuildDate", "dc:date", "atom:updated", "atom:modified")
+_TITLE = ("title", "dc:title", "atom:title")
+_BODY = ("content:encoded", "atom:content", "xhtml:body")
+_CONTENT = ("description", "content:encoded", "atom:summary", "atom:content", "xhtml:body", "itunes:summary")
+_PUBLISHED = ("pubDate", "dc:date", "atom:published", "atom:issued", "dcterms:issued", "dcterms:created")
+_UPDATED = ("atom:updated", "atom:modified", "dcterms:modified", "lastmod")
+_FEED_DATE = ("pubDate", "lastBuildDate", "dc:date", "atom:updated", "atom:modified", "lastmod")
+_CDF_NAMES = MappingProxyType({"TITLE": "title", "ABSTRACT": "description"})
+_MEDIA_FACTS = ("type", "medium", "width", "height")
 
 _Fields = dict[str, list[etree._Element]]
 """The children of one element by name: ``title`` for the format's own, ``atom:title`` for an extension's."""
 
 
 def is_feed(root: etree._Element) -> bool:
-    """Whether the root element is ``rss``, ``rdf:RDF`` or Atom's ``feed``."""
+    """Whether the root element is ``rss``, ``rdf:RDF``, Atom's ``feed`` or CDF's ``CHANNEL``."""
     namespace, name = split_name(root)
     if name == "feed":
         return namespace in _ATOM
-    return name == "rss" or (name == "RDF" and namespace == _RDF)
+    return name == "rss" or (name == "RDF" and namespace == _RDF) or _is_cdf(root)
 
 
-def split_feed(root: etree._Element, *, source: str, channel: str = "items") -> Iterator[Event]:
-    """Two events for each entry, in document order: on ``channel`` and on ``channel.raw``.
+def _is_cdf(element: etree._Element) -> bool:
+    # Names in capitals and without a namespace: documents with a root "channel" are no feeds.
+    return element.tag in ("CHANNEL", "ITEM")
+
+
+def read_tree(root: etree._Element, *, source: str, channel: str = "items") -> FeedDocument:
+    """The feed and its entries, in document order.
 
     Args:
         root: the feed; it is not changed.
@@ -81,22 +99,43 @@ def split_feed(root: etree._Element, *, source: str, channel: str = "items") -> 
 
     Raises:
         SourceError: ``XSCL_NOT_A_FEED``: the root is no feed, or it is RSS or RDF without channel and items.
+        DocumentLimitError: ``XSCL_DOCUMENT_LIMIT``: the entries are over ``MAX_ENTRY_CHARACTERS``.
     """
     if not is_feed(root):
         raise SourceError("XSCL_NOT_A_FEED", f"{source}: the root element is {root.tag!r}, not rss, rdf:RDF or feed")
-    head, entries = _sections(root)
-    if head is None and not entries:
+    head, elements = _sections(root)
+    if head is None and not elements:
         raise SourceError(
             "XSCL_NOT_A_FEED",
             f"{source}: {split_name(root)[1]} without a channel or items; take it whole",
         )
-    base = source if is_web(source) else ""
-    feed = _feed(head, source, base)
-    for entry in entries:
-        item = _item(entry, feed, base)
-        event = item_event(item, feed, channel=channel, digest=_digest(entry), source=source)
-        yield event
-        yield replace(event, channel=f"{channel}.raw", xml=serialize(entry))
+    around = elements[0].getparent() if elements else None
+    feed = replace(_feed(head, source), base="" if around is None else _base(around, ""))
+    if feed.language is None:
+        feed = replace(feed, language=_language(root, {}))
+    entries: list[Entry] = []
+    size = 0
+    for element in elements:
+        entries.append(_entry(element, feed))
+        size += len(entries[-1].raw or "")
+        if size > MAX_ENTRY_CHARACTERS:
+            raise DocumentLimitError(
+                "XSCL_DOCUMENT_LIMIT",
+                f"the entries of the feed have more than {MAX_ENTRY_CHARACTERS:,} characters when written out",
+            )
+    return FeedDocument(feed, tuple(entries), channel, source)
+
+
+def entry_item(entry: Entry, feed: Feed) -> Item:
+    """The normalised item of an entry of this feed."""
+    if entry.item is not None:
+        return entry.item
+    assert entry.raw is not None
+    element = parse_stored(entry.raw)
+    if feed.base:
+        own = element.get(f"{_XML}base")
+        element.set(f"{_XML}base", absolute_url(feed.base, own) if own else feed.base)
+    return _item(element, feed)
 
 
 def _sections(root: etree._Element) -> tuple[etree._Element | None, list[etree._Element]]:
@@ -109,52 +148,95 @@ def _sections(root: etree._Element) -> tuple[etree._Element | None, list[etree._
     return (channels[0] if channels else None), entries
 
 
-def _digest(entry: etree._Element) -> str:
+def _entry(element: etree._Element, feed: Feed) -> Entry:
+    fields = _fields(element)
+    guid = _guid(element, fields)
+    digest, body = _digests(element, fields, guid)
+    written = ["".join(node.itertext(etree.Element)).strip() for node in _each(fields, *_TITLE, *_CONTENT)]
+    return Entry(
+        guid,
+        _item_url(element, fields, feed.url or feed.address),
+        digest_text(*written) if any(written) else "",
+        next((text for node in _each(fields, *_PUBLISHED) if (text := _text(node))), None),
+        next((text for node in _each(fields, *_UPDATED) if (text := _text(node))), None),
+        digest,
+        body,
+        serialize(element),
+    )
+
+
+def _digests(element: etree._Element, fields: _Fields, guid: str | None) -> tuple[str, str]:
+    """Digests of what an entry says, with its guid and without."""
+    if "atom:source" in fields:
+        # What a planet repeats of the feed an entry came from says with each poll when it was polled last.
+        element = deepcopy(element)
+        for origin in _fields(element)["atom:source"]:
+            element.remove(origin)
     try:
         # Exclusive: namespaces that only the feed's root declares are no part of the entry.
-        return digest_text(etree.tostring(entry, method="c14n", exclusive=True, with_comments=False).decode("utf-8"))
+        text = etree.tostring(element, method="c14n", exclusive=True, with_comments=False).decode("utf-8")
     except etree.C14NError:  # a namespace that is a relative address
-        return digest_text(serialize(entry))
+        text = serialize(element)
+    return digest_text(text), digest_text(text.replace(guid, "") if guid else text)
 
 
-def _feed(head: etree._Element | None, source: str, base: str) -> Feed:
+def _feed(head: etree._Element | None, source: str) -> Feed:
+    address = source if is_web(source) else ""
     if head is None:
-        return Feed(source)
+        return Feed(source, address=address)
     fields = _fields(head)
-    home = _home(fields, base)
-    url = _atom_link(fields, "self", home or base)
-    title = _first_text(fields, "title", "dc:title", "atom:title")
+    home = _home(head, fields, address)
+    url = _atom_link(fields, "self", home or address)
+    title = _first_text(fields, *_TITLE)
     return Feed(
         feed_identity(url, home, title, source),
         url or home,
         title,
         _first_date(fields, _FEED_DATE),
         distinct([_person(author) for author in fields.get("atom:author", [])]),
+        home,
+        _language(head, fields),
+        address,
     )
 
 
-def _item(entry: etree._Element, feed: Feed, base: str) -> Item:
-    fields = _fields(entry)
-    guid = _guid(entry, fields)
-    item_url = _item_url(entry, fields, feed.url or base)
+def _item(element: etree._Element, feed: Feed) -> Item:
+    fields = _fields(element)
+    url = _item_url(element, fields, feed.url or feed.address)
+    base = url or feed.url or feed.address
+    description = _first_text(fields, *_CONTENT)
+    content = _first_text(fields, *_BODY)
     return Item(
-        item_url,
-        _first_text(fields, "title", "dc:title", "atom:title"),
+        url,
+        _first_text(fields, *_TITLE),
         _authors(fields) or feed.authors,
         _first_date(fields, _PUBLISHED),
         _first_date(fields, _UPDATED),
-        _first_text(fields, *_CONTENT),
+        description,
         _categories(fields),
-        guid,
-        _content_links(fields, item_url or feed.url or base),
+        _guid(element, fields),
+        _content_links(fields, base),
+        content if content != description else None,
+        _language(element, fields) or feed.language,
+        _comments(fields, base),
+        _enclosures(fields, base),
+        _media(element, base),
     )
 
 
 def _fields(element: etree._Element) -> _Fields:
     own, _ = split_name(element)
+    cdf = _is_cdf(element)
     found: _Fields = {}
+    if cdf and element.get("LASTMOD"):
+        # CDF has its dates in attributes.
+        moment = etree.Element("lastmod")
+        moment.text = element.get("LASTMOD")
+        found["lastmod"] = [moment]
     for child in element.iterchildren(etree.Element):
         namespace, name = split_name(child)
+        if cdf:
+            name = _CDF_NAMES.get(name, name)
         # RSS is written with and without a namespace of its own; Atom is always known by its namespace.
         prefix = _PREFIXES.get(namespace, "" if namespace in (own, "") else None)
         if prefix is not None:
@@ -211,27 +293,33 @@ def _content_type(element: etree._Element) -> str:
 
 def _atom_link(fields: _Fields, relation: str, base: str) -> str | None:
     for link in fields.get("atom:link", ()):
-        # Relations may be written as addresses, too: http://www.iana.org/assignments/relation/self.
-        rel = (link.get("rel") or "alternate").strip().lower().rpartition("/")[2]
-        if rel == relation and (href := collapse(link.get("href") or "")):
+        if _relation(link) == relation and (href := collapse(link.get("href") or "")):
             return absolute_url(_base(link, base), href)
     return None
 
 
-def _home(fields: _Fields, base: str) -> str | None:
+def _relation(link: etree._Element) -> str:
+    # Relations may be written as addresses, too: http://www.iana.org/assignments/relation/self.
+    return (link.get("rel") or "alternate").strip().lower().rpartition("/")[2]
+
+
+def _home(element: etree._Element, fields: _Fields, base: str) -> str | None:
     for link in fields.get("link", ()):
-        if text := _text(link):
+        # Some write Atom's form without its namespace.
+        if text := _text(link) or collapse(link.get("href") or ""):
             return absolute_url(_base(link, base), text)
+    if _is_cdf(element) and (text := collapse(element.get("HREF") or "")):
+        return absolute_url(base, text)
     return _atom_link(fields, "alternate", base)
 
 
-def _item_url(entry: etree._Element, fields: _Fields, base: str) -> str | None:
-    if url := _home(fields, base):
+def _item_url(element: etree._Element, fields: _Fields, base: str) -> str | None:
+    if url := _home(element, fields, base):
         return url
     for guid in fields.get("guid", ()):
         if guid.get("isPermaLink", "true").strip().lower() == "true" and is_web(text := _text(guid)):
             return text
-    about = collapse(entry.get(f"{{{_RDF}}}about") or "")
+    about = collapse(element.get(f"{{{_RDF}}}about") or "")
     return about if is_web(about) else None
 
 
@@ -270,9 +358,51 @@ def _content_links(fields: _Fields, base: str) -> tuple[str, ...]:
     return distinct(found)
 
 
+def _language(element: etree._Element, fields: _Fields) -> str | None:
+    """What the element says of its language, or inherits."""
+    texts = [_text(node) for node in _each(fields, "language", "dc:language")]
+    texts += [collapse(node.get(f"{_XML}lang") or "") for node in (element, *element.iterancestors())]
+    return next((text for text in texts if text), None)
+
+
+def _comments(fields: _Fields, base: str) -> str | None:
+    for element in fields.get("comments", ()):
+        if text := _text(element):
+            return absolute_url(_base(element, base), text)
+    return _atom_link(fields, "replies", base)
+
+
+def _enclosures(fields: _Fields, base: str) -> tuple[Resource, ...]:
+    found = [_resource(node, "url", ("type", "length"), base) for node in fields.get("enclosure", ())]
+    own = [link for link in fields.get("atom:link", ()) if _relation(link) == "enclosure"]
+    return _addressed(found + [_resource(link, "href", ("type", "length"), base) for link in own])
+
+
+def _media(element: etree._Element, base: str) -> tuple[Resource, ...]:
+    found: list[Resource] = []
+    for node in element.iterdescendants(etree.Element):
+        namespace, name = split_name(node)
+        if _PREFIXES.get(namespace) == "media:" and name in ("content", "thumbnail"):
+            resource = _resource(node, "url", _MEDIA_FACTS, base)
+            if name == "thumbnail":
+                resource = Resource(resource.url, (("role", "thumbnail"), *resource.attributes))
+            found.append(resource)
+    return _addressed(found)
+
+
+def _resource(node: etree._Element, name: str, facts: tuple[str, ...], base: str) -> Resource:
+    url = absolute_url(_base(node, base), node.get(name) or "")
+    return Resource(url, tuple((fact, text) for fact in facts if (text := collapse(node.get(fact) or ""))))
+
+
+def _addressed(found: list[Resource]) -> tuple[Resource, ...]:
+    """Those that have an address, each once."""
+    return tuple(dict.fromkeys(one for one in found if one.url))
+
+
 def _base(element: etree._Element, base: str) -> str:
     """Where references in ``element`` start from: ``base``, then every ``xml:base`` from the root down."""
-    declared = [node.get(_XML_BASE) for node in (element, *element.iterancestors())]
+    declared = [node.get(f"{_XML}base") for node in (element, *element.iterancestors())]
     for reference in reversed(declared):
         if reference:
             base = absolute_url(base, reference)

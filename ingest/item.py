@@ -1,16 +1,16 @@
-"""One normalised feed item: the fields that feed formats share, the document and the event made of them."""
+"""One normalised feed item: the fields that feed formats share, its document and its time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from xscl.ingest.markup import clean
-from xscl.types import Event, format_time, to_micros
+from xscl.types import format_time, to_micros
 
-__all__ = ["Feed", "Item", "distinct", "feed_identity", "item_document", "item_event"]
+__all__ = ["Feed", "Item", "Resource", "distinct", "feed_identity", "item_document", "item_time"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,21 @@ class Feed:
     date: datetime | None = None
     """When the feed as a whole was published, for items that have no date."""
     authors: tuple[str, ...] = ()
+    home: str | None = None
+    """The address of the web page it belongs to."""
+    language: str | None = None
+    address: str = ""
+    """Where it was read from, if that is an address of the web."""
+    base: str = ""
+    """What ``xml:base`` says around its entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A file that goes with an item: its address, and what the feed says of it, by names of attributes."""
+
+    url: str
+    attributes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +55,13 @@ class Item:
     guid: str | None = None
     links: tuple[str, ...] = ()
     """Canonical addresses of the distinct links in the content."""
+    content: str | None = None
+    """The text of the whole content, where ``description`` is another text."""
+    language: str | None = None
+    comments: str | None = None
+    """The address of the page of comments."""
+    enclosures: tuple[Resource, ...] = ()
+    media: tuple[Resource, ...] = ()
 
 
 def feed_identity(url: str | None, home: str | None, title: str | None, source: str) -> str:
@@ -62,7 +84,7 @@ def item_document(item: Item, feed: Feed) -> str:
     >>> item_document(Item(title="A & B", links=("https://a.org",)), Feed("f", title="F"))
     '<item><channel_title>F</channel_title><title>A &amp; B</title><link>https://a.org</link></item>'
     """
-    fields: tuple[tuple[str, tuple[str | None, ...]], ...] = (
+    fields: tuple[tuple[str, tuple[str | Resource | None, ...]], ...] = (
         ("item_url", (item.item_url,)),
         ("channel_url", (feed.url,)),
         ("channel_title", (feed.title,)),
@@ -74,22 +96,26 @@ def item_document(item: Item, feed: Feed) -> str:
         ("category", item.categories),
         ("guid", (item.guid,)),
         ("link", item.links),
+        ("content", (item.content,)),
+        ("language", (item.language,)),
+        ("comments", (item.comments,)),
+        ("enclosure", item.enclosures),
+        ("media", item.media),
     )
-    children = [f"<{name}>{escape(clean(value))}</{name}>" for name, values in fields for value in values if value]
-    return f"<item>{''.join(children)}</item>"
+    return f"<item>{''.join(_element(name, value) for name, values in fields for value in values if value)}</item>"
 
 
-def item_event(item: Item, feed: Feed, *, channel: str, digest: str, source: str) -> Event:
-    """The event of an item: its id is the guid, else the address; its time the item's, else the feed's."""
-    return Event(
-        channel,
-        item.guid or item.item_url,
-        item.published or item.updated or feed.date,
-        xml=item_document(item, feed),
-        source=source,
-        feed=feed.identity,
-        digest=digest,
-    )
+def _element(name: str, value: str | Resource) -> str:
+    if isinstance(value, str):
+        return f"<{name}>{escape(clean(value))}</{name}>"
+    attributes = "".join(f" {key}={quoteattr(clean(text))}" for key, text in value.attributes)
+    return f"<{name}{attributes}>{escape(clean(value.url))}</{name}>"
+
+
+def item_time(item: Item, feed: Feed) -> tuple[datetime | None, str]:
+    """The time an item declares, and which date that is: ``published``, ``updated``, ``feed``, or ``received``."""
+    dates = (("published", item.published), ("updated", item.updated), ("feed", feed.date))
+    return next(((moment, name) for name, moment in dates if moment), (None, "received"))
 
 
 def _time(moment: datetime | None) -> str | None:

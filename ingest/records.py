@@ -24,6 +24,7 @@ __all__ = [
     "FeedDocument",
     "Flush",
     "Poll",
+    "Position",
     "Record",
     "Register",
     "Rejected",
@@ -73,14 +74,34 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of a feed as it was read."""
+class Position:
+    """How far an input that grows was read; it is kept once everything before it is committed."""
 
-    item: Item
-    raw: str | None
-    """The entry element as published; None where the feed is no well-formed XML."""
+    source: str
+    position: str
+    """As JSON; its reader knows what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a feed: what tells it from others, and its item, or what that is made of when it is wanted."""
+
+    guid: str | None
+    link: str | None
+    """Its address, as in ``item_url``."""
+    content: str
+    """A digest of title and content as published, without guid, link and dates; empty where there are none."""
+    published: str | None
+    """The date as published, and ``updated`` that of the last change."""
+    updated: str | None
     digest: str
     """Of what the publisher wrote in this entry, without what belongs to the feed as a whole."""
+    body: str
+    """The same without the guid, wherever it stands: it tells versions where guids are no good."""
+    raw: str | None
+    """The entry element as published; None where the feed is no well-formed XML."""
+    item: Item | None = None
+    """None: ``feed.entry_item`` reads it from ``raw``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +125,8 @@ class FeedDocument:
     """Of the normalised items, or one of its streams."""
     source: str
     poll: Poll | None = None
+    flaw: str | None = None
+    """Why it was read tolerantly, with the place; None: it is well-formed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +171,7 @@ class RowTable:
     """What is kept in ``sources`` (source and position) once the rows are."""
 
 
-Record = Event | FeedDocument | RowTable | Register | Drop | Flush | Rejected
+Record = Event | FeedDocument | RowTable | Register | Drop | Flush | Rejected | Position
 
 
 def rejected(source: str, error: XsclError, channel: str | None = None) -> Rejected:

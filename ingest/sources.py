@@ -1,139 +1,144 @@
 """Paths and standard input into records, told apart by their content, whatever they are called.
 
-* gzip (by its first bytes) is unpacked, up to ``MAX_UNPACKED_BYTES``
+* gzip, bzip2, xz and zstd are unpacked, tar archives read member by member (``archives``)
 * ``<`` first, also after a byte order mark or in UTF-16: an XML document, or a feed, which is split
-* ``{`` first: an event file, read line by line
+* ``{`` first: a JSON Feed if its beginning says so, else an event file, read line by line
 * CSV by its name, JSON lines by a first line that is no event, Parquet by its first bytes: rows (``row_files``)
 
-Everything else is rejected, and so is what cannot be read; the other inputs go on.  A document that begins
-like a feed but is not well-formed is read by ``broken_feed``, which gives the same normalised items without
-the published entries.
+Everything else is rejected, and so is what cannot be read; the other inputs go on.  A feed is one record
+(``feed_bytes``).
 """
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
+import re
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, cast
 
-from xscl.errors import DocumentLimitError, MalformedDocumentError, SourceError, XsclError
-from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
+from xscl.errors import DocumentError, SourceError, XsclError
+from xscl.ingest.archives import Budget, first_character, members, peeled, unreadable
+from xscl.ingest.dates import parse_date
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_event_lines
-from xscl.ingest.feed import is_feed, split_feed
-from xscl.ingest.records import Record, rejected
-from xscl.ingest.row_files import RowFormat, file_channel, read_row_file, row_format
+from xscl.ingest.feed_bytes import read_feed
+from xscl.ingest.json_feed import looks_like_json_feed
+from xscl.ingest.paths import SplitPath, ValuePath
+from xscl.ingest.records import Record, Rejected, rejected
+from xscl.ingest.row_files import RowFormat, RowFormatName, file_channel, is_parquet, read_row_file, row_format
+from xscl.ingest.splitting import SplitRecord, split_records
 from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml
-from xscl.types import Event
+from xscl.types import Event, to_micros
 
-__all__ = ["MAX_UNPACKED_BYTES", "read_paths"]
+__all__ = ["DEFAULT_READING", "MAX_DOCUMENT_BYTES", "Reading", "files_in", "read_paths", "read_stream", "shown_name"]
 
-MAX_UNPACKED_BYTES = 256 * 1024 * 1024
-"""What a gzip file may unpack to, and what a document may have before it is parsed; inclusive."""
+MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
+"""What a document may have before it is parsed; inclusive."""
 
-MAX_ENTRY_CHARACTERS = 64 * 1024 * 1024
-"""What the entries of one feed may have together when they are written out; inclusive."""
-
-_HEAD_BYTES = 4096
-"""How much white space may stand before the content."""
-_GZIP = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
-_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _BLANKS = b" \t\r\n"
+_SECONDS = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,9})?")
+_RUN_RECORDS = 1_000
+_RUN_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How inputs are read."""
+
+    channel: str | None = None
+    """For documents (else ``documents``) and feed items (else ``items``); events of event files keep theirs."""
+    whole: bool = False
+    """Take a feed as one document."""
+    limits: Limits = DEFAULT_LIMITS
+    """What a document may be."""
+    split: SplitPath | None = None
+    """Take these elements of a document, also of a feed, each as a document of its own."""
+    id: ValuePath | None = None
+    """Where a document has its id; without one there, or without this, it is a digest of the content."""
+    ts: ValuePath | None = None
+    """Where a document has its event time; without one there, or without this, it is the time of receipt."""
+    rows: RowFormat = RowFormat()
+    """How files of rows are written; their channel is else called as the file."""
+
+
+DEFAULT_READING = Reading()
 
 
 def read_paths(
-    paths: Sequence[str | Path],
-    *,
-    channel: str | None = None,
-    whole: bool = False,
-    stdin: BinaryIO | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    rows: RowFormat | None = None,
+    paths: Sequence[str | Path], reading: Reading = DEFAULT_READING, *, stdin: BinaryIO | None = None
 ) -> Iterator[Record]:
     """The records of files, of all files in directories (in sorted order), and of standard input (``-``).
 
-    In directories, hidden files, links that lead outside and links to directories are passed over.
+    In directories and archives, hidden files, links that lead outside and links to directories are passed over.
 
     Args:
         paths: read in their order.
-        channel: for documents (else ``documents``) and feed items (else ``items``); events of event files
-            keep theirs.
-        whole: take a feed as one document.
+        reading: how.
         stdin: what ``-`` reads, the process's standard input if None.
-        limits: what a document may be.
-        rows: how files of rows are written; their channel is else called as the file.
 
     Yields:
-        Events and other records, lazily.  What cannot be taken is a ``Rejected`` with one of the conditions
-        ``XSCL_SOURCE_UNREADABLE``, ``XSCL_SOURCE_LIMIT``, ``XSCL_UNKNOWN_FORMAT``, ``XSCL_NOT_A_FEED``,
-        ``XSCL_MALFORMED_DOCUMENT``, ``XSCL_DOCUMENT_LIMIT`` or ``XSCL_BAD_EVENT_LINE``.
+        Events and other records, lazily; their ``source`` is ``path``, ``path!member`` or one of these with ``:line``.
+        What cannot be taken is a ``Rejected`` with one of the conditions ``XSCL_SOURCE_UNREADABLE``,
+        ``XSCL_SOURCE_LIMIT``, ``XSCL_UNKNOWN_FORMAT``, ``XSCL_NOT_A_FEED``, ``XSCL_NO_RECORDS``,
+        ``XSCL_MALFORMED_DOCUMENT``, ``XSCL_DOCUMENT_LIMIT``, ``XSCL_BAD_EVENT_TIME`` or ``XSCL_BAD_EVENT_LINE``.
     """
-    how = rows or RowFormat()
     for path in paths:
         if str(path) == "-":
-            standard = stdin or sys.stdin.buffer
-            if how.format is not None:
-                yield from _read_rows(standard, how.format, "-", channel, how)
-            else:
-                yield from _read_stream(standard, "-", channel, whole, limits)
+            yield from read_stream(cast("ByteStream", stdin or sys.stdin.buffer), "-", reading)
         else:
-            yield from _read_path(Path(path), channel, whole, limits, how)
+            yield from _read_path(Path(path), reading)
 
 
-def _read_rows(
-    stream: BinaryIO, kind: Literal["csv", "jsonl", "parquet"], name: str, channel: str | None, how: RowFormat
-) -> Iterator[Record]:
-    wanted = channel or file_channel(name)
-    if wanted is None:
-        error = SourceError("XSCL_BAD_CHANNEL_NAME", f"{name}: no channel is given for these rows", hint="--channel")
-        yield rejected(name, error)
-        return
-    yield from read_row_file(stream, kind, channel=wanted, source=name, how=how)
-
-
-def _read_path(path: Path, channel: str | None, whole: bool, limits: Limits, rows: RowFormat) -> Iterator[Record]:
+def _read_path(path: Path, reading: Reading) -> Iterator[Record]:
     problems: list[OSError] = []
     try:
-        files = _files(path, problems) if path.is_dir() else [path]
+        files = files_in(path, problems) if path.is_dir() else [path]
     except (OSError, ValueError) as error:
-        yield rejected(_name(path), _unreadable(_name(path), error), channel)
+        yield rejected(shown_name(path), unreadable(shown_name(path), error), reading.channel)
         return
     for problem in problems:
-        name = _name(problem.filename or path)
-        yield rejected(name, _unreadable(name, problem), channel)
+        name = shown_name(problem.filename or path)
+        yield rejected(name, unreadable(name, problem), reading.channel)
     for file in files:
-        name = _name(file)
+        name = shown_name(file)
         try:
             stream = file.open("rb")
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-            yield rejected(name, _unreadable(name, error), channel)
+            yield rejected(name, unreadable(name, error), reading.channel)
             continue
         with stream:
-            kind = _row_format(stream, name, rows)
-            if kind is not None:
-                yield from _read_rows(stream, kind, name, channel, rows)
+            if is_parquet(stream, reading.rows):
+                # Parquet is read at its end first.
+                yield from _read_rows(stream, "parquet", name, reading)
             else:
-                yield from _read_stream(stream, name, channel, whole, limits)
+                yield from read_stream(stream, name, reading)
 
 
-def _row_format(stream: io.BufferedReader, name: str, rows: RowFormat) -> Literal["csv", "jsonl", "parquet"] | None:
-    try:
-        return row_format(name, stream.peek(), rows.format)
-    except (OSError, zlib.error):
-        return None  # reading it says why
+def _read_rows(stream: ByteStream, kind: RowFormatName, source: str, reading: Reading) -> Iterator[Record]:
+    channel = reading.channel or file_channel(source.rpartition("!")[2])
+    if channel is None:
+        raise SourceError("XSCL_BAD_CHANNEL_NAME", f"{source}: no channel is given for these rows", hint="--channel")
+    yield from read_row_file(stream, kind, channel=channel, source=source, how=reading.rows)
 
 
-def _name(path: str | Path) -> str:
+def shown_name(path: str | Path) -> str:
     """The path as text that can be stored: names of files are bytes, and not always UTF-8."""
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _files(folder: Path, problems: list[OSError]) -> list[Path]:
+def files_in(folder: Path, problems: list[OSError]) -> list[Path]:
+    """The files in a folder and its folders, sorted; without what is hidden or lies elsewhere.
+
+    Args:
+        folder: where to look.
+        problems: gets what could not be looked at.
+    """
     home = folder.resolve()
     found: list[Path] = []
     for parent, folders, names in os.walk(folder, onerror=problems.append):
@@ -152,132 +157,157 @@ def _belongs(file: Path, home: Path, problems: list[OSError]) -> bool:
         return False
 
 
-def _read_stream(stream: ByteStream, source: str, channel: str | None, whole: bool, limits: Limits) -> Iterator[Record]:
+def read_stream(stream: ByteStream, source: str, reading: Reading = DEFAULT_READING) -> Iterator[Record]:
+    """The records of one file that is open, as of ``read_paths``."""
+    yield from _read_layer(stream, source, reading, Budget(source))
+
+
+def _read_layer(stream: ByteStream, source: str, reading: Reading, budget: Budget) -> Iterator[Record]:
     try:
-        yield from _read_content(*_unpacked(stream, source), source, channel, whole, limits)
-    except SourceError as error:
-        yield rejected(source, error, channel)
-    except (OSError, EOFError, zlib.error) as error:
-        yield rejected(source, _unreadable(source, error), channel)
+        head, content, is_tar = peeled(stream, budget)
+        if is_tar:
+            yield from _read_archive(content, source, reading, budget)
+        else:
+            yield from _read_content(head, content, source, reading)
+    except XsclError as error:
+        yield rejected(source, error, reading.channel)
 
 
-def _read_content(
-    head: bytes, content: ByteStream, source: str, channel: str | None, whole: bool, limits: Limits
-) -> Iterator[Record]:
-    first = _first_character(head)
-    if first == "{":
+def _read_archive(content: io.BufferedIOBase, source: str, reading: Reading, budget: Budget) -> Iterator[Record]:
+    layers = budget.layers
+    for name, member in members(content, budget):
+        budget.layers = layers
+        yield from _read_layer(member, f"{source}!{shown_name(name)}", reading, budget)
+        if budget.used_up:
+            return
+
+
+def _read_content(head: bytes, content: io.BufferedIOBase, source: str, reading: Reading) -> Iterator[Record]:
+    kind = row_format(source, head, reading.rows.format)
+    if kind is not None:
+        yield from _read_rows(cast("ByteStream", content), kind, source, reading)
+        return
+    first = first_character(head)
+    if first == "<" and reading.split is not None:
+        yield from _read_split(content, reading.split, source, reading)
+    elif first == "<" or (first == "{" and looks_like_json_feed(head)):
+        document = _read_all(content, source)
+        whole = reading.whole and first == "<"
+        yield in_fresh_dictionary(_read_document, document, source, replace(reading, whole=whole))
+    elif first == "{":
         yield from read_event_lines(bounded_lines(content), source=source)
-    elif first == "<":
-        yield from _read_document(_read_all(content, source), source, channel, whole, limits)
     else:
         blank = f"begins with {len(head):,} blank bytes" if head else "is empty"
         found = f"begins with {first!r}" if first else blank
         raise SourceError(
             "XSCL_UNKNOWN_FORMAT",
             f"{source} {found}; accepted are XML documents and feeds (<) and event files with one JSON object"
-            " a line ({), each also as gzip",
+            " a line ({), each also as gzip, bzip2, xz or zstd, and in tar archives; rows as .csv or .tsv, JSON lines,"
+            " Parquet, or as --format says",
         )
 
 
-def _read_document(data: bytes, source: str, channel: str | None, whole: bool, limits: Limits) -> Iterator[Record]:
+def _read_split(content: io.BufferedIOBase, split: SplitPath, source: str, reading: Reading) -> Iterator[Record]:
+    run: list[SplitRecord] = []
+    size = 0
+    try:
+        for record in split_records(content, split, source=source, limits=reading.limits):
+            run.append(record)
+            size += len(record.content) if isinstance(record.content, bytes) else 0
+            if len(run) >= _RUN_RECORDS or size >= _RUN_BYTES:
+                yield from _documents_of(run, source, reading)
+                run, size = [], 0
+    except XsclError as error:
+        yield from _documents_of(run, source, reading)
+        yield rejected(source, error, reading.channel)
+        return
+    yield from _documents_of(run, source, reading)
+
+
+def _documents_of(run: list[SplitRecord], source: str, reading: Reading) -> list[Record]:
+    if reading.id is None and reading.ts is None:
+        return [_document_of(record, source, reading) for record in run]
+    return in_fresh_dictionary(lambda: [_document_of(record, source, reading) for record in run])
+
+
+def _document_of(record: SplitRecord, source: str, reading: Reading) -> Record:
+    where = f"{source}:{record.line}"
+    if isinstance(record.content, XsclError):
+        return rejected(where, record.content, reading.channel)
+    try:
+        return _document(record.content, where, reading)
+    except XsclError as error:
+        return rejected(where, error, reading.channel)
+
+
+def _read_document(data: bytes, source: str, reading: Reading) -> Record:
     stripped = data.removeprefix(_UTF8_BOM).lstrip(_BLANKS)
     if stripped.startswith(b"<?xml"):
         # XML wants its declaration at the very start; publishers leave blank lines before it.
         data = stripped
-    yield from in_fresh_dictionary(_events, data, source, channel, whole, limits)
-
-
-def _events(data: bytes, source: str, channel: str | None, whole: bool, limits: Limits) -> list[Record]:
+    limits = reading.limits
     try:
-        root = parse_xml(data, limits=limits)
-        if is_feed(root) and not whole:
-            return list(_bounded(split_feed(root, source=source, channel=channel or "items")))
-        return [Event(channel or "documents", xml=data, source=source)]
+        if not reading.whole:
+            feed = read_feed(data, source=source, channel=reading.channel or "items", limits=limits)
+            if feed is not None:
+                return feed
+        elif reading.id is None and reading.ts is None:
+            parse_xml(data, limits=limits)
+        return _document(data, source, reading)
     except XsclError as error:
-        broken = isinstance(error, MalformedDocumentError) and looks_like_feed(data) and not whole
-        events = read_broken_feed(data, source=source, channel=channel or "items") if broken else []
-        return [*events] or [rejected(source, error, channel)]
+        return rejected(source, error, reading.channel)
 
 
-def _bounded(entries: Iterator[Event]) -> Iterator[Event]:
-    """A feed's entries, of at most ``MAX_ENTRY_CHARACTERS`` in all: each repeats the namespaces of the feed."""
-    size = 0
-    for entry in entries:
-        size += len(entry.xml or "")
-        if size > MAX_ENTRY_CHARACTERS:
-            raise DocumentLimitError(
-                "XSCL_DOCUMENT_LIMIT",
-                f"the entries of the feed have more than {MAX_ENTRY_CHARACTERS:,} characters when written out",
-            )
-        yield entry
+def _document(data: bytes, source: str, reading: Reading) -> Event | Rejected:
+    """The event of one document, which is parsed only if that has its id or time.
+
+    Raises:
+        DocumentError: it is not well-formed, or over a limit.
+    """
+    channel = reading.channel or "documents"
+    if reading.id is None and reading.ts is None:
+        return Event(channel, xml=data, source=source)
+    root = parse_xml(data, limits=reading.limits)
+    id_ = None if reading.id is None else reading.id.value(root)
+    try:
+        ts = None if reading.ts is None else _time(reading.ts.value(root))
+    except DocumentError as error:
+        return Rejected(source, error.condition, error.message, channel, id_)
+    return Event(channel, id_, ts, xml=data, source=source)
 
 
-def _unpacked(stream: ByteStream, source: str) -> tuple[bytes, ByteStream]:
-    """The first bytes of the content, up to its first line that is not blank, and the whole content."""
-    head = _head(stream)
-    if not head.startswith(_GZIP):
-        return head, io.BufferedReader(_Rest(head, stream, source))
-    packed = gzip.GzipFile(fileobj=io.BufferedReader(_Rest(head, stream, source)), mode="rb")
-    head = _head(packed)
-    return head, io.BufferedReader(_Rest(head, packed, source, limit=MAX_UNPACKED_BYTES))
+def _time(text: str | None) -> datetime | Decimal | None:
+    """The moment that a document gives, as feeds write it, or in seconds since the epoch.
+
+    Raises:
+        DocumentError: ``XSCL_BAD_EVENT_TIME``.
+    """
+    if text is None:
+        return None
+    if _SECONDS.fullmatch(text):
+        seconds = Decimal(text)
+        try:
+            to_micros(seconds)
+        except ValueError as error:
+            raise DocumentError("XSCL_BAD_EVENT_TIME", str(error)) from None
+        return seconds
+    moment = parse_date(text)
+    if moment is None:
+        shown = text if len(text) <= 60 else f"{text[:59]}…"
+        raise DocumentError(
+            "XSCL_BAD_EVENT_TIME",
+            f"{shown!r} is no time; ISO 8601, RFC 822 (as in RSS) and seconds since the epoch are",
+        )
+    return moment
 
 
-def _head(stream: ByteStream) -> bytes:
-    # By lines, so that a pipe that is still being written is read no further than needed.
-    head = b""
-    while len(head) < _HEAD_BYTES and not _first_character(head):
-        line = stream.readline(_HEAD_BYTES)
-        if not line:
-            break
-        head += line
-    return head
-
-
-class _Rest(io.RawIOBase):
-    """A stream as it was before its head was read, of at most ``limit`` bytes."""
-
-    def __init__(self, head: bytes, stream: ByteStream, source: str, *, limit: int | None = None) -> None:
-        self._head = head
-        self._stream = stream
-        self._source = source
-        self._left = limit
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        size = len(buffer)
-        data = self._head[:size] or self._stream.readline(size)
-        self._head = self._head[size:]
-        if self._left is not None:
-            self._left -= len(data)
-            if self._left < 0:
-                raise _over_limit(self._source)
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _read_all(content: ByteStream, source: str) -> bytes:
+def _read_all(content: io.BufferedIOBase, source: str) -> bytes:
     data = bytearray()
     while chunk := content.read(1 << 20):
         data += chunk
-        if len(data) > MAX_UNPACKED_BYTES:
-            raise _over_limit(source)
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise SourceError(
+                "XSCL_SOURCE_LIMIT",
+                f"{source} is a document of more than {MAX_DOCUMENT_BYTES:,} bytes; --split reads it",
+            )
     return bytes(data)
-
-
-def _first_character(head: bytes) -> str:
-    if head.startswith(_UTF16_BOMS):
-        text = head.decode("utf-16", "ignore")  # the last character may be there by half
-    else:
-        text = head.removeprefix(_UTF8_BOM).lstrip(_BLANKS)[:4].decode("utf-8", "replace")
-    return text.lstrip(" \t\r\n")[:1]
-
-
-def _unreadable(source: str, error: Exception) -> SourceError:
-    reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-    return SourceError("XSCL_SOURCE_UNREADABLE", f"{source}: {reason}")
-
-
-def _over_limit(source: str) -> SourceError:
-    return SourceError("XSCL_SOURCE_LIMIT", f"{source} has more than {MAX_UNPACKED_BYTES:,} bytes")

@@ -22,6 +22,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+        for shared in ("spark", "postgres"):
+            if item.get_closest_marker(shared):
+                # One process of the run has the session that these tests share.
+                item.add_marker(pytest.mark.xdist_group(shared))
 
 
 @pytest.fixture(scope="session")

@@ -26,11 +26,13 @@ LEAVES = {
     "xscl.arrow",
     "xscl.places",
     "xscl.version_files",
+    "xscl.namespaces",
 }
 PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {
     "pyspark": {
         "xscl.templates.join",
+        "xscl.ingest.spark_sources",
         "xscl.session",
         "xscl.class_archive",
         "xscl.start_time",

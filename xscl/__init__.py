@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         SourceError,
         XsclError,
     )
+    from xscl.session import register_sources
     from xscl.settings import Settings
     from xscl.types import Event, Match, MatchEvent, QueryOutcome
 
@@ -45,12 +46,14 @@ __all__ = [
     "SourceError",
     "XsclError",
     "connect",
+    "register_sources",
 ]
 __version__ = "0.1.0"
 
 _HOME_OF = {
     "xscl.engine": ("Engine", "RunHandle", "connect"),
     "xscl.errors": ("CatalogError", "DocumentError", "EngineError", "QueryError", "SourceError", "XsclError"),
+    "xscl.session": ("register_sources",),
     "xscl.settings": ("Settings",),
     "xscl.types": ("Event", "Match", "MatchEvent", "QueryOutcome"),
 }

@@ -22,6 +22,13 @@ import typer
 from rich.console import Console
 
 from xscl import __version__
+from xscl.cli_common import CatalogOption, FormatOption, HomeOption, JsonOption, Output
+from xscl.cli_common import complain as _complain
+from xscl.cli_common import exit_partly as _exit_partly
+from xscl.cli_common import format_of as _format
+from xscl.cli_common import open_given as _open
+from xscl.cli_common import say as _say
+from xscl.cli_feeds import ContactOption, feed_app, poll_settings, report_poll
 from xscl.errors import CatalogError, XsclError
 from xscl.listing import Format, print_rows
 from xscl.settings import DEFAULT_SETTINGS, Settings, parse_size
@@ -29,7 +36,6 @@ from xscl.templates.picture import GraphFormat
 
 if TYPE_CHECKING:
     from xscl.batch import BatchReport
-    from xscl.home import Home
     from xscl.ingest.records import Record, Rejected
     from xscl.intake import IntakeReport
     from xscl.trial import BlockWitness
@@ -37,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-PARTLY = 3
 _FEW = 1_000
 """Queries whose channels are looked at for a note."""
 _MOST = 2**63 - 1
@@ -55,18 +60,11 @@ query_app = typer.Typer(no_args_is_help=True, help="Standing queries.")
 match_app = typer.Typer(no_args_is_help=True, help="Matches of standing queries.")
 template_app = typer.Typer(no_args_is_help=True, help="Query templates: queries grouped by the shape of their joins.")
 app.add_typer(channel_app, name="channel")
+app.add_typer(feed_app, name="feed")
 app.add_typer(query_app, name="query")
 app.add_typer(match_app, name="match")
 app.add_typer(template_app, name="template")
 
-HomeOption = Annotated[
-    Path | None, typer.Option("--home", help="Folder of the home.  [env: XSCL_HOME]  [default: ./xscl-home]")
-]
-CatalogOption = Annotated[
-    str | None, typer.Option("--catalog", help="SQLAlchemy URL of the catalogue.  [default: SQLite in the home]")
-]
-FormatOption = Annotated[Format | None, typer.Option("--format", help="How to print.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array.")]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse channels that do not exist.")]
 BatchDocsOption = Annotated[int, typer.Option("--batch-docs", min=1, help="Documents in a batch at most.")]
 DriverRowsOption = Annotated[
@@ -93,21 +91,6 @@ class RowsFormat(StrEnum):
     parquet = "parquet"
 
 
-class _Settings:
-    quiet = False
-    verbose = False
-
-
-def _say(text: str) -> None:
-    """A message for the person in front."""
-    if not _Settings.quiet:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
-
-
-def _complain(text: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
-
-
 def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
@@ -130,8 +113,8 @@ def _main(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No messages, only data and errors.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Errors with their Python traceback.")] = False,
 ) -> None:
-    _Settings.quiet = quiet
-    _Settings.verbose = verbose
+    Output.quiet = quiet
+    Output.verbose = verbose
 
 
 def main() -> None:
@@ -139,7 +122,7 @@ def main() -> None:
     try:
         app()
     except XsclError as error:
-        if _Settings.verbose:
+        if Output.verbose:
             raise
         _complain(f"error: {error}")
         sys.exit(1)
@@ -151,17 +134,11 @@ def main() -> None:
         _complain("interrupted; what was committed stays, and the rest is done when you run it again")
         sys.exit(130)
     except OSError as error:
-        if _Settings.verbose:
+        if Output.verbose:
             raise
         # Arrow's errors of files have no more than a path as their text.
         _complain(f"error: {error if error.strerror else f'a file is missing or cannot be used: {error}'}")
         sys.exit(1)
-
-
-def _open(home: Path | None, catalog: str | None) -> Home:
-    from xscl.home import default_home, open_home
-
-    return open_home(home or default_home(), catalog)
 
 
 def _settings(driver_rows: int, cache: str) -> Settings:
@@ -169,12 +146,6 @@ def _settings(driver_rows: int, cache: str) -> Settings:
         return Settings(driver_rows, parse_size(cache))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--cache") from None
-
-
-def _format(format_: Format | None, as_json: bool, *, piped: Format = Format.table) -> Format:
-    if as_json:
-        return Format.json
-    return format_ or (Format.table if sys.stdout.isatty() else piped)
 
 
 # -- home ------------------------------------------------------------------------------------------------------
@@ -401,7 +372,7 @@ def query_test(
     json: JsonOption = False,
 ) -> None:
     """Show which witnesses documents give: the nodes and values of each block's variables.  Nothing is stored."""
-    from xscl.ingest.sources import read_paths
+    from xscl.ingest.sources import Reading, read_paths
     from xscl.trial import Trial
 
     opened = _open(home, catalog)
@@ -409,7 +380,7 @@ def query_test(
     read = {of_channel.removesuffix(".raw") for _, of_channel in trial.blocks}
     if channel is None:
         channel = next(iter(read)) if len(read) == 1 else None
-    found = trial.witnesses(read_paths(files, channel=channel, whole=whole, stdin=sys.stdin.buffer))
+    found = trial.witnesses(read_paths(files, Reading(channel, whole), stdin=sys.stdin.buffer))
     printed = _format(format, json)
     as_row = _witness_line if printed is Format.table else _witness_record
     rows = (as_row(witness) for witness in itertools.islice(found, limit or None))
@@ -448,13 +419,26 @@ def query_drop(name: str, home: HomeOption = None, catalog: CatalogOption = None
 def ingest(
     paths: Annotated[
         list[str],
-        typer.Argument(help="Event files, XML documents, feeds, files of rows, directories, '-'; a database's URL."),
+        typer.Argument(
+            help="Event files, documents, feeds, files of rows, archives, directories, '-'; a database's URL."
+        ),
     ],
     channel: Annotated[str | None, typer.Option(help="Channel of documents, feed items and rows.")] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False,
-    strict: StrictOption = False,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = 16 * 1024 * 1024,
-    max_nodes: Annotated[int, typer.Option(min=1, help="Elements, attributes and the like of a document.")] = 500_000,
+    split: Annotated[
+        str | None, typer.Option(help="Take these elements of documents as documents: //item, /set/record, //*:entry.")
+    ] = None,
+    id: Annotated[
+        str | None, typer.Option("--id", help="Where a document has its id: @id, ./head/code; the column of rows' ids.")
+    ] = None,
+    ts: Annotated[
+        str | None,
+        typer.Option("--ts", help="Where a document has its event time: pubDate, @date; a row's columns: 'Date Time'."),
+    ] = None,
+    ts_format: Annotated[
+        str | None, typer.Option(help="How rows write times: '%m/%d/%Y %H:%M:%S.%f'; or s, ms, us, ns since 1970.")
+    ] = None,
+    ts_zone: Annotated[str, typer.Option(help="Where rows' times without a zone were written.")] = "UTC",
     format: Annotated[
         RowsFormat | None, typer.Option("--format", help="Rows in this format.  [default: by name and content]")
     ] = None,
@@ -469,50 +453,60 @@ def ingest(
         str | None, typer.Option(help="Columns of rows, 'room string, temp double', for a channel without.")
     ] = None,
     columns: Annotated[str | None, typer.Option(help="Only these columns of rows, by commas.")] = None,
-    id: Annotated[str | None, typer.Option("--id", help="Column of the ids of rows.")] = None,
-    ts: Annotated[
-        str | None, typer.Option("--ts", help="Column of the times of rows, or several: 'Date Time'.")
-    ] = None,
-    ts_format: Annotated[
-        str | None, typer.Option(help="How times are written: '%m/%d/%Y %H:%M:%S.%f'; or s, ms, us, ns since 1970.")
-    ] = None,
-    ts_zone: Annotated[str, typer.Option(help="Where times without a zone were written.")] = "UTC",
     table: Annotated[str | None, typer.Option(help="A table or view of the database whose URL is given.")] = None,
     key: Annotated[str | None, typer.Option(help="Its growing key; only rows above the last one are read.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until stopped.")] = False,
+    every: Annotated[str, typer.Option(help="How often --follow looks.")] = "5s",
+    strict: StrictOption = False,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = 16 * 1024 * 1024,
+    max_nodes: Annotated[int, typer.Option(min=1, help="Elements, attributes and the like of a document.")] = 500_000,
     home: HomeOption = None,
     catalog: CatalogOption = None,
 ) -> None:
     """Take in documents, feeds, event files and rows; 'xscl run' processes them."""
-    from xscl.ingest.row_files import row_options
     from xscl.ingest.sources import read_paths
-    from xscl.intake import Intake
+    from xscl.inputs import follow_paths, reading_of
+    from xscl.intake import Intake, IntakeReport
     from xscl.safexml import Limits
 
-    rows = row_options(
+    limits = Limits(max_bytes=max_bytes, max_nodes=max_nodes)
+    reading = reading_of(
+        channel=channel,
+        whole=whole,
+        split=split,
+        id=id,
+        ts=ts,
+        limits=limits,
         format=format.value if format else None,
         delimiter="\t" if delimiter == "\\t" else delimiter,
         header=header,
         null=null or (),
         schema=schema,
         columns=columns,
-        id=id,
-        ts=ts,
         ts_format=ts_format,
         ts_zone=ts_zone,
     )
-    opened = _open(home, catalog)
-    limits = Limits(max_bytes=max_bytes, max_nodes=max_nodes)
-    intake = Intake(opened, strict=strict, limits=limits)
+    intake = Intake(_open(home, catalog), strict=strict, limits=limits)
     if table is not None:
         from xscl.sql_intake import take_sql_table
 
-        if key is None or channel is None or len(paths) != 1:
+        if key is None or channel is None or len(paths) != 1 or follow:
             raise typer.BadParameter("--table goes with one URL of a database, --key and --channel")
-        report = take_sql_table(intake, paths[0], table, key=key, channel=channel, how=rows)
+        report = take_sql_table(intake, paths[0], table, key=key, channel=channel, how=reading.rows)
+        _report_intake(report)
+    elif not follow:
+        report = intake.take(_with_progress(read_paths(paths, reading, stdin=sys.stdin.buffer)))
+        _report_intake(report)
     else:
-        records = read_paths(paths, channel=channel, whole=whole, stdin=sys.stdin.buffer, limits=limits, rows=rows)
-        report = intake.take(_with_progress(records))
-    _report_intake(report)
+        report = IntakeReport()
+        try:
+            for part in follow_paths(intake, paths, reading, every=every):
+                report.add(part)
+                if part != IntakeReport():
+                    _report_intake(part)
+        except KeyboardInterrupt:
+            _say("stopped; in all:")
+            _report_intake(replace(report, problems=[], flaws=[]))
     done = report.taken + report.duplicates + report.registered + report.dropped
     _exit_partly(done, report.rejected)
 
@@ -521,6 +515,8 @@ def ingest(
 def run(
     once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop.")] = False,
     every: Annotated[str, typer.Option(help="How often to look for new events.")] = "30s",
+    fetch: Annotated[bool, typer.Option("--fetch", help="Before that, ask the feeds that are due.")] = False,
+    contact: ContactOption = None,
     batch_docs: BatchDocsOption = 10_000,
     driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
     cache: CacheOption = _CACHE,
@@ -540,6 +536,8 @@ def run(
     with Engine(_open(home, catalog), settings=settings) as engine:
         while True:
             began = time.monotonic()
+            if fetch:
+                report_poll(engine.fetch_feeds(settings=poll_settings(contact, patience_s=pause)), only_news=True)
             first = engine.home.catalog.processed()[0] + 1
             for report in engine.run_once(batch_docs=batch_docs):
                 _report_batch(report)
@@ -700,7 +698,7 @@ def eval_(
     """Evaluate queries over inputs in a temporary home, and list the matches."""
     from xscl.engine import Engine
     from xscl.home import init_home
-    from xscl.ingest.sources import read_paths
+    from xscl.ingest.sources import Reading, read_paths
     from xscl.intake import Intake
     from xscl.registry import Registry
 
@@ -714,7 +712,7 @@ def eval_(
         registry = Registry(opened.catalog)
         outcomes = registry.register_many(texts) if texts else registry.load(_read_text(arguments[0]))
         _report_outcomes([o for o in outcomes if not o.ok or o.note], "-q" if texts else arguments[0])
-        records = read_paths(inputs, channel=channel, whole=whole, stdin=sys.stdin.buffer)
+        records = read_paths(inputs, Reading(channel, whole), stdin=sys.stdin.buffer)
         report = Intake(opened).take(records)
         if report.rejected:
             _report_intake(report)
@@ -822,11 +820,6 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _exit_partly(done: int, failed: int) -> None:
-    if failed:
-        raise typer.Exit(PARTLY if done else 1)
-
-
 def _report_outcomes(outcomes: Iterable[QueryOutcome], file: str) -> None:
     for outcome in outcomes:
         if outcome.error is None:
@@ -847,12 +840,15 @@ def _report_intake(report: IntakeReport) -> None:
         _complain(_rejection(problem))
     if report.rejected > len(report.problems):
         _complain(f"… and {report.rejected - len(report.problems)} more, see relation 'rejected'")
+    for flaw in report.flaws:
+        _complain(f"{flaw}; read tolerantly")
     parts = [f"{report.taken} events taken"]
     for count, what in (
         (report.versions, "of them new versions"),
         (report.duplicates, "known already"),
         (report.late, "late"),
         (report.rejected, "rejected"),
+        (report.tolerant, "feeds read tolerantly"),
         (report.registered, "queries registered"),
         (report.dropped, "queries dropped"),
     ):
@@ -918,16 +914,14 @@ def _cut(text: str, size: int = 60) -> str:
 
 def _with_progress(records: Iterable[Record]) -> Iterator[Record]:
     """Show a person how far the intake is; programs see nothing."""
-    if _Settings.quiet or not sys.stderr.isatty():
+    if Output.quiet or not sys.stderr.isatty():
         yield from records
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from xscl.ingest.records import RowTable
 
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} records"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("intake")
         for record in records:
-            progress.advance(task, len(record.rows) if isinstance(record, RowTable) else 1)
+            progress.advance(task)
             yield record

@@ -6,7 +6,7 @@ import itertools
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -21,19 +21,22 @@ from xscl.driver import Driver
 from xscl.durations import parse_duration
 from xscl.errors import EngineError, SourceError
 from xscl.home import Home, init_home
+from xscl.ingest.frames import DOCUMENT_COLUMNS, document_records
 from xscl.ingest.records import Record, RowTable
-from xscl.ingest.row_files import RowFormat, row_options
+from xscl.ingest.row_files import row_options
 from xscl.ingest.sources import read_paths
 from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
+from xscl.inputs import follow_paths, reading_of
 from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
 from xscl.planner import Planner
+from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
-from xscl.session import start_session
+from xscl.session import register_sources, start_session
 from xscl.settings import DEFAULT_SETTINGS, Settings
 from xscl.sql_intake import source_position, take_sql_table
-from xscl.types import Event, Match, QueryOutcome
+from xscl.types import Match, QueryOutcome
 from xscl.views import sql_session
 
 if TYPE_CHECKING:
@@ -69,6 +72,8 @@ class Engine:
         self.home = home
         self.registry = Registry(home.catalog)
         self._spark = spark
+        if spark is not None:
+            register_sources(spark)
         self._planner = Planner(home)
         self._driver = Driver(home, settings)
         self._lock = threading.Lock()
@@ -206,10 +211,12 @@ class Engine:
         channel: str | None = None,
         whole: bool = False,
         strict: bool = False,
-        rows: RowFormat | None = None,
+        split: str | None = None,
+        id: str | None = None,
+        ts: str | None = None,
         table: str | None = None,
         key: str | None = None,
-        **options: Any,
+        **rows: Any,
     ) -> IntakeReport:
         """Take in events: paths, an iterable of events, a table of rows, or a table of a database.
 
@@ -220,42 +227,45 @@ class Engine:
             engine.ingest("readings.csv", ts="time", null=["NA"])
             engine.ingest("sqlite:///plant.db", table="readings", key="id", channel="readings")
 
-        A DataFrame of Spark with a column ``xml`` has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts``
-        (seconds, ISO text or timestamp).  A streaming one is fed by ``ingest_stream``.
+        Another DataFrame has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts`` (seconds, ISO text or
+        timestamp), or is one of ``xscl-xml`` or ``xscl-feed``; a streaming one is fed by ``ingest_stream``.
 
         Args:
             source: what to take in.
-            channel: for what does not name its own.
-            whole: take feeds as documents.
-            strict: refuse channels that do not exist.
-            rows: how rows are written and read; or its parts, by the names of the command's options, as ``options``.
+            channel: for documents and feed items, or for rows of a DataFrame that name none.
+            whole: take a feed as one document.
+            strict: refuse events of channels that do not exist.
+            split: of files: take these elements of a document as documents (``//item``).
+            id: of files: where a document has its id (``@id``); of rows: the column of their ids.
+            ts: of files: where a document has its event time (``head/date``); of rows: the column of their times.
             table: a table or view of the database at the SQLAlchemy URL ``source``.
             key: the table's growing key; only rows above the last one taken are read.
-            options: ``format delimiter header null schema columns id ts ts_format ts_zone``.
+            rows: how rows are written: ``format delimiter header null schema columns ts_format ts_zone``.
 
         Raises:
             EngineError: ``XSCL_BAD_OPTION``.
-            SourceError: a database's table cannot be taken.
+            SourceError: an option is no good, or a database's table cannot be taken.
         """
-        how = rows or row_options(**options)
         intake = Intake(self.home, strict=strict)
-        if table is not None:
-            if key is None or channel is None or not isinstance(source, str):
-                raise EngineError("XSCL_BAD_OPTION", "a table needs the URL of its database, a key and a channel")
-            return take_sql_table(intake, source, table, key=key, channel=channel, how=how)
-        if isinstance(source, (str, Path)):
-            return intake.take(read_paths([source], channel=channel, whole=whole, rows=how))
-        if _is_frame_of_documents(source):
-            return intake.take(_frame_events(cast("DataFrame", source), channel))
-        if (found := _arrow_table(source)) is not None:
+        if table is not None or (found := _arrow_table(source)) is not None:
+            how = row_options(id=id, ts=ts, **rows)
             if channel is None:
                 raise EngineError("XSCL_BAD_OPTION", "a table of rows needs a channel", hint="channel='readings'")
-            made = RowTable(channel, found, "table", options=how.options, schema=how.schema, named=False)
-            return intake.take([made])
+            if table is None:
+                return intake.take(
+                    [RowTable(channel, found, "table", options=how.options, schema=how.schema, named=False)]
+                )
+            if key is None or not isinstance(source, str):
+                raise EngineError("XSCL_BAD_OPTION", "a database's table needs its URL and a key")
+            return take_sql_table(intake, source, table, key=key, channel=channel, how=how)
+        reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts, **rows)
+        if isinstance(source, (str, Path)):
+            return intake.take(read_paths([source], reading))
+        if hasattr(source, "toArrow"):
+            return intake.take(_frame_events(cast("DataFrame", source), channel))
         first, items = _peek(iter(source))
         if isinstance(first, (str, Path)):
-            paths = cast("list[str | Path]", list(items))
-            return intake.take(read_paths(paths, channel=channel, whole=whole, rows=how))
+            return intake.take(read_paths(list(items), reading))  # type: ignore[arg-type]
         return intake.take(items)  # type: ignore[arg-type]
 
     def ingest_jdbc(
@@ -299,19 +309,74 @@ class Engine:
         made = keyed_table(found, table, key=key, channel=channel, kept_as=source, how=how)
         return Intake(self.home, strict=strict).take(made)
 
+    def follow(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        *,
+        every: str = "5 seconds",
+        channel: str | None = None,
+        whole: bool = False,
+        strict: bool = False,
+        split: str | None = None,
+        id: str | None = None,
+        ts: str | None = None,
+    ) -> Iterator[IntakeReport]:
+        """Take in what is there and what is added to directories and event files; a report a look, without end.
+
+        What was taken is remembered in the catalogue, so a later call, also of another process, goes on from there::
+
+            for report in engine.follow("incoming", every="10 seconds"):
+                engine.run_once()
+
+        Args:
+            paths: files and directories.
+            every: time between two looks; the first is made at once.
+            channel, whole, strict, split, id, ts: as of ``ingest``.
+        """
+        reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts)
+        given = [paths] if isinstance(paths, (str, Path)) else list(paths)
+        return follow_paths(Intake(self.home, strict=strict), given, reading, every=every)
+
+    def fetch_feeds(
+        self,
+        urls: Sequence[str] | None = None,
+        *,
+        everything: bool = False,
+        settings: PollSettings = DEFAULT_POLL_SETTINGS,
+    ) -> PollReport:
+        """Ask the subscribed feeds that are due, and take in what is new.
+
+        Args:
+            urls: ask these instead, also before they are due.
+            everything: ask all active feeds, also before they are due.
+            settings: contact, limits, and how long the pass may take.
+
+        Raises:
+            CatalogError: one of ``urls`` is not subscribed, or another process polls the home's feeds.
+        """
+        return poll(self.home, urls=urls, everything=everything, settings=settings)
+
     def ingest_stream(
-        self, frame: DataFrame, *, checkpoint: str, channel: str | None = None, **options: Any
+        self, frame: DataFrame, *, checkpoint: str, channel: str | None = None, available_now: bool = False, **rows: Any
     ) -> StreamingQuery:
         """Feed the intake from a streaming DataFrame of Spark, through ``foreachBatch``.
 
         Spark may repeat a micro-batch after a failure; ids make the repetition add nothing, so give events ids, rows
-        by ``id="column"``.  ``options`` are those of ``ingest``.
+        by ``id="column"``.
+
+        Args:
+            frame: with columns as of ``ingest``.
+            checkpoint: folder in which Spark keeps how far it is.
+            channel: for rows that name none.
+            available_now: end when everything that is there now was taken.
+            rows: of rows: ``id``, ``ts`` and others, as of ``ingest``.
         """
 
         def take(batch: DataFrame, number: int) -> None:
-            self.ingest(batch, channel=channel, **options)
+            self.ingest(batch, channel=channel, **rows)
 
-        return frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start()
+        writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
+        return (writer.trigger(availableNow=True) if available_now else writer).start()
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -430,14 +495,10 @@ def _frame_texts(frame: Any) -> Iterator[tuple[str | None, str]]:
         yield name[0] if name and isinstance(name[0], str) else None, text if isinstance(text, str) else ""
 
 
-def _is_frame_of_documents(source: object) -> bool:
-    return hasattr(source, "toArrow") and "xml" in source.columns  # type: ignore[attr-defined]
-
-
 def _arrow_table(source: Any) -> pa.Table | None:
-    """The table of a pyarrow, pandas or Spark object; None of anything else."""
+    """The table of a pyarrow, pandas or Spark object; None of anything else, and of frames of documents."""
     if hasattr(source, "toArrow"):
-        return source.toArrow()
+        return None if "xml" in source.columns else source.toArrow()
     # What is no table needs neither library.
     for library, make in (("pyarrow", _of_arrow), ("pandas", _of_pandas)):
         if type(source).__module__.partition(".")[0] == library:
@@ -462,7 +523,7 @@ def _of_pandas(source: Any) -> pa.Table | None:
         raise EngineError("XSCL_BAD_FRAME", f"the DataFrame is no table of columns: {error}") from None
 
 
-def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Event]:
+def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Record]:
     missing = {"xml", *(() if channel else ("channel",))} - set(frame.columns)
     if missing:
         raise EngineError(
@@ -470,10 +531,6 @@ def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Event]:
             f"the DataFrame has no column {', '.join(sorted(missing))}",
             hint="needed: channel, xml",
         )
-    wanted = [name for name in ("channel", "id", "ts", "xml") if name in frame.columns]
+    wanted = [name for name in DOCUMENT_COLUMNS if name in frame.columns]
     for row in frame.select(*wanted).toLocalIterator():
-        values = row.asDict()
-        ts = values.get("ts")
-        if ts is not None and hasattr(ts, "astimezone"):
-            ts = ts.astimezone()  # Spark hands out local times without a zone
-        yield Event(values.get("channel") or channel or "", values.get("id"), ts, xml=values["xml"])
+        yield from document_records(row.asDict(), channel)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,9 +21,13 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo, channel_facts
 from xscl.errors import CatalogError, DocumentError, DocumentLimitError, XsclError
+from xscl.feed_memory import FeedState, feed_state, note_document, write_feeds
 from xscl.home import Home
-from xscl.ingest.records import Drop, Flush, Record, Register, Rejected, RowTable
+from xscl.ingest.expand import entry_events
+from xscl.ingest.identity import Identified, identify, remember
+from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, RowTable
 from xscl.ingest.rows import cells_digest, cells_document, fit_row, infer_schema, row_cells, row_digest
+from xscl.positions import put_positions
 from xscl.publishing import is_published
 from xscl.registry import Registry
 from xscl.row_ranges import rows_by_id
@@ -54,11 +59,13 @@ EVENT_SCHEMA = pa.schema(
         ("received", pa.int64()),
         ("late", pa.bool_()),
         ("member", pa.string()),
+        ("declared", pa.int64()),  # the time the source gave, before any clamp; NULL: none, or not kept
+        ("time_source", pa.string()),  # published, updated, feed, given or received; NULL: not kept
         ("content", pa.string()),  # the document; NULL where there are cells
         ("cells", pa.list_(pa.string())),  # of a row: the columns' texts in the order of the channel's schema
     ]
 )
-"""Files of earlier versions lack ``cells``; the rows in them are documents."""
+"""Files of earlier versions lack ``cells``; the rows in them are documents.  Older ones lack ``declared``, too."""
 
 _CHUNK_EVENTS = 10_000
 _CHUNK_CHARACTERS = 32 * 1024 * 1024
@@ -77,16 +84,33 @@ class IntakeReport:
     duplicates: int = 0
     late: int = 0
     rejected: int = 0
+    tolerant: int = 0
+    """Feeds that are not well-formed and were read all the same."""
     registered: int = 0
     dropped: int = 0
     problems: list[Rejected] = field(default_factory=list)
     """The first hundred rejections."""
+    flaws: list[str] = field(default_factory=list)
+    """What is wrong with the first hundred feeds that were read tolerantly: source, place and reason."""
+
+    def add(self, other: IntakeReport) -> None:
+        """Count what another intake did, too."""
+        for name in ("taken", "versions", "duplicates", "late", "rejected", "registered", "dropped"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.problems += other.problems[: 100 - len(self.problems)]
+        self.flaws += other.flaws[: 100 - len(self.flaws)]
 
     def note(self, problem: Rejected) -> None:
         """Count a rejection."""
         self.rejected += 1
         if len(self.problems) < 100:
             self.problems.append(problem)
+
+    def note_flaw(self, flaw: str) -> None:
+        """Count a feed that was read tolerantly."""
+        self.tolerant += 1
+        if len(self.flaws) < 100:
+            self.flaws.append(flaw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +134,8 @@ class _Known:
     version: int
     item: int
     digest: str
+    received: int | None
+    """When it was first seen; None: not kept."""
 
 
 @dataclass(slots=True)
@@ -127,6 +153,10 @@ class _Chunk:
     ids: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     late: list[dict[str, object]] = field(default_factory=list)
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    """Channels and ids of which ``known`` and ``taken`` tell."""
+    feeds: dict[str, FeedState] = field(default_factory=dict)
+    """By identity as read."""
 
 
 def _wall_clock() -> int:
@@ -190,31 +220,26 @@ class Intake:
     # -- events ------------------------------------------------------------------------------------------------
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
-        checked = in_fresh_dictionary(_check_all, records, self.limits)
-        sound = [item for item in checked if isinstance(item, CheckedEvent)]
+        positions = {record.source: record.position for record in records if isinstance(record, Position)}
+        records = [record for record in records if not isinstance(record, Position)]
+        plain: list[Record] = [record for record in records if not isinstance(record, FeedDocument)]
+        checked = iter(in_fresh_dictionary(_check_all, plain, self.limits) if plain else [])
         file: Path | None = None
         try:
             with self.catalog.begin() as connection:
-                first, received = self.catalog.take_places(connection, len(sound), self.now())
-                chunk = _Chunk(
-                    connection,
-                    self.catalog.channels(connection),
-                    {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))},
-                    *_known_ids(connection, sound),
-                )
-                self._note_ranges(chunk, sound)
-                place = 0
-                for item in checked:
-                    if isinstance(item, Rejected):
-                        chunk.rejected.append(item)
-                        continue
-                    try:
-                        self._place(chunk, item, first + place, received + place, report)
-                    except XsclError as error:
-                        chunk.rejected.append(_refused(item.event, error, item.id, item.ts))
-                    place += 1
-                file = self._file(first) if chunk.rows else None
-                self._write(chunk, file, received)
+                clocks = {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))}
+                chunk = _Chunk(connection, self.catalog.channels(connection), clocks, {}, set())
+                now = self.now()
+                for is_feed, run in groupby(records, lambda record: isinstance(record, FeedDocument)):
+                    if is_feed:
+                        for document in run:
+                            assert isinstance(document, FeedDocument)
+                            self._take_feed(chunk, document, now, report)
+                    else:
+                        self._take_events(chunk, list(islice(checked, len(list(run)))), now, report)
+                file = self._file(chunk.rows[0]["docid"]) if chunk.rows else None
+                self._write(chunk, file, now)
+                put_positions(connection, positions, now)
         except BaseException:
             # The catalogue names no file of a transaction that failed.
             if file is not None:
@@ -222,6 +247,67 @@ class Intake:
             raise
         for problem in chunk.rejected:
             report.note(problem)
+
+    def _take_events(
+        self, chunk: _Chunk, checked: Sequence[CheckedEvent | Rejected], now: int, report: IntakeReport
+    ) -> list[bool]:
+        """Take what was checked; whether the channel of each has it now, be it that it had it before."""
+        sound = [item for item in checked if isinstance(item, CheckedEvent)]
+        place, received = self.catalog.take_places(chunk.connection, len(sound), now)
+        _learn(chunk, sound)
+        self._note_ranges(chunk, sound)
+        done: list[bool] = []
+        for item in checked:
+            if isinstance(item, Rejected):
+                chunk.rejected.append(item)
+                done.append(False)
+                continue
+            try:
+                self._place(chunk, item, place, received, report)
+                done.append(True)
+            except XsclError as error:
+                chunk.rejected.append(_refused(item.event, error, item.id, item.ts))
+                done.append(False)
+            place += 1
+            received += 1
+        return done
+
+    # -- feeds -------------------------------------------------------------------------------------------------
+
+    def _take_feed(self, chunk: _Chunk, document: FeedDocument, now: int, report: IntakeReport) -> None:
+        """Take the entries of a feed that its channel does not have yet, and remember them."""
+        state = self._feed_state(chunk, document, now)
+        rows, refused = len(chunk.rows), len(chunk.rejected)
+        found = identify(state.memory, document.entries, document.channel)
+        wanted = [n for n in range(len(document.entries)) if not found.known[n] and not found.repeats[n]]
+        report.duplicates += _events_of(document) - _events_of(document, wanted)
+        has = [known or repeat for known, repeat in zip(found.known, found.repeats, strict=True)]
+        if wanted:
+            made = in_fresh_dictionary(_check_entries, document, wanted, found, state.identity, self.limits)
+            done = iter(self._take_events(chunk, [event for events in made for event in events], now, report))
+            for n, events in zip(wanted, made, strict=True):
+                has[n] = [next(done) for _ in events][0]
+        state.memory = remember(found, document.entries, has)
+        note_document(state, document)
+        versions = {row["id"]: row["version"] for row in chunk.rows[rows:]}  # of the item and of the published entry
+        state.items += len(versions)
+        state.versions += sum(version != 1 for version in versions.values())
+        state.rejected += len(chunk.rejected) - refused
+        if document.flaw is not None:
+            report.note_flaw(f"{document.source}: {document.flaw}")
+
+    @staticmethod
+    def _feed_state(chunk: _Chunk, document: FeedDocument, now: int) -> FeedState:
+        key = document.feed.identity if document.poll is None else f"{document.poll.subscription} subscribed"
+        if key not in chunk.feeds:
+            if document.poll is not None:
+                # Its row may take in that of a feed that was read from a file.
+                _write_feeds(chunk)
+                chunk.feeds.clear()
+            state = feed_state(chunk.connection, document, now)
+            same = next((other for other in chunk.feeds.values() if other.number == state.number), None)
+            chunk.feeds[key] = same or state
+        return chunk.feeds[key]
 
     def _note_ranges(self, chunk: _Chunk, items: list[CheckedEvent]) -> None:
         """Note which of the ids of rows are those of rows in ranges."""
@@ -231,7 +317,7 @@ class Intake:
                 wanted.setdefault(item.event.channel, set()).add(item.id)
         for channel, row in rows_by_id(chunk.connection, self.home, wanted):
             digest = cells_digest(chunk.channels[channel].schema or {}, row.cells)
-            chunk.known.setdefault((channel, row.id), []).append(_Known("", 1, row.docid, digest))
+            chunk.known.setdefault((channel, row.id), []).append(_Known("", 1, row.docid, digest, None))
             chunk.taken.add((channel, row.id))
 
     def _place(self, chunk: _Chunk, item: CheckedEvent, docid: int, received: int, report: IntakeReport) -> None:
@@ -246,8 +332,7 @@ class Intake:
         self._put(chunk, channel)
         ts = received if item.ts is None else item.ts
         if event.feed is not None:
-            # A date in the future is the time the item was first seen.
-            ts = min(ts, received)
+            ts = min(ts, _first_seen(chunk, item, of_item, received))
         late = self._is_late(chunk, channel, ts)
         of_item = docid if of_item is None else of_item
         chunk.rows.append(
@@ -261,6 +346,8 @@ class Intake:
                 "received": received,
                 "late": late,
                 "member": channel.name,
+                "declared": item.ts,
+                "time_source": event.time_source or ("received" if item.ts is None else "given"),
                 "content": content,
                 "cells": cells,
             }
@@ -274,10 +361,14 @@ class Intake:
             "docid": docid,
             "item": of_item,
             "digest": item.digest,
+            "ts": ts,
+            "received": received,
         }
         chunk.ids.append(row)
         chunk.taken.add((channel.name, id_))
-        chunk.known.setdefault((channel.name, item.id), []).append(_Known(feed, version, of_item, item.digest))
+        chunk.known.setdefault((channel.name, item.id), []).append(
+            _Known(feed, version, of_item, item.digest, received)
+        )
         report.taken += 1
         report.versions += version > 1
         if late:
@@ -330,7 +421,7 @@ class Intake:
             chunk.clocks[channel.clock] = ts
         return greatest is not None and channel.lateness is not None and ts < greatest - channel.lateness
 
-    def _file(self, first: int) -> Path:
+    def _file(self, first: object) -> Path:
         return self.home.folder("events") / f"{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
 
     def _write(self, chunk: _Chunk, file: Path | None, received: int) -> None:
@@ -357,31 +448,62 @@ class Intake:
                     connection.execute(CLOCKS.insert().values(name=clock, greatest=greatest))
         if chunk.late:
             connection.execute(LATE.insert(), chunk.late)
+        _write_feeds(chunk)
         self.catalog.reject(connection, map(_rejection, chunk.rejected), received)
 
 
 def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Events in runs of a bounded size; everything else alone, in its place."""
     run: list[Record] = []
-    size = 0
+    count = size = 0
     for record in records:
         if not isinstance(record, (Register, Drop, Flush, RowTable)):
             run.append(record)
-            size += len(record.xml or "") if isinstance(record, Event) else 0
-            if len(run) >= _CHUNK_EVENTS or size >= _CHUNK_CHARACTERS:
+            events, characters = _weight(record)
+            count += events
+            size += characters
+            if count >= _CHUNK_EVENTS or size >= _CHUNK_CHARACTERS:
                 yield run
-                run, size = [], 0
+                run, count, size = [], 0, 0
             continue
         if run:
             yield run
-            run, size = [], 0
+            run, count, size = [], 0, 0
         yield [record]
     if run:
         yield run
 
 
+def _events_of(document: FeedDocument, numbers: Sequence[int] | None = None) -> int:
+    """How many events the entries of a feed make, or those with these numbers."""
+    entries = document.entries if numbers is None else [document.entries[n] for n in numbers]
+    return sum(1 if entry.raw is None else 2 for entry in entries)
+
+
+def _weight(record: Record) -> tuple[int, int]:
+    """How many events a record makes at most, and with how many characters."""
+    if isinstance(record, FeedDocument):
+        return _events_of(record), sum(len(entry.raw or "") for entry in record.entries)
+    return 1, len(record.xml or "") if isinstance(record, Event) else 0
+
+
 def _check_all(records: list[Record], limits: Limits) -> list[CheckedEvent | Rejected]:
     return [check_event(record, limits) if isinstance(record, Event) else _as_rejected(record) for record in records]
+
+
+def _check_entries(
+    document: FeedDocument, wanted: Sequence[int], found: Identified, feed: str, limits: Limits
+) -> list[list[CheckedEvent | Rejected]]:
+    """The events of some entries of a feed, by their numbers."""
+    return [
+        [
+            check_event(event, limits)
+            for event in entry_events(
+                document, document.entries[n], found.ids[n], feed=feed, policy=found.memory.policy
+            )
+        ]
+        for n in wanted
+    ]
 
 
 def _as_rejected(record: object) -> Rejected:
@@ -508,6 +630,36 @@ def _own_id(event: Event, ts: int | None, digest: str) -> str:
     return digest if ts is None or event.feed is not None else digest_text(digest, str(ts))
 
 
+def _write_feeds(chunk: _Chunk) -> None:
+    write_feeds(chunk.connection, {state.number: state for state in chunk.feeds.values()}.values())
+
+
+def _learn(chunk: _Chunk, items: Sequence[CheckedEvent]) -> None:
+    """Read what is known of the ids of these events, once in a transaction."""
+    new = [item for item in items if (item.event.channel, item.id) not in chunk.asked]
+    if new:
+        versions, taken = _known_ids(chunk.connection, new)
+        asked = {(item.event.channel, item.id) for item in new}
+        chunk.asked |= asked
+        # Of other ids not all versions were read.
+        chunk.known |= {key: known for key, known in versions.items() if key in asked}
+        chunk.taken |= taken
+
+
+def _first_seen(chunk: _Chunk, item: CheckedEvent, of_item: int | None, received: int) -> int:
+    """What a feed item's date may be at most: a date in the future is the time that what it dates was first seen.
+
+    ``published`` dates the item, every other date the version.
+    """
+    if item.event.time_source != "published" or of_item is None:
+        return received
+    versions = chunk.known.get((item.event.channel, item.id), [])
+    first = min(
+        (row.received for row in versions if row.item == of_item and row.received is not None), default=received
+    )
+    return min(first, received)
+
+
 def _known_ids(
     connection: Connection, items: list[CheckedEvent]
 ) -> tuple[dict[tuple[str, str], list[_Known]], set[tuple[str, str]]]:
@@ -526,7 +678,7 @@ def _known_ids(
             statement = sa.select(EVENT_IDS).where(mine, either).order_by(EVENT_IDS.c.docid)
             for row in connection.execute(statement):
                 taken.add((channel, row.id))
-                known = _Known(row.feed, row.version, row.item, row.digest)
+                known = _Known(row.feed, row.version, row.item, row.digest, row.received)
                 versions.setdefault((channel, row.base), []).append(known)
     return versions, taken
 

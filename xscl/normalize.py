@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from xscl import ast
 from xscl.errors import QueryError, Span
+from xscl.namespaces import DEFAULT_NAMESPACES
 from xscl.parser import PREDICATE_FUNCTIONS
 from xscl.templates.bounds import Case, pair_index
 from xscl.values import apply_functions, number_text
@@ -43,7 +44,6 @@ from xscl.xpath.pattern import (
 )
 
 __all__ = [
-    "DEFAULT_NAMESPACES",
     "NormalBlock",
     "NormalJoin",
     "NormalQuery",
@@ -51,22 +51,6 @@ __all__ = [
     "normalize",
     "select_steps",
 ]
-
-DEFAULT_NAMESPACES: Mapping[str, str] = {
-    "atom": "http://www.w3.org/2005/Atom",
-    "cap": "urn:oasis:names:tc:emergency:cap:1.2",
-    "content": "http://purl.org/rss/1.0/modules/content/",
-    "dc": "http://purl.org/dc/elements/1.1/",
-    "georss": "http://www.georss.org/georss",
-    "itunes": "http://www.itunes.com/dtds/podcast-1.0.dtd",
-    "media": "http://search.yahoo.com/mrss/",
-    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
-    "rss": "http://purl.org/rss/1.0/",
-    "xhtml": "http://www.w3.org/1999/xhtml",
-    "xlink": "http://www.w3.org/1999/xlink",
-    "xml": "http://www.w3.org/XML/1998/namespace",
-}
-"""Prefixes that need no declaration."""
 
 _MIRRORED: Mapping[ast.Op, ast.Op] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 MAX_JOINS = 100

@@ -14,7 +14,8 @@ from lxml import etree
 
 from xscl import ast
 from xscl.errors import QueryError, Span
-from xscl.normalize import DEFAULT_NAMESPACES, select_steps
+from xscl.namespaces import DEFAULT_NAMESPACES
+from xscl.normalize import select_steps
 from xscl.safexml import serialize
 from xscl.xpath.condition import select
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, document_order, string_value

@@ -30,8 +30,9 @@ from xscl.ingest.records import Rejected, RowTable
 from xscl.ingest.row_times import event_times
 from xscl.ingest.rows import cells_digest, is_column
 from xscl.intake import EVENT_SCHEMA, CheckedEvent, Intake, IntakeReport, _Chunk, _rejection, event_content
+from xscl.positions import put_positions
 from xscl.row_ranges import StoredRows, rows_by_id, stored_rows
-from xscl.tables import CLOCKS, EVENT_IDS, INTAKE_FILES, LATE, ROW_RANGES, SOURCES
+from xscl.tables import CLOCKS, EVENT_IDS, INTAKE_FILES, LATE, ROW_RANGES
 from xscl.types import MAX_NAME, Event, Scalar, format_time, is_name
 
 __all__ = ["CHUNK_ROWS", "take_rows"]
@@ -82,7 +83,7 @@ def _take_part(intake: Intake, part: RowTable, report: IntakeReport) -> None:
             if len(part.rows):
                 work.take()
             if part.position is not None:
-                _put_position(connection, *part.position, taken=intake.now())
+                put_positions(connection, dict([part.position]), intake.now())
             intake.catalog.reject(connection, map(_rejection, chunk.rejected), intake.now())
     except BaseException:
         # The catalogue names no file of a transaction that failed.
@@ -93,13 +94,6 @@ def _take_part(intake: Intake, part: RowTable, report: IntakeReport) -> None:
         setattr(report, name, getattr(report, name) + getattr(work.report, name))
     for problem in chunk.rejected:
         report.note(problem)
-
-
-def _put_position(connection: Connection, source: str, position: str, *, taken: int) -> None:
-    values = {"position": position, "taken": taken}
-    changed = connection.execute(SOURCES.update().where(SOURCES.c.source == source).values(**values))
-    if changed.rowcount == 0:
-        connection.execute(SOURCES.insert().values(source=source, **values))
 
 
 @dataclass(slots=True)

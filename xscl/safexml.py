@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,7 +25,15 @@ from lxml import etree
 
 from xscl.errors import DocumentLimitError, MalformedDocumentError
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "in_fresh_dictionary", "parse_stored", "parse_xml", "serialize"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "Limits",
+    "encoding_of",
+    "in_fresh_dictionary",
+    "parse_stored",
+    "parse_xml",
+    "serialize",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -295,28 +304,43 @@ def _utf8(content: str | bytes) -> bytes:
 
 def _decoded(data: bytes) -> bytes | str:
     """The document's text, or the document if it says that it is UTF-8; libxml2 checks that."""
-    if data.startswith(b"<"):
-        declared = _ENCODING.match(data)
-        if declared is None or declared[1].lower() in (b"utf-8", b"utf8"):
-            return data
-        name = declared[1].decode()
-    else:
-        marked = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), None)
-        if marked is None:
-            return data
-        name = marked
+    name = encoding_of(data)
+    if name is None:
+        return data
     try:
-        if name.lower() in _SLOW_ENCODINGS:
-            raise LookupError
         return data.decode(name)
-    except LookupError:
-        message = f"line 1: the encoding {name} is not known"
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         message = f"line {line}: byte {error.start} of the document is not in the encoding {name}"
     except UnicodeError:
         message = f"line 1: the document is not in the encoding {name}"
     raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", message)
+
+
+def encoding_of(data: bytes) -> str | None:
+    """The encoding of a document that begins like this, by its byte order mark or else its declaration; None: UTF-8.
+
+    Raises:
+        MalformedDocumentError: there is none of that name.
+    """
+    if data.startswith(b"<"):
+        declared = _ENCODING.match(data)
+        if declared is None or declared[1].lower() in (b"utf-8", b"utf8"):
+            return None
+        name = declared[1].decode()
+    else:
+        marked = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), None)
+        if marked is None:
+            return None
+        name = marked
+    try:
+        if name.lower() in _SLOW_ENCODINGS:
+            raise LookupError
+        with suppress(UnicodeError):
+            b"<".decode(name)  # no bytes at all would be decoded without looking at the name
+    except LookupError:
+        raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", f"line 1: the encoding {name} is not known") from None
+    return name
 
 
 def _refusal(error: etree.XMLSyntaxError) -> MalformedDocumentError | DocumentLimitError:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from xscl.class_archive import find_archive, make_in_background, reading_options, writing_options
 from xscl.errors import EngineError
@@ -18,13 +19,15 @@ from xscl.errors import EngineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["java_version", "start_session"]
+__all__ = ["java_version", "register_sources", "start_session"]
 
 JAVA_HINT = (
     "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@21) "
     "and put it on the PATH or set JAVA_HOME"
 )
 
+_KNOWING: WeakSet[SparkSession] = WeakSet()
+"""Sessions that know our data sources."""
 
 # Spark's messages below errors are not for the users of xscl.
 _LOG4J = """\
@@ -77,6 +80,7 @@ def start_session(*, classes_to: Path | None = None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     active = SparkSession.getActiveSession()
     if active is not None:
+        register_sources(active)
         return active
     _, java = java_version()
     # A folder that nobody else can write to: the JVM reads its logging settings from here.
@@ -139,4 +143,16 @@ def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
     for key, value in options.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
+    register_sources(session)
     return session
+
+
+def register_sources(spark: SparkSession) -> None:
+    """Make the formats ``xscl-xml`` and ``xscl-feed`` known to a session."""
+    from xscl.ingest.spark_sources import FeedSource, XmlSource
+
+    if spark in _KNOWING:
+        return  # Spark would warn
+    for source in (XmlSource, FeedSource):
+        spark.dataSource.register(source)
+    _KNOWING.add(spark)

@@ -232,6 +232,9 @@ FEEDS = Table(
     Column("failures", Integer, nullable=False, server_default="0", comment="in a row"),
     Column("etag", Text),
     Column("modified", Text, comment="Last-Modified as it was sent"),
+    Column(
+        "allow_private", Boolean, nullable=False, server_default=sa.false(), comment="its host may be on a private net"
+    ),
     Column("moved_to", Text, comment="a lasting redirect that was seen once"),
     Column("hints", Text, comment="what the feed says of polling, as JSON"),
     Column("requests", BigInteger, nullable=False, server_default="0"),

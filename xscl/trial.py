@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from xscl.catalog import ChannelInfo, QueryInfo, channel_facts
 from xscl.compile import CompiledQuery, whole_steps
 from xscl.errors import XsclError
-from xscl.ingest.records import Record, Rejected, rejected
+from xscl.ingest.expand import feed_events
+from xscl.ingest.records import FeedDocument, Record, Rejected, rejected
 from xscl.intake import CheckedEvent, check_event, event_content, event_document, require_kind
 from xscl.registry import compile_info
 from xscl.safexml import in_fresh_dictionary, parse_stored
@@ -88,6 +89,9 @@ class Trial:
         for record in records:
             if isinstance(record, Rejected):
                 self.problems.append(record)
+            elif isinstance(record, FeedDocument):
+                for event in in_fresh_dictionary(feed_events, record):
+                    yield from self._of_event(event)
             elif isinstance(record, Event):
                 yield from self._of_event(record)
 

@@ -53,6 +53,8 @@ class Event:
     """For feed items: the feed it was read from.  Items with one id in one feed are versions of one item."""
     digest: str | None = None
     """For feed items: a digest of what the publisher wrote, without what belongs to the feed as a whole."""
+    time_source: str | None = None
+    """For feed items: which date ``ts`` is: ``published``, ``updated``, ``feed``, or ``received`` where it has none."""
 
 
 @dataclass(frozen=True, slots=True)

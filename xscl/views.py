@@ -50,7 +50,8 @@ __all__ = ["RELATION_NAMES", "sql_errors", "sql_session"]
 _VAR = "lpad(lower(hex({0})), 16, '0')"
 
 _EVENTS = f"""
-select e.docid, e.channel, e.id, e.version, e.item, e.ts, e.received, e.late, e.member, b.batch, e.content
+select e.docid, e.channel, e.id, e.version, e.item, e.ts, e.declared, e.time_source, e.received, e.late, e.member,
+  b.batch, e.content
 from xscl_events e left join xscl_batches b on {place_sql("e.docid")} between b.first and b.last
 """
 _R_DOCTS = f"select docid, ts from xscl_events where {place_sql('docid')} <= {{processed}}"

@@ -9,7 +9,7 @@ import pytest
 
 from xscl import ast
 from xscl.format import format_query, format_statement
-from xscl.normalize import DEFAULT_NAMESPACES
+from xscl.namespaces import DEFAULT_NAMESPACES
 from xscl.parser import MAX_BLOCKS, ScriptItem, parse_query, parse_script
 
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in Path(__file__).with_name("texts").glob("*.xscl")}

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from lxml import etree
 
 from xscl.errors import EngineError
+from xscl.ingest.expand import feed_events
+from xscl.ingest.records import FeedDocument
 from xscl.ingest.sources import read_paths
-from xscl.types import Event
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA, witness_rows
@@ -66,8 +67,8 @@ class Matched:
 def feed_items(number: int, *, seed: int) -> list[str]:
     """So many of the items that intake makes of the demonstration's feeds, in random order; over again if need be."""
     with as_file(files("xscl.demo")) as here:
-        records = list(read_paths([here / "corpus"]))
-    items = [str(record.xml) for record in records if isinstance(record, Event) and record.channel == "items"]
+        feeds = [record for record in read_paths([here / "corpus"]) if isinstance(record, FeedDocument)]
+    items = [str(event.xml) for feed in feeds for event in feed_events(feed) if event.channel == "items"]
     random.Random(seed).shuffle(items)
     return [items[place % len(items)] for place in range(number)]
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from xscl.errors import SourceError, XsclError
-from xscl.ingest.feed import is_feed, split_feed
+from xscl.ingest.expand import feed_events
+from xscl.ingest.feed import is_feed, read_tree
 from xscl.safexml import parse_xml
 
 NS = (
@@ -29,7 +30,7 @@ def atom(entry, head="<title>T</title>", attributes=""):
 
 
 def split(text, source="f.xml", **options):
-    return list(split_feed(parse_xml(text), source=source, **options))
+    return feed_events(read_tree(parse_xml(text), source=source, **options))
 
 
 def one(text, **options):
@@ -81,6 +82,8 @@ def test_all_fields_in_their_order():
         ("guid", "tag:1"),
         ("link", "https://example.org/x"),
         ("link", "https://other.org/z"),
+        ("content", "zx"),
+        ("media", "https://example.org/t.png"),
     ]
     assert event.channel == "items" and event.id == "tag:1" and event.source == "f.xml"
     assert event.ts == datetime(2026, 6, 1, 13, 30, tzinfo=UTC)
@@ -90,7 +93,7 @@ def test_all_fields_in_their_order():
 def test_absent_fields_have_no_element():
     event, fields = one("<rss><channel><item><title> </title><link/></item></channel></rss>")
     assert fields == []
-    assert event.id is None and event.ts is None and event.feed == "f.xml"
+    assert event.ts is None and event.time_source == "received" and event.feed == "f.xml"
 
 
 def test_atom():
@@ -122,6 +125,8 @@ def test_atom():
         ("guid", "tag:1"),
         ("link", "https://example.org/blog/s"),
         ("link", "https://example.org/blog/c"),
+        ("content", "Body c"),
+        ("enclosure", "https://example.org/blog/x.mp3"),
     ]
     assert event.feed == "https://example.org/blog/feed.atom"
 
@@ -334,7 +339,8 @@ def test_event_time_of_atom_feeds():
 def test_ids():
     assert one(rss("<guid>g</guid><link>https://example.org/a</link>"))[0].id == "g"
     assert one(rss("<link>https://example.org/a</link>"))[0].id == "https://example.org/a"
-    assert one(rss("<title>t</title>"))[0].id is None
+    nothing = [one(rss(f"<title>{title}</title>"))[0].id for title in "tut"]
+    assert nothing[0] == nothing[2] != nothing[1]
 
 
 def test_identity_of_the_feed():
@@ -372,7 +378,7 @@ def test_the_published_entry_keeps_its_namespaces():
 def test_the_feed_is_not_changed():
     root = parse_xml(RSS_FULL)
     before = etree.tostring(root)
-    list(split_feed(root, source="f"))
+    feed_events(read_tree(root, source="f"))
     assert etree.tostring(root) == before
 
 
@@ -412,4 +418,4 @@ def test_any_feed(item, head):
             continue
         for event in events:
             parse_xml(event.xml)
-            assert event.id is None or event.id.strip()
+            assert event.id.strip()

@@ -14,7 +14,8 @@ import xscl.windows
 from xscl import ast
 from xscl.compile import compile_query
 from xscl.errors import QueryError, UnboundVariableError, UnsatisfiableWindowError, UnsupportedFeatureError
-from xscl.normalize import DEFAULT_NAMESPACES, NormalJoin, NormalQuery, normalize
+from xscl.namespaces import DEFAULT_NAMESPACES
+from xscl.normalize import NormalJoin, NormalQuery, normalize
 from xscl.parser import parse_query
 from xscl.templates.bounds import UNBOUNDED, Bounds
 from xscl.templates.relations import rt_rows

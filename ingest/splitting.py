@@ -1,0 +1,260 @@
+"""One document of many records into its records, read as a stream.
+
+Expat finds where records begin and end; what lies between is a document of its own, which is parsed like any other,
+with all limits (``xscl.safexml``).  Nothing but the record that is being read is held in memory.  Expat reads nothing
+outside the document, a document that declares entities is refused, and what could make expat remember much is bounded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+from xscl.errors import DocumentLimitError, MalformedDocumentError, SourceError, XsclError
+from xscl.ingest.paths import SplitPath
+from xscl.safexml import Limits, encoding_of
+
+__all__ = ["SplitRecord", "split_records"]
+
+_STEP = 64 * 1024
+_DECLARATION = 256
+"""Bytes by which the encoding shows."""
+_MAX_TOKEN = 4 * 1024 * 1024
+"""Bytes of one tag, comment or instruction: expat looks at all of it again with every step."""
+_BLANKS = b" \t\r\n"
+_START_TAG = re.compile(rb"""<[^\s/>]+(?>[^>"']+|"[^"]*"|'[^']*')*>""")
+_POSITION = re.compile(r": line \d+, column \d+$")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRecord:
+    """A record, and where it begins."""
+
+    line: int
+    content: bytes | XsclError
+    """A document in UTF-8, not yet parsed, with the namespaces in scope; or why it was not taken."""
+
+
+def split_records(content: io.BufferedIOBase, path: SplitPath, *, source: str, limits: Limits) -> Iterator[SplitRecord]:
+    """The records of a document, in its order; of records within records the outermost.
+
+    Args:
+        content: the document; blanks before its declaration are forgiven.
+        path: which elements are records.
+        source: for messages.
+        limits: of each record; depth and number of names are those of the whole document.
+
+    Raises:
+        MalformedDocumentError: the document is not well-formed there; records before were given.
+        DocumentLimitError: it nests too deeply, has too many names, or something longer than can be held.
+        SourceError: ``XSCL_NO_RECORDS``: no element is a record; or what ``content`` raises.
+    """
+    splitter = _Splitter(path, limits)
+    found = False
+    for data in _utf8_chunks(content):
+        try:
+            splitter.feed(data)
+        except expat.ExpatError as error:
+            yield from splitter.take()
+            raise _malformed(error) from None
+        except XsclError:
+            yield from splitter.take()
+            raise
+        for record in splitter.take():
+            found = True
+            yield record
+    try:
+        splitter.close()
+    except expat.ExpatError as error:
+        raise _malformed(error) from None
+    if not found:
+        raise SourceError("XSCL_NO_RECORDS", f"{source}: no element is at {path.text}")
+
+
+def _utf8_chunks(content: io.BufferedIOBase) -> Iterator[bytes]:
+    head = b""
+    while len(head.lstrip(_BLANKS)) < _DECLARATION and len(head) < _STEP:
+        data = content.read1(_STEP)
+        if not data:
+            break
+        head += data
+    # Lines are counted with those that go before the declaration.
+    blank = head[: len(head) - len(head.lstrip(_BLANKS))]
+    head = head[len(blank) :] if head[len(blank) :].startswith(b"<?xml") else head
+    name = encoding_of(head)
+    if name is None:
+        yield head.removeprefix(codecs.BOM_UTF8)
+        while data := content.read1(_STEP):
+            yield data
+        return
+    decoder = codecs.getincrementaldecoder(name)()
+    data = head
+    try:
+        while True:
+            text = decoder.decode(data, final=not data)
+            yield text.removeprefix("\ufeff").encode()
+            if not data:
+                return
+            data = content.read1(_STEP)
+    except UnicodeError:
+        raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", f"what follows is not in the encoding {name}") from None
+
+
+class _Splitter:
+    """Expat's handlers, and the bytes from the record that is open on."""
+
+    def __init__(self, path: SplitPath, limits: Limits) -> None:
+        self._path = path
+        self._limits = limits
+        # Without a dictionary of names that would outlive them.
+        self._parser = expat.ParserCreate("utf-8", None, None)
+        self._parser.specified_attributes = True
+        self._parser.EntityDeclHandler = self._entity
+        self._parser.StartDoctypeDeclHandler = self._start_doctype
+        self._parser.EndDoctypeDeclHandler = self._end_doctype
+        self._outside()
+        self._fed = 0
+        self._base = 0
+        """Where in the document ``_held`` begins."""
+        self._held = bytearray()
+        self._done: list[SplitRecord] = []
+        self._names: set[str] = set()
+        self._depth = 0
+        self._made = [path.begin()]
+        self._scopes: list[dict[str, str]] = [{}]
+        self._in_doctype = False
+        # Of the record that is open:
+        self._begin: int | None = None
+        self._line = 0
+        self._record_depth = 0
+        self._spaces = b""
+        self._name_size = 0
+        self._too_long = False
+
+    def take(self) -> list[SplitRecord]:
+        """The records that have ended since."""
+        done, self._done = self._done, []
+        return done
+
+    def feed(self, data: bytes) -> None:
+        self._held += data
+        self._fed += len(data)
+        self._parser.Parse(data, False)
+        reached = self._parser.CurrentByteIndex
+        if self._fed - reached > _MAX_TOKEN:
+            raise self._limit(f"a tag or comment of more than {_MAX_TOKEN:,} bytes")
+        if self._in_doctype and self._fed > self._limits.max_declaring_bytes:
+            raise self._limit(f"more than {self._limits.max_declaring_bytes:,} bytes of declarations")
+        if self._begin is not None and self._fed - self._begin > self._limits.max_bytes + _STEP:
+            self._too_long = True
+        keep = reached if self._begin is None or self._too_long else self._begin
+        del self._held[: keep - self._base]
+        self._base = keep
+
+    def close(self) -> None:
+        self._parser.Parse(b"", True)
+
+    def _outside(self) -> None:
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._count(name, attributes)
+        scope = self._scopes[-1]
+        declared = {key[6:]: value for key, value in attributes.items() if key == "xmlns" or key.startswith("xmlns:")}
+        if declared:
+            scope = {**scope, **declared}
+        prefix, _, local = name.rpartition(":")
+        made = self._path.follow(self._made[-1], scope.get(prefix, ""), local)
+        if not self._path.is_record(made):
+            self._made.append(made)
+            self._scopes.append(scope)
+            return
+        self._begin = self._parser.CurrentByteIndex
+        self._line = self._parser.CurrentLineNumber
+        self._record_depth = self._depth
+        self._name_size = 1 + len(name.encode())
+        kept = ((key, value) for key, value in self._scopes[-1].items() if key not in declared and value)
+        self._spaces = b"".join(
+            f" xmlns{':' if key else ''}{key}={quoteattr(value, _ESCAPES)}".encode() for key, value in kept
+        )
+        self._too_long = False
+        self._parser.StartElementHandler = self._start_inside
+        self._parser.EndElementHandler = self._end_inside
+
+    def _end(self, name: str) -> None:
+        self._depth -= 1
+        self._made.pop()
+        self._scopes.pop()
+
+    def _start_inside(self, name: str, attributes: dict[str, str]) -> None:
+        self._count(name, attributes)
+
+    def _end_inside(self, name: str) -> None:
+        self._depth -= 1
+        if self._depth >= self._record_depth:
+            return
+        self._done.append(SplitRecord(self._line, self._content(self._parser.CurrentByteIndex)))
+        self._begin = None
+        self._outside()
+
+    def _content(self, index: int) -> bytes | XsclError:
+        assert self._begin is not None
+        if self._too_long or index - self._begin > self._limits.max_bytes:
+            return DocumentLimitError(
+                "XSCL_DOCUMENT_LIMIT",
+                f"the record has {index - self._begin:,} bytes; the limit max_bytes is {self._limits.max_bytes:,}",
+            )
+        first = self._begin - self._base
+        last = index - self._base
+        # An end tag is reported where it begins, the end of an empty element where that is over.
+        empty = False
+        if self._held[last - 2 : last] == b"/>":
+            tag = _START_TAG.match(self._held, first)
+            empty = tag is not None and tag.end() == last
+        if not empty:
+            last = self._held.index(b">", last) + 1
+        name_end = first + self._name_size
+        return bytes(self._held[first:name_end]) + self._spaces + bytes(self._held[name_end:last])
+
+    def _count(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > self._limits.max_depth:
+            raise self._limit(f"{self._depth:,} levels of elements; the limit max_depth is {self._limits.max_depth:,}")
+        self._names.add(name)
+        if attributes:
+            self._names.update(attributes)
+        if len(self._names) > self._limits.max_names:
+            raise self._limit(f"{len(self._names):,} distinct names; the limit max_names is {self._limits.max_names:,}")
+
+    def _limit(self, what: str) -> DocumentLimitError:
+        return DocumentLimitError("XSCL_DOCUMENT_LIMIT", f"line {self._parser.CurrentLineNumber}: {what}")
+
+    def _start_doctype(self, *_: object) -> None:
+        self._in_doctype = True
+
+    def _end_doctype(self) -> None:
+        self._in_doctype = False
+
+    def _entity(self, name: str, *_: object) -> None:
+        raise MalformedDocumentError(
+            "XSCL_MALFORMED_DOCUMENT",
+            f"line {self._parser.CurrentLineNumber}: the document declares the entity {name}; a document that is split"
+            " has none of its own",
+        )
+
+
+_ESCAPES = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+
+
+def _malformed(error: expat.ExpatError) -> MalformedDocumentError:
+    reason = _POSITION.sub("", str(error))
+    return MalformedDocumentError(
+        "XSCL_MALFORMED_DOCUMENT",
+        f"line {error.lineno}, column {error.offset + 1}: {reason}; nothing from there on is taken",
+    )

@@ -1,0 +1,271 @@
+"""``xscl feed``: subscriptions, and polling them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from xscl.cli_common import (
+    CatalogOption,
+    FormatOption,
+    HomeOption,
+    JsonOption,
+    complain,
+    exit_partly,
+    format_of,
+    open_given,
+    say,
+)
+from xscl.listing import Format, print_rows
+
+if TYPE_CHECKING:
+    from xscl.home import Home
+    from xscl.polling import PollReport, PollSettings
+
+__all__ = ["ContactOption", "feed_app", "poll_settings", "report_poll"]
+
+_COLUMNS = [
+    "feed",
+    "title",
+    "channel",
+    "folder",
+    "status",
+    "interval",
+    "next",
+    "fetched",
+    "last",
+    "failures",
+    "polls",
+    "items",
+    "versions",
+    "rejected",
+    "requests",
+    "bytes",
+    "policy",
+    "reason",
+]
+_SHORT = ["feed", "title", "status", "next", "last", "items", "versions", "rejected", "policy", "reason"]
+_SHOWN = 40
+
+feed_app = typer.Typer(no_args_is_help=True, help="Subscriptions to feeds, and polling them politely.")
+
+ContactOption = Annotated[
+    str | None,
+    typer.Option("--contact", help="Where the owners of feeds can reach you; sent with requests.  [env: XSCL_CONTACT]"),
+]
+PrivateOption = Annotated[
+    bool, typer.Option("--allow-private", help="Also ask hosts on private networks.  [env: XSCL_ALLOW_PRIVATE]")
+]
+ChannelOption = Annotated[str, typer.Option("--channel", help="Channel of the items, or one of its streams.")]
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def poll_settings(
+    contact: str | None = None, *, allow_private: bool = False, patience_s: float | None = None
+) -> PollSettings:
+    """The settings of options and environment."""
+    from dataclasses import replace
+
+    from xscl.polling import PollSettings, environment_settings
+
+    settings = environment_settings(PollSettings(contact=contact, allow_private=allow_private))
+    return settings if patience_s is None else replace(settings, patience_s=patience_s)
+
+
+@feed_app.command("add")
+def feed_add(
+    url: str,
+    channel: ChannelOption = "items",
+    interval: Annotated[str | None, typer.Option(help="Time between polls: 5 min to 1 d.  [default: 1 h]")] = None,
+    folder: Annotated[str | None, typer.Option(help="Where lists have it: News/World.")] = None,
+    fetch: Annotated[bool, typer.Option("--fetch", help="Ask for it at once.")] = False,
+    contact: ContactOption = None,
+    allow_private: PrivateOption = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Subscribe to a feed."""
+    from xscl.feeds import add_feed, parse_interval
+
+    opened = open_given(home, catalog)
+    every = None if interval is None else parse_interval(interval)
+    url = add_feed(
+        opened.catalog, url, now=_now(), channel=channel, interval=every, folder=folder, allow_private=allow_private
+    )
+    say(f"feed {url}")
+    if fetch:
+        _fetch(opened, [url], False, poll_settings(contact))
+
+
+@feed_app.command("import")
+def feed_import(
+    file: Annotated[str, typer.Argument(help="A list in OPML; '-' reads stdin.")],
+    channel: ChannelOption = "items",
+    allow_private: PrivateOption = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Subscribe to the feeds of a list; those that are subscribed already stay as they are."""
+    from xscl.feeds import import_outlines
+    from xscl.ingest.opml import read_opml
+
+    opened = open_given(home, catalog)
+    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    found = read_opml(data, source=file)
+    done = failed = 0
+    for outline, what, error in import_outlines(
+        opened.catalog, found, now=_now(), channel=channel, allow_private=allow_private
+    ):
+        where = f"{file}:{outline.line}"
+        if error is None:
+            done += 1
+            say(f"{where}: {what} {outline.url}")
+        else:
+            failed += 1
+            complain(f"{where}: refused {outline.url}: {error}")
+    say(f"{done} feeds, {failed} refused")
+    exit_partly(done, failed)
+
+
+@feed_app.command("list")
+def feed_list(
+    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
+) -> None:
+    """List feeds, subscribed and read from files, with what became of them and what identifies their items."""
+    from xscl.feeds import feed_rows
+
+    rows = feed_rows(open_given(home, catalog).catalog)
+    printed = format_of(format, json)
+    if printed is Format.table:
+        short = ({name: _cut(value) for name, value in row.items()} for row in rows)
+        print_rows(short, _SHORT, printed)
+        return
+    print_rows(rows, _COLUMNS, printed)
+
+
+def _cut(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    text = value.partition("\n")[0]
+    # Addresses stay whole: they are what other commands take.
+    return text if len(text) <= _SHOWN or text.startswith("http") else f"{text[: _SHOWN - 1]}…"
+
+
+@feed_app.command("fetch")
+def feed_fetch(
+    urls: Annotated[list[str] | None, typer.Argument(metavar="[URL]…", help="Only these, also before time.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All active feeds, also before time.")] = False,
+    wait: Annotated[str, typer.Option(help="How long to go on where hosts must be left alone in between.")] = "5 min",
+    contact: ContactOption = None,
+    allow_private: PrivateOption = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Ask the feeds that are due, and take in what is new; 'xscl run' processes it.
+
+    Hosts get one request at a time, with a pause in between, and are left alone for as long as they say.  Feeds that
+    are gone (410) are not asked again.
+    """
+    from xscl.durations import parse_duration
+
+    try:
+        patience = parse_duration(wait) / 1e6
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--wait") from None
+    settings = poll_settings(contact, allow_private=allow_private, patience_s=patience)
+    _fetch(open_given(home, catalog), urls or None, all_, settings)
+
+
+def _fetch(home: Home, urls: list[str] | None, everything: bool, settings: PollSettings) -> None:
+    from xscl.polling import poll
+
+    if settings.contact is None:
+        say("note: requests say nothing of who sends them; give --contact or XSCL_CONTACT (an address of web or mail)")
+    report = poll(home, urls=urls, everything=everything, settings=settings)
+    report_poll(report)
+    exit_partly(report.feeds - len(report.problems), len(report.problems))
+
+
+def report_poll(report: PollReport, *, only_news: bool = False) -> None:
+    """Say what a pass did; with ``only_news`` nothing where nothing was due."""
+    for url, problem in report.problems:
+        complain(f"{url}: {problem}")
+    if only_news and not report.feeds:
+        return
+    statuses = ", ".join(f"{count} × {status}" for status, count in sorted(report.statuses.items()))
+    parts = [
+        f"{report.feeds} feeds asked with {report.requests} requests" + (f" ({statuses})" if statuses else ""),
+        f"{report.received:,} bytes",
+        f"{report.events} events taken",
+        *([f"of them {report.versions} new versions"] if report.versions else []),
+        *([f"{report.rejected} rejected"] if report.rejected else []),
+        *([f"{report.left} feeds left for later"] if report.left else []),
+        f"{report.seconds:.1f} s",
+    ]
+    say(", ".join(parts))
+
+
+@feed_app.command("set")
+def feed_set(
+    url: str,
+    channel: Annotated[str | None, typer.Option(help="Channel of new items.")] = None,
+    interval: Annotated[str | None, typer.Option(help="Time between polls; 'none' for the default.")] = None,
+    folder: Annotated[str | None, typer.Option(help="Where lists have it; '' for the top.")] = None,
+    pause: Annotated[bool, typer.Option("--pause", help="Do not ask for it.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Ask for it again, also if it was gone (410).")] = False,
+    allow_private: Annotated[
+        bool | None, typer.Option("--allow-private/--no-private", help="Whether its host may be on a private network.")
+    ] = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Change a subscription."""
+    from xscl.feeds import set_feed
+
+    if pause and resume:
+        raise typer.BadParameter("--pause and --resume exclude each other")
+    set_feed(
+        open_given(home, catalog).catalog,
+        url,
+        now=_now(),
+        channel=channel,
+        interval=interval,
+        folder=folder,
+        status="paused" if pause else "active" if resume else None,
+        allow_private=allow_private,
+    )
+    say(f"feed {url}")
+
+
+@feed_app.command("drop")
+def feed_drop(url: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
+    """End a subscription; its items stay."""
+    from xscl.feeds import drop_feed
+
+    drop_feed(open_given(home, catalog).catalog, url)
+    say(f"dropped {url}")
+
+
+@feed_app.command("export")
+def feed_export(
+    file: Annotated[str, typer.Argument(help="Where to write; '-' is stdout.")] = "-",
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Write the subscriptions as a list in OPML 2.0, which 'xscl feed import' takes."""
+    from xscl.feeds import outlines
+    from xscl.ingest.opml import write_opml
+
+    data = write_opml(outlines(open_given(home, catalog).catalog))
+    if file == "-":
+        sys.stdout.buffer.write(data + b"\n")
+        return
+    Path(file).write_bytes(data + b"\n")
+    say(f"written: {file}")

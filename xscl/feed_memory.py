@@ -1,0 +1,113 @@
+"""The rows of feeds in the catalogue as intake reads and writes them, in its transaction.
+
+A feed that is read, from a file or an address, has one row, found by its identity.  A subscription has its row before
+it was read first, and keeps the identity it had then, so that a feed that is renamed brings nothing anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog import Catalog
+from xscl.ingest.identity import Memory, Policy, memory_json, read_memory
+from xscl.ingest.records import FeedDocument
+from xscl.tables import FEEDS
+
+__all__ = ["FeedState", "feed_rows", "feed_state", "note_document", "write_feeds"]
+
+_SHOWN = ("number", "title", "url", "identity", "channel", "policy", "reason", "polls", "items", "versions", "rejected")
+
+
+@dataclass(slots=True)
+class FeedState:
+    """A feed as intake finds it, and what this transaction adds."""
+
+    number: int
+    """``feeds.number``."""
+    identity: str
+    memory: Memory
+    subscriptions: dict[int, dict[str, object]] = field(default_factory=dict)
+    """What polls leave in the rows they were made for, by number."""
+    values: dict[str, object] = field(default_factory=dict)
+    """What the feed says of itself."""
+    polls: int = 0
+    items: int = 0
+    versions: int = 0
+    rejected: int = 0
+
+
+def feed_state(connection: Connection, document: FeedDocument, now: int) -> FeedState:
+    """The feed of a document; a feed that was never read gets its row."""
+    columns: tuple[Any, ...] = (FEEDS.c.number, FEEDS.c.identity, FEEDS.c.policy, FEEDS.c.reason, FEEDS.c.memory)
+    by_identity = sa.select(*columns).where(FEEDS.c.identity == document.feed.identity)
+    row: sa.Row[Any] | None = None
+    if document.poll is not None:
+        row = connection.execute(sa.select(*columns).where(FEEDS.c.number == document.poll.subscription)).first()
+        if row is not None and row.identity is None:
+            row = _first_read(connection, row.number, document.feed.identity, by_identity) or row
+    if row is None:
+        row = connection.execute(by_identity).first()
+    if row is None:
+        values = {"identity": document.feed.identity, "channel": document.channel, "added": now}
+        connection.execute(FEEDS.insert().values(values))
+        number = connection.execute(by_identity).one().number
+        return FeedState(number, document.feed.identity, Memory())
+    memory = read_memory(row.memory, cast(Policy, row.policy), row.reason)
+    return FeedState(row.number, row.identity or document.feed.identity, memory)
+
+
+def _first_read(connection: Connection, number: int, identity: str, by_identity: sa.Select[Any]) -> sa.Row[Any] | None:
+    """Give a subscription the identity of the feed that was read; the row that has it already, where one has.
+
+    A row that was only read from files becomes part of the subscription.
+    """
+    other = connection.execute(by_identity.add_columns(FEEDS.c.url)).first()
+    if other is not None and other.url is not None:
+        return other  # the same feed at two addresses: one memory
+    taken: dict[str, object] = {"identity": identity}
+    if other is not None:
+        counted = connection.execute(sa.select(FEEDS).where(FEEDS.c.number == other.number)).one()
+        names = ("policy", "reason", "memory", "polls", "items", "versions", "rejected")
+        taken |= {name: getattr(counted, name) for name in names}
+        connection.execute(FEEDS.delete().where(FEEDS.c.number == other.number))
+    connection.execute(FEEDS.update().where(FEEDS.c.number == number).values(taken))
+    return connection.execute(by_identity).first()
+
+
+def note_document(state: FeedState, document: FeedDocument) -> None:
+    """Count a document, and take over what it says of its feed and what its poll leaves."""
+    feed = document.feed
+    said = {"title": feed.title, "home": feed.home}
+    state.values |= {name: value for name, value in said.items() if value}
+    state.polls += 1
+    if document.poll is not None:
+        state.subscriptions.setdefault(document.poll.subscription, {}).update(document.poll.values)
+
+
+def write_feeds(connection: Connection, states: Iterable[FeedState]) -> None:
+    """Write what a transaction has found out of feeds, and what polls left."""
+    for state in states:
+        memory = state.memory
+        counted = {name: FEEDS.c[name] + getattr(state, name) for name in ("polls", "items", "versions", "rejected")}
+        found = {"policy": memory.policy, "reason": memory.reason, "memory": memory_json(memory)}
+        update = FEEDS.update().where(FEEDS.c.number == state.number)
+        connection.execute(update.values({**state.values, **found, **counted}))
+        for number, values in state.subscriptions.items():
+            if values:
+                connection.execute(FEEDS.update().where(FEEDS.c.number == number).values(values))
+
+
+def feed_rows(catalog: Catalog) -> list[dict[str, object]]:
+    """What is known of every feed, by number: address, identity, how its items are told apart and why, counters.
+
+    ``items`` counts what was taken on the channel of the items, ``versions`` those of them that are newer versions,
+    ``polls`` the documents that were read.
+    """
+    with catalog.read() as connection:
+        rows = connection.execute(sa.select(*(FEEDS.c[name] for name in _SHOWN)).order_by(FEEDS.c.number))
+        return [dict(row._mapping) for row in rows]

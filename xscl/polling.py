@@ -1,0 +1,438 @@
+"""One pass over the feeds that are due: many hosts at once, one request at a time to each, spaced.
+
+Fetching waits for hosts; meanwhile what has arrived is taken in.  A feed's validators are stored with the items they
+came with, so a process that ends in between asks for the same content again, and nothing is lost or taken twice.  What
+spacing needs is stored before a request is sent, so that it holds for the next process, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+
+import httpx2
+import sqlalchemy as sa
+
+from xscl import __version__
+from xscl.catalog import Catalog
+from xscl.errors import CatalogError, SourceError, XsclError
+from xscl.feeds import DueFeed, due_feeds, find_feeds, move_feed, store_values
+from xscl.home import Home
+from xscl.ingest.addresses import Resolve
+from xscl.ingest.fetch import DEFAULT_FETCH_LIMITS, Exchange, Fetched, Fetcher, FetchLimits, follow, user_agent
+from xscl.ingest.fetch_policy import (
+    Answer,
+    HostState,
+    after_failure,
+    after_success,
+    host_after,
+    host_key,
+    is_refusal,
+    lasting_move,
+    spaced,
+)
+from xscl.ingest.fetched import FetchedFeed, read_fetched
+from xscl.ingest.poll_hints import hints_json
+from xscl.ingest.records import FeedDocument, Poll
+from xscl.intake import Intake
+from xscl.tables import FEEDS, HOSTS
+
+__all__ = ["DEFAULT_POLL_SETTINGS", "Clock", "PollReport", "PollSettings", "environment_settings", "poll"]
+
+_SECOND = 1_000_000
+_DAY = 24 * 3600 * _SECOND
+_WAITING = 64
+"""Bodies that wait to be taken in at most."""
+_MAX_PROBLEM = 2_000
+_OF_CONTENT = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+    RecursionError,
+    sa.exc.StatementError,
+)
+"""What a fault of ours over a stranger's content looks like; it must not stop the other feeds."""
+_TOGETHER = 32
+"""Feeds that are taken in by one transaction at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollSettings:
+    """How to poll."""
+
+    contact: str | None = None
+    """Where the operator can be reached; it is part of the User-Agent."""
+    allow_private: bool = False
+    """Whether all feeds may be on private networks."""
+    patience_s: float = 300.0
+    """How long a pass begins new requests; a feed whose host must be left alone for longer waits for the next pass."""
+    at_once: int = 32
+    """Requests under way."""
+    limits: FetchLimits = DEFAULT_FETCH_LIMITS
+
+
+DEFAULT_POLL_SETTINGS = PollSettings()
+
+
+def environment_settings(settings: PollSettings = DEFAULT_POLL_SETTINGS) -> PollSettings:
+    """The settings with what ``XSCL_CONTACT`` and ``XSCL_ALLOW_PRIVATE`` say, where nothing else was said."""
+    allowed = os.environ.get("XSCL_ALLOW_PRIVATE", "").lower() in ("1", "true", "yes")
+    contact = settings.contact or os.environ.get("XSCL_CONTACT") or None
+    return replace(settings, contact=contact, allow_private=settings.allow_private or allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time and waiting; tests have their own."""
+
+    now: Callable[[], int] = lambda: time.time_ns() // 1000
+    """Microseconds since the epoch."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Seconds."""
+
+
+@dataclass(slots=True)
+class PollReport:
+    """What a pass did."""
+
+    feeds: int = 0
+    """Feeds that were asked."""
+    left: int = 0
+    """Feeds that are due, but whose host must be left alone for longer than the pass takes."""
+    requests: int = 0
+    received: int = 0
+    """Bytes of bodies as they were sent."""
+    statuses: Counter[str] = field(default_factory=Counter)
+    """Feeds by the last answer: ``200``, ``304``, …, ``none`` without one."""
+    events: int = 0
+    versions: int = 0
+    """Of the events, newer versions of known items."""
+    rejected: int = 0
+    seconds: float = 0.0
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    """(address, what was wrong) of feeds that brought nothing they should have."""
+
+
+class _NotNowError(Exception):
+    """The host's turn comes after the pass."""
+
+
+def poll(
+    home: Home,
+    *,
+    urls: Sequence[str] | None = None,
+    everything: bool = False,
+    settings: PollSettings = DEFAULT_POLL_SETTINGS,
+    clock: Clock | None = None,
+    chance: Callable[[], float] | None = None,
+    resolve: Resolve | None = None,
+    transport: httpx2.AsyncBaseTransport | None = None,
+) -> PollReport:
+    """Ask the feeds that are due, and take in what they bring.
+
+    Args:
+        home: where the feeds are subscribed.
+        urls: ask these, also before they are due.
+        everything: ask all active feeds, also before they are due.  Hosts are left alone for as long as they asked,
+            and feeds that are gone (410) or paused are not asked, in any case.
+        settings: how to poll.
+        clock: the time.
+        chance: gives numbers from 0 up to 1.
+        resolve: gives the addresses of a host.
+        transport: sends a request to an address.
+
+    Raises:
+        CatalogError: ``XSCL_FEED_NOT_FOUND``: one of ``urls`` is not subscribed; ``XSCL_HOME_IN_USE``: another process
+            polls the home's feeds.
+    """
+    clock = clock or Clock()
+    began = time.monotonic()
+    with _alone(home):
+        due = _wanted(home.catalog, clock.now(), urls, everything)
+        fetcher = Fetcher(
+            user_agent(__version__, settings.contact),
+            limits=settings.limits,
+            allow_private=settings.allow_private,
+            resolve=resolve,
+            transport=transport,
+        )
+        one = _Pass(home, settings, clock, chance or random.SystemRandom().random, fetcher)
+        _run(one.run(due))
+    one.report.seconds = time.monotonic() - began
+    return one.report
+
+
+def _wanted(catalog: Catalog, now: int, urls: Sequence[str] | None, everything: bool) -> list[DueFeed]:
+    with catalog.read() as connection:
+        numbers: Sequence[int] | None = None
+        if urls:
+            numbers = find_feeds(connection, urls)
+        elif everything:
+            active = sa.select(FEEDS.c.number).where(FEEDS.c.status == "active")
+            numbers = list(connection.scalars(active))
+        return due_feeds(connection, now, numbers)
+
+
+def _run(work: Awaitable[None]) -> None:
+    """Run to the end, also where a loop runs already, as in a notebook."""
+
+    async def whole() -> None:
+        await work
+
+    def run() -> None:
+        try:
+            asyncio.run(whole())
+        except BaseExceptionGroup as errors:
+            error: BaseException = errors
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            raise error from None
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        run()
+        return
+    with ThreadPoolExecutor(1, "xscl-poll") as threads:
+        threads.submit(run).result()
+
+
+@contextmanager
+def _alone(home: Home) -> Iterator[None]:
+    """Only one process polls a home's feeds; the lock goes with the process, however that ends."""
+    import fcntl
+
+    with (home.root / "polling.lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CatalogError(
+                "XSCL_HOME_IN_USE",
+                f"another process polls the feeds of {home.root}",
+                hint="wait until it is done; 'xscl run --fetch' polls by itself",
+            ) from None
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What an answer means for its feed."""
+
+    feed: DueFeed
+    fetched: Fetched
+    values: dict[str, object]
+    """The feed's new columns; with a document the intake writes them."""
+    document: FeedDocument | None = None
+    move: str | None = None
+    """The feed's address from now on."""
+
+
+class _Pass:
+    """The state of one pass."""
+
+    def __init__(
+        self, home: Home, settings: PollSettings, clock: Clock, chance: Callable[[], float], fetcher: Fetcher
+    ) -> None:
+        self.home = home
+        self.settings = settings
+        self.clock = clock
+        self.chance = chance
+        self.fetcher = fetcher
+        self.report = PollReport()
+        self.intake = Intake(home, now=clock.now)
+        self.hosts = _Hosts(home.catalog, clock, chance, clock.now() + int(settings.patience_s * _SECOND))
+        self.arrived: asyncio.Queue[tuple[DueFeed, Fetched] | None] = asyncio.Queue(_WAITING)
+        self.slots = asyncio.Semaphore(settings.at_once)
+
+    async def run(self, due: Sequence[DueFeed]) -> None:
+        """Ask all, and take in meanwhile."""
+        async with self.fetcher, asyncio.TaskGroup() as group:
+            taking = group.create_task(self._take_all())
+            async with asyncio.TaskGroup() as asking:
+                for feed in due:
+                    asking.create_task(self._ask(feed))
+            await self.arrived.put(None)
+            await taking
+
+    async def _ask(self, feed: DueFeed) -> None:
+        own_host = host_key(feed.subscription.url)
+
+        async def exchange(url: str) -> Exchange:
+            host = host_key(url)
+            async with self.hosts.turn(host, self.slots):
+                found = await self.fetcher.exchange(
+                    url,
+                    etag=feed.etag,
+                    modified=feed.modified,
+                    allow_private=feed.allow_private and host == own_host,
+                )
+                if found.sent:
+                    await self.hosts.note(host, Answer(found.status, found.headers))
+                return found
+
+        try:
+            fetched = await follow(feed.subscription.url, exchange)
+        except _NotNowError:
+            self.report.left += 1
+            return
+        await self.arrived.put((feed, fetched))
+
+    async def _take_all(self) -> None:
+        while (first := await self.arrived.get()) is not None:
+            batch = [first]
+            while len(batch) < _TOGETHER and not self.arrived.empty():
+                if (more := self.arrived.get_nowait()) is None:
+                    await asyncio.to_thread(self._take, batch)
+                    return
+                batch.append(more)
+            await asyncio.to_thread(self._take, batch)
+
+    # -- in a thread, one batch at a time ----------------------------------------------------------------------
+
+    def _take(self, batch: Sequence[tuple[DueFeed, Fetched]]) -> None:
+        """Decide what the answers mean, and store it together with what they brought."""
+        self._store([self._decided(feed, fetched) for feed, fetched in batch])
+
+    def _decided(self, feed: DueFeed, fetched: Fetched) -> _Decided:
+        report = self.report
+        report.feeds += 1
+        report.requests += fetched.requests
+        report.received += fetched.received
+        report.statuses[str(fetched.answer.status or "none")] += 1
+        url = feed.subscription.url
+        read: FetchedFeed | None = None
+        problem: XsclError | None = fetched.problem
+        if problem is None and fetched.body is not None:
+            kind = fetched.answer.headers.get("content-type", "")
+            try:
+                read = read_fetched(fetched.body, url=url, channel=feed.channel, content_type=kind)
+            except XsclError as error:
+                problem = error
+            except Exception as error:  # whatever a stranger makes a parser do costs its own feed alone
+                problem = SourceError("XSCL_NOT_A_FEED", f"{url}: {type(error).__name__}: {error}")
+        if problem is not None:
+            return self._failed(feed, fetched, problem)
+        hints = feed.subscription.hints if read is None else read.hints
+        values = after_success(feed.subscription, fetched.answer, hints, self.clock.now(), self.chance())
+        values |= {"hints": hints_json(hints), **_counted(feed, fetched)}
+        document = None if read is None else replace(read.document, poll=Poll(feed.number, values))
+        return _Decided(feed, fetched, values, document, lasting_move(feed.subscription, fetched.answer))
+
+    def _failed(self, feed: DueFeed, fetched: Fetched, problem: XsclError) -> _Decided:
+        told = _told(problem)
+        self.report.problems.append((feed.subscription.url, told))
+        values = after_failure(feed.subscription, fetched.answer, told, self.clock.now(), self.chance())
+        return _Decided(feed, fetched, values | _counted(feed, fetched))
+
+    def _store(self, decided: Sequence[_Decided]) -> None:
+        documents = [one.document for one in decided if one.document is not None]
+        try:
+            taken = self.intake.take(documents)
+        except XsclError:
+            raise
+        except _OF_CONTENT as error:
+            if len(decided) > 1:
+                for one in decided:
+                    self._store([one])
+                return
+            (one,) = decided
+            reason = SourceError("XSCL_NOT_A_FEED", f"{one.feed.subscription.url}: {type(error).__name__}: {error}")
+            self._store([self._failed(one.feed, one.fetched, reason)])
+            return
+        self.report.events += taken.taken
+        self.report.versions += taken.versions
+        self.report.rejected += taken.rejected
+        with self.home.catalog.begin() as connection:
+            for one in decided:
+                if one.document is None:
+                    store_values(connection, one.feed.number, one.values)
+                if one.move is not None:
+                    url = one.feed.subscription.url
+                    if problem := move_feed(connection, one.feed.number, url, one.move):
+                        self.report.problems.append((url, problem))
+
+
+def _counted(feed: DueFeed, fetched: Fetched) -> dict[str, object]:
+    return {"requests": feed.requests + fetched.requests, "bytes": feed.received + fetched.received}
+
+
+def _told(problem: XsclError) -> str:
+    """A problem as it is stored and printed: terminals obey some of what strangers send."""
+    text = "".join(c if c.isprintable() or c == "\n" else "·" for c in str(problem))
+    return text if len(text) <= _MAX_PROBLEM else f"{text[:_MAX_PROBLEM]}…"
+
+
+class _Hosts:
+    """Whose turn it is: one request at a time to a host, not before its time, which is stored before it is sent."""
+
+    def __init__(self, catalog: Catalog, clock: Clock, chance: Callable[[], float], until: int) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._chance = chance
+        self._until = until
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._unsaved: dict[str, HostState] = {}
+        self._saving = asyncio.Lock()
+        with catalog.begin() as connection:
+            old = (HOSTS.c.next_request < clock.now() - _DAY) & (HOSTS.c.failures == 0)
+            connection.execute(HOSTS.delete().where(old))
+            rows = connection.execute(sa.select(HOSTS)).all()
+        self._states = {row.host: HostState(row.next_request, row.failures) for row in rows}
+
+    @asynccontextmanager
+    async def turn(self, host: str, slots: asyncio.Semaphore) -> AsyncIterator[None]:
+        """Wait until the host may be asked and one of the slots is free; inside, no one else asks the host.
+
+        Raises:
+            _NotNowError: that is after the pass.
+        """
+        async with self._locks.setdefault(host, asyncio.Lock()):
+            await self._wait(host)
+            async with slots:
+                state = self._state(host)
+                await self._save(host, HostState(spaced(self._clock.now(), self._chance()), state.failures))
+                yield
+
+    async def _wait(self, host: str) -> None:
+        """Until the host may be asked."""
+        while (state := self._state(host)).next_request > (now := self._clock.now()):
+            if state.next_request > self._until:
+                raise _NotNowError
+            await self._clock.sleep((state.next_request - now) / _SECOND)
+        if now > self._until:
+            raise _NotNowError
+
+    async def note(self, host: str, answer: Answer) -> None:
+        """What the host's answer means for the next request."""
+        before = self._state(host)
+        if before.failures or is_refusal(answer.status):
+            await self._save(host, host_after(before, answer, self._clock.now(), self._chance()))
+
+    def _state(self, host: str) -> HostState:
+        return self._states.get(host, HostState(0, 0))
+
+    async def _save(self, host: str, state: HostState) -> None:
+        self._states[host] = self._unsaved[host] = state
+        async with self._saving:
+            # Who waited here may find that another has saved all.
+            if unsaved := self._unsaved:
+                self._unsaved = {}
+                await asyncio.to_thread(self._write, unsaved)
+
+    def _write(self, states: dict[str, HostState]) -> None:
+        with self._catalog.begin() as connection:
+            connection.execute(HOSTS.delete().where(HOSTS.c.host.in_(list(states))))
+            rows = [
+                {"host": host, "next_request": state.next_request, "failures": state.failures}
+                for host, state in states.items()
+            ]
+            connection.execute(HOSTS.insert(), rows)

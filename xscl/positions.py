@@ -1,0 +1,28 @@
+"""How far inputs that grow were taken in; written in the transaction of what was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.tables import SOURCES
+
+__all__ = ["positions_in", "put_positions"]
+
+
+def put_positions(connection: Connection, positions: Mapping[str, str], now: int) -> None:
+    """Keep the positions (JSON) of inputs by their names; ``now`` is in microseconds since the epoch."""
+    for source, position in positions.items():
+        values = {"position": position, "taken": now}
+        changed = connection.execute(SOURCES.update().where(SOURCES.c.source == source).values(values))
+        if changed.rowcount == 0:
+            connection.execute(SOURCES.insert().values(source=source, **values))
+
+
+def positions_in(connection: Connection, start: str) -> dict[str, str]:
+    """The positions of inputs whose names start like this."""
+    statement = sa.select(SOURCES.c.source, SOURCES.c.position)
+    found = connection.execute(statement.where(SOURCES.c.source.startswith(start, autoescape=True)))
+    return {row.source: row.position for row in found}
