@@ -919,9 +919,11 @@ def _with_progress(records: Iterable[Record]) -> Iterator[Record]:
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from xscl.ingest.records import RowTable
+
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} records"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("intake")
         for record in records:
-            progress.advance(task)
+            progress.advance(task, len(record.rows) if isinstance(record, RowTable) else 1)
             yield record
