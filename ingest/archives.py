@@ -42,6 +42,7 @@ _TAR_HEADER = 512
 _TAR_MAGIC = slice(257, 262)
 _MEMBER_HEAD = 1024 * 1024
 """Bytes between two members of a tar archive, with long names; tarfile would hold any number of them."""
+_LONGEST_NAME = 4096
 _XZ_MEMORY = 256 * 1024 * 1024
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -186,7 +187,8 @@ def peeled(stream: ByteStream, budget: Budget) -> tuple[bytes, io.BufferedIOBase
 def members(content: io.BufferedIOBase, budget: Budget) -> Iterator[tuple[str, io.BufferedIOBase]]:
     """(name, content) of the regular files in a tar archive, in their order; each is read before the next is asked for.
 
-    Links, devices, sparse files, hidden files, and names that lead outside (``/etc/x``, ``../x``) are passed over.
+    Links, devices, sparse files, hidden files, and names that lead outside (``/etc/x``, ``../x``) or are longer than
+    paths can be are passed over.
 
     Raises:
         SourceError: ``XSCL_SOURCE_UNREADABLE`` or ``XSCL_SOURCE_LIMIT``.
@@ -228,7 +230,11 @@ def _next_member(archive: tarfile.TarFile, bounded: _BoundedHeads) -> tarfile.Ta
 
 def _is_inside(name: str) -> bool:
     parts = name.split("/")
-    return not name.startswith("/") and not any(part.startswith(".") and part != "." for part in parts)
+    return (
+        len(name) <= _LONGEST_NAME
+        and not name.startswith("/")
+        and not any(part.startswith(".") and part != "." for part in parts)
+    )
 
 
 def _enter(budget: Budget) -> None:

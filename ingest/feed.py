@@ -44,7 +44,18 @@ MAX_ENTRY_CHARACTERS = 64 * 1024 * 1024
 the feed."""
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-_ATOM = frozenset({"http://www.w3.org/2005/Atom", "http://purl.org/atom/ns#"})
+_ATOM = frozenset(
+    {
+        "http://www.w3.org/2005/Atom",
+        "http://purl.org/atom/ns#",
+        # Names that drafts of Atom 0.3 had.
+        "http://example.com/newformat#",
+        "http://example.com/necho",
+        "http://purl.org/echo/",
+        "uri/of/echo/namespace#",
+        "http://purl.org/pie/",
+    }
+)
 _XML = "{http://www.w3.org/XML/1998/namespace}"
 _XHTML = "http://www.w3.org/1999/xhtml"
 
@@ -63,12 +74,37 @@ _PREFIXES = MappingProxyType(
     }
 )
 
-_TITLE = ("title", "dc:title", "atom:title")
+_TITLE = ("title", "dc:title", "atom:title", "media:title")
 _BODY = ("content:encoded", "atom:content", "xhtml:body")
-_CONTENT = ("description", "content:encoded", "atom:summary", "atom:content", "xhtml:body", "itunes:summary")
-_PUBLISHED = ("pubDate", "dc:date", "atom:published", "atom:issued", "dcterms:issued", "dcterms:created")
+_CONTENT = (
+    "description",
+    "content:encoded",
+    "atom:summary",
+    "atom:content",
+    "xhtml:body",
+    "dc:description",
+    "itunes:summary",
+)
+_PUBLISHED = (
+    "pubDate",
+    "dc:date",
+    "atom:published",
+    "atom:issued",
+    "atom:created",
+    "dcterms:issued",
+    "dcterms:created",
+)
 _UPDATED = ("atom:updated", "atom:modified", "dcterms:modified", "lastmod")
-_FEED_DATE = ("pubDate", "lastBuildDate", "dc:date", "atom:updated", "atom:modified", "lastmod")
+_FEED_DATE = (
+    "pubDate",
+    "lastBuildDate",
+    "dc:date",
+    "atom:updated",
+    "atom:modified",
+    "dcterms:modified",
+    "dcterms:issued",
+    "lastmod",
+)
 _CDF_NAMES = MappingProxyType({"TITLE": "title", "ABSTRACT": "description"})
 _MEDIA_FACTS = ("type", "medium", "width", "height")
 
@@ -107,7 +143,7 @@ def read_tree(root: etree._Element, *, source: str, channel: str = "items") -> F
     if head is None and not elements:
         raise SourceError(
             "XSCL_NOT_A_FEED",
-            f"{source}: {split_name(root)[1]} without a channel or items; take it whole",
+            f"{source}: line {root.sourceline}: {split_name(root)[1]} without a channel or items; take it whole",
         )
     around = elements[0].getparent() if elements else None
     feed = replace(_feed(head, source), base="" if around is None else _base(around, ""))
@@ -143,6 +179,8 @@ def _sections(root: etree._Element) -> tuple[etree._Element | None, list[etree._
     namespace, _ = split_name(root)
     if namespace in _ATOM:
         return root, list(root.iterchildren(f"{{{namespace}}}entry"))
+    if _is_cdf(root):
+        return root, list(root.iter("ITEM"))
     channels = list(root.iterchildren("{*}channel"))
     entries = [item for parent in (*channels, root) for item in parent.iterchildren("{*}item")]
     return (channels[0] if channels else None), entries
@@ -330,7 +368,9 @@ def _guid(entry: etree._Element, fields: _Fields) -> str | None:
 
 
 def _authors(fields: _Fields) -> tuple[str, ...]:
-    named = distinct([_person(element) for element in _each(fields, "author", "dc:creator", "atom:author")])
+    named = distinct(
+        [_person(element) for element in _each(fields, "author", "dc:creator", "dc:author", "atom:author")]
+    )
     if named:
         return named
     planets = [author for origin in fields.get("atom:source", ()) for author in _each(_fields(origin), "atom:author")]
@@ -345,7 +385,7 @@ def _person(element: etree._Element) -> str:
 
 
 def _categories(fields: _Fields) -> tuple[str, ...]:
-    texts = [_text(element) for element in _each(fields, "category", "dc:subject")]
+    texts = [_text(element) for element in _each(fields, "category", "dc:subject", "media:category")]
     terms = [collapse(element.get("term") or "") for element in fields.get("atom:category", ())]
     return distinct(texts + terms)
 

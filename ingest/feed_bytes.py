@@ -7,6 +7,7 @@ are put in by their standard meaning.  A feed that is otherwise not well-formed 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.entities import name2codepoint
 
 from xscl.errors import MalformedDocumentError, SourceError
@@ -60,7 +61,8 @@ def read_feed(
         found = _tolerant(data, source, channel, limits)
         if found is None:
             raise
-        return FeedDocument(found.feed, found.entries, channel, source, flaw=error.message)
+        # libxml2 quotes the text it stumbled over, over many lines.
+        return replace(found, flaw=error.message.partition("\n")[0][:300])
 
 
 def _strict(data: bytes, source: str, channel: str, limits: Limits) -> FeedDocument | None:
@@ -72,8 +74,10 @@ def _strict(data: bytes, source: str, channel: str, limits: Limits) -> FeedDocum
 
 
 def _tolerant(data: bytes, source: str, channel: str, limits: Limits) -> FeedDocument | None:
+    # Something may stand before the declaration, such as a blank line or a warning of the program that wrote it.
+    start = max(data.find(b"<?xml"), 0)
     try:
-        found = _strict(with_named_characters(data), source, channel, limits)
+        found = _strict(with_named_characters(data[start:]), source, channel, limits)
     except MalformedDocumentError:
         found = None
     return found or read_broken_feed(data, source=source, channel=channel)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -27,7 +28,6 @@ from xscl.ingest.archives import first_character, unreadable
 from xscl.ingest.event_file import MAX_LINE_BYTES, ByteStream, bounded_lines, read_event_lines
 from xscl.ingest.json_feed import looks_like_json_feed
 from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, rejected
-from xscl.ingest.row_files import row_format
 from xscl.ingest.sources import Reading, files_in, read_stream, shown_name
 from xscl.values import digest_text
 
@@ -170,10 +170,12 @@ class Follower:
             for file in self._files(path):
                 try:
                     status = file.stat()
+                    if not stat.S_ISREG(status.st_mode):
+                        raise OSError("only files and directories can be followed")
+                    signature = _signature(status)
                 except (OSError, ValueError) as error:
                     yield from self._complain(file, error)
                     continue
-                signature = Signature(status.st_size, status.st_mtime_ns, f"{status.st_dev}:{status.st_ino}")
                 renamed = source_name(file) not in self._positions and signature.file in self._by_file
                 found.append((not renamed, file, signature))
         # What was renamed is read on before the file that took its name.
@@ -188,6 +190,8 @@ class Follower:
             return [path]
 
     def _complain(self, file: Path, error: Exception) -> Iterator[Record]:
+        if isinstance(error, FileNotFoundError) and file not in self._paths:
+            return  # it has gone from a directory since that was listed
         name = shown_name(file)
         if name not in self._complained:
             self._complained.add(name)
@@ -211,7 +215,9 @@ class Follower:
             yield from self._complain(file, error)
             return
         with stream:
-            if _is_event_file(stream, str(file), self._reading):
+            if _signature(os.fstat(stream.fileno())).file != signature.file:
+                return  # another file took the name since
+            if _is_event_file(stream):
                 yield from self._read_lines(stream, file, signature, final=final)
             elif quiet_s >= self._every_s:
                 yield from self._read_whole(stream, file, signature, seen, final=final)
@@ -225,8 +231,7 @@ class Follower:
                 seen.tried = True
             else:
                 yield record
-        status = os.fstat(stream.fileno())
-        if not seen.tried and (status.st_size, status.st_mtime_ns) == (signature.size, signature.modified):
+        if not seen.tried and _signature(os.fstat(stream.fileno())) == signature:
             yield self._put(source_name(file), FilePosition(signature))
 
     def _read_lines(self, stream: BinaryIO, file: Path, signature: Signature, *, final: bool) -> Iterator[Record]:
@@ -273,17 +278,20 @@ class Follower:
         return Position(name, position.text())
 
 
+def _signature(status: os.stat_result) -> Signature:
+    return Signature(status.st_size, status.st_mtime_ns, f"{status.st_dev}:{status.st_ino}")
+
+
 def _may_be_half_written(record: Record) -> bool:
     if isinstance(record, FeedDocument):
         return record.flaw is not None
     return isinstance(record, Rejected) and record.condition in _HALF_WRITTEN
 
 
-def _is_event_file(stream: BinaryIO, name: str, reading: Reading) -> bool:
+def _is_event_file(stream: BinaryIO) -> bool:
     head = stream.read(_HEAD_BYTES)
     stream.seek(0)
-    rows = row_format(name, head, reading.rows.format) is not None
-    return first_character(head) == "{" and not rows and not looks_like_json_feed(head)
+    return first_character(head) == "{" and not looks_like_json_feed(head)
 
 
 def _head_digest(stream: BinaryIO, size: int) -> str:

@@ -7,8 +7,8 @@ grows can be read on.
 from __future__ import annotations
 
 import csv
-import io
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,10 +30,9 @@ from xscl.ingest.rows import is_column, parse_schema
 from xscl.types import Scalar, is_name
 
 __all__ = [
+    "Format",
     "RowFormat",
-    "RowFormatName",
     "file_channel",
-    "is_parquet",
     "python_table",
     "read_csv",
     "read_json_lines",
@@ -42,19 +41,18 @@ __all__ = [
     "row_options",
 ]
 
-RowFormatName = Literal["csv", "jsonl", "parquet"]
+Format = Literal["csv", "jsonl", "parquet"]
 
 _BLOCK = 16 * 1024 * 1024
 """Bytes of CSV that are read at once, and what one record may have."""
 _LINES = 20_000
 _ROWS = 200_000
-_MOST_PARQUET = 256 * 1024 * 1024
 _PARQUET = b"PAR1"
 _BOM = b"\xef\xbb\xbf"
 _ENDINGS = {".csv": ",", ".tsv": "\t"}
+_PACKED = re.compile(r"\.(?:gz|bz2|xz|zst)\Z")
 _CONTROL = ("channel", "register", "drop", "flush")
 _EXACT = 2**53
-_PACKED = re.compile(r"\.(?:gz|bz2|xz|zst)$")
 _NO_NAME = re.compile(r"[^\w.-]+")
 
 
@@ -62,7 +60,7 @@ _NO_NAME = re.compile(r"[^\w.-]+")
 class RowFormat:
     """How files of rows are written."""
 
-    format: RowFormatName | None = None
+    format: Format | None = None
     """None: told from name and content."""
     delimiter: str | None = None
     """Of CSV; None: a tab in ``.tsv`` files, else a comma."""
@@ -112,11 +110,11 @@ def row_options(
     options = RowOptions(None if columns is None else tuple(columns), id, ts, ts_format, ts_zone)
     nulls = (null,) if isinstance(null, str) else tuple(null)
     declared = None if schema is None else parse_schema(schema)
-    return RowFormat(cast("RowFormatName | None", format), delimiter, header, nulls, declared, options)
+    return RowFormat(cast("Format | None", format), delimiter, header, nulls, declared, options)
 
 
-def row_format(name: str, head: bytes, asked: RowFormatName | None = None) -> RowFormatName | None:
-    """The format of a file of rows, by its name and first bytes; None if it is none.
+def row_format(name: str, head: bytes, asked: Format | None = None) -> Format | None:
+    """The format of a file of rows, by its name and first bytes, unpacked; None if it is none.
 
     JSON lines are told from an event file by their first line, which has no key of an event file.
     """
@@ -143,61 +141,47 @@ def _ending(name: str) -> str:
 def file_channel(name: str) -> str | None:
     """The channel of a file's rows where none is given: the file's name without endings, if it can be one.
 
-    >>> file_channel("data/readings.csv.gz"), file_channel("2026.csv")
-    ('readings', None)
+    >>> file_channel("data/readings.csv.gz"), file_channel("2026.csv"), file_channel("days.tar!a/readings.csv")
+    ('readings', None, 'readings')
     """
-    stem = Path(name).name.partition(".")[0]
+    stem = Path(name.rpartition("!")[2]).name.partition(".")[0]
     return stem if is_name(stem) else None
 
 
-def is_parquet(stream: BinaryIO, how: RowFormat) -> bool:
-    """Whether a file that has just been opened is Parquet."""
-    peek = getattr(stream, "peek", None)
-    if how.format is not None or peek is None:
-        return how.format == "parquet"
-    try:
-        return bytes(peek(4)[:4]) == _PARQUET
-    except OSError:
-        return False  # reading it says why
-
-
 def read_row_file(
-    stream: ByteStream, kind: RowFormatName, *, channel: str, source: str, how: RowFormat
+    stream: ByteStream, kind: Format, *, channel: str, source: str, how: RowFormat
 ) -> Iterator[RowTable | Rejected]:
-    """The rows of a file, ``-`` for one without a name; what cannot be read is a ``Rejected``."""
+    """The rows of a file, unpacked, ``-`` for one without a name; what cannot be read is a ``Rejected``.
+
+    The beginning and the end of ``parquet`` are read, so it must be seekable.
+    """
     try:
-        read = {"csv": read_csv, "jsonl": read_json_lines, "parquet": _read_parquet}[kind]
-        for table in read(stream, channel=channel, source=source, how=how):
+        tables: Iterator[RowTable]
+        if kind == "csv":
+            tables = read_csv(stream, channel=channel, source=source, how=how)
+        elif kind == "jsonl":
+            tables = read_json_lines(stream, channel=channel, source=source, how=how)
+        else:
+            tables = _read_parquet(cast(BinaryIO, stream), channel=channel, source=source, how=how)
+        for table in tables:
             yield replace(table, named=source != "-")
     except SourceError as error:
         yield rejected(source, error, channel)
-    except (OSError, pa.ArrowException, ValueError) as error:
+    except (OSError, EOFError, zlib.error, pa.ArrowException, ValueError) as error:
         yield rejected(source, SourceError("XSCL_SOURCE_UNREADABLE", f"{source}: {error}"), channel)
 
 
 # -- Parquet ---------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(stream: ByteStream, *, channel: str, source: str, how: RowFormat) -> Iterator[RowTable]:
+def _read_parquet(stream: BinaryIO, *, channel: str, source: str, how: RowFormat) -> Iterator[RowTable]:
     first = 1
-    seekable = isinstance(stream, io.IOBase) and stream.seekable()
-    with pq.ParquetFile(stream if seekable else io.BytesIO(_whole(stream, source))) as file:
+    with pq.ParquetFile(stream) as file:
         for batch in file.iter_batches(batch_size=_ROWS):
             numbers = np.arange(first, first + len(batch), dtype=np.int64)
             first += len(batch)
             table = pa.Table.from_batches([batch])
             yield RowTable(channel, table, source, numbers, options=how.options, schema=how.schema)
-
-
-def _whole(stream: ByteStream, source: str) -> bytes:
-    data = bytearray()
-    while part := stream.read(1 << 20):
-        data += part
-        if len(data) > _MOST_PARQUET:
-            raise SourceError(
-                "XSCL_SOURCE_LIMIT", f"{source} has more than {_MOST_PARQUET:,} bytes; Parquet is read from a file"
-            )
-    return bytes(data)
 
 
 # -- JSON lines ------------------------------------------------------------------------------------------------

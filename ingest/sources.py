@@ -30,7 +30,7 @@ from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.json_feed import looks_like_json_feed
 from xscl.ingest.paths import SplitPath, ValuePath
 from xscl.ingest.records import Record, Rejected, rejected
-from xscl.ingest.row_files import RowFormat, RowFormatName, file_channel, is_parquet, read_row_file, row_format
+from xscl.ingest.row_files import Format, RowFormat, file_channel, read_row_file, row_format
 from xscl.ingest.splitting import SplitRecord, split_records
 from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml
 from xscl.types import Event, to_micros
@@ -65,6 +65,8 @@ class Reading:
     """Where a document has its event time; without one there, or without this, it is the time of receipt."""
     rows: RowFormat = RowFormat()
     """How files of rows are written; their channel is else called as the file."""
+    no_paths: XsclError | None = None
+    """Why ``id`` or ``ts`` as given is no path in documents, if it is none; it may still be a column of rows."""
 
 
 DEFAULT_READING = Reading()
@@ -113,18 +115,11 @@ def _read_path(path: Path, reading: Reading) -> Iterator[Record]:
             yield rejected(name, unreadable(name, error), reading.channel)
             continue
         with stream:
-            if is_parquet(stream, reading.rows):
-                # Parquet is read at its end first.
-                yield from _read_rows(stream, "parquet", name, reading)
+            if row_format(name, stream.peek(4), reading.rows.format) == "parquet":
+                # Its end is read first, which a stream that is unpacked cannot.
+                yield from _read_rows(cast("ByteStream", stream), "parquet", name, reading)
             else:
                 yield from read_stream(stream, name, reading)
-
-
-def _read_rows(stream: ByteStream, kind: RowFormatName, source: str, reading: Reading) -> Iterator[Record]:
-    channel = reading.channel or file_channel(source.rpartition("!")[2])
-    if channel is None:
-        raise SourceError("XSCL_BAD_CHANNEL_NAME", f"{source}: no channel is given for these rows", hint="--channel")
-    yield from read_row_file(stream, kind, channel=channel, source=source, how=reading.rows)
 
 
 def shown_name(path: str | Path) -> str:
@@ -177,18 +172,24 @@ def _read_archive(content: io.BufferedIOBase, source: str, reading: Reading, bud
     layers = budget.layers
     for name, member in members(content, budget):
         budget.layers = layers
-        yield from _read_layer(member, f"{source}!{shown_name(name)}", reading, budget)
+        yield from _read_layer(member, f"{source}!{_printable(shown_name(name))}", reading, budget)
         if budget.used_up:
             return
 
 
+def _printable(name: str) -> str:
+    """A name that a stranger gave, without what terminals would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
 def _read_content(head: bytes, content: io.BufferedIOBase, source: str, reading: Reading) -> Iterator[Record]:
-    kind = row_format(source, head, reading.rows.format)
-    if kind is not None:
-        yield from _read_rows(cast("ByteStream", content), kind, source, reading)
-        return
     first = first_character(head)
-    if first == "<" and reading.split is not None:
+    kind = row_format(source, head, reading.rows.format)
+    if kind == "parquet":
+        yield from _read_rows(io.BytesIO(_read_all(content, source)), kind, source, reading)
+    elif kind is not None:
+        yield from _read_rows(content, kind, source, reading)
+    elif first == "<" and reading.split is not None:
         yield from _read_split(content, reading.split, source, reading)
     elif first == "<" or (first == "{" and looks_like_json_feed(head)):
         document = _read_all(content, source)
@@ -201,10 +202,18 @@ def _read_content(head: bytes, content: io.BufferedIOBase, source: str, reading:
         found = f"begins with {first!r}" if first else blank
         raise SourceError(
             "XSCL_UNKNOWN_FORMAT",
-            f"{source} {found}; accepted are XML documents and feeds (<) and event files with one JSON object"
-            " a line ({), each also as gzip, bzip2, xz or zstd, and in tar archives; rows as .csv or .tsv, JSON lines,"
-            " Parquet, or as --format says",
+            f"{source} {found}; accepted are XML documents and feeds (<), event files and rows with one JSON object"
+            " a line ({), .csv, .tsv and Parquet, each also as gzip, bzip2, xz or zstd, and in tar archives",
         )
+
+
+def _read_rows(stream: ByteStream, kind: Format, source: str, reading: Reading) -> Iterator[Record]:
+    channel = reading.channel or file_channel(source)
+    if channel is None:
+        error = SourceError("XSCL_BAD_CHANNEL_NAME", f"{source}: no channel is given for these rows", hint="--channel")
+        yield rejected(source, error)
+        return
+    yield from read_row_file(stream, kind, channel=channel, source=source, how=reading.rows)
 
 
 def _read_split(content: io.BufferedIOBase, split: SplitPath, source: str, reading: Reading) -> Iterator[Record]:
@@ -265,6 +274,8 @@ def _document(data: bytes, source: str, reading: Reading) -> Event | Rejected:
         DocumentError: it is not well-formed, or over a limit.
     """
     channel = reading.channel or "documents"
+    if reading.no_paths is not None:
+        raise reading.no_paths
     if reading.id is None and reading.ts is None:
         return Event(channel, xml=data, source=source)
     root = parse_xml(data, limits=reading.limits)

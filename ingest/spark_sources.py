@@ -29,6 +29,7 @@ from xscl.ingest.sources import Reading, read_paths
 from xscl.ingest.spool import Wanted, fetch_all, poll_spool, read_answer, read_spooled
 from xscl.namespaces import DEFAULT_NAMESPACES
 from xscl.safexml import Limits
+from xscl.version import VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -155,10 +156,8 @@ class FeedSource(_Source):
 
     def fetch(self, wanted: Sequence[Wanted]) -> list[Any]:
         """Ask for feeds, politely."""
-        from xscl import __version__
-
         allowed = self.options.get("allowPrivate", "false").lower() == "true"
-        return fetch_all(wanted, agent=user_agent(__version__, self.options.get("contact")), allow_private=allowed)
+        return fetch_all(wanted, agent=user_agent(VERSION, self.options.get("contact")), allow_private=allowed)
 
     def rows(self, part: _Part) -> Iterator[Row]:
         """The entries of the feeds in files, of spooled answers, or of addresses."""

@@ -26,6 +26,9 @@ _DECLARATION = 256
 """Bytes by which the encoding shows."""
 _MAX_TOKEN = 4 * 1024 * 1024
 """Bytes of one tag, comment or instruction: expat looks at all of it again with every step."""
+_MAX_REPEATED = 64 * 1024 * 1024
+_MOST_TIMES = 16
+"""Records may get namespaces of so many times the document's bytes, and ``_MAX_REPEATED`` more."""
 _BLANKS = b" \t\r\n"
 _START_TAG = re.compile(rb"""<[^\s/>]+(?>[^>"']+|"[^"]*"|'[^']*')*>""")
 _POSITION = re.compile(r": line \d+, column \d+$")
@@ -122,7 +125,10 @@ class _Splitter:
         self._base = 0
         """Where in the document ``_held`` begins."""
         self._held = bytearray()
-        self._done: list[SplitRecord] = []
+        self._done: list[tuple[int, bytes, bytes, bytes] | SplitRecord] = []
+        """(line, start of the tag, namespaces, the rest): put together one by one, because namespaces may be long."""
+        self._repeated = 0
+        """Bytes of namespaces that records were given."""
         self._names: set[str] = set()
         self._depth = 0
         self._made = [path.begin()]
@@ -136,10 +142,11 @@ class _Splitter:
         self._name_size = 0
         self._too_long = False
 
-    def take(self) -> list[SplitRecord]:
+    def take(self) -> Iterator[SplitRecord]:
         """The records that have ended since."""
         done, self._done = self._done, []
-        return done
+        for record in done:
+            yield record if isinstance(record, SplitRecord) else SplitRecord(record[0], b"".join(record[1:]))
 
     def feed(self, data: bytes) -> None:
         self._held += data
@@ -199,16 +206,23 @@ class _Splitter:
         self._depth -= 1
         if self._depth >= self._record_depth:
             return
-        self._done.append(SplitRecord(self._line, self._content(self._parser.CurrentByteIndex)))
+        self._end_record(self._parser.CurrentByteIndex)
         self._begin = None
         self._outside()
 
-    def _content(self, index: int) -> bytes | XsclError:
+    def _end_record(self, index: int) -> None:
         assert self._begin is not None
-        if self._too_long or index - self._begin > self._limits.max_bytes:
-            return DocumentLimitError(
-                "XSCL_DOCUMENT_LIMIT",
-                f"the record has {index - self._begin:,} bytes; the limit max_bytes is {self._limits.max_bytes:,}",
+        size = index - self._begin
+        if self._too_long or size > self._limits.max_bytes:
+            limit = self._limits.max_bytes
+            message = f"the record has {size:,} bytes; the limit max_bytes is {limit:,}"
+            self._done.append(SplitRecord(self._line, DocumentLimitError("XSCL_DOCUMENT_LIMIT", message)))
+            return
+        self._repeated += len(self._spaces)
+        if self._repeated > _MAX_REPEATED + _MOST_TIMES * self._fed:
+            raise self._limit(
+                f"the namespaces in scope, repeated on each record, have more than {_MOST_TIMES} times the"
+                " bytes of the document"
             )
         first = self._begin - self._base
         last = index - self._base
@@ -220,7 +234,9 @@ class _Splitter:
         if not empty:
             last = self._held.index(b">", last) + 1
         name_end = first + self._name_size
-        return bytes(self._held[first:name_end]) + self._spaces + bytes(self._held[name_end:last])
+        self._done.append(
+            (self._line, bytes(self._held[first:name_end]), self._spaces, bytes(self._held[name_end:last]))
+        )
 
     def _count(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1

@@ -17,7 +17,7 @@ from typing import Any
 from xscl.errors import SourceError, XsclError
 from xscl.ingest.addresses import checked_url
 from xscl.ingest.fetch import Exchange, Fetched, Fetcher, follow
-from xscl.ingest.fetch_policy import SPACING, Subscription, after_failure, after_success, host_key
+from xscl.ingest.fetch_policy import SPACING, Answer, Subscription, after_failure, after_success, host_key
 from xscl.ingest.fetched import read_fetched
 from xscl.ingest.poll_hints import NO_HINTS, Hints, hints_from_json, hints_json
 from xscl.ingest.records import Record, rejected
@@ -59,7 +59,11 @@ async def _fetch_all(wanted: Sequence[Wanted], fetcher: Fetcher) -> list[Fetched
                     await asyncio.sleep(SPACING / 1e6)
                 return found
 
-        return await follow(feed.url, exchange)
+        try:
+            url = checked_url(feed.url)
+        except SourceError as error:
+            return Fetched(Answer(None, {}), feed.url, None, error, 0, 0)
+        return await follow(url, exchange)
 
     async with fetcher:
         return list(await asyncio.gather(*map(ask, wanted)))
@@ -76,14 +80,11 @@ def poll_spool(
         fetch: asks for feeds.
         now: microseconds since the epoch.
         chance: numbers from 0 to 1, for jitter.
-
-    Raises:
-        SourceError: one of ``urls`` is no address that could be asked.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / _STATE
     states: dict[str, dict[str, Any]] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    due = [url for url in dict.fromkeys(map(checked_url, urls)) if _is_due(states.get(url, {}), now)]
+    due = [url for url in dict.fromkeys(urls) if _is_due(states.get(url, {}), now)]
     if not due:
         return 0
     wanted = [Wanted(url, states.get(url, {}).get("etag"), states.get(url, {}).get("modified")) for url in due]

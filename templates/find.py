@@ -12,7 +12,7 @@ pair that some group's windows allow and that has all edges of an instance or li
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ from xscl.templates.passes import Pass, passes
 from xscl.templates.program import Edge, LinkPlan, Program
 from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Plans, Resolver, grouped
 from xscl.templates.results import Member, ResultColumns
+from xscl.templates.shapes import Shapes
 from xscl.templates.slices import Run, SliceCache
 from xscl.templates.verify import held_on_pairs
 
@@ -35,6 +36,8 @@ __all__ = ["Finder", "TooManyRows"]
 
 _CHUNK = 4_000_000
 """Pairs of rows that are written down at a time."""
+_MANY_SHAPES = 1_000_000
+"""Of queries of one block, which are as many as their definitions."""
 _FEW_SHAPES = 1 << 22
 """Pairs of shapes that are counted one by one."""
 _Column = npt.NDArray[Any]
@@ -117,6 +120,9 @@ class Finder:
         self._limit = limit
         self._program: Program | None = None
         self._resolver: Resolver | None = None
+        self._resolver_of_ones: Resolver | None = None
+        self._shapes_of_ones = Shapes()
+        """Not those of the state, which are forgotten with its rows."""
         self._table: tuple[int, _EdgeTable] | None = None
         self._passes: tuple[tuple[int, frozenset[int]], list[Pass]] | None = None
         self._unselective: frozenset[int] = frozenset()
@@ -131,12 +137,20 @@ class Finder:
         """
         if program is not self._program:
             self._program, self._resolver = program, Resolver(program, self.cache.shapes)
+            self._resolver_of_ones = Resolver(program, self._shapes_of_ones)
             self._table = self._passes = None
-        late = fresh.column("late")
-        self._fetch(fresh, batch, fetch, most_rows)
-        new = self.cache.run_of(fresh.filter(pc.invert(late)), batch)
+        keys = self.cache.keys_of(fresh)
+        alone, both = self._alone(program)
+        edge = alone[keys]
+        # Rows that only queries of one block ask for meet nothing, now or later.
+        meets = (edge < 0) | both[keys]
+        late = fresh.column("late").to_numpy()
+        met = fresh.filter(pa.array(meets & ~late))
+        self._fetch(met, batch, fetch, most_rows)
+        new = self.cache.run_of(met, batch)
         _Batch(self, program, new, out, fetch, most_rows).run()
-        self._single_blocks(program, (new, self.cache.run_of(fresh.filter(late), batch)), out)
+        if (edge >= 0).any():
+            self._single_blocks(fresh.filter(pa.array(edge >= 0)), edge[edge >= 0], out)
         self.cache.add(new)
 
     def _fetch(self, fresh: pa.Table, batch: int, fetch: Fetch, most_rows: int) -> None:
@@ -184,25 +198,44 @@ class Finder:
             self._passes = asked, passes(program, counts, self._unselective)
         return self._passes[1]
 
-    def _single_blocks(self, program: Program, runs: Iterable[Run], out: ResultColumns) -> None:
+    def _alone(self, program: Program) -> tuple[Int32s, Bools]:
+        """Of each key its edge of queries of one block, -1 for none; and whether other edges ask for it too."""
+        pairs = [
+            (edge.key.kind == "ONE", edge.number, self.cache.key(var, fn))
+            for edge in program.edges.values()
+            for var, fn in ((edge.key.lvar, edge.key.lfn), (edge.key.rvar, edge.key.rfn))
+        ]
+        edges = np.full(len(self.cache.keys) + 1, -1, dtype=np.int32)
+        both = np.zeros(len(edges), dtype=np.bool_)
+        for one, number, key in pairs:
+            if one:
+                edges[key] = number
+            else:
+                both[key] = True
+        return edges, both
+
+    def _single_blocks(self, rows: pa.Table, edge: Int32s, out: ResultColumns) -> None:
         """Queries of one block, each in each document by itself: what else a document satisfies tells nothing."""
-        ones = [edge for edge in program.edges.values() if edge.key.kind == "ONE"]
-        keys = [self.cache.key(edge.key.lvar, edge.key.lfn) for edge in ones]
-        of_key = np.full(len(self.cache.keys) + 1, -1, dtype=np.int32)
-        of_key[keys] = [edge.number for edge in ones]
-        for run in runs:
-            edges = of_key[run.rows.key]
-            rows = take(run.rows, edges >= 0)
-            if not len(rows.h):
-                continue
-            edges = edges[edges >= 0]
-            order, starts = grouped(rows.doc, edges.astype(np.int64))
-            rows, edges = take(rows, order), edges[order]
-            at = starts[:-1]
-            pairs = MatchedPairs(rows.doc[at], np.full(len(at), -1), rows.ts[at], rows.ts[at])
-            matched = MatchedEdges(edges, rows.shape, rows.shape)
-            self.resolver.resolve(pairs, starts, matched, _documents([run]), out)
-            out.add_count(len(at))
+        docs, ts, nodes, chains = (rows.column(name).combine_chunks() for name in ("docid", "ts", "node", "chain"))
+        doc: Int64s = docs.to_numpy()
+        if len(self._shapes_of_ones) > _MANY_SHAPES:
+            self._shapes_of_ones.keep(np.empty(0, dtype=np.int32))
+        shape = self._shapes_of_ones.numbers(nodes, chains)
+        resolver = self._resolver_of_ones
+        assert resolver is not None
+        order, starts = grouped(doc, edge.astype(np.int64))
+        doc, time, edge, shape = doc[order], ts.to_numpy()[order], edge[order], shape[order]
+        matched = MatchedEdges(edge, shape, shape)
+        documents = _documents_of(rows)
+        counts = np.diff(starts)
+        at = starts[:-1][counts == 1]
+        resolver.resolve_ones(doc[at], time[at], take(matched, at), documents, out)
+        at = starts[:-1][counts > 1]
+        several, _ = gather(at, counts[counts > 1])
+        pairs = MatchedPairs(doc[at], np.full(len(at), -1), time[at], time[at])
+        ends = np.concatenate([[0], np.cumsum(counts[counts > 1])]).astype(np.int64)
+        resolver.resolve(pairs, ends, take(matched, several), documents, out)
+        out.add_count(len(counts))
 
 
 @dataclass
@@ -458,6 +491,21 @@ def _resolve(resolver: Resolver, met: _Met, documents: Documents, out: ResultCol
     edges = MatchedEdges(met.edge, met.shape_l, met.shape_r)
     resolver.resolve(pairs, starts, edges, documents, out, plans)
     return len(at)
+
+
+def _documents_of(rows: pa.Table) -> Documents:
+    """Documents that are looked at one by one, from their witness rows."""
+
+    def members(left: int, right: int) -> list[Member]:
+        assert right < 0
+        at = pc.index(rows.column("docid"), left).as_py()
+        row = rows.select(["docid", "item", "ts", "place"]).slice(at, 1).to_pylist()[0]
+        return [Member(row["docid"], row["item"], row["ts"], row["place"])]
+
+    def left_first(pairs: MatchedPairs) -> Bools:
+        return np.zeros(len(pairs.left), dtype=np.bool_)
+
+    return Documents(members, left_first)
 
 
 def _documents(runs: list[Run]) -> Documents:

@@ -108,6 +108,10 @@ class _Signature:
     """Of all groups of all instances, one instance after another."""
     starts: tuple[int, ...] = (0,)
     """Where the windows of each instance begin, and the end."""
+    whole: tuple[int, int] | None = None
+    """Between which documents all windows admit every document by itself; None: some window does not."""
+    rows: list[ClassRow] | None = None
+    """What it means where all windows admit; made when first asked for."""
 
 
 class _TooMany(Exception):
@@ -176,6 +180,42 @@ class Resolver:
             plans,
         )
 
+    def resolve_ones(
+        self, docs: Int64s, ts: Int64s, edges: MatchedEdges, documents: Documents, out: ResultColumns
+    ) -> None:
+        """Add what documents come to for queries of one block, each row a document and its one node of an edge."""
+        if not len(docs):
+            return
+        codes = edges.edge.astype(np.int64) << 32 | edges.shape_l
+        _, examples, which = np.unique(codes, return_index=True, return_inverse=True)
+        least, greatest = int(docs.min()), int(docs.max())
+        distinct = take(edges, examples)
+        keys = zip(*(mixed(distinct, seed).tolist() for seed in self._seeds), strict=True)
+        classes = np.full(len(examples), -1, dtype=np.int32)
+        others: list[tuple[tuple[int, int], MatchedEdges]] = []
+        place_of_other = np.full(len(examples), -1, dtype=np.int64)
+        for number, key in enumerate(keys):
+            own = MatchedEdges(*(column[number : number + 1] for column in distinct))
+            signature = self._signature(key, own, None)
+            whole = signature.whole
+            plain = whole is not None and whole[0] <= least and greatest <= whole[1] and greatest < PUBLISHED
+            if plain and not signature.refused and not signature.links:
+                if signature.rows is None:
+                    assert signature.windows is not None
+                    every = np.ones(len(signature.windows.gid), dtype=np.bool_)
+                    signature.rows = list(_class_rows(signature, every))
+                classes[number] = out.add_class(signature.rows)
+            else:
+                place_of_other[number] = len(others)
+                others.append((key, own))
+        of_row = classes[which]
+        kept = of_row >= 0
+        out.add_pairs(docs[kept], np.full(int(kept.sum()), -1), of_row[kept])
+        if others:
+            of = np.flatnonzero(place_of_other[which] >= 0)
+            pairs = MatchedPairs(docs[of], np.full(len(of), -1), ts[of], ts[of])
+            self.classify(pairs, place_of_other[which[of]], others, documents, out, None)
+
     def classify(
         self,
         pairs: MatchedPairs,
@@ -217,6 +257,7 @@ class Resolver:
             known.starts = tuple(np.cumsum([0, *(len(each.gid) for each in windows)]).tolist())
             known.windows = stacked(windows) if windows else None
             known.version = self.program.version
+            known.whole, known.rows = _whole(known.windows), None
             self._size += known.starts[-1]
         return known
 
@@ -450,6 +491,13 @@ def _cells(
         _, cells = np.unique(cells * (key.max() + 1) + key, return_inverse=True)
     _, examples, cells = np.unique(cells, return_index=True, return_inverse=True)
     return cells, [admits(at) for at in examples.tolist()]
+
+
+def _whole(windows: Windows | None) -> tuple[int, int] | None:
+    """Between which documents all of some windows admit every document by itself; None: some window does not."""
+    if windows is None or windows.order.any() or (windows.lo > 0).any() or (windows.hi < 0).any():
+        return None
+    return int(windows.first.max()), int(windows.last.min())
 
 
 def _class_rows(signature: _Signature, admits: npt.NDArray[np.bool_]) -> Iterator[ClassRow]:

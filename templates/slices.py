@@ -211,6 +211,11 @@ class SliceCache:
         """The number of a variable and function."""
         return self.keys.setdefault((var, fn), len(self.keys))
 
+    def keys_of(self, table: pa.Table) -> Int32s:
+        """The number of the variable and function of each witness row."""
+        columns = {name: table.column(name).combine_chunks() for name in ("var", "fn")}
+        return self._keys(columns["var"], columns["fn"])
+
     def run_of(self, table: pa.Table, batch: int) -> Run:
         """A run of witness rows (``STATE_COLUMNS``), which are not late; it is not part of the cache yet."""
         table = table.combine_chunks()

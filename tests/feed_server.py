@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2
 
@@ -53,7 +55,7 @@ def rss(*titles: str, head: str = "", link: str = "http://a.example/") -> bytes:
 class FeedServer:
     """Answers by address, ``host/path``; what it does not know is 404."""
 
-    def __init__(self, now: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, now: Callable[[], int] = lambda: 0, tls: ssl.SSLContext | None = None) -> None:
         self.routes: dict[str, Route] = {}
         self.log: list[Asked] = []
         self.now = now
@@ -69,6 +71,12 @@ class FeedServer:
             block_on_close = False
             request_queue_size = 128
 
+            def finish_request(self, request: Any, client_address: Any) -> None:
+                with contextlib.suppress(OSError):
+                    # The handshake is the thread's: who refuses our certificate holds up nobody.
+                    wrapped = request if tls is None else tls.wrap_socket(request, server_side=True)
+                    super().finish_request(wrapped, client_address)
+
         self._server = Server(("127.0.0.1", 0), Handler)
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=lambda: self._server.serve_forever(0.01), daemon=True)
@@ -81,12 +89,12 @@ class FeedServer:
     def asked(self, host: str | None = None) -> list[str]:
         return [asked.url for asked in self.log if host in (None, asked.host)]
 
-    def _serve(self, incoming: object, out: object) -> None:
-        first = incoming.readline()  # type: ignore[attr-defined]
+    def _serve(self, incoming: Any, out: Any) -> None:
+        first = incoming.readline()
         if not first:
             return
         headers = {}
-        while (line := incoming.readline().strip()) != b"":  # type: ignore[attr-defined]
+        while (line := incoming.readline().strip()) != b"":
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.lower()] = value.strip()
         asked = Asked(headers.get("host", ""), first.split()[1].decode(), headers, self.now())
@@ -94,7 +102,7 @@ class FeedServer:
         route = self.routes.get(asked.host + asked.path, reply(404))
         answer = route(asked) if callable(route) else route
         for part in [answer] if isinstance(answer, bytes) else answer:
-            out.write(part)  # type: ignore[attr-defined]
+            out.write(part)
 
 
 class Network(httpx2.AsyncBaseTransport):
@@ -105,9 +113,15 @@ class Network(httpx2.AsyncBaseTransport):
         self.names: dict[str, Sequence[str]] = {}
         self.resolved: list[str] = []
         self.connections: list[str] = []
-        self._tcp = httpx2.AsyncHTTPTransport(
-            trust_env=False, limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0)
-        )
+        self._tcp = self._over(True)
+
+    def trust(self, context: ssl.SSLContext) -> None:
+        """Take the certificates that a context takes."""
+        self._tcp = self._over(context)
+
+    def _over(self, verify: ssl.SSLContext | bool) -> httpx2.AsyncHTTPTransport:
+        alone = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+        return httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, limits=alone)
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         self.resolved.append(host)
@@ -131,8 +145,10 @@ class Network(httpx2.AsyncBaseTransport):
 
 
 @contextlib.contextmanager
-def serving(now: Callable[[], int] = lambda: 0) -> Iterator[tuple[FeedServer, Network]]:
-    server = FeedServer(now)
+def serving(
+    now: Callable[[], int] = lambda: 0, tls: ssl.SSLContext | None = None
+) -> Iterator[tuple[FeedServer, Network]]:
+    server = FeedServer(now, tls)
     try:
         yield server, Network(server)
     finally:

@@ -38,9 +38,8 @@ from xscl.templates.retention import Floors, ReachBuilder, floors
 from xscl.templates.slices import SliceCache
 from xscl.templates.value_counts import counted, partners_of
 from xscl.templates.worker import result_batches
-from xscl.xpath.spec_files import SpecFiles
-from xscl.xpath.witness import WITNESS_SCHEMA
-from xscl.xpath.worker import witness_batches
+from xscl.xpath.spec_files import SpecFiles, load_automaton
+from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
 
 _MATCHED = MATCHED_SCHEMA.names
 _COMPARE = {"=": op.eq, "!=": op.ne, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}
@@ -108,7 +107,9 @@ class LocalEngine:
             )
         if not rows:
             return
-        fresh = pa.Table.from_batches(witness_batches(self.specs, pa.Table.from_pylist(rows).to_batches()))
+        fresh = pa.Table.from_batches(
+            witness_rows(load_automaton(str(self.specs)), *pa.Table.from_pylist(rows).to_batches())
+        )
         self.witness += fresh.to_pylist()
         self.batches += 1
         found = self._stage2(fresh, first)

@@ -6,15 +6,21 @@ import random
 
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import (
+    AllOf,
+    AnyOf,
+    Call,
+    Compared,
     Comparison,
     Condition,
     Constant,
     Definition,
     Exists,
+    Expression,
     Here,
     Negation,
     NodeTest,
     Step,
+    Truth,
     conditions,
 )
 from xscl.xpath.relational import RowShape
@@ -70,11 +76,30 @@ TEXTS = (
     "0x10",
     "\u000b1".replace("\u000b", "\u2003"),
 )
-FUNCTIONS = (("",), (None,), ("number",), ("", "number"), ("number", None), ("",), ("lower", ""))
+PLAIN = ("0", "1", "1.5", "7", "-0.5", "5", "12345678901234567890.1", "0.1", "3")
+"""Numbers as queries write them; some of ``NUMBERS`` are equal to them, or as doubles."""
+FRACTIONS = (
+    *PLAIN,
+    "1/3",
+    "-7/2",
+    "1000000000000000055511151231257827021181583404541015625/10000000000000000000000000000000000000000000000000000000",
+)
+FUNCTIONS = (
+    ("",),
+    (None,),
+    ("number",),
+    ("", "number"),
+    ("number", None),
+    ("",),
+    ("lower", ""),
+    ("number lower", "host"),
+)
 
 
 def random_text(generator: random.Random) -> str:
-    match generator.randrange(5):
+    match generator.randrange(6):
+        case 5:
+            return generator.choice((*PLAIN, "x", "1", " x ", "X"))
         case 0:
             return generator.choice(TEXTS)
         case 1:
@@ -116,11 +141,56 @@ def random_step(generator: random.Random, shape: RowShape, depth: int = 0) -> St
 
 def random_conditions(generator: random.Random, shape: RowShape, depth: int) -> tuple[Condition, ...]:
     found: list[Condition] = []
-    while depth < 3 and generator.random() < 0.25:
-        exists = Exists(random_step(generator, shape, depth))
-        compared = Comparison(Here(), "=", Constant("x", False))
-        found.append(generator.choice([exists, exists, exists, exists, Negation(exists), compared]))
+    while depth < 3 and generator.random() < 0.3:
+        found.append(random_condition(generator, shape, depth))
     return conditions(found)
+
+
+def random_condition(generator: random.Random, shape: RowShape, depth: int, nested: int = 0) -> Condition:
+    match generator.randrange(10 if nested < 2 else 7):
+        case 0 | 1 | 2 | 3:
+            return Exists(random_step(generator, shape, depth))
+        case 4 | 5:
+            return random_comparison(generator, shape)
+        case 6:
+            texts = (random_operand(generator, shape), Constant(generator.choice(("x", "1", "")), False))
+            return Truth(Call(generator.choice(("contains", "starts-with")), texts))
+        case 7:
+            return Negation(random_condition(generator, shape, depth, nested + 1))
+        case kind:
+            parts = tuple(random_condition(generator, shape, depth, nested + 1) for _ in range(2))
+            return AllOf(parts) if kind == 8 else AnyOf(parts)
+
+
+def random_comparison(generator: random.Random, shape: RowShape) -> Condition:
+    op = generator.choice(("=", "=", "!=", "<", "<=", ">", ">="))
+    if generator.random() < 0.5:
+        functions = generator.choice(("", "", "", "lower", "normalize-space", "lower normalize-space", "host"))
+        is_number = generator.random() < 0.6
+        text = generator.choice(FRACTIONS) if is_number else random_text(generator)
+        return Compared(functions, op, Constant(text, is_number), is_number or generator.random() < 0.3)
+    is_number = generator.random() < 0.6
+    right = Constant(generator.choice(PLAIN) if is_number else random_text(generator), is_number)
+    return Comparison(generator.choice((Here(), Here(), random_operand(generator, shape))), op, right)
+
+
+def random_operand(generator: random.Random, shape: RowShape) -> Expression:
+    """What a condition computes; the condition may stand on any node."""
+    column = Here((Step("child", NodeTest("element", "", generator.choice((*shape.columns, *NAMES)))),))
+    inner = generator.choice((Here(), column))
+    match generator.randrange(6):
+        case 0:
+            return Call("lower", (Call("normalize-space", (inner,)),))
+        case 1:
+            return Call("string-length", (inner,))
+        case 2 if inner is column:
+            return Call("count", (inner,))
+        case 3:
+            return Call(generator.choice(("lower", "normalize-space")), ())
+        case 4:
+            return Call("lower", (inner,))
+        case _:
+            return inner
 
 
 def random_definition(generator: random.Random, channel: str, shape: RowShape) -> Definition:

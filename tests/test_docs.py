@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+SOURCES = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
 
 
 def test_every_condition_is_documented_and_every_documented_one_exists() -> None:
     sources = [path for folder in ("xscl", "xpath", "templates", "ingest") for path in (ROOT / folder).glob("**/*.py")]
     used = {name for path in sources for name in re.findall(r'"(XSCL_[A-Z_]+)"', path.read_text(encoding="utf-8"))}
-    used -= {"XSCL_HOME", "XSCL_CLASS_ARCHIVE"}
+    used -= {"XSCL_HOME", "XSCL_CLASS_ARCHIVE", "XSCL_CONTACT", "XSCL_ALLOW_PRIVATE"}
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"`(XSCL_[A-Z_]+)`", page))
     for first, rest in re.findall(r"`(XSCL_UNSUPPORTED)_[A-Z]+`((?:, `…_[A-Z]+`)+)", page):
@@ -94,3 +96,37 @@ def test_matches_shown_in_the_readme_come_from_the_bundled_feeds() -> None:
     feeds = "".join(gzip.decompress(path.read_bytes()).decode() for path in corpus.glob("earthquakes*"))
     for title in re.findall(r"quakes      (M .*)", README):
         assert f"<title>{title}</title>" in feeds
+
+
+def test_commands_of_sources_are_understood() -> None:
+    import typer.main
+
+    from xscl.cli import app
+    from xscl.inputs import reading_of
+
+    command = typer.main.get_command(app).commands["ingest"]  # type: ignore[attr-defined]
+    lines = [line.split() for line in SOURCES.splitlines() if line.startswith("    xscl ingest ") and "…" not in line]
+    assert len(lines) == 3
+    for _, _, *words in lines:
+        given = command.make_context("ingest", words).params
+        found = reading_of(split=given["split"], id=given["id"], ts=given["ts"])
+        assert found.split is not None and given["channel"] and given["paths"]
+
+
+def test_python_of_sources_runs(engine: Engine, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", SOURCES, re.DOTALL)
+    assert len(blocks) == 3
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.xml").write_text("<r><item id='1'/><item id='2'/></r>")
+    (tmp_path / "feeds").mkdir()
+    (tmp_path / "feeds" / "f.xml").write_text(
+        "<rss><channel><title>T</title><item><guid>g</guid></item></channel></rss>"
+    )
+    for block in blocks[1:]:
+        time.sleep(1.1)  # until files are settled
+        # Spark's workers are in the folder in which Spark was started.
+        for name in ("in", "feeds", "checkpoint"):
+            block = block.replace(f'"{name}"', repr(str(tmp_path / name)))
+        exec(compile(block, "sources.md", "exec"), {"spark": engine.spark, "engine": engine})
+    found = engine.sql("SELECT channel, count(*) FROM events GROUP BY channel ORDER BY channel").collect()
+    assert [tuple(row) for row in found] == [("documents", 3), ("news", 1), ("news.raw", 1)]

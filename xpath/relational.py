@@ -1,127 +1,68 @@
-"""Rows to witness rows without documents: what a row channel's columns alone can answer, as a relation.
+"""What columns answer of a row channel: definitions, without documents.
 
 A row's document is flat: a root named by the channel and a child for each column that is not NULL.  So which nodes a
-definition selects there, and with which chains, is known before any row is seen, but for the columns that are NULL.
-``split_specs`` finds the definitions of which this is true and says, for each node that they select, what a row's
-witness consists of; ``WITNESSES`` makes witness rows of that in Spark SQL.  The statement is fixed; what queries ask
-for are rows of what it reads.  Nothing here needs Spark.
+definition selects there, with which chains, and under which conditions on the row's columns, is known before any row is
+seen.  ``split_specs`` finds the definitions of which this is true and says, for each node that they select, what the
+witness of a row consists of; ``row_witness`` makes witness rows of that.
 
 *Positions* are nodes of the document of a row without NULLs: the document node -1, the root 0, columns from 1.  The
 node's number in a row is its position without the NULLs before it.
 
-The law, tested: for every row, what ``WITNESSES`` makes of ``Split.asked`` and what ``match_document`` finds with
+The law, tested: for every row, what ``row_witness`` makes of ``Split.asked`` and what ``match_document`` finds with
 ``Split.walked`` in the row's document are together what it finds there with all specs, each row once.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
-import pyarrow as pa
 from lxml import etree
 
-from xscl.arrow import CHAIN
 from xscl.errors import DocumentLimitError
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.chains import MAX_CHAIN_ENTRIES
+from xscl.xpath.column_conditions import (
+    All,
+    Any_,
+    Formula,
+    Not,
+    Single,
+    There,
+    TooManyAlternatives,
+    alternatives,
+    paths_read,
+)
 from xscl.xpath.condition import matches_name
 from xscl.xpath.nodes import DOCUMENT
-from xscl.xpath.pattern import Condition, Definition, Exists, Step
+from xscl.xpath.pattern import (
+    AllOf,
+    AnyOf,
+    Call,
+    Compared,
+    Comparison,
+    Condition,
+    Constant,
+    Definition,
+    Exists,
+    Here,
+    Negation,
+    Step,
+    Truth,
+)
 from xscl.xpath.witness import ChainEntry, match_document
 
-__all__ = ["ASKED_SCHEMA", "WITNESSES", "Asked", "ChannelSplit", "RowShape", "Split", "asked_table", "split_specs"]
+__all__ = ["Asked", "ChannelSplit", "Guard", "RowShape", "Split", "split_specs"]
 
 _ROOT = 0
-_FUNCTIONS = frozenset((None, "", "number"))
-"""Those that Spark SQL has exactly as ``xscl.values`` has them."""
+_MANY = 10_000
+"""Definitions whose chains are asked for together."""
 
-ASKED_SCHEMA = pa.schema(
-    [
-        ("channel", pa.string()),
-        (
-            "asked",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("position", pa.int32()),
-                        ("var", pa.int64()),
-                        ("fn", pa.string()),
-                        ("needs", pa.list_(pa.int32())),
-                        ("chain", CHAIN),  # of positions
-                    ]
-                )
-            ),
-        ),
-    ]
-)
-"""What ``WITNESSES`` reads: a row for each channel."""
-
-_NUMERAL = r"regexp_extract(text, r'\A[ \t\r\n]*+(-?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++))[ \t\r\n]*+\z', 1)"
-"""``xscl.values.to_number``'s part that is a number, '' where there is none."""
-# Zero before a leading point; no zeros before the first digit but one, none after the last, no point alone; no -0.
-_NUMBER_TEXT = r"""
-regexp_replace(regexp_replace(regexp_replace(regexp_replace(
-  numeral, r'(?<![0-9])[.]', '0.'), r'\A(-?)0+(?=[0-9])', '$1'), r'[.]0*\z|([.][0-9]*[1-9])0+\z', '$1'), r'\A-0\z', '0')
-"""
-"""``xscl.values.number_text`` of a numeral."""
-
-# The plan is one row a channel, so pairing each event with it by a plain product costs neither a job nor a shuffle.
-# Rows without a value are left out by what is cheap for all others, because Spark moves that test down and repeats it.
-WITNESSES = f"""
-with seen as (
-  select /*+ SHUFFLE_REPLICATE_NL(p) */
-         e.docid, e.ts, e.item, concat(e.channel, char(0), e.id) as place, e.late, e.cells, p.asked,
-         exists(e.cells, cell -> cell is null) as gaps
-  from {{events}} e join {{asked}} p on p.channel = e.channel
-  where e.cells is not null
-),
-wanted as (
-  select docid, ts, item, place, late, cells, gaps, position, var, fn, chain
-  from seen lateral view inline(asked) a as position, var, fn, needs, chain
-  where not gaps or forall(needs, column -> get(cells, column - 1) is not null)
-),
-texts as (
-  select *, case when fn is null then null
-                 when position > 0 then get(cells, position - 1)
-                 else concat_ws('', cells) end as text
-  from wanted
-),
-numerals as (
-  select *, {_NUMERAL} as numeral
-  from texts
-  where fn is null or fn = '' or length({_NUMERAL}) between 1 and 1000
-),
-valued as (
-  select *, if(fn = 'number', {_NUMBER_TEXT}, text) as strval from numerals
-),
-numbered as (
-  select *, if(fn = 'number', strval, numeral) as digits from valued
-)
-select docid, ts, item, place, late, var,
-       if(gaps and position > 0, size(filter(slice(cells, 1, greatest(position, 0)), cell -> cell is not null)),
-          position) as node,
-       fn, strval,
-       if(length(digits) <= 1000 and abs(try_cast(digits as double)) < double('infinity'),
-          try_cast(digits as double), null) as num,
-       if(fn is null, 0L, xxhash64(strval)) as h,
-       if(gaps,
-          transform(
-            filter(chain, c -> (c.node1 < 1 or get(cells, c.node1 - 1) is not null)
-                           and (c.node2 < 1 or get(cells, c.node2 - 1) is not null)),
-            c -> named_struct(
-              'var1', c.var1,
-              'var2', c.var2,
-              'node1', if(c.node1 < 1, c.node1,
-                          size(filter(slice(cells, 1, greatest(c.node1, 0)), cell -> cell is not null))),
-              'node2', if(c.node2 < 1, c.node2,
-                          size(filter(slice(cells, 1, greatest(c.node2, 0)), cell -> cell is not null))))),
-          chain) as chain
-from numbered
-"""
-"""Spark SQL: {events} (docid, channel, id, item, ts, late, cells) and {asked} (``ASKED_SCHEMA``) to witness rows."""
+Guard = frozenset[Formula]
+"""What must hold of a row's columns, all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +81,8 @@ class Asked:
     position: int
     var: int
     function: str | None
-    needs: tuple[int, ...]
-    """Columns (from 1) that must not be NULL: the node's own and those that conditions ask for."""
+    guard: Guard
+    """What must hold of the row: that the node is there, and its conditions and those on its way."""
     chain: tuple[ChainEntry, ...]
     """R_bin by positions; entries of NULLs are not there."""
 
@@ -165,7 +106,7 @@ class _NeedsWalk(Exception):
 def split_specs(specs: Iterable[WitnessSpec], shapes: Mapping[str, RowShape]) -> Split:
     """Tell the specs that columns alone can answer from the others; ``shapes`` are those of the row channels.
 
-    Answered are paths of elements whose brackets, if any, ask for columns to be there, with functions that Spark has.
+    Answered are paths of elements, unless a condition needs more than one column to be computed.
     """
     by_channel: defaultdict[str, defaultdict[int, list[WitnessSpec]]] = defaultdict(lambda: defaultdict(list))
     for spec in specs:
@@ -223,7 +164,9 @@ class ChannelSplit:
             if rows is None:
                 self._entries[key] = MAX_CHAIN_ENTRIES + 1
             else:
-                self._entries[key] = sum(len(row.chain) for row in rows if row.function == rows[0].function)
+                # What has conditions is not asked of every row; rows that satisfy too much are refused when they come.
+                always = (row for row in rows if all(isinstance(part, There) for part in row.guard))
+                self._entries[key] = sum(len(row.chain) for row in always if row.function == rows[0].function)
                 if _clear(candidate, rows):
                     self._rows[key] = rows
             self._all_entries += self._entries[key]
@@ -232,31 +175,13 @@ class ChannelSplit:
         """Whether columns answer what is asked of a definition."""
         return key in self._rows and not self.refused
 
+    def rows(self, key: int) -> Sequence[Asked]:
+        """What rows are asked for by what columns answer of a definition."""
+        return () if self.refused else self._rows.get(key, ())
+
     def asked(self) -> tuple[Asked, ...]:
-        """What rows are asked for."""
-        return () if self.refused else tuple(row for rows in self._rows.values() for row in rows)
-
-
-def asked_table(asked: Mapping[str, Sequence[Asked]]) -> pa.Table:
-    """What ``WITNESSES`` reads."""
-    rows = [
-        {
-            "channel": channel,
-            "asked": [
-                {
-                    "position": row.position,
-                    "var": row.var,
-                    "fn": row.function,
-                    "needs": row.needs,
-                    "chain": [dict(zip(CHAIN.value_type.names, entry, strict=True)) for entry in row.chain],
-                }
-                for row in of_channel
-            ],
-        }
-        for channel, of_channel in asked.items()
-        if of_channel
-    ]
-    return pa.Table.from_pylist(rows, schema=ASKED_SCHEMA)
+        """All rows that are asked for."""
+        return tuple(row for key in self._rows for row in self.rows(key))
 
 
 # -- what definitions select -----------------------------------------------------------------------------------
@@ -267,11 +192,11 @@ class _Selections:
 
     def __init__(self, shape: RowShape) -> None:
         self.shape = shape
-        self._known: dict[int, dict[int, frozenset[int]] | None] = {}
+        self._known: dict[int, dict[int, Guard] | None] = {}
         """By the keys of definitions, which are sooner hashed."""
 
-    def of(self, definition: Definition) -> dict[int, frozenset[int]]:
-        """Positions that a definition selects, each with the columns it needs.
+    def of(self, definition: Definition) -> dict[int, Guard]:
+        """Positions that a definition selects, each with what must hold of the row.
 
         Every step goes down, and there are two levels below the document node, so there is one way to each position.
         """
@@ -285,70 +210,109 @@ class _Selections:
             raise _NeedsWalk
         return found
 
-    def _select(self, definition: Definition) -> dict[int, frozenset[int]]:
+    def _select(self, definition: Definition) -> dict[int, Guard]:
         at_document = self._all(definition.conditions, DOCUMENT)
         found = {} if at_document is None else {DOCUMENT: at_document}
         for step in definition.steps:
             found = {
-                below: needs | more
-                for position, needs in found.items()
+                below: guard | more
+                for position, guard in found.items()
                 for below, more in self._reached(step, position).items()
             }
         return found
 
-    def _reached(self, step: Step, position: int) -> dict[int, frozenset[int]]:
-        if step.test.kind != "element":
-            raise _NeedsWalk
-        below: list[int] = []
-        if position == DOCUMENT:
-            below.append(_ROOT)
-        if position == _ROOT or (position == DOCUMENT and step.axis == "descendant"):
-            below += range(1, len(self.shape.columns) + 1)
+    def _reached(self, step: Step, position: int) -> dict[int, Guard]:
         found = {}
-        for place in below:
-            name = self.shape.columns[place - 1] if place else self.shape.element
-            if matches_name(step.test, name):
-                needs = self._all(step.conditions, place)
-                if needs is not None:
-                    found[place] = needs | {place} if place else needs
+        for place in self._below(step, position):
+            guard = self._all(step.conditions, place)
+            if guard is not None:
+                found[place] = guard | {There(place)} if place else guard
         return found
 
-    def _all(self, conditions: Iterable[Condition], position: int) -> frozenset[int] | None:
-        """Columns by which conditions hold at a node; None: they never do."""
-        found: frozenset[int] = frozenset()
+    def _below(self, step: Step, position: int) -> Iterator[int]:
+        """Where a step leads to, conditions apart."""
+        if step.test.kind != "element":
+            raise _NeedsWalk
+        if position == DOCUMENT and matches_name(step.test, self.shape.element):
+            yield _ROOT
+        if position == _ROOT or (position == DOCUMENT and step.axis == "descendant"):
+            for place, name in enumerate(self.shape.columns, start=1):
+                if matches_name(step.test, name):
+                    yield place
+
+    def _all(self, conditions: Iterable[Condition], position: int) -> Guard | None:
+        """What the row must be for conditions to hold at a node; None: they never do."""
+        found: Guard = frozenset()
         for condition in conditions:
-            if not isinstance(condition, Exists):
-                raise _NeedsWalk
-            ways = self._reached(condition.step, position).values()
-            if not ways:
+            guard = self._guard(condition, position)
+            if guard is None:
                 return None
-            least = min(ways, key=len)
-            if not all(least <= way for way in ways):
-                raise _NeedsWalk
-            found |= least
+            found |= guard
         return found
+
+    def _guard(self, condition: Condition, position: int) -> Guard | None:
+        match condition:
+            case Exists(step):
+                return _one_of(list(self._reached(step, position).values()))
+            case AllOf(parts):
+                return self._all(parts, position)
+            case AnyOf(parts):
+                guards = (self._guard(part, position) for part in parts)
+                return _one_of([guard for guard in guards if guard is not None])
+            case Negation(part):
+                guard = self._guard(part, position)
+                if guard is None:
+                    return frozenset()
+                return frozenset([Not(All(guard))]) if guard else None
+            case Compared():
+                return frozenset([Single(max(position, 0), condition)])
+            case Comparison() | Truth():
+                return frozenset([self._computed(condition, position)])
+
+    def _computed(self, condition: Comparison | Truth, position: int) -> Single:
+        """A condition on what is computed of values: of the node's own, or of one column's."""
+        paths = paths_read(condition)
+        if all(path == Here() for path in paths):
+            return Single(max(position, 0), condition)
+        if position != _ROOT or any(len(path.steps) != 1 or path.steps[0].conditions for path in paths):
+            raise _NeedsWalk
+        columns = {place for path in paths for place in self._below(path.steps[0], position)}
+        if len(columns) != 1:
+            raise _NeedsWalk
+        (column,) = columns
+        return Single(column, condition, self.shape.columns[column - 1])
+
+
+def _one_of(guards: list[Guard]) -> Guard | None:
+    if not guards:
+        return None
+    least = min(guards, key=len)
+    if all(least <= guard for guard in guards):
+        return least
+    return frozenset([Any_(frozenset(All(guard) for guard in guards))])
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     definition: Definition
     specs: list[WitnessSpec]
-    selected: dict[int, frozenset[int]]
-    """Positions and the columns they need."""
-    ends: dict[int, dict[int, frozenset[int]]]
+    selected: dict[int, Guard]
+    """Positions, each with what must hold of the row."""
+    ends: dict[int, dict[int, Guard]]
     """The same of the ends of all edges, by key."""
 
 
 def _candidate(specs: list[WitnessSpec], selections: _Selections) -> _Candidate | None:
     definition = specs[0].definition
-    if not all(_FUNCTIONS.issuperset(spec.functions) for spec in specs):
-        return None
     ends = {end.key: end for spec in specs for edge in (*spec.edges, *spec.hanging) for end in edge}
     try:
         selected = {key: selections.of(end) for key, end in ends.items()}
-        return _Candidate(definition, specs, selections.of(definition), selected)
-    except _NeedsWalk:
+        found = _Candidate(definition, specs, selections.of(definition), selected)
+        for guard in found.selected.values():
+            alternatives(All(guard))
+    except (_NeedsWalk, TooManyAlternatives):
         return None
+    return found
 
 
 def _asked(candidates: Mapping[int, _Candidate], row: etree._Element) -> dict[int, list[Asked]]:
@@ -357,41 +321,79 @@ def _asked(candidates: Mapping[int, _Candidate], row: etree._Element) -> dict[in
     Raises:
         DocumentLimitError: more than a row may be asked for.
     """
-    # The walk itself says what the chains are: those of a row without NULLs.
-    bare = [
-        WitnessSpec(
-            candidate.definition,
-            (None,),
-            _distinct(edge for spec in candidate.specs for edge in spec.edges),
-            _distinct(edge for spec in candidate.specs for edge in spec.hanging),
-        )
-        for candidate in candidates.values()
-    ]
     found: dict[int, list[Asked]] = {key: [] for key in candidates}
-    if not bare:
-        return found
-    for witness in match_document(Automaton(bare), bare[0].definition.channel, row):
-        candidate = candidates[witness.var]
-        needs = tuple(sorted(candidate.selected[witness.node]))
-        functions = {function for spec in candidate.specs for function in spec.functions}
-        found[witness.var] += (
-            Asked(witness.node, witness.var, function, needs, witness.chain)
-            for function in sorted(functions, key=lambda name: (name is not None, name))
-        )
+    remaining = iter(candidates.values())
+    while some := list(islice(remaining, _MANY)):
+        _ask(some, row, found)
     return found
 
 
+def _ask(candidates: Sequence[_Candidate], row: etree._Element, found: dict[int, list[Asked]]) -> None:
+    # The walk itself says what the chains are: those of a row that has all columns and satisfies all conditions.
+    marks = _Marks()
+    bare = [
+        WitnessSpec(
+            marks.of(candidate.definition),
+            (None,),
+            marks.edges(edge for spec in candidate.specs for edge in spec.edges),
+            marks.edges(edge for spec in candidate.specs for edge in spec.hanging),
+        )
+        for candidate in candidates
+    ]
+    by_key = {candidate.definition.key: candidate for candidate in candidates}
+    for witness in match_document(Automaton(bare), bare[0].definition.channel, row):
+        candidate = by_key[marks.key[witness.var]]
+        guard = candidate.selected.get(witness.node)
+        if guard is None:
+            continue
+        chain = tuple(
+            (marks.key[upper], marks.key[lower], high, low)
+            for upper, lower, high, low in witness.chain
+            if high in candidate.ends[marks.key[upper]] and low in candidate.ends[marks.key[lower]]
+        )
+        functions = {function for spec in candidate.specs for function in spec.functions}
+        found[candidate.definition.key] += (
+            Asked(witness.node, candidate.definition.key, function, guard, chain)
+            for function in sorted(functions, key=lambda name: (name is not None, name))
+        )
+
+
+class _Marks:
+    """Definitions that differ as others do, but whose conditions always hold."""
+
+    def __init__(self) -> None:
+        self.key: dict[int, int] = {}
+        """The key of the definition that one stands for."""
+        self._known: dict[int, Definition] = {}
+
+    def of(self, definition: Definition) -> Definition:
+        if definition.key not in self._known:
+            steps = tuple(Step(step.axis, step.test, _mark(step.conditions)) for step in definition.steps)
+            marked = Definition(definition.channel, steps, _mark(definition.conditions))
+            self._known[definition.key] = marked
+            self.key[marked.key] = definition.key
+        return self._known[definition.key]
+
+    def edges(self, edges: Iterable[tuple[Definition, Definition]]) -> tuple[tuple[Definition, Definition], ...]:
+        found = {(upper.key, lower.key): (upper, lower) for upper, lower in edges}
+        return tuple((self.of(upper), self.of(lower)) for upper, lower in found.values())
+
+
+def _mark(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    if not conditions:
+        return ()
+    text = Constant("".join(f"[{condition}]" for condition in conditions), is_number=False)
+    return (Truth(Call("contains", (text, Constant("", is_number=False)))),)
+
+
 def _clear(candidate: _Candidate, rows: Iterable[Asked]) -> bool:
-    """Whether chains have no conditions of their own."""
-    return all(
-        candidate.ends[upper][high] <= {*row.needs, high} and candidate.ends[lower][low] <= {*row.needs, high, low}
-        for row in rows
-        for upper, lower, high, low in row.chain
-    )
-
-
-def _distinct(edges: Iterable[tuple[Definition, Definition]]) -> tuple[tuple[Definition, Definition], ...]:
-    return tuple({(upper.key, lower.key): (upper, lower) for upper, lower in edges}.values())
+    """Whether chains have no conditions of their own, but that their nodes are there."""
+    for row in rows:
+        for upper, lower, high, low in row.chain:
+            there = row.guard | {There(high), There(low)}
+            if not (candidate.ends[upper][high] <= there and candidate.ends[lower][low] <= there):
+                return False
+    return True
 
 
 def _whole_row(shape: RowShape) -> etree._Element:

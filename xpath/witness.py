@@ -29,13 +29,26 @@ from lxml import etree
 from xscl.arrow import CHAIN
 from xscl.errors import XsclError
 from xscl.safexml import in_fresh_dictionary, parse_stored
-from xscl.values import apply_functions, to_number, value_hashes
+from xscl.values import apply_functions, value_hashes
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chains import check_characters, check_entries
+from xscl.xpath.row_columns import xpath_numbers
 from xscl.xpath.row_template import ChainEntry
+from xscl.xpath.runs import gather, starts
 from xscl.xpath.walk import DeferredRow, Visit, Walk
 
-__all__ = ["REFUSED", "WITNESS_SCHEMA", "ChainEntry", "Witness", "match_document", "witness_rows"]
+__all__ = [
+    "REFUSED",
+    "WITNESS_SCHEMA",
+    "ChainEntry",
+    "FlatRows",
+    "Witness",
+    "arrow_columns",
+    "match_document",
+    "event_columns",
+    "refused_rows",
+    "witness_rows",
+]
 
 REFUSED = 0
 """The variable of rows that say why a document was refused; no definition has this digest but by a miracle."""
@@ -65,8 +78,6 @@ _MANY_ENTRIES = 2_000_000
 """Chain entries, likewise."""
 _MANY_CHARACTERS = 1 << 26
 """Characters of values, likewise."""
-_NUMBER = r"^[ \t\r\n]*-?([0-9]+(\.[0-9]*)?|\.[0-9]+)[ \t\r\n]*$"
-"""What ``to_number`` may take; it decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +133,12 @@ def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.Re
         yield in_fresh_dictionary(parts.following)
 
 
+def event_columns(events: pa.RecordBatch) -> list[pa.Array]:
+    """What all rows of an event share, by the first columns of ``WITNESS_SCHEMA``."""
+    place = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0")
+    return [place if name == "place" else events.column(name) for name in _OF_EVENT]
+
+
 class _Parts:
     """A batch of events, some documents at a time, until their rows are ``full`` or ``_MANY_BYTES`` are parsed."""
 
@@ -132,8 +149,7 @@ class _Parts:
         self.channels = events.column("channel").to_pylist()
         # As bytes: lxml would make them of strings first.
         self.contents = events.column("content").cast(pa.binary())
-        place = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0")
-        self.shared = [place if name == "place" else events.column(name) for name in _OF_EVENT]
+        self.shared = event_columns(events)
 
     def following(self) -> pa.RecordBatch:
         """The rows of the next documents."""
@@ -237,10 +253,10 @@ class _Rows:
             parts.append(_of_visits(np.repeat(of[:, 0], of[:, 1]), self._visits, numbers, values))
         if self._deferred or self._refused or not parts:
             parts.append(_of_deferred(self._deferred, self._refused, numbers, values))
-        return _arrays(_Flat(*map(np.concatenate, zip(*parts, strict=True))), list(numbers), values)
+        return arrow_columns(FlatRows(*map(np.concatenate, zip(*parts, strict=True))), list(numbers), values)
 
 
-class _Flat(NamedTuple):
+class FlatRows(NamedTuple):
     """Rows in columns, their values and chain entries apart."""
 
     documents: npt.NDArray[np.int32]
@@ -260,7 +276,7 @@ class _Flat(NamedTuple):
 
 def _of_visits(
     documents: npt.NDArray[np.int32], visits: list[Visit], numbers: dict[str, int], values: list[str | None]
-) -> _Flat:
+) -> FlatRows:
     """The rows of templates, without a step of Python for each."""
     templates, texts, ways = zip(*visits, strict=True)
     known = list(dict.fromkeys(templates))
@@ -268,27 +284,27 @@ def _of_visits(
     which = np.fromiter(map(order.__getitem__, templates), np.int64, len(visits))
     # Functions are numbered in their template; and here, over all templates.
     asked = np.array([numbers.setdefault(name, len(numbers)) for each in known for name in each.asked], dtype=np.int32)
-    asked_start = _starts([len(each.asked) for each in known])
-    value_start = _starts(np.array([len(each.asked) for each in known])[which]) + len(values)
+    asked_start = starts([len(each.asked) for each in known])
+    value_start = starts(np.array([len(each.asked) for each in known])[which]) + len(values)
     if all(each.asked == ("",) for each in known):
         values += texts
     else:
         for template, text in zip(templates, texts, strict=True):
             values += (text if name == "" or text is None else apply_functions(name, text) for name in template.asked)
     rows = np.array([each.rows for each in known])
-    at, visit = _gather(_starts(rows)[which], rows[which])
+    at, visit = gather(starts(rows)[which], rows[which])
     functions = np.concatenate([each.functions for each in known])[at]
     entries = np.array([each.chain for each in known])
-    entry_at, entry_visit = _gather(_starts(entries)[which], entries[which])
+    entry_at, entry_visit = gather(starts(entries)[which], entries[which])
     places = np.concatenate([each.places for each in known])[entry_at]
     # Each visit's open nodes, and the node itself behind them.
     open_nodes = np.fromiter(chained.from_iterable(ways), dtype=np.int32)
     open_counts = np.array([each.way + 1 for each in known])[which]
-    open_start = _starts(open_counts)
+    open_start = starts(open_counts)
     valued = functions >= 0
     names = np.full(len(at), -1, dtype=np.int32)
     names[valued] = asked[(asked_start[which][visit] + functions)[valued]]
-    return _Flat(
+    return FlatRows(
         documents=documents[visit],
         variables=np.concatenate([each.variables for each in known])[at],
         nodes=open_nodes[open_start + open_counts - 1][visit],
@@ -300,17 +316,10 @@ def _of_visits(
     )
 
 
-def _starts(counts: list[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where each of several runs begins that stand one behind the other."""
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])[:-1]
-
-
-def _gather(
-    starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The places of several runs, each from a start on; and to which run each belongs."""
-    run = np.repeat(np.arange(len(counts)), counts)
-    return np.arange(len(run)) - (_starts(counts) - starts)[run], run
+def refused_rows(refused: list[tuple[int, str]]) -> tuple[pa.Array, list[pa.Array]]:
+    """The rows that say why documents were refused, as ``arrow_columns`` gives rows."""
+    values: list[str | None] = []
+    return arrow_columns(_of_deferred([], refused, {}, values), [], values)
 
 
 def _of_deferred(
@@ -318,7 +327,7 @@ def _of_deferred(
     refused: list[tuple[int, str]],
     numbers: dict[str, int],
     values: list[str | None],
-) -> _Flat:
+) -> FlatRows:
     rows: list[tuple[int, int, int, int, int, int]] = []
     chains: list[ChainEntry] = []
     for document, row in deferred:
@@ -334,7 +343,7 @@ def _of_deferred(
         values.append(reason)
     table = np.array(rows, dtype=np.int64).reshape(-1, 6)
     entries = np.array(chains, dtype=np.int64).reshape(-1, 4)
-    return _Flat(
+    return FlatRows(
         documents=table[:, 0].astype(np.int32),
         variables=table[:, 1],
         nodes=table[:, 2].astype(np.int32),
@@ -346,12 +355,16 @@ def _of_deferred(
     )
 
 
-def _arrays(flat: _Flat, names: list[str], values: list[str | None]) -> tuple[pa.Array, list[pa.Array]]:
+def arrow_columns(flat: FlatRows, names: list[str], values: list[str | None]) -> tuple[pa.Array, list[pa.Array]]:
+    """Each row's place of its document in the batch; and the columns from ``var`` on.
+
+    A row that asks for a value and has none is left out.
+    """
     texts = pa.array(values, pa.string())
     no_function, no_value = flat.functions < 0, flat.values < 0
     hashes = value_hashes(values)
     at = np.where(no_value, 0, flat.values)
-    numbers = _numbers(texts, values)
+    numbers = xpath_numbers(texts)
     if not values:  # nothing to take from
         hashes, numbers = np.zeros(1, dtype=np.int64), np.full(1, np.nan)
     number = numbers[at]
@@ -374,14 +387,3 @@ def _arrays(flat: _Flat, names: list[str], values: list[str | None]) -> tuple[pa
         kept = pa.array(no_function | texts.is_valid().to_numpy(zero_copy_only=False)[at])
         return documents.filter(kept), [column.filter(kept) for column in columns]
     return documents, columns
-
-
-def _numbers(texts: pa.Array, values: list[str | None]) -> npt.NDArray[np.float64]:
-    """XPath ``number()`` of each value; NaN where it is none."""
-    found = np.full(len(values), np.nan)
-    likely = pc.match_substring_regex(texts, _NUMBER).fill_null(fill_value=False).to_numpy(zero_copy_only=False)
-    for place in np.flatnonzero(likely):
-        value = values[place]
-        number = None if value is None else to_number(value)
-        found[place] = np.nan if number is None else number
-    return found

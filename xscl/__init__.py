@@ -17,6 +17,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from xscl.version import VERSION
+
 if TYPE_CHECKING:
     from xscl.engine import Engine, RunHandle, connect
     from xscl.errors import (
@@ -48,7 +50,7 @@ __all__ = [
     "connect",
     "register_sources",
 ]
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOME_OF = {
     "xscl.engine": ("Engine", "RunHandle", "connect"),

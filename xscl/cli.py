@@ -80,7 +80,6 @@ CacheOption = Annotated[
     str,
     typer.Option("--cache", metavar="SIZE", help="Memory for join state in this process: bytes, or with k, m or g."),
 ]
-_CACHE = f"{DEFAULT_SETTINGS.cache_bytes >> 20}m"
 
 
 class RowsFormat(StrEnum):
@@ -89,6 +88,9 @@ class RowsFormat(StrEnum):
     csv = "csv"
     jsonl = "jsonl"
     parquet = "parquet"
+
+
+_CACHE = f"{DEFAULT_SETTINGS.cache_bytes >> 20}m"
 
 
 def _version(wanted: bool) -> None:
@@ -420,7 +422,7 @@ def ingest(
     paths: Annotated[
         list[str],
         typer.Argument(
-            help="Event files, documents, feeds, files of rows, archives, directories, '-'; a database's URL."
+            help="Event files, XML documents, feeds, files of rows, archives, directories, '-'; or a database's URL."
         ),
     ],
     channel: Annotated[str | None, typer.Option(help="Channel of documents, feed items and rows.")] = None,
@@ -429,16 +431,17 @@ def ingest(
         str | None, typer.Option(help="Take these elements of documents as documents: //item, /set/record, //*:entry.")
     ] = None,
     id: Annotated[
-        str | None, typer.Option("--id", help="Where a document has its id: @id, ./head/code; the column of rows' ids.")
+        str | None, typer.Option("--id", help="Where a document has its id: @id, ./head/code; of rows: a column.")
     ] = None,
     ts: Annotated[
         str | None,
-        typer.Option("--ts", help="Where a document has its event time: pubDate, @date; a row's columns: 'Date Time'."),
+        typer.Option("--ts", help="Where a document has its event time: pubDate, @date; of rows: 'Date Time'."),
     ] = None,
-    ts_format: Annotated[
-        str | None, typer.Option(help="How rows write times: '%m/%d/%Y %H:%M:%S.%f'; or s, ms, us, ns since 1970.")
-    ] = None,
-    ts_zone: Annotated[str, typer.Option(help="Where rows' times without a zone were written.")] = "UTC",
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until stopped.")] = False,
+    every: Annotated[str, typer.Option(help="How often --follow looks.")] = "5s",
+    strict: StrictOption = False,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = 16 * 1024 * 1024,
+    max_nodes: Annotated[int, typer.Option(min=1, help="Elements, attributes and the like of a document.")] = 500_000,
     format: Annotated[
         RowsFormat | None, typer.Option("--format", help="Rows in this format.  [default: by name and content]")
     ] = None,
@@ -453,13 +456,12 @@ def ingest(
         str | None, typer.Option(help="Columns of rows, 'room string, temp double', for a channel without.")
     ] = None,
     columns: Annotated[str | None, typer.Option(help="Only these columns of rows, by commas.")] = None,
+    ts_format: Annotated[
+        str | None, typer.Option(help="How times are written: '%m/%d/%Y %H:%M:%S.%f'; or s, ms, us, ns since 1970.")
+    ] = None,
+    ts_zone: Annotated[str, typer.Option(help="Where times without a zone were written.")] = "UTC",
     table: Annotated[str | None, typer.Option(help="A table or view of the database whose URL is given.")] = None,
     key: Annotated[str | None, typer.Option(help="Its growing key; only rows above the last one are read.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until stopped.")] = False,
-    every: Annotated[str, typer.Option(help="How often --follow looks.")] = "5s",
-    strict: StrictOption = False,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = 16 * 1024 * 1024,
-    max_nodes: Annotated[int, typer.Option(min=1, help="Elements, attributes and the like of a document.")] = 500_000,
     home: HomeOption = None,
     catalog: CatalogOption = None,
 ) -> None:
@@ -469,6 +471,7 @@ def ingest(
     from xscl.intake import Intake, IntakeReport
     from xscl.safexml import Limits
 
+    opened = _open(home, catalog)
     limits = Limits(max_bytes=max_bytes, max_nodes=max_nodes)
     reading = reading_of(
         channel=channel,
@@ -486,11 +489,11 @@ def ingest(
         ts_format=ts_format,
         ts_zone=ts_zone,
     )
-    intake = Intake(_open(home, catalog), strict=strict, limits=limits)
+    intake = Intake(opened, strict=strict, limits=limits)
     if table is not None:
         from xscl.sql_intake import take_sql_table
 
-        if key is None or channel is None or len(paths) != 1 or follow:
+        if key is None or channel is None or len(paths) != 1:
             raise typer.BadParameter("--table goes with one URL of a database, --key and --channel")
         report = take_sql_table(intake, paths[0], table, key=key, channel=channel, how=reading.rows)
         _report_intake(report)
@@ -506,7 +509,7 @@ def ingest(
                     _report_intake(part)
         except KeyboardInterrupt:
             _say("stopped; in all:")
-            _report_intake(replace(report, problems=[], flaws=[]))
+            _say(_summary(report))
     done = report.taken + report.duplicates + report.registered + report.dropped
     _exit_partly(done, report.rejected)
 
@@ -842,6 +845,10 @@ def _report_intake(report: IntakeReport) -> None:
         _complain(f"… and {report.rejected - len(report.problems)} more, see relation 'rejected'")
     for flaw in report.flaws:
         _complain(f"{flaw}; read tolerantly")
+    _say(_summary(report))
+
+
+def _summary(report: IntakeReport) -> str:
     parts = [f"{report.taken} events taken"]
     for count, what in (
         (report.versions, "of them new versions"),
@@ -854,7 +861,7 @@ def _report_intake(report: IntakeReport) -> None:
     ):
         if count:
             parts.append(f"{count} {what}")
-    _say(", ".join(parts))
+    return ", ".join(parts)
 
 
 def _report_batch(report: BatchReport) -> None:
@@ -919,11 +926,9 @@ def _with_progress(records: Iterable[Record]) -> Iterator[Record]:
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from xscl.ingest.records import RowTable
-
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} records"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("intake")
         for record in records:
-            progress.advance(task, len(record.rows) if isinstance(record, RowTable) else 1)
+            progress.advance(task)
             yield record

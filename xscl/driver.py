@@ -7,7 +7,7 @@ than the state, or not be there at all: what a batch needs and the driver does n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,21 +26,27 @@ from xscl.templates.assemble import LinkRows, assemble
 from xscl.templates.find import Finder, TooManyRows
 from xscl.templates.results import ResultColumns
 from xscl.templates.slices import STATE_COLUMNS, SliceCache
+from xscl.xpath.row_witness import row_witnesses
 from xscl.xpath.spec_files import load_automaton
 from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
 
 __all__ = ["Driver", "Fetch", "witness_table"]
 
 _SMALL = 5_000
-"""Events that are always matched here. More rows than that are made witnesses by columns, in Spark SQL."""
+"""Events that are always walked here."""
 _MOST = 30_000
-"""Events that are matched here, if that does not take long."""
+"""Events that are walked here, if that does not take long."""
+_MOST_ROWS = 2_000_000
+"""Rows that columns answer here, at about a microsecond each."""
 _LONG_S = 1.0
 """Executors need a second to start, and are as many as there are cores."""
 _TELLING = 1_000
 """Events whose time says what others will take."""
 _MOST_BYTES = 64 << 20
+"""Of documents."""
+_MOST_ROW_BYTES = 1 << 30
 _WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
+_READ = [*_WALKED, "cells"]
 _MOST_LINKS = 1_000_000
 """Rows of links that are kept here."""
 _LOADED = 1_000_000
@@ -126,18 +132,29 @@ class Driver:
         cache = None if self._finder is None else self._finder.cache
         return (0, 0) if cache is None else (cache.asked, cache.hits)
 
-    def witnesses(self, plan: Plan, paths: list[str], first: int, last: int, events: int) -> pa.Table | None:
-        """The witness rows of a range of the intake order, made here; None if executors make them sooner."""
-        if events > _SMALL and (events > _MOST or events * self._event_s > _LONG_S):
+    def witnesses(
+        self, plan: Plan, paths: list[str], first: int, last: int, channels: Mapping[str, int]
+    ) -> pa.Table | None:
+        """The witness rows of a range of the intake order, made here; None if executors make them sooner.
+
+        ``channels`` says how many events of each channel there are.
+        """
+        events = sum(number for channel, number in channels.items() if channel in plan.walked)
+        rows = sum(number for channel, number in channels.items() if channel in plan.answered)
+        if rows > _MOST_ROWS or events > _SMALL and (events > _MOST or events * self._event_s > _LONG_S):
             return None
-        wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
-        table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(filter=wanted)
-        rows = table.num_rows - table.column("cells").null_count
-        if table.nbytes > _MOST_BYTES or rows > _SMALL:
+        read = sorted((plan.walked | plan.answered).intersection(channels))
+        wanted = (
+            (ds.field("docid") >= first)
+            & (ds.field("docid") <= last)
+            & ds.field("channel").isin(pa.array(read, pa.string()))
+        )
+        table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=_READ, filter=wanted)
+        if table.column("content").nbytes > _MOST_BYTES or table.nbytes > _MOST_BYTES + _MOST_ROW_BYTES:
             return None
         began = time.perf_counter()
         found = witness_table(self.home, plan, table)
-        if events >= _TELLING:
+        if events >= _TELLING and not rows:
             self._event_s = (time.perf_counter() - began) / events
         return found
 
@@ -189,21 +206,31 @@ def _held_rows(path: Path, state: HeldState) -> Iterator[pa.Table]:
 
 
 def witness_table(home: Home, plan: Plan, events: pa.Table) -> pa.Table:
-    """The witness rows of some events (``EVENT_SCHEMA``)."""
-    is_row = events.column("cells").is_valid().to_numpy()
-    if is_row.any():
-        channels = home.catalog.channels()
-        rows = zip(*(events.column(name).to_pylist() for name in ("channel", "content", "cells")), strict=True)
-        documents = [event_document(content, cells, channels[name]) for name, content, cells in rows]
-        events = events.set_column(
-            events.schema.get_field_index("content"), "content", pa.array(documents, pa.string())
-        )
+    """The witness rows of some events (``_READ``)."""
     parts: list[pa.RecordBatch] = []
-    for part in events.select(_WALKED).combine_chunks().to_batches():
-        parts += witness_rows(load_automaton(str(plan.specs_path)), part)
-    # What Spark answers of rows by columns is walked for here.
-    if plan.answered.intersection(pc.unique(events.column("channel")).to_pylist()):
-        rows_alone = events.filter(pc.is_in(events.column("channel"), pa.array(sorted(plan.answered))))
-        for part in rows_alone.select(_WALKED).combine_chunks().to_batches():
-            parts += witness_rows(load_automaton(str(plan.answered_path)), part)
+    is_row = events.column("cells").is_valid()
+    for part in events.combine_chunks().to_batches():
+        parts += row_witnesses(plan.matchers, part)
+    walked = events.filter(pc.is_in(events.column("channel"), pa.array(sorted(plan.walked), pa.string())))
+    if walked.num_rows:
+        parts += _walked(plan.specs_path, _with_documents(home, walked))
+    # Rows of earlier versions are documents, and walked for all that is asked of them.
+    old = pc.and_not(pc.is_in(events.column("channel"), pa.array(sorted(plan.answered), pa.string())), is_row)
+    if pc.any(old, min_count=0).as_py():
+        parts += _walked(plan.answered_path, events.filter(old))
     return pa.Table.from_batches(parts, schema=WITNESS_SCHEMA)
+
+
+def _walked(specs: Path, events: pa.Table) -> Iterator[pa.RecordBatch]:
+    for part in events.select(_WALKED).combine_chunks().to_batches():
+        yield from witness_rows(load_automaton(str(specs)), part)
+
+
+def _with_documents(home: Home, events: pa.Table) -> pa.Table:
+    """Events with the document of each row as its content."""
+    if events.column("cells").null_count == events.num_rows:
+        return events
+    channels = home.catalog.channels()
+    rows = zip(*(events.column(name).to_pylist() for name in ("channel", "content", "cells")), strict=True)
+    documents = [event_document(content, cells, channels[name]) for name, content, cells in rows]
+    return events.set_column(events.schema.get_field_index("content"), "content", pa.array(documents, pa.string()))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -20,8 +20,8 @@ from xscl.channels import add_channel
 from xscl.driver import Driver
 from xscl.durations import parse_duration
 from xscl.errors import EngineError, SourceError
+from xscl.frames import arrow_table, frame_events, frame_texts, has_documents
 from xscl.home import Home, init_home
-from xscl.ingest.frames import DOCUMENT_COLUMNS, document_records
 from xscl.ingest.records import Record, RowTable
 from xscl.ingest.row_files import row_options
 from xscl.ingest.sources import read_paths
@@ -40,7 +40,6 @@ from xscl.types import Match, QueryOutcome
 from xscl.views import sql_session
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -152,7 +151,7 @@ class Engine:
         Raises:
             EngineError: ``XSCL_BAD_FRAME``: the DataFrame has no column ``text``.
         """
-        given = _frame_texts(texts) if hasattr(texts, "columns") else texts
+        given = frame_texts(texts) if hasattr(texts, "columns") else texts
         return self.registry.register_many(given, strict=strict, atomic=atomic)
 
     def load(self, script: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
@@ -227,42 +226,42 @@ class Engine:
             engine.ingest("readings.csv", ts="time", null=["NA"])
             engine.ingest("sqlite:///plant.db", table="readings", key="id", channel="readings")
 
-        Another DataFrame has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts`` (seconds, ISO text or
-        timestamp), or is one of ``xscl-xml`` or ``xscl-feed``; a streaming one is fed by ``ingest_stream``.
+        A DataFrame of Spark with a column ``xml`` has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts``
+        (seconds, ISO text or timestamp), or is one of ``xscl-xml`` or ``xscl-feed``.  A streaming one is fed by
+        ``ingest_stream``.
 
         Args:
             source: what to take in.
-            channel: for documents and feed items, or for rows of a DataFrame that name none.
+            channel: for documents, feed items and rows that name none.
             whole: take a feed as one document.
             strict: refuse events of channels that do not exist.
             split: of files: take these elements of a document as documents (``//item``).
-            id: of files: where a document has its id (``@id``); of rows: the column of their ids.
-            ts: of files: where a document has its event time (``head/date``); of rows: the column of their times.
+            id: where a document has its id (``@id``), or the column of rows that has it.
+            ts: where a document has its event time (``head/date``), or the column of rows.
             table: a table or view of the database at the SQLAlchemy URL ``source``.
             key: the table's growing key; only rows above the last one taken are read.
-            rows: how rows are written: ``format delimiter header null schema columns ts_format ts_zone``.
+            rows: how rows are written: ``format delimiter header null schema columns ts_format ts_zone``, as of
+                ``row_options``.
 
         Raises:
             EngineError: ``XSCL_BAD_OPTION``.
-            SourceError: an option is no good, or a database's table cannot be taken.
+            SourceError: a database's table cannot be taken, or an option is not understood.
         """
         intake = Intake(self.home, strict=strict)
-        if table is not None or (found := _arrow_table(source)) is not None:
-            how = row_options(id=id, ts=ts, **rows)
-            if channel is None:
-                raise EngineError("XSCL_BAD_OPTION", "a table of rows needs a channel", hint="channel='readings'")
-            if table is None:
-                return intake.take(
-                    [RowTable(channel, found, "table", options=how.options, schema=how.schema, named=False)]
-                )
-            if key is None or not isinstance(source, str):
-                raise EngineError("XSCL_BAD_OPTION", "a database's table needs its URL and a key")
-            return take_sql_table(intake, source, table, key=key, channel=channel, how=how)
+        if has_documents(source):
+            return intake.take(frame_events(source, channel))
         reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts, **rows)
+        if table is not None:
+            if key is None or channel is None or not isinstance(source, str):
+                raise EngineError("XSCL_BAD_OPTION", "a table needs the URL of its database, a key and a channel")
+            return take_sql_table(intake, source, table, key=key, channel=channel, how=reading.rows)
         if isinstance(source, (str, Path)):
             return intake.take(read_paths([source], reading))
-        if hasattr(source, "toArrow"):
-            return intake.take(_frame_events(cast("DataFrame", source), channel))
+        if (found := arrow_table(source)) is not None:
+            if channel is None:
+                raise EngineError("XSCL_BAD_OPTION", "a table of rows needs a channel", hint="channel='readings'")
+            how = reading.rows
+            return intake.take([RowTable(channel, found, "table", options=how.options, schema=how.schema, named=False)])
         first, items = _peek(iter(source))
         if isinstance(first, (str, Path)):
             return intake.take(read_paths(list(items), reading))  # type: ignore[arg-type]
@@ -321,9 +320,10 @@ class Engine:
         id: str | None = None,
         ts: str | None = None,
     ) -> Iterator[IntakeReport]:
-        """Take in what is there and what is added to directories and event files; a report a look, without end.
+        """Take in what is there and what is added to directories and event files, without end.
 
-        What was taken is remembered in the catalogue, so a later call, also of another process, goes on from there::
+        There is a report for some thousand records at most, and an empty one when everything was looked at.  What was
+        taken is remembered in the catalogue, so a later call, also of another process, goes on from there::
 
             for report in engine.follow("incoming", every="10 seconds"):
                 engine.run_once()
@@ -357,7 +357,13 @@ class Engine:
         return poll(self.home, urls=urls, everything=everything, settings=settings)
 
     def ingest_stream(
-        self, frame: DataFrame, *, checkpoint: str, channel: str | None = None, available_now: bool = False, **rows: Any
+        self,
+        frame: DataFrame,
+        *,
+        checkpoint: str,
+        channel: str | None = None,
+        available_now: bool = False,
+        **options: Any,
     ) -> StreamingQuery:
         """Feed the intake from a streaming DataFrame of Spark, through ``foreachBatch``.
 
@@ -369,11 +375,11 @@ class Engine:
             checkpoint: folder in which Spark keeps how far it is.
             channel: for rows that name none.
             available_now: end when everything that is there now was taken.
-            rows: of rows: ``id``, ``ts`` and others, as of ``ingest``.
+            options: as of ``ingest``.
         """
 
         def take(batch: DataFrame, number: int) -> None:
-            self.ingest(batch, channel=channel, **rows)
+            self.ingest(batch, channel=channel, **options)
 
         writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
         return (writer.trigger(availableNow=True) if available_now else writer).start()
@@ -479,58 +485,3 @@ class RunHandle:
 def _peek(items: Iterator[object]) -> tuple[object, Iterable[object]]:
     first = next(items, None)
     return first, () if first is None else itertools.chain([first], items)
-
-
-def _frame_texts(frame: Any) -> Iterator[tuple[str | None, str]]:
-    """(name, text) of the rows of a DataFrame of pandas or Spark."""
-    if "text" not in frame.columns:
-        raise EngineError("XSCL_BAD_FRAME", "the DataFrame has no column text", hint="needed: text; if wanted: name")
-    wanted = [name for name in ("text", "name") if name in frame.columns]
-    if hasattr(frame, "toLocalIterator"):
-        rows = frame.select(*wanted).toLocalIterator()
-    else:
-        rows = frame[wanted].itertuples(index=False, name=None)
-    for text, *name in rows:
-        # What is missing is None in Spark and NaN in pandas.
-        yield name[0] if name and isinstance(name[0], str) else None, text if isinstance(text, str) else ""
-
-
-def _arrow_table(source: Any) -> pa.Table | None:
-    """The table of a pyarrow, pandas or Spark object; None of anything else, and of frames of documents."""
-    if hasattr(source, "toArrow"):
-        return None if "xml" in source.columns else source.toArrow()
-    # What is no table needs neither library.
-    for library, make in (("pyarrow", _of_arrow), ("pandas", _of_pandas)):
-        if type(source).__module__.partition(".")[0] == library:
-            return make(source)
-    return None
-
-
-def _of_arrow(source: Any) -> pa.Table | None:
-    import pyarrow as pa
-
-    if isinstance(source, pa.RecordBatchReader):
-        return source.read_all()
-    return pa.Table.from_batches([source]) if isinstance(source, pa.RecordBatch) else source
-
-
-def _of_pandas(source: Any) -> pa.Table | None:
-    import pyarrow as pa
-
-    try:
-        return pa.Table.from_pandas(source, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise EngineError("XSCL_BAD_FRAME", f"the DataFrame is no table of columns: {error}") from None
-
-
-def _frame_events(frame: DataFrame, channel: str | None) -> Iterator[Record]:
-    missing = {"xml", *(() if channel else ("channel",))} - set(frame.columns)
-    if missing:
-        raise EngineError(
-            "XSCL_BAD_FRAME",
-            f"the DataFrame has no column {', '.join(sorted(missing))}",
-            hint="needed: channel, xml",
-        )
-    wanted = [name for name in DOCUMENT_COLUMNS if name in frame.columns]
-    for row in frame.select(*wanted).toLocalIterator():
-        yield from document_records(row.asDict(), channel)

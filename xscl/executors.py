@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +30,9 @@ from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.order import join_order, pair_limit, unselective_edges
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.templates.value_counts import estimated_pairs, kept_counts, partners_of, save_partners, value_counts
-from xscl.xpath.relational import ASKED_SCHEMA, WITNESSES, RowShape
+from xscl.xpath.relational import RowShape
 from xscl.xpath.witness import WITNESS_SCHEMA
-from xscl.xpath.worker import witness_batches
+from xscl.xpath.worker import READ, witness_batches
 
 __all__ = ["read_parquet", "read_state", "with_documents", "write_assembled", "write_results", "write_witnesses"]
 
@@ -69,9 +68,6 @@ def read_parquet(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -
     return spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True).parquet(*literal)
 
 
-_WALKED = ("docid", "channel", "id", "item", "ts", "late", "content")
-
-
 def write_witnesses(
     spark: SparkSession, plan: Plan, paths: list[str], first: int, last: int, channels: Collection[str], target: Path
 ) -> None:
@@ -80,32 +76,20 @@ def write_witnesses(
     ``paths`` are the files that hold its events, which are of ``channels``.
     """
     events = _events_frame(spark, paths, first, last)
-    answered = plan.answered.intersection(channels)
+    answered, walked = plan.answered.intersection(channels), plan.walked.intersection(channels)
     # Rows of earlier versions are documents, and walked for all that is asked of them.
     old = bool(answered) and any("cells" not in pq.read_schema(path).names for path in paths)
-    frames = []
-    if old or not plan.walked.isdisjoint(channels):
-        shapes = {name: plan.shapes[name] for name in plan.walked.intersection(channels) if name in plan.shapes}
-        frames.append(_walked(spark, plan, with_documents(spark, events, shapes), old))
-    if answered or not frames:
-        asked = read_parquet(spark, ASKED_SCHEMA, [str(plan.asked_path)])
-        frames.append(spark.sql(WITNESSES, events=events, asked=asked))
-    reduce(DataFrame.unionByName, frames).write.parquet(str(target))
+    shapes = {name: plan.shapes[name] for name in walked if name in plan.shapes}
+    specs = str(plan.specs_path) if walked else None
+    rows = str(plan.rows_path) if answered else None
+    of_old = str(plan.answered_path) if old else None
 
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return witness_batches(batches, specs=specs, rows=rows, old=of_old)
 
-def _walked(spark: SparkSession, plan: Plan, events: DataFrame, old: bool) -> DataFrame:
-    """The witness rows of documents; of ``old`` rows also those that columns answer."""
-    specs, answered = str(plan.specs_path), str(plan.answered_path)
-
-    def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            documents = batch.select(_WALKED)
-            yield from witness_batches(specs, iter([documents]))
-            if old:
-                yield from witness_batches(answered, iter([documents.filter(pc.invert(batch.column("row")))]))
-
-    needed = events.where("cells is null or shaped").select(*_WALKED, (events.cells.isNotNull()).alias("row"))
-    return needed.mapInArrow(walk, spark_schema(WITNESS_SCHEMA))
+    needed = with_documents(spark, events, shapes).where(events.channel.isin([*answered, *walked]))
+    witnesses = needed.select(*READ).mapInArrow(work, spark_schema(WITNESS_SCHEMA))
+    witnesses.write.parquet(str(target))
 
 
 def write_results(

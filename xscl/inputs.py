@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from xscl.durations import parse_duration
-from xscl.errors import EngineError
+from xscl.errors import EngineError, XsclError
 from xscl.ingest.following import Follower, source_name
-from xscl.ingest.paths import ValuePath, split_path, value_path
+from xscl.ingest.paths import split_path, value_path
 from xscl.ingest.row_files import row_options
-from xscl.ingest.rows import is_column
 from xscl.ingest.sources import Reading
 from xscl.intake import Intake, IntakeReport
 from xscl.namespaces import DEFAULT_NAMESPACES
@@ -20,6 +21,9 @@ from xscl.positions import positions_in
 from xscl.safexml import DEFAULT_LIMITS, Limits
 
 __all__ = ["follow_paths", "reading_of"]
+
+_AT_ONCE = 20_000
+"""Records for one report."""
 
 
 def reading_of(
@@ -34,35 +38,31 @@ def reading_of(
 ) -> Reading:
     """How to read, with paths as text; they know the prefixes that queries need not declare.
 
-    ``id`` and ``ts`` are the names of columns where there are rows; ``rows`` are more options of those
-    (``row_files.row_options``).
+    ``id`` and ``ts`` are columns in rows and paths in documents; ``rows`` are the other options of ``row_options``.
 
     Raises:
-        SourceError: ``XSCL_BAD_OPTION`` or ``XSCL_UNDECLARED_PREFIX``: a path is not understood.
+        SourceError: an option is not understood.
     """
-    return Reading(
-        channel,
-        whole,
-        limits,
-        None if split is None else split_path(split, DEFAULT_NAMESPACES),
-        _value_path(id),
-        _value_path(ts),
-        row_options(id=id, ts=ts, **rows),
+    rows_too = row_options(id=id, ts=ts, **rows)
+    reading = Reading(
+        channel, whole, limits, None if split is None else split_path(split, DEFAULT_NAMESPACES), rows=rows_too
     )
-
-
-def _value_path(text: str | None) -> ValuePath | None:
-    """A path, or None of what can only be columns (``Date Time``)."""
-    columns = [] if text is None else text.split()
-    if text is None or (len(columns) > 1 and all(map(is_column, columns))):
-        return None
-    return value_path(text, DEFAULT_NAMESPACES)
+    try:
+        return replace(
+            reading,
+            id=None if id is None else value_path(id, DEFAULT_NAMESPACES),
+            ts=None if ts is None else value_path(ts, DEFAULT_NAMESPACES),
+        )
+    except XsclError as error:
+        return replace(reading, no_paths=error)
 
 
 def follow_paths(
     intake: Intake, paths: Sequence[str | Path], reading: Reading, *, every: str
 ) -> Iterator[IntakeReport]:
-    """Take in what is there, then what is added; a report a look, without end.
+    """Take in what is there, then what is added, without end.
+
+    There is a report for some thousand records at most, and an empty one behind each look.
 
     Args:
         intake: where to.
@@ -90,5 +90,8 @@ def follow_paths(
 def _looks(intake: Intake, follower: Follower, pause: float) -> Iterator[IntakeReport]:
     while True:
         began = time.monotonic()
-        yield intake.take(follower.look())
+        records = follower.look()
+        for first in records:
+            yield intake.take(itertools.chain([first], itertools.islice(records, _AT_ONCE - 1)))
+        yield IntakeReport()
         time.sleep(max(0.0, pause - (time.monotonic() - began)))

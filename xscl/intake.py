@@ -69,6 +69,7 @@ EVENT_SCHEMA = pa.schema(
 
 _CHUNK_EVENTS = 10_000
 _CHUNK_CHARACTERS = 32 * 1024 * 1024
+_COUNTS = ("taken", "versions", "duplicates", "late", "rejected", "tolerant", "registered", "dropped")
 _LONG_ROW = 40_000
 """Characters; documents of longer rows are parsed when they are taken in, because parsers bound names and texts."""
 _ROW_GROUP = 2_000  # small enough that a batch is read by all cores
@@ -95,7 +96,7 @@ class IntakeReport:
 
     def add(self, other: IntakeReport) -> None:
         """Count what another intake did, too."""
-        for name in ("taken", "versions", "duplicates", "late", "rejected", "registered", "dropped"):
+        for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.problems += other.problems[: 100 - len(self.problems)]
         self.flaws += other.flaws[: 100 - len(self.flaws)]
@@ -279,9 +280,11 @@ class Intake:
         state = self._feed_state(chunk, document, now)
         rows, refused = len(chunk.rows), len(chunk.rejected)
         found = identify(state.memory, document.entries, document.channel)
-        wanted = [n for n in range(len(document.entries)) if not found.known[n] and not found.repeats[n]]
-        report.duplicates += _events_of(document) - _events_of(document, wanted)
         has = [known or repeat for known, repeat in zip(found.known, found.repeats, strict=True)]
+        for n in _taken_by_other_names(chunk.connection, document, found, state.identity):
+            has[n] = True
+        wanted = [n for n in range(len(has)) if not has[n]]
+        report.duplicates += _events_of(document) - _events_of(document, wanted)
         if wanted:
             made = in_fresh_dictionary(_check_entries, document, wanted, found, state.identity, self.limits)
             done = iter(self._take_events(chunk, [event for events in made for event in events], now, report))
@@ -628,6 +631,28 @@ def _own_id(event: Event, ts: int | None, digest: str) -> str:
         named = event.source is not None and not event.source.startswith("-:")
         return event.source if named and event.source else f"row-{uuid.uuid4().hex}"
     return digest if ts is None or event.feed is not None else digest_text(digest, str(ts))
+
+
+def _taken_by_other_names(
+    connection: Connection, document: FeedDocument, found: Identified, feed: str
+) -> Iterator[int]:
+    """Entries that were taken in as they are before their guids or links were found to be no good, by their numbers.
+
+    Old polls that are read again say what new ones no longer do.
+    """
+    names: dict[str, list[int]] = {}
+    for n, entry in enumerate(document.entries):
+        for name in {entry.guid, entry.link} - {None, found.ids[n]}:
+            if name is not None and not found.known[n]:
+                names.setdefault(name, []).append(n)
+    mine = (EVENT_IDS.c.channel == document.channel) & (EVENT_IDS.c.feed == feed)
+    ordered = sorted(names)
+    for start in range(0, len(ordered), 400):
+        part = EVENT_IDS.c.base.in_(ordered[start : start + 400])
+        for row in connection.execute(sa.select(EVENT_IDS.c.base, EVENT_IDS.c.digest).where(mine, part)):
+            for n in names[row.base]:
+                if row.digest in (document.entries[n].digest, document.entries[n].body):
+                    yield n
 
 
 def _write_feeds(chunk: _Chunk) -> None:

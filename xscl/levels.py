@@ -130,8 +130,7 @@ class BatchWork:
         """Write the witness rows of a level."""
         here = None
         if self.driver.settings.driver_rows:
-            number = sum(level.channels.values())
-            here = self.driver.witnesses(self.plan, level.paths, level.first, level.last, number)
+            here = self.driver.witnesses(self.plan, level.paths, level.first, level.last, level.channels)
         if here is None:
             write_witnesses(self.session(), self.plan, level.paths, level.first, level.last, level.channels, target)
             return ds.dataset(target, schema=WITNESS_SCHEMA)

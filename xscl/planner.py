@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -25,7 +24,9 @@ from xscl.tables import GROUPS
 from xscl.templates.program import GroupChange, LiveGroup, Program, ProgramFiles
 from xscl.templates.retention import ReachBuilder
 from xscl.templates.template import Group
-from xscl.xpath.relational import Asked, ChannelSplit, RowShape, asked_table
+from xscl.xpath.relational import ChannelSplit, RowShape
+from xscl.xpath.row_files import RowFiles
+from xscl.xpath.row_witness import RowMatcher
 from xscl.xpath.spec_files import SpecFiles, SpecKey, spec_key
 from xscl.xpath.states import WitnessSpec
 
@@ -45,7 +46,7 @@ class Plan:
     """
 
     program: Program
-    asked: Mapping[str, tuple[Asked, ...]]
+    matchers: Mapping[str, RowMatcher]
     """What columns answer, by row channel."""
     walked: frozenset[str]
     """Channels with something to walk for."""
@@ -65,9 +66,9 @@ class Plan:
         return self._files.answered.written(self._files.folder)
 
     @property
-    def asked_path(self) -> Path:
-        """The same as the relation that columns are joined with."""
-        return self._files.asked_path(self.asked)
+    def rows_path(self) -> Path:
+        """What columns answer, as it is asked of columns."""
+        return self._files.rows.written(self._files.folder, self.matchers)
 
     @property
     def program_path(self) -> Path:
@@ -90,24 +91,13 @@ class _Files:
     def __init__(self, parent: Path, program: Program) -> None:
         self.walked, self.answered = SpecFiles("walked"), SpecFiles("answered")
         self.program = ProgramFiles(program)
+        self.rows = RowFiles()
         self._path = parent / uuid.uuid4().hex
-        self._asked: Mapping[str, tuple[Asked, ...]] | None = None
-        self._asked_number = 0
 
     @property
     def folder(self) -> Path:
         self._path.mkdir(exist_ok=True)
         return self._path
-
-    def asked_path(self, asked: Mapping[str, tuple[Asked, ...]]) -> Path:
-        path = self.folder / f"asked-{self._asked_number:06d}.parquet"
-        if asked is not self._asked:
-            path.unlink(missing_ok=True)
-            self._asked_number += 1
-            path = self.folder / f"asked-{self._asked_number:06d}.parquet"
-            pq.write_table(asked_table(asked), path)
-            self._asked = asked
-        return path
 
     def remove(self) -> None:
         shutil.rmtree(self._path, ignore_errors=True)
@@ -175,7 +165,7 @@ class Planner:
         """By row channel."""
         self._changed: defaultdict[str, set[_Spec]] = defaultdict(set)
         """Specs that have come or gone since they were split, by channel."""
-        self._asked: dict[str, tuple[Asked, ...]] = {}
+        self._matchers: dict[str, RowMatcher] = {}
         self._counts: dict[SpecFiles, Counter[str]] = {self._files.walked: Counter(), self._files.answered: Counter()}
         """The number of specs that are answered so, by channel."""
         self._plan: Plan | None = None
@@ -291,31 +281,34 @@ class Planner:
         reshaped = {name for name in {*shapes, *self._shapes} if shapes.get(name) != self._shapes.get(name)}
         if self._plan is not None and not self._changed and not reshaped:
             return
-        asked = dict(self._asked)
+        matchers = dict(self._matchers)
         for channel in {*self._changed, *reshaped}:
             changed = self._changed[channel]
             if channel in reshaped:
                 changed = changed.union(*(specs.values() for specs in self._specs[channel].values()))
                 self._splits.pop(channel, None)
-                asked.pop(channel, None)
+                matchers.pop(channel, None)
             split = self._splits.get(channel)
             if channel in shapes:
                 if split is None:
                     split = self._splits[channel] = ChannelSplit(shapes[channel])
+                    matchers[channel] = RowMatcher(len(shapes[channel].columns))
                 refused = split.refused
                 asking = {spec.key[0]: self._specs[channel].get(spec.key[0], {}).values() for spec in changed}
                 split.put({definition: [spec.spec for spec in specs] for definition, specs in asking.items()})
                 changed = changed.union(*asking.values())
                 if split.refused != refused:
                     changed = changed.union(*(specs.values() for specs in self._specs[channel].values()))
-                asked[channel] = split.asked()
+                for definition in asking if split.refused == refused else {*asking, *self._specs[channel]}:
+                    matchers[channel].put(definition, split.rows(definition))
             # Those that have gone first: one that came back has the same key.
             for spec in sorted(changed, key=lambda spec: spec.uses):
                 by_columns = split is not None and split.answers(spec.key[0])
                 self._answer(spec, None if not spec.uses else answered if by_columns else walked)
-        self._asked, self._shapes = asked, shapes
+        self._matchers, self._shapes = matchers, shapes
+        self._files.rows.changed()
         by_walk, of_columns = (frozenset(+self._counts[way]) for way in (walked, answered))
-        self._plan = Plan(self._program, asked, by_walk, of_columns, shapes, self._files)
+        self._plan = Plan(self._program, matchers, by_walk, of_columns, shapes, self._files)
         self._changed.clear()
 
     def _answer(self, spec: _Spec, way: SpecFiles | None) -> None:

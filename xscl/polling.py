@@ -1,8 +1,8 @@
 """One pass over the feeds that are due: many hosts at once, one request at a time to each, spaced.
 
 Fetching waits for hosts; meanwhile what has arrived is taken in.  A feed's validators are stored with the items they
-came with, so a process that ends in between asks for the same content again, and nothing is lost or taken twice.  What
-spacing needs is stored before a request is sent, so that it holds for the next process, too.
+came with, so a process that ends in between asks for the same content again, and nothing is lost or taken twice.  When
+hosts may be asked again is stored with each batch and at the end, so that spacing holds for the next pass, too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import httpx2
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from xscl import __version__
 from xscl.catalog import Catalog
@@ -34,7 +36,6 @@ from xscl.ingest.fetch_policy import (
     after_success,
     host_after,
     host_key,
-    is_refusal,
     lasting_move,
     spaced,
 )
@@ -249,26 +250,31 @@ class _Pass:
         self.fetcher = fetcher
         self.report = PollReport()
         self.intake = Intake(home, now=clock.now)
-        self.hosts = _Hosts(home.catalog, clock, chance, clock.now() + int(settings.patience_s * _SECOND))
+        until = clock.now() + int(settings.patience_s * _SECOND)
+        self.hosts = _Hosts(home.catalog, clock, chance, until)
         self.arrived: asyncio.Queue[tuple[DueFeed, Fetched] | None] = asyncio.Queue(_WAITING)
         self.slots = asyncio.Semaphore(settings.at_once)
 
     async def run(self, due: Sequence[DueFeed]) -> None:
         """Ask all, and take in meanwhile."""
-        async with self.fetcher, asyncio.TaskGroup() as group:
-            taking = group.create_task(self._take_all())
-            async with asyncio.TaskGroup() as asking:
-                for feed in due:
-                    asking.create_task(self._ask(feed))
-            await self.arrived.put(None)
-            await taking
+        try:
+            async with self.fetcher, asyncio.TaskGroup() as group:
+                taking = group.create_task(self._take_all())
+                async with asyncio.TaskGroup() as asking:
+                    for feed in due:
+                        asking.create_task(self._ask(feed))
+                await self.arrived.put(None)
+                await taking
+        finally:
+            with self.home.catalog.begin() as connection:
+                self.hosts.save(connection)
 
     async def _ask(self, feed: DueFeed) -> None:
         own_host = host_key(feed.subscription.url)
 
         async def exchange(url: str) -> Exchange:
             host = host_key(url)
-            async with self.hosts.turn(host, self.slots):
+            async with self.hosts.turn(host, self.slots) as turn:
                 found = await self.fetcher.exchange(
                     url,
                     etag=feed.etag,
@@ -276,7 +282,7 @@ class _Pass:
                     allow_private=feed.allow_private and host == own_host,
                 )
                 if found.sent:
-                    await self.hosts.note(host, Answer(found.status, found.headers))
+                    turn.answer = Answer(found.status, found.headers)
                 return found
 
         try:
@@ -352,6 +358,7 @@ class _Pass:
         self.report.versions += taken.versions
         self.report.rejected += taken.rejected
         with self.home.catalog.begin() as connection:
+            self.hosts.save(connection)
             for one in decided:
                 if one.document is None:
                     store_values(connection, one.feed.number, one.values)
@@ -371,8 +378,22 @@ def _told(problem: XsclError) -> str:
     return text if len(text) <= _MAX_PROBLEM else f"{text[:_MAX_PROBLEM]}…"
 
 
+@dataclass(slots=True)
+class _Turn:
+    """What came of it; None where nothing was sent."""
+
+    answer: Answer | None = None
+
+
 class _Hosts:
-    """Whose turn it is: one request at a time to a host, not before its time, which is stored before it is sent."""
+    """Whose turn it is: one request at a time to a host, not before its time, which is stored.
+
+    Args:
+        catalog: holds the times.
+        clock: the time.
+        chance: gives numbers from 0 up to 1.
+        until: no turn begins later, microseconds since the epoch.
+    """
 
     def __init__(self, catalog: Catalog, clock: Clock, chance: Callable[[], float], until: int) -> None:
         self._catalog = catalog
@@ -380,8 +401,8 @@ class _Hosts:
         self._chance = chance
         self._until = until
         self._locks: dict[str, asyncio.Lock] = {}
-        self._unsaved: dict[str, HostState] = {}
-        self._saving = asyncio.Lock()
+        self._new: dict[str, HostState] = {}
+        self._noting = threading.Lock()
         with catalog.begin() as connection:
             old = (HOSTS.c.next_request < clock.now() - _DAY) & (HOSTS.c.failures == 0)
             connection.execute(HOSTS.delete().where(old))
@@ -389,7 +410,7 @@ class _Hosts:
         self._states = {row.host: HostState(row.next_request, row.failures) for row in rows}
 
     @asynccontextmanager
-    async def turn(self, host: str, slots: asyncio.Semaphore) -> AsyncIterator[None]:
+    async def turn(self, host: str, slots: asyncio.Semaphore) -> AsyncIterator[_Turn]:
         """Wait until the host may be asked and one of the slots is free; inside, no one else asks the host.
 
         Raises:
@@ -398,9 +419,26 @@ class _Hosts:
         async with self._locks.setdefault(host, asyncio.Lock()):
             await self._wait(host)
             async with slots:
-                state = self._state(host)
-                await self._save(host, HostState(spaced(self._clock.now(), self._chance()), state.failures))
-                yield
+                before = self._state(host)
+                self._note(host, HostState(spaced(self._clock.now(), self._chance()), before.failures))
+                turn = _Turn()
+                yield turn
+                after = before
+                if turn.answer is not None:
+                    after = host_after(before, turn.answer, self._clock.now(), self._chance())
+                self._note(host, after)
+
+    def save(self, connection: Connection) -> None:
+        """Write what is new since the last call; from any thread."""
+        with self._noting:
+            new, self._new = self._new, {}
+        if new:
+            connection.execute(HOSTS.delete().where(HOSTS.c.host.in_(list(new))))
+            rows = [
+                {"host": host, "next_request": state.next_request, "failures": state.failures}
+                for host, state in new.items()
+            ]
+            connection.execute(HOSTS.insert(), rows)
 
     async def _wait(self, host: str) -> None:
         """Until the host may be asked."""
@@ -411,28 +449,9 @@ class _Hosts:
         if now > self._until:
             raise _NotNowError
 
-    async def note(self, host: str, answer: Answer) -> None:
-        """What the host's answer means for the next request."""
-        before = self._state(host)
-        if before.failures or is_refusal(answer.status):
-            await self._save(host, host_after(before, answer, self._clock.now(), self._chance()))
-
     def _state(self, host: str) -> HostState:
         return self._states.get(host, HostState(0, 0))
 
-    async def _save(self, host: str, state: HostState) -> None:
-        self._states[host] = self._unsaved[host] = state
-        async with self._saving:
-            # Who waited here may find that another has saved all.
-            if unsaved := self._unsaved:
-                self._unsaved = {}
-                await asyncio.to_thread(self._write, unsaved)
-
-    def _write(self, states: dict[str, HostState]) -> None:
-        with self._catalog.begin() as connection:
-            connection.execute(HOSTS.delete().where(HOSTS.c.host.in_(list(states))))
-            rows = [
-                {"host": host, "next_request": state.next_request, "failures": state.failures}
-                for host, state in states.items()
-            ]
-            connection.execute(HOSTS.insert(), rows)
+    def _note(self, host: str, state: HostState) -> None:
+        with self._noting:
+            self._states[host] = self._new[host] = state

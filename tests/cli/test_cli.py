@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import sqlite3
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -328,6 +328,33 @@ def test_ingest_raises_limits(home: Run, tmp_path: Path) -> None:
     assert ran.code == 1 and "max_nodes is 500,000" in ran.err
     assert "max_bytes is 1,000" in home("ingest", "large.xml", "--max-bytes", "1000").err
     assert home("ingest", "large.xml", "--max-nodes", "600001").code == 0
+
+
+def test_records_of_a_file(home: Run, tmp_path: Path) -> None:
+    (tmp_path / "set.xml").write_text("<set><r n='1' t='2026-06-01'/>\n<r n='2' t='soon'/></set>")
+    ran = home("ingest", "set.xml", "--split", "//r", "--id", "@n", "--ts", "@t")
+    assert ran.code == 3 and "1 events taken, 1 rejected" in ran.err
+    assert "set.xml:2: [XSCL_BAD_EVENT_TIME] 'soon'" in ran.err
+    for wrong in (["--split", "//r[1]"], ["--split", "//r", "--id", "../x"], ["--split", "//q:r"], ["--ts", "/"]):
+        ran = home("ingest", "set.xml", *wrong)
+        assert ran.code == 1 and "XSCL_" in ran.err and "hint" in ran.err, wrong
+
+
+def test_following_ends_with_a_report(home: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "e.ndjson").write_text('{"channel": "S", "xml": "<a/>"}\n')
+    command = [sys.executable, "-m", "xscl", "ingest", "in", "--follow", "--every", "50ms"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "1 events taken\n"
+        with (folder / "e.ndjson").open("a") as file:
+            file.write('{"channel": "S", "xml": "<b/>"}\nx\n')
+        assert "e.ndjson:3: [XSCL_BAD_EVENT_LINE]" in process.stderr.readline()
+        assert process.stderr.readline() == "1 events taken, 1 rejected\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "stopped; in all:\n2 events taken, 1 rejected\n"
+        assert process.wait() == 3
 
 
 def test_templates_are_listed_with_their_sql(home: Run) -> None:

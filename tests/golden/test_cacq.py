@@ -1,15 +1,17 @@
-"""Joins and queries that come and go, of CACQ: seeds/cacq-psoup.md, part A4, by name."""
+"""Conditions, joins, and queries that come and go, of CACQ and PSoup: seeds/cacq-psoup.md, parts A4 and B4, by name."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from both_sides import ids, side
 from oracle.evaluate import Doc
+
+from xscl.planner import Planner
 
 if TYPE_CHECKING:
     from xscl.engine import Engine
@@ -114,3 +116,78 @@ def test_gc11_queries_get_what_comes_while_they_are_there(engine: Engine, tmp_pa
         (event,) = match.events
         found.setdefault(match.query, []).append(int(event.id))
     assert found == {"Q1": [96, 97], "Q2": [97, 50, 99, 100], "Q3": [100]}
+
+
+# -- G-C1, G-C4, G-C12: conditions on the columns of rows -----------------------------------------------------------
+
+
+@pytest.fixture
+def rows_engine(tmp_path: Path) -> Iterator[Engine]:
+    """An engine that has no Spark."""
+    import xscl
+
+    with xscl.connect(home=tmp_path / "home") as opened:
+        yield opened
+
+
+def satisfied(engine: Engine, queries: dict[str, str], rows: Sequence[tuple[int, ...]]) -> dict[str, set[int]]:
+    """The rows of S (columns a, b), by their places, that satisfy each query; rows come after all queries."""
+    import xscl
+
+    assert all(outcome.ok for outcome in engine.register_many((name, f"S[{text}]") for name, text in queries.items()))
+    engine.ingest(
+        xscl.Event("S", str(place), place, row=dict(zip("ab", row, strict=False)))
+        for place, row in enumerate(rows, start=1)
+    )
+    engine.run_once()
+    found: dict[str, set[int]] = {name: set() for name in queries}
+    for match in engine.matches():
+        (event,) = match.events
+        assert int(event.id) not in found[match.query]
+        found[match.query].add(int(event.id))
+    return found
+
+
+def test_gc1_a_grouped_filter(rows_engine: Engine) -> None:
+    texts = (">1", ">7", ">11", "<3", "<5", "=6", "=8", "!=8", ">=8", "<=8")
+    found = satisfied(rows_engine, {f"Q{place}": f"./a {text}" for place, text in enumerate(texts)}, [(8,)])
+    assert {text for place, text in enumerate(texts) if found[f"Q{place}"]} == {">1", ">7", "=8", ">=8", "<=8"}
+
+
+def test_gc4_a_filter_for_each_column(rows_engine: Engine) -> None:
+    queries = {
+        "Q1": "./a > 1 and ./b = 4",
+        "Q2": "./a < 5 and ./b >= 2",
+        "Q3": "./a = 3 and ./b < 9",
+    }
+    found = satisfied(rows_engine, queries, [(3, 4), (9, 4), (0, 2), (3, 9)])
+    assert found == {"Q1": {1, 2}, "Q2": {1, 3, 4}, "Q3": {1}}
+    planner = Planner(rows_engine.home)
+    plan = planner.plan(1, 10)
+    assert plan is not None
+    assert (len(plan.matchers["S"]), plan.matchers["S"].dimensions) == (3, 2)
+    assert plan.walked == frozenset()
+    planner.close()
+
+
+def test_gc12_disjunctions(rows_engine: Engine) -> None:
+    rows = [(4, 3), (3, 1), (3, 8), (0, 0), (8, 4)]
+    queries = {"one": "(./a < 1 or ./a > 7) and ./b >= 3", "two": "(./a < 1 or ./b > 7) and ./b >= 3"}
+    assert satisfied(rows_engine, queries, rows) == {"one": {5}, "two": {3}}
+
+
+# -- G-P1: the matrix of PSoup's first example, part B4 --------------------------------------------------------------
+
+
+def test_gp1_queries_and_rows(rows_engine: Engine) -> None:
+    """Query 24 is registered before the rows come; over rows that were there before it, it has no answers here."""
+    queries = {
+        "q20": "./a > 0 and ./a <= 5",
+        "q21": "./a > 4 and ./b = 3",
+        "q22": "./b < 0 and ./b > 4",  # as it is printed, which nothing satisfies
+        "q22b": "./b > 0 and ./b < 4",  # as it must have been meant
+        "q23": "./a = 4 and ./b = 3",
+        "q24": "./a <= 4 and ./b >= 3",
+    }
+    found = satisfied(rows_engine, queries, [(4, 3), (3, 1), (3, 8), (0, 0), (8, 4)])
+    assert found == {"q20": {1, 2, 3}, "q21": set(), "q22": set(), "q22b": {1, 2}, "q23": {1}, "q24": {1, 3}}

@@ -13,7 +13,7 @@ from xscl.home import Home, init_home
 from xscl.planner import Plan, Planner
 from xscl.registry import Registry
 from xscl.version_files import load_version
-from xscl.xpath.relational import asked_table
+from xscl.xpath.row_files import load_matchers
 from xscl.xpath.spec_files import SpecChange, spec_key
 
 PAIR = "S//a->x JOIN {{x = y, {0} h}} T//b->y"
@@ -48,7 +48,10 @@ def asked(path: Path) -> set[object]:
 def told(plan: Plan | None) -> object:
     if plan is None:
         return None
-    table = asked_table(plan.asked).to_pylist()
+    matchers = load_matchers(str(plan.rows_path))
+    assert {name: matcher.asked for name, matcher in matchers.items()} == {
+        name: matcher.asked for name, matcher in plan.matchers.items()
+    }
     return (
         dict(plan.program.groups),
         {(edge.key, edge.checked) for edge in plan.program.edges.values()},
@@ -57,7 +60,7 @@ def told(plan: Plan | None) -> object:
         plan.shapes,
         asked(plan.specs_path),
         asked(plan.answered_path),
-        {row["channel"]: sorted(map(repr, row["asked"])) for row in table},
+        {name: matcher.asked for name, matcher in matchers.items() if matcher},
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,21 +11,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_spec, random_text
+from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_text
 
 import xscl
-import xscl.executors
+import xscl.driver
 from xscl.executors import with_documents
 from xscl.ingest.rows import cells_document
 from xscl.intake import EVENT_SCHEMA
 from xscl.matches import match_json
-from xscl.safexml import parse_xml
 from xscl.settings import Settings
-from xscl.values import number_text, to_number, value_hash
-from xscl.xpath.automaton import Automaton
-from xscl.xpath.pattern import Definition, NodeTest, Step
-from xscl.xpath.relational import WITNESSES, ChannelSplit, RowShape, WitnessSpec, asked_table, split_specs
-from xscl.xpath.witness import WITNESS_SCHEMA, match_document
+from xscl.values import value_hash
+from xscl.xpath.relational import ChannelSplit, RowShape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,61 +66,6 @@ def test_documents_of_rows_in_sql(spark: SparkSession) -> None:
     for event in events:
         shape = shapes[event["channel"]]  # type: ignore[index]
         assert contents[event["docid"]] == cells_document(event["cells"], shape.columns, element=shape.element)  # type: ignore[arg-type]
-
-
-def test_numbers_in_sql(spark: SparkSession) -> None:
-    """One statement for all texts: the number and its one text."""
-    value = Definition("T", (Step("child", NodeTest("element", "", "r")), Step("child", NodeTest("element", "", "a"))))
-    split = split_specs([WitnessSpec(value, ("", "number"), ())], {"T": RowShape("r", ("a",))})
-    texts = all_texts()
-    events = events_frame(spark, [stored("T", docid, [text]) for docid, text in enumerate(texts)])
-    asked = spark.createDataFrame(asked_table(split.asked))
-    rows = spark.sql(WITNESSES, events=events, asked=asked).collect()
-    found = {(row.docid, row.fn): (row.strval, repr(row.num)) for row in rows}
-    expected = {(docid, ""): (text, repr(to_number(text))) for docid, text in enumerate(texts)}
-    for docid, text in enumerate(texts):
-        if (number := number_text(text)) is not None:
-            expected[docid, "number"] = number, repr(to_number(number))
-    assert len(rows) == len(expected)
-    assert {key: found.get(key) for key in expected} == expected
-
-
-def test_witnesses_in_sql_are_those_of_the_walk(spark: SparkSession) -> None:
-    """One statement for a random workload of many channels."""
-    generator = random.Random(11)
-    shapes = {f"C{i}": random_shape(generator) for i in range(600)}
-    specs = [
-        random_spec(generator, channel, shape)
-        for channel, shape in shapes.items()
-        for _ in range(generator.randrange(1, 8))
-    ]
-    split = split_specs(specs, shapes)
-    walked = {spec.definition.key for spec in split.walked}
-    events = [
-        stored(channel, number * 10 + row, random_cells(generator, shape))
-        for number, (channel, shape) in enumerate(shapes.items())
-        for row in range(8)
-    ]
-    frame = spark.sql(
-        WITNESSES, events=events_frame(spark, events), asked=spark.createDataFrame(asked_table(split.asked))
-    )
-    assert frame.columns == WITNESS_SCHEMA.names
-    found = Counter(
-        (r.docid, r.ts, r.item, r.place, r.late)
-        + (r.var, r.node, r.fn, r.strval, repr(r.num), r.h, tuple(tuple(entry) for entry in r.chain))
-        for r in frame.collect()
-    )
-    expected: Counter[tuple[object, ...]] = Counter()
-    automaton = Automaton(dict.fromkeys(specs))
-    for e in events:
-        shape = shapes[e["channel"]]  # type: ignore[index]
-        document = parse_xml(cells_document(e["cells"], shape.columns, element=shape.element))  # type: ignore[arg-type]
-        shared = (e["docid"], e["ts"], e["item"], f"{e['channel']}\0{e['id']}", e["late"])
-        for w in match_document(automaton, e["channel"], document):  # type: ignore[arg-type]
-            if w.var not in walked:
-                expected[(*shared, w.var, w.node, w.function, w.value, repr(w.number), w.hash, w.chain)] += 1
-    assert sum(expected.values()) > 3_000
-    assert found == expected
 
 
 # -- through the engine ----------------------------------------------------------------------------------------
@@ -204,13 +144,12 @@ def test_all_ways_of_keeping_rows_answer_alike(
     assert set(jobs["driver"]) == {0}
 
 
-def test_what_columns_answer_starts_no_worker(executor_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_columns_answer_is_not_walked(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("a document is walked")
 
-    monkeypatch.setattr(xscl.executors, "_walked", refuse)
-    engine = executor_engine
-    engine.register_many([*SENSORS[:2], ("documents", "S//room->r JOIN {r = s, 1 h} S//room->s")])
+    monkeypatch.setattr(xscl.driver, "witness_rows", refuse)
+    engine.register_many([*SENSORS[:6], ("documents", "S//room->r JOIN {r = s, 1 h} S//room->s")])
     engine.ingest([event for event in sensor_events() if event.row is not None])
     (report,) = engine.run_once()
     assert report.witnesses > 0 and report.matches > 0

@@ -168,7 +168,9 @@ def test_headers_without_end():
     huge.pax_headers = {"comment": "x" * 3_000_000}
     assert outline(tar((huge, b"<a/>"))) == [("XSCL_SOURCE_LIMIT", "-")]
     long = tarfile.TarInfo("n" * 200_000)
-    assert outline(tar((long, b"<a/>"), format=tarfile.GNU_FORMAT))[0][0] == "taken"
+    assert outline(tar((long, b"<a/>"), ("b.xml", b"<b/>"), format=tarfile.GNU_FORMAT)) == [("taken", "-!b.xml")]
+    (record,) = read(tar(("\x1b[2Ja\n.xml", b"<a/>")))
+    assert record.source == r"-!\x1b[2Ja\n.xml"
     assert len(outline(tar(("a" * 90 + ".xml", b"<a/>"), *[("b.xml", b"<b/>")] * 200))) == 201
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import itertools
+import shutil
+import ssl
+import subprocess
 import threading
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import brotli
 import pytest
@@ -336,3 +340,32 @@ def test_how_we_introduce_ourselves() -> None:
     for contact in ("a\r\nX: y", "ä", "a)", "x" * 201):
         with pytest.raises(SourceError, match="XSCL_BAD_OPTION"):
             user_agent("1.0", contact)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for a.example that signs itself, and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl makes the certificate, and is not on this machine")
+    folder = tmp_path_factory.mktemp("tls")
+    made, key = folder / "a.pem", folder / "a.key"
+    subject = ["-subj", "/CN=a.example", "-addext", "subjectAltName=DNS:a.example"]
+    new = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    subprocess.run([openssl, *new, *subject, "-keyout", key, "-out", made], check=True, capture_output=True)
+    return made, key
+
+
+def test_certificates_are_checked_against_the_name(certificate: tuple[Path, Path]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    with serving(tls=context) as (server, network):
+        server.routes = {f"{host}.example/feed": reply(200, FEED) for host in "ab"}
+        assert "CERTIFICATE_VERIFY_FAILED" in problem(fetch(network, "https://a.example/feed")).upper().replace(
+            " ", "_"
+        )
+        network.trust(ssl.create_default_context(cafile=str(certificate[0])))
+        assert fetch(network, "https://a.example/feed").body == FEED
+        # The same address, and a certificate that is good, but for another name.
+        assert "b.example" in problem(fetch(network, "https://b.example/feed"))
+        assert [asked.host for asked in server.log] == ["a.example"]

@@ -207,6 +207,14 @@ def test_files_that_go_or_cannot_be_read(home, tmp_path):
     assert list(follower.look()) == []
 
 
+def test_pipes_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    follower = Follower([tmp_path / "pipe"], Reading(), {}, every_s=EVERY)
+    (record,) = follower.look()
+    assert record.condition == "XSCL_SOURCE_UNREADABLE" and "followed" in record.message
+    assert list(follower.look()) == []
+
+
 def test_a_file_that_changes_while_it_is_read_is_read_again(home, monkeypatch):
     home.write("a.xml", b"<a>1</a>")
     home.time += EVERY

@@ -189,7 +189,7 @@ def records(*paths: Path | str, stdin: bytes = b"", **more: object) -> list[Reco
 
 
 def test_files_of_all_kinds(tmp_path: Path) -> None:
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"v\n1\n"))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"v\n1\n", mtime=0))
     (tmp_path / "b.jsonl").write_text('{"v": 1}\n')
     pq.write_table(pa.table({"v": [1, 2]}), tmp_path / "c.parquet")
     (tmp_path / "d.xml").write_text("<d/>")
@@ -212,7 +212,7 @@ def test_standard_input_has_no_name() -> None:
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("a.parquet", b"PAR1 no"), ("a.csv.gz", b"\x1f\x8b no"), ("a.csv.gz", gzip.compress(b"a\n" * 9999)[:-9])],
+    [("a.parquet", b"PAR1 no"), ("a.csv.gz", b"\x1f\x8b no"), ("a.csv.gz", gzip.compress(b"a\n" * 9999, mtime=0)[:-9])],
 )
 def test_files_that_are_damaged(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)

@@ -12,6 +12,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.types import StringType, StructField, StructType
 
 from xscl.errors import SourceError
+from xscl.ingest.fetch import Fetched
+from xscl.ingest.fetch_policy import Answer
 from xscl.ingest.file_offsets import BEGIN, Changed, after, groups, listing
 from xscl.ingest.spark_sources import FeedSource, XmlSource
 
@@ -170,3 +172,36 @@ def test_offsets_lose_nothing(files, most, size):
         assert group
         total = sum(next(sizes).size for _ in group)
         assert len(group) == 1 or total <= size
+
+
+def test_addresses_are_polled_into_the_spool(tmp_path, monkeypatch):
+    asked = []
+    feed = b"<rss><channel><title>T</title><item><guid>%d</guid></item></channel></rss>"
+
+    def fetch(self, wanted):
+        asked.extend(one.url for one in wanted)
+        return [Fetched(Answer(200, {}), one.url, feed % len(asked), None, 1, 9) for one in wanted]
+
+    monkeypatch.setattr(FeedSource, "fetch", fetch)
+    options = {"url": "https://a.example/f", "spool": tmp_path / "spool", "settleSeconds": 0, "channel": "news"}
+    reader = source(FeedSource, **options).streamReader(SCHEMA)
+    end = reader.latestOffset(BEGIN, ReadAllAvailable())
+    assert end != BEGIN and asked == ["https://a.example/f"]
+    # Not due yet: nothing is sent, and the offset stays.
+    assert reader.latestOffset(end, ReadAllAvailable()) == end and len(asked) == 1
+    for again in (reader, source(FeedSource, **options).streamReader(SCHEMA)):
+        ((id_, xml, where, error),) = rows(again, again.partitions(BEGIN, end))
+        assert (id_, where, error) == ("1", "https://a.example/f", None) and "<guid>1</guid>" in xml
+    reader.prepareForTriggerAvailableNow()
+    assert reader.latestOffset(BEGIN, ReadAllAvailable()) == end and len(asked) == 1
+
+
+def test_addresses_in_a_batch(monkeypatch):
+    refused = SourceError("XSCL_HTTP_STATUS", "gone")
+
+    def fetch(self, wanted):
+        return [Fetched(Answer(410, {}), one.url, None, refused, 1, 0) for one in wanted]
+
+    monkeypatch.setattr(FeedSource, "fetch", fetch)
+    reader = source(FeedSource, url="https://a.example/f").reader(SCHEMA)
+    assert rows(reader, reader.partitions()) == [(None, None, "https://a.example/f", "[XSCL_HTTP_STATUS] gone")]

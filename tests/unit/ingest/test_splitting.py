@@ -176,6 +176,13 @@ def test_no_more_is_held_than_the_open_record():
     assert len(splitter._held) < 200
 
 
+def test_namespaces_do_not_multiply(monkeypatch):
+    monkeypatch.setattr(splitting, "_MAX_REPEATED", 10_000)
+    data = b"<r xmlns:p='%s'>" % (b"u" * 1000) + b"<item/>" * 1000
+    found, error = broken(data)
+    assert 10 <= len(found) < 1000 and isinstance(error, DocumentLimitError) and "namespaces" in error.message
+
+
 NAMES = ["a", "item", "p:item", "p:a"]
 
 

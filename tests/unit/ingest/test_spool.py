@@ -8,7 +8,7 @@ from xscl.errors import SourceError
 from xscl.ingest.fetch import Fetched
 from xscl.ingest.fetch_policy import DEFAULT_INTERVAL, Answer
 from xscl.ingest.records import FeedDocument, Rejected
-from xscl.ingest.spool import Wanted, poll_spool, read_spooled
+from xscl.ingest.spool import Wanted, fetch_all, poll_spool, read_spooled
 
 FEED = b"<rss><channel><title>T</title><link>http://a.example/</link><ttl>120</ttl><item><guid>g</guid></item></channel></rss>"
 A, B = "http://a.example/f", "http://b.example/f"
@@ -75,9 +75,11 @@ def test_what_is_no_feed_is_said_and_asked_later(tmp_path):
     assert hosts.asked[-1].etag is None
 
 
-def test_addresses_are_checked_first(tmp_path):
-    with pytest.raises(SourceError):
-        poll(tmp_path, Hosts(), 0, urls=("file:///etc/passwd",))
+def test_addresses_are_checked_first():
+    wanted = [Wanted("file:///etc/passwd"), Wanted("http://169.254.169.254/f"), Wanted("no address")]
+    for one, fetched in zip(wanted, fetch_all(wanted, agent="test"), strict=True):
+        assert (fetched.url, fetched.body, fetched.requests) == (one.url, None, 0)
+        assert fetched.problem is not None
 
 
 def test_a_poll_that_is_killed_is_made_again(tmp_path, monkeypatch):

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows_and_specs import random_cells, random_shape, random_spec
+from rows_and_specs import NUMBERS, PLAIN, TEXTS, random_cells, random_shape, random_spec, random_text
 
 import xscl.xpath.relational
+import xscl.xpath.row_witness
 from xscl.errors import DocumentLimitError
 from xscl.ingest.rows import cells_document
 from xscl.safexml import parse_xml
-from xscl.values import apply_functions, to_number, value_hash
+from xscl.values import number_text, to_number, value_hash
 from xscl.xpath.automaton import Automaton, WitnessSpec
-from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Exists, Here, NodeTest, Step
-from xscl.xpath.relational import ASKED_SCHEMA, Asked, RowShape, asked_table, split_specs
-from xscl.xpath.witness import ChainEntry, Witness, match_document
+from xscl.xpath.column_conditions import There
+from xscl.xpath.pattern import Call, Comparison, Condition, Constant, Definition, Exists, Here, NodeTest, Step, Truth
+from xscl.xpath.relational import Asked, ChannelSplit, RowShape, split_specs
+from xscl.xpath.row_witness import RowMatcher
+from xscl.xpath.witness import REFUSED, Witness, match_document
 
 SHAPE = RowShape("r", ("a", "b", "c"))
 
@@ -41,39 +46,58 @@ def walk(specs: Sequence[WitnessSpec], shape: RowShape, cells: Sequence[str | No
     return match_document(Automaton(dict.fromkeys(specs)), "T", document)
 
 
-def answer(asked: Sequence[Asked], cells: Sequence[str | None]) -> list[Witness]:
-    """``WITNESSES`` in Python, for one row."""
-
-    def there(position: int) -> bool:
-        return position < 1 or cells[position - 1] is not None
-
-    def number(position: int) -> int:
-        return position if position < 1 else sum(cell is not None for cell in cells[:position])
-
-    found = []
+def answer(asked: Sequence[Asked], shape: RowShape, rows: Sequence[Sequence[str | None]]) -> list[list[Witness]]:
+    """What the kernel makes of rows, row by row."""
+    matcher = RowMatcher(len(shape.columns))
+    by_definition: defaultdict[int, list[Asked]] = defaultdict(list)
     for row in asked:
-        if not all(map(there, row.needs)):
-            continue
-        text = cells[row.position - 1] if row.position > 0 else "".join(cell or "" for cell in cells)
-        assert text is not None
-        value = None if row.function is None else apply_functions(row.function, text)
-        if value is None and row.function is not None:
-            continue
-        chain: list[ChainEntry] = [
-            (var1, var2, number(high), number(low)) for var1, var2, high, low in row.chain if there(high) and there(low)
-        ]
-        numeric, hashed = (None, 0) if value is None else (to_number(value), value_hash(value))
-        found.append(Witness(row.var, number(row.position), row.function, value, numeric, hashed, tuple(chain)))
+        by_definition[row.var].append(row)
+    for key, of in by_definition.items():
+        matcher.put(key, of)
+    return matched(matcher, rows)
+
+
+def matched(matcher: RowMatcher, rows: Sequence[Sequence[str | None]]) -> list[list[Witness]]:
+    found: list[list[Witness]] = [[] for _ in rows]
+    for batch in matcher.witness_rows(events_of(rows)):
+        for row in batch.to_pylist():
+            chain = tuple(tuple(entry.values()) for entry in row["chain"])
+            witness = Witness(row["var"], row["node"], row["fn"], row["strval"], row["num"], row["h"], chain)  # type: ignore[arg-type]
+            found[row["docid"]].append(witness)
     return found
+
+
+def events_of(rows: Sequence[Sequence[str | None]]) -> pa.RecordBatch:
+    numbers = list(range(len(rows)))
+    columns = {
+        "docid": pa.array(numbers, pa.int64()),
+        "channel": pa.array(["T"] * len(rows), pa.string()),
+        "id": pa.array(map(str, numbers), pa.string()),
+        "item": pa.array(numbers, pa.int64()),
+        "ts": pa.array(numbers, pa.int64()),
+        "late": pa.array([False] * len(rows)),
+        "cells": pa.array(list(map(list, rows)), pa.list_(pa.string())),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def counted(found: Sequence[Witness]) -> Counter[object]:
+    """Rows without the order of their chains, which says nothing."""
+    return Counter(replace(row, chain=tuple(sorted(row.chain))) for row in found)
+
+
+def columns(row: Asked) -> tuple[int, ...]:
+    """What must be there, of a row that asks for nothing else."""
+    assert all(isinstance(part, There) for part in row.guard)
+    return tuple(sorted(part.column for part in row.guard if isinstance(part, There)))
 
 
 def check(specs: Sequence[WitnessSpec], shape: RowShape, rows: Sequence[Sequence[str | None]]) -> None:
     split = split_specs(specs, {"T": shape})
     assert {*split.walked, *split.answered} == set(specs)
     assert not {s.definition for s in split.walked} & {s.definition for s in split.answered}
-    for cells in rows:
-        found = Counter(answer(split.asked.get("T", ()), cells))
-        assert found + Counter(walk(split.walked, shape, cells)) == Counter(walk(specs, shape, cells))
+    for cells, found in zip(rows, answer(split.asked.get("T", ()), shape, rows), strict=True):
+        assert counted([*found, *walk(split.walked, shape, cells)]) == counted(walk(specs, shape, cells))
 
 
 @settings(max_examples=300, deadline=None)
@@ -83,6 +107,15 @@ def test_both_ways_together_are_the_walk(seed: int, count: int) -> None:
     shape = random_shape(generator)
     specs = [random_spec(generator, "T", shape) for _ in range(count)]
     check(specs, shape, [random_cells(generator, shape) for _ in range(4)])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1 << 40))
+def test_many_conditions_on_many_rows(seed: int) -> None:
+    generator = random.Random(seed)
+    shape = random_shape(generator)
+    specs = [random_spec(generator, "T", shape) for _ in range(40)]
+    check(specs, shape, [random_cells(generator, shape) for _ in range(30)])
 
 
 def test_much_is_answered_and_much_is_not() -> None:
@@ -119,18 +152,16 @@ def test_much_is_answered_and_much_is_not() -> None:
 def test_what_definitions_select(definition: Definition, selected: dict[int, tuple[int, ...]]) -> None:
     split = split_specs([asks(definition, None)], {"T": SHAPE})
     assert split.walked == ()
-    assert {row.position: row.needs for row in split.asked["T"]} == selected
+    assert {row.position: columns(row) for row in split.asked.get("T", ())} == selected
     check([asks(definition, None)], SHAPE, [["1", "2", "3"], [None, "2", None], [None, None, None]])
 
 
 @pytest.mark.parametrize(
     "spec",
     [
-        asks(path(child("r"), child("a")), "lower"),
-        asks(path(child("r"), child("a")), "number lower"),
-        asks(path(child("r"), child("a", Comparison(Here(), "=", Constant("x", False))))),
-        asks(path(child("r", Exists(child(None))), child("a"))),
         asks(path(child("r"), child("a"), Step("child", NodeTest("text")))),
+        asks(path(child("r", Truth(Call("contains", (Here((child("a"),)), Here((child("b"),)))))))),
+        asks(path(child("r", Truth(Call("contains", (Here((child(None),)), Constant("x", False))))))),
         asks(path(child("r"), Step("child", NodeTest("attribute", "", "a")))),
         WitnessSpec(path(child("r")), ("",), ((path(child("r")), path(child("r"), Step("child", NodeTest("text")))),)),
         # The hanging branch has another root, with a condition that the row need not satisfy.
@@ -145,9 +176,26 @@ def test_what_needs_a_walk(spec: WitnessSpec) -> None:
     check([plain, spec], SHAPE, [["1", "2", "3"], [None, "2", None], ["x", "X", None]])
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        asks(path(child("r"), child("a")), "lower", "number lower"),
+        asks(path(child("r"), child("a", Comparison(Here(), "=", Constant("x", False))))),
+        asks(path(child("r", Exists(child(None))), child("a"))),
+        asks(path(child("r", Truth(Call("contains", (Here((child("a"),)), Constant("x", False))))))),
+        asks(path(child("r", Comparison(Call("count", (Here((child("a"),)),)), "=", Constant("0", True))))),
+        asks(path(child("r", Comparison(Here(), "=", Constant("123", True)))), "number"),
+    ],
+)
+def test_what_needs_no_walk(spec: WitnessSpec) -> None:
+    assert split_specs([spec], {"T": SHAPE}).answered == (spec,)
+    check([spec], SHAPE, [["1", "2", "3"], [None, "2", None], ["x", "X", None], ["yx", None, "a"]])
+
+
 def test_specs_of_one_definition_go_one_way() -> None:
     definition = path(child("r"), child("a"))
-    specs = [asks(definition), asks(definition, "lower")]
+    below = path(child("r"), child("a"), Step("child", NodeTest("text")))
+    specs = [asks(definition), WitnessSpec(definition, ("",), ((definition, below),), ((definition, below),))]
     assert split_specs(specs, {"T": SHAPE}).walked == tuple(specs)
 
 
@@ -166,13 +214,47 @@ def test_chains_beyond_the_limit_are_walked(monkeypatch: pytest.MonkeyPatch) -> 
     assert (split.walked, split.answered, split.asked) == ((spec,), (), {})
 
 
-def test_the_relation() -> None:
-    spec = WitnessSpec(path(child("r"), child("b")), (None, ""), ((path(child("r")), path(child("r"), child("b"))),))
-    table = asked_table(split_specs([spec], {"T": SHAPE}).asked)
-    assert table.schema == ASKED_SCHEMA
-    upper, lower = spec.edges[0]
-    chain = [{"var1": upper.key, "var2": lower.key, "node1": 0, "node2": 2}]
-    row = {"position": 2, "var": lower.key, "needs": [2], "chain": chain}
-    (channel,) = table.to_pylist()
-    assert channel["channel"] == "T"
-    assert channel["asked"] == [{**row, "fn": None}, {**row, "fn": ""}]
+def test_numbers_and_hashes_of_columns() -> None:
+    generator = random.Random(3)
+    texts = [*TEXTS, *NUMBERS, *PLAIN, *(random_text(generator) for _ in range(3_000))]
+    spec = asks(path(child("r"), child("a")), "", "number")
+    split = split_specs([spec], {"T": RowShape("r", ("a",))})
+    for text, found in zip(
+        texts, answer(split.asked["T"], RowShape("r", ("a",)), [[text] for text in texts]), strict=True
+    ):
+        by_function = {row.function: row for row in found}
+        assert (by_function[""].value, repr(by_function[""].number)) == (text, repr(to_number(text)))
+        assert by_function[""].hash == value_hash(text)
+        exact = number_text(text)
+        assert (None if exact is None else by_function["number"].value) == exact
+        assert len(found) == 1 + (exact is not None)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1 << 40))
+def test_definitions_come_and_go(seed: int) -> None:
+    generator = random.Random(seed)
+    shape = random_shape(generator)
+    specs = list(
+        {spec.definition.key: spec for spec in (random_spec(generator, "T", shape) for _ in range(12))}.values()
+    )
+    rows = [random_cells(generator, shape) for _ in range(6)]
+    split, matcher = ChannelSplit(shape), RowMatcher(len(shape.columns))
+    live: dict[int, WitnessSpec] = {}
+    for _ in range(4):
+        for spec in generator.choices(specs, k=40):
+            key = spec.definition.key
+            if live.pop(key, None) is None:
+                live[key] = spec
+            split.put({key: [live[key]] if key in live else []})
+            matcher.put(key, split.rows(key))
+        fresh = answer(split.asked(), shape, rows)
+        assert [Counter(found) for found in matched(matcher, rows)] == [Counter(found) for found in fresh]
+
+
+def test_rows_that_satisfy_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xscl.xpath.row_witness, "MAX_CHAIN_ENTRIES", 1)
+    specs = [asks(path(child("r", Exists(child("a", Comparison(Here(), ">", Constant(n, True))))))) for n in "13"]
+    split = split_specs(specs, {"T": SHAPE})
+    found = answer(split.asked["T"], SHAPE, [["0", None, None], ["2", None, None], ["4", None, None]])
+    assert [[row.var == REFUSED for row in of] for of in found] == [[], [False], [True]]

@@ -1,0 +1,321 @@
+"""Conditions on the nodes of a row's flat document as formulas over the row's columns, and these as spans of values.
+
+A **formula** says of which columns what must hold: that one is there, that the text of one satisfies a condition.
+Column 0 is the text of the whole row, which is always there; the others are counted from 1, and NULL is not there.
+
+A formula comes to some **alternatives**; a row satisfies it iff it satisfies one of them.  An alternative is a
+conjunction with one entry for each *dimension* that it speaks of, a column read in one way, and an entry is a set of
+values: spans between **boundaries**.  The values of all columns, NULL among them, lie in one order of boundaries:
+
+    NULL | no value of this reading | constants and what lies between them
+
+so ``not``, ``!=`` and NULLs need no rule of their own: they are complements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+
+from lxml import etree
+
+from xscl.values import number_text, to_number
+from xscl.xpath.condition import holds
+from xscl.xpath.pattern import Call, Compared, Comparison, Condition, Constant, Expression, Here, Truth
+from xscl.xpath.predicates import Key, Reading
+
+__all__ = [
+    "ALWAYS",
+    "NEVER",
+    "All",
+    "Alternative",
+    "Any_",
+    "Boundary",
+    "Dimension",
+    "Formula",
+    "Not",
+    "Single",
+    "Span",
+    "TooManyAlternatives",
+    "There",
+    "Values",
+    "alternatives",
+    "paths_read",
+    "satisfies",
+]
+
+MAX_ALTERNATIVES = 64
+"""Of one formula: conjunctions of disjunctions multiply."""
+
+
+class TooManyAlternatives(Exception):
+    """A formula has more than ``MAX_ALTERNATIVES``."""
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """A column is not NULL."""
+
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """A condition that one column decides."""
+
+    column: int
+    condition: Condition
+    name: str | None = None
+    """The condition is one of the root, and speaks of the column of this name and of no other; None: it is one of the
+    column's own node, and does not hold of NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Negation."""
+
+    part: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Conjunction."""
+
+    parts: frozenset[Formula]
+
+
+@dataclass(frozen=True, slots=True)
+class Any_:
+    """Disjunction."""
+
+    parts: frozenset[Formula]
+
+
+Formula = There | Single | Not | All | Any_
+ALWAYS = All(frozenset())
+NEVER = Any_(frozenset())
+
+# -- values in one order -------------------------------------------------------------------------------------------
+
+Boundary = tuple[int] | tuple[int, Key, int]
+"""(0,) lies before NULL, (1,) behind it, (2,) before the first value of a reading; (3, c, 0) before the constant c and
+(3, c, 1) behind it; (4,) behind all.  Where a dimension has only false and true, (1,) lies between and (2,) behind."""
+
+Span = tuple[Boundary, Boundary]
+Values = tuple[Span, ...]
+"""Disjoint and rising."""
+
+_NULL: Boundary = (0,)
+_THERE: Boundary = (1,)
+_VALUE: Boundary = (2,)
+_END: Boundary = (4,)
+_TRUE: Values = ((_THERE, _VALUE),)
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A column, and how its text is read: as a key, or as true where a condition holds; None: whether it is there."""
+
+    column: int
+    reading: Reading | Single | None
+
+    @property
+    def end(self) -> Boundary:
+        """Behind all values."""
+        return _END if isinstance(self.reading, Reading) else _VALUE
+
+
+Alternative = dict[Dimension, Values]
+"""What each dimension must be in; an empty one holds of every row."""
+
+
+def _meet(one: Values, other: Values) -> Values:
+    spans = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
+    return tuple(sorted(span for span in spans if span[0] < span[1]))
+
+
+def _join(one: Values, other: Values) -> Values:
+    found: list[Span] = []
+    for start, end in sorted((*one, *other)):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return tuple(found)
+
+
+def _complement(values: Values, end: Boundary) -> Values:
+    ends: list[Boundary] = [_NULL, *(boundary for span in values for boundary in span), end]
+    return tuple((low, high) for low, high in zip(ends[::2], ends[1::2], strict=True) if low < high)
+
+
+# -- alternatives --------------------------------------------------------------------------------------------------
+
+
+def alternatives(formula: Formula) -> list[Alternative]:
+    """What a formula comes to; [] if no row satisfies it.
+
+    Raises:
+        TooManyAlternatives: it is not worth while.
+    """
+    return [_without_needless(each) for each in _alternatives(formula, negated=False)]
+
+
+def _alternatives(formula: Formula, *, negated: bool) -> list[Alternative]:
+    match formula:
+        case Not(part):
+            return _alternatives(part, negated=not negated)
+        case All(parts) | Any_(parts):
+            found = [_alternatives(part, negated=negated) for part in parts]
+            if isinstance(formula, All) is not negated:
+                return reduce(_product, found, [{}])
+            return _sum(found)
+        case There(0):
+            return [] if negated else [{}]
+        case There(column):
+            dimension, values = Dimension(column, None), _TRUE
+        case Single():
+            dimension, values = _values(formula)
+    if negated:
+        values = _complement(values, dimension.end)
+    return [{dimension: values}] if values else []
+
+
+def _product(one: list[Alternative], other: list[Alternative]) -> list[Alternative]:
+    found = []
+    for first in one:
+        for second in other:
+            both = dict(first)
+            for dimension, values in second.items():
+                both[dimension] = _meet(both[dimension], values) if dimension in both else values
+            if all(both.values()):
+                found.append(both)
+    return _few(found)
+
+
+def _sum(parts: Iterable[list[Alternative]]) -> list[Alternative]:
+    """All alternatives; those of one and the same dimension become one."""
+    found: list[Alternative] = []
+    alone: Alternative = {}
+    for alternative in (each for part in parts for each in part):
+        if not alternative:
+            return [{}]
+        if len(alternative) > 1:
+            found.append(alternative)
+        else:
+            ((dimension, values),) = alternative.items()
+            alone[dimension] = _join(alone.get(dimension, ()), values)
+    found += ({dimension: values} for dimension, values in alone.items())
+    return _few(found)
+
+
+def _few(found: list[Alternative]) -> list[Alternative]:
+    if len(found) > MAX_ALTERNATIVES:
+        raise TooManyAlternatives
+    return found
+
+
+def _without_needless(alternative: Alternative) -> Alternative:
+    """Without entries that say only that a column is there, where another one says so."""
+    there = {
+        dimension.column
+        for dimension, values in alternative.items()
+        if dimension.reading is not None and values[0][0] >= _THERE and not _is_of_root(dimension)
+    }
+    return {
+        dimension: values
+        for dimension, values in alternative.items()
+        if not (dimension.reading is None and values == _TRUE and dimension.column in there)
+    }
+
+
+def _is_of_root(dimension: Dimension) -> bool:
+    return isinstance(dimension.reading, Single) and dimension.reading.name is not None
+
+
+def _values(atom: Single) -> tuple[Dimension, Values]:
+    """The values of which a condition holds, in the dimension that tells them apart."""
+    if atom.name is None:
+        match atom.condition:
+            case Comparison(left, op, right):
+                functions = _functions(left)
+                if functions is not None and op in ("=", "!=") and not right.is_number:
+                    reading = Reading(functions or None, number=False)
+                    return Dimension(atom.column, reading), _compared(op, right.value, unequal_from=_THERE)
+                if functions == "":
+                    reading, number = Reading(None, number=True), to_number(right.value)
+                    return Dimension(atom.column, reading), _compared(op, number, unequal_from=_THERE)
+            case Compared(functions, op, right, numeric):
+                number_asked = numeric or op not in ("=", "!=")
+                reading = Reading(functions if number_asked else functions or None, number=number_asked)
+                constant = _exact(right) if reading.number else right.value
+                if constant is None:
+                    return Dimension(atom.column, reading), ()
+                return Dimension(atom.column, reading), _compared(op, constant, unequal_from=_VALUE)
+    return Dimension(atom.column, atom), _TRUE
+
+
+def _exact(constant: Constant) -> Key | None:
+    text = constant.value if constant.is_number else number_text(constant.value)
+    return None if text is None else Fraction(text)
+
+
+def _functions(expression: Expression) -> str | None:
+    """``lower(normalize-space(.))`` as functions of a reading; None for other expressions."""
+    names = []
+    while isinstance(expression, Call) and expression.name in ("lower", "normalize-space"):
+        names.append(expression.name)
+        if not expression.args:
+            return " ".join(names)
+        (expression,) = expression.args
+    return " ".join(names) if expression == Here() else None
+
+
+def _compared(op: str, constant: Key | None, *, unequal_from: Boundary) -> Values:
+    """The values that compare so with a constant; None is NaN.  What is no value is unequal to all, if told."""
+    if constant is None:
+        return ((unequal_from, _END),) if op == "!=" else ()
+    before, behind = (3, constant, 0), (3, constant, 1)
+    match op:
+        case "=":
+            return ((before, behind),)
+        case "!=":
+            return (unequal_from, before), (behind, _END)
+        case "<":
+            return ((_VALUE, before),)
+        case "<=":
+            return ((_VALUE, behind),)
+        case ">":
+            return ((behind, _END),)
+        case _:
+            return ((before, _END),)
+
+
+def satisfies(atom: Single, text: str | None) -> bool:
+    """Whether a condition holds where the column has this text; None is NULL.  For what no reading tells."""
+    if atom.name is None:
+        if text is None:
+            return False
+        node = etree.Element("column")
+        node.text = text
+        return holds(atom.condition, node)
+    root = etree.Element("row")
+    if text is not None:
+        etree.SubElement(root, atom.name).text = text
+    return holds(atom.condition, root)
+
+
+def paths_read(condition: Comparison | Truth) -> list[Here]:
+    """The paths whose values a condition computes with."""
+    return _paths(condition.left if isinstance(condition, Comparison) else condition.call)
+
+
+def _paths(expression: Expression) -> list[Here]:
+    match expression:
+        case Here():
+            return [expression]
+        case Call(_, args):
+            return [path for arg in args for path in _paths(arg)] if args else [Here()]
+    return []

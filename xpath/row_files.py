@@ -1,0 +1,44 @@
+"""What is asked of row channels, as files for other processes."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from xscl.xpath.row_witness import RowMatcher
+
+__all__ = ["RowFiles", "load_matchers"]
+
+
+class RowFiles:
+    """Writes what is asked, whole, when it is asked for and has changed."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._number = 0
+
+    def changed(self) -> None:
+        """What was written is not what is asked any more."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
+    def written(self, folder: Path, matchers: Mapping[str, RowMatcher]) -> Path:
+        """The file of these matchers, by channel."""
+        if self._path is None:
+            path = folder / f"rows-{self._number + 1:06d}.pickle"
+            unfinished = path.with_name(f".{path.name}")
+            unfinished.write_bytes(pickle.dumps(dict(matchers), protocol=5))
+            unfinished.replace(path)
+            self._number += 1
+            self._path = path
+        return self._path
+
+
+@lru_cache(maxsize=2)
+def load_matchers(path: str) -> dict[str, RowMatcher]:
+    """What a file of this process's engine says; matchers by channel."""
+    found: dict[str, RowMatcher] = pickle.loads(Path(path).read_bytes())
+    return found

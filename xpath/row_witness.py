@@ -1,0 +1,237 @@
+"""Rows to witness rows by columns alone: what is asked of a row channel (``relational``), of many rows at a time.
+
+A row costs the columns that are read, and what is found of it; no step of Python is taken for a row, and none for a
+definition that no row of the batch satisfies.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.values import apply_functions
+from xscl.xpath.chains import MAX_CHAIN_ENTRIES, too_many_entries
+from xscl.xpath.column_conditions import All, alternatives
+from xscl.xpath.relational import Asked, Guard
+from xscl.xpath.row_columns import RowColumns
+from xscl.xpath.runs import Int64s, gather
+from xscl.xpath.span_index import SpanIndex
+from xscl.xpath.witness import WITNESS_SCHEMA, FlatRows, arrow_columns, event_columns, refused_rows
+
+__all__ = ["ROWS", "RowMatcher", "row_witnesses"]
+
+ROWS = 500_000
+"""Events of which columns are made at a time."""
+
+
+class RowMatcher:
+    """What is asked of one row channel, definition by definition, and the witness rows that come of it."""
+
+    def __init__(self, width: int) -> None:
+        """``width`` is the number of the channel's columns."""
+        self.width = width
+        self.asked: dict[int, Sequence[Asked]] = {}
+        """By the keys of definitions."""
+        self._start()
+
+    def _start(self) -> None:
+        self._index = SpanIndex()
+        self._guards: dict[Guard, int] = {}
+        self._uses: dict[int, int] = {}
+        """By the number of a guard."""
+        self._by_number: dict[int, Guard] = {}
+        self._next = 0
+        self._filed: dict[int, range] = {}
+        """The numbers of each definition's rows."""
+        self._live = bytearray()
+        self._count = 0
+        """Of rows asked for."""
+        self._functions: dict[str, int] = {}
+        # Of each row asked for, those that are gone among them.
+        self._guard, self._variable, self._position, self._function, self._entries = (array("q") for _ in range(5))
+        # Of each of their chain entries: var1, var2 and the positions of both.
+        self._chain = array("q")
+        self._arrays: _Arrays | None = None
+
+    def __len__(self) -> int:
+        return len(self.asked)
+
+    @property
+    def dimensions(self) -> int:
+        """How many ways to read columns the conditions ask for: each batch reads a column once for each of them."""
+        return self._index.dimensions
+
+    def put(self, definition: int, asked: Sequence[Asked]) -> None:
+        """Ask these rows of a definition (its key), and no others; () is nothing."""
+        if definition in self.asked:
+            del self.asked[definition]
+            for number in self._filed.pop(definition):
+                self._live[number] = 0
+                self._count -= 1
+                self._release(self._guard[number])
+        if asked:
+            self.asked[definition] = asked
+            self._file(definition, asked)
+        self._arrays = None
+        if self._index.worn or len(self._live) > 2 * self._count + 100:
+            self._start()
+            for known, rows in self.asked.items():
+                self._file(known, rows)
+
+    def _file(self, definition: int, asked: Sequence[Asked]) -> None:
+        first = len(self._live)
+        for row in asked:
+            self._live.append(1)
+            self._count += 1
+            self._guard.append(self._use(row.guard))
+            self._variable.append(row.var)
+            self._position.append(row.position)
+            name = row.function
+            self._function.append(-1 if name is None else self._functions.setdefault(name, len(self._functions)))
+            self._entries.append(len(row.chain))
+            for entry in row.chain:
+                self._chain.extend(entry)
+        self._filed[definition] = range(first, len(self._live))
+
+    def _use(self, guard: Guard) -> int:
+        number = self._guards.get(guard)
+        if number is None:
+            number = self._guards[guard] = self._next
+            self._next += 1
+            self._index.add(number, alternatives(All(guard)))
+            self._uses[number] = 0
+            self._by_number[number] = guard
+        self._uses[number] += 1
+        return number
+
+    def _release(self, number: int) -> None:
+        self._uses[number] -= 1
+        if not self._uses[number]:
+            del self._uses[number]
+            self._index.remove(number)
+            del self._guards[self._by_number.pop(number)]
+
+    def witness_rows(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Rows (docid, channel, id, item, ts, late, cells) of the channel to rows of ``WITNESS_SCHEMA``."""
+        if self._arrays is None:
+            self._arrays = _Arrays(self)
+        for start in range(0, events.num_rows, ROWS):
+            part = events.slice(start, ROWS)
+            shared = event_columns(part)
+            columns = RowColumns(part.column("cells"), self.width)
+            for documents, found in self._found(columns):
+                arrays = [*(column.take(documents) for column in shared), *found]
+                yield pa.RecordBatch.from_arrays(arrays, schema=WITNESS_SCHEMA)
+
+    def _found(self, columns: RowColumns) -> Iterator[tuple[pa.Array, list[pa.Array]]]:
+        arrays = self._arrays
+        assert arrays is not None
+        rows, guards = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        for some, of in self._index.satisfied(columns):
+            rows.append(some)
+            guards.append(of)
+        row, guard = np.concatenate(rows), np.concatenate(guards)
+        at, back = gather(arrays.of_guard[guard], arrays.of_guard[guard + 1] - arrays.of_guard[guard])
+        row, asked = row[back], arrays.asked[at]
+        if len(asked) * arrays.most_entries > MAX_CHAIN_ENTRIES:
+            entries = np.bincount(row, weights=arrays.entries[asked] * arrays.first[asked], minlength=columns.count)
+            refused = entries > MAX_CHAIN_ENTRIES
+            if refused.any():
+                yield refused_rows(
+                    [(number, too_many_entries().message) for number in np.flatnonzero(refused).tolist()]
+                )
+                row, asked = row[~refused[row]], asked[~refused[row]]
+        if len(row):
+            values: list[str | None] = []
+            flat = arrays.flat(row, asked, columns, values)
+            yield arrow_columns(flat, arrays.functions, values)
+
+
+def row_witnesses(matchers: Mapping[str, RowMatcher], events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Events (docid, channel, id, item, ts, late, cells) to rows of ``WITNESS_SCHEMA``; what is no row gives none."""
+    channels = events.column("channel")
+    for channel in pc.unique(channels).to_pylist():
+        matcher = matchers.get(channel)
+        if matcher:
+            of = pc.and_(pc.equal(channels, channel), events.column("cells").is_valid())
+            whole = pc.all(of, min_count=0).as_py()
+            yield from matcher.witness_rows(events if whole else events.filter(of))
+
+
+class _Arrays:
+    """What is asked, in arrays."""
+
+    def __init__(self, matcher: RowMatcher) -> None:
+        live = np.array(matcher._live, dtype=np.bool_)
+        guard = np.array(matcher._guard, dtype=np.int64)
+        numbers = np.flatnonzero(live)
+        self.asked = numbers[np.argsort(guard[numbers], kind="stable")]
+        """By their guards."""
+        self.of_guard = np.searchsorted(guard[self.asked], np.arange(matcher._next + 1))
+        """Where those of each guard begin, and the end."""
+        self.functions = list(matcher._functions)
+        self.variable, self.position, self.function, self.entries = (
+            np.array(column, dtype=np.int64)
+            for column in (matcher._variable, matcher._position, matcher._function, matcher._entries)
+        )
+        self.most_entries = int(self.entries.max(initial=0))
+        self.first = np.ones(len(live), dtype=np.bool_)
+        """Whether a row is the first of its node: others repeat its bindings."""
+        self.first[1:] = (self.variable[1:] != self.variable[:-1]) | (self.position[1:] != self.position[:-1])
+        self.chain = np.array(matcher._chain, dtype=np.int64).reshape(-1, 4)
+        self.chains = np.concatenate([[0], np.cumsum(self.entries)]).astype(np.int64)
+
+    def flat(self, row: Int64s, asked: Int64s, columns: RowColumns, values: list[str | None]) -> FlatRows:
+        """The rows asked for, each of the row of the batch beside it."""
+        at, of = gather(self.chains[asked], self.entries[asked])
+        keys, positions = self.chain[at, :2], self.chain[at, 2:]
+        entries, nodes = self.entries[asked], self.position[asked]
+        missing = columns.missing() if columns.gaps else None
+        if missing is not None and missing[:, -1].any():
+            some = np.flatnonzero(missing[row, -1])  # of rows with a NULL
+            nodes = nodes.copy()
+            nodes[some] -= missing[row[some], np.maximum(nodes[some], 0)]
+            some = np.flatnonzero(missing[row[of], -1])
+            of_entry, at_null = row[of[some], np.newaxis], positions[some]
+            before = missing[of_entry, np.maximum(at_null, 0)]
+            # A column is there if as many are missing up to it as up to the one before.
+            there = (before == missing[of_entry, np.maximum(at_null - 1, 0)]).all(axis=1)
+            positions = positions.copy()
+            positions[some] = at_null - before
+            kept = np.ones(len(of), dtype=np.bool_)
+            kept[some] = there
+            keys, positions = keys[kept], positions[kept]
+            entries = np.bincount(of[kept], minlength=len(asked))
+        return FlatRows(
+            documents=row.astype(np.int32),
+            variables=self.variable[asked],
+            nodes=nodes.astype(np.int32),
+            functions=self.function[asked].astype(np.int32),
+            values=self._values(row, asked, columns, values),
+            entries=entries.astype(np.int32),
+            keys=keys,
+            bound=positions.astype(np.int32),
+        )
+
+    def _values(
+        self, row: Int64s, asked: Int64s, columns: RowColumns, values: list[str | None]
+    ) -> npt.NDArray[np.int64]:
+        """Of each row asked for the place of its value, which is computed once for each text; -1: none is asked."""
+        found = np.full(len(asked), -1, dtype=np.int64)
+        column = np.maximum(self.position[asked], 0)
+        both = column * (len(self.functions) + 1) + self.function[asked] + 1
+        for code in np.flatnonzero(np.bincount(both)).tolist():
+            number, function = divmod(code, len(self.functions) + 1)
+            if function:
+                of = np.flatnonzero(both == code)
+                texts = columns.texts(number)
+                found[of] = columns.codes(number)[row[of]] + len(values)
+                name = self.functions[function - 1]
+                known = texts.to_pylist()
+                values += known if name == "" else [apply_functions(name, text) for text in known]
+        return found

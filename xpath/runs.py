@@ -1,0 +1,21 @@
+"""Runs of places in arrays: several that stand one behind another, and what is in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Int64s", "gather", "starts"]
+
+Int64s = npt.NDArray[np.int64]
+
+
+def starts(counts: list[int] | Int64s) -> Int64s:
+    """Where each of several runs begins that stand one behind the other."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])[:-1]
+
+
+def gather(begins: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    """The places of several runs, each from a start on; and to which run each belongs."""
+    run = np.repeat(np.arange(len(counts)), counts)
+    return np.arange(len(run)) - (starts(counts) - begins)[run], run

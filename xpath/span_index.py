@@ -1,0 +1,471 @@
+"""Which of many sets of conditions each of many rows satisfies, in one pass over columns.
+
+Every set is filed as its alternatives (``column_conditions``).  Each text of a column is ranked once for each reading
+among the constants of all sets; what an entry asks is then spans of ranks, and the rows of a span are found by the
+order of the ranks.  An alternative is looked up by the entry that the fewest rows of this batch satisfy, as counting
+tells for all of them at once, and these rows are checked for its other entries.  (The idea is the grouped filter of
+Madden et al., *Continuously Adaptive Continuous Queries over Streams*, 2002, turned round: many rows at a time.)
+
+So a batch costs its rows times the readings, what it finds, and some additions a set; nothing is done set by set.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from xscl.xpath.column_conditions import Alternative, Boundary, Dimension, Single, satisfies
+from xscl.xpath.predicates import Key, Reading
+from xscl.xpath.row_columns import RowColumns, ranks
+from xscl.xpath.runs import Int64s, gather
+
+__all__ = ["SpanIndex"]
+
+_CANDIDATES = 500_000
+"""Rows that are checked at a time, which should stay in the processor's memory."""
+_NOT_COUNTED = 1 << 40
+"""Stands for the rows of an entry that no reading tells."""
+_LAST = 1 << 40
+"""A rank behind all."""
+
+
+class SpanIndex:
+    """Sets of conditions by number; those of a row are found together."""
+
+    def __init__(self) -> None:
+        self._dimensions: dict[Dimension, int] = {}
+        self._constants: list[dict[Key, int]] = []
+        """Of each dimension, numbered in the order in which they came."""
+        self._live: set[int] = set()
+        self._filed = 0
+        """Sets in the arrays, those that are gone among them."""
+        self._alternative_set = array("q")
+        self._entry_alternative = array("q")
+        self._entry_dimension = array("q")
+        self._span_entry = array("q")
+        # Boundaries: a rank, or a constant and whether behind it.
+        self._span_ends = (_Ends(), _Ends())
+        self._compiled: _Compiled | None = None
+
+    @property
+    def dimensions(self) -> int:
+        """How many ways to read columns are asked for."""
+        return len(self._dimensions)
+
+    @property
+    def worn(self) -> bool:
+        """Whether most of what is here is of sets that are gone."""
+        return self._filed > 2 * len(self._live) + 100
+
+    def add(self, number: int, alternatives: Iterable[Alternative]) -> None:
+        """File a set; its number was never here."""
+        self._compiled = None
+        self._live.add(number)
+        self._filed += 1
+        for alternative in alternatives:
+            for dimension, values in alternative.items():
+                of = self._dimensions.setdefault(dimension, len(self._dimensions))
+                if of == len(self._constants):
+                    self._constants.append({})
+                for span in values:
+                    self._span_entry.append(len(self._entry_dimension))
+                    for ends, boundary in zip(self._span_ends, span, strict=True):
+                        ends.append(boundary, self._constants[of])
+                self._entry_alternative.append(len(self._alternative_set))
+                self._entry_dimension.append(of)
+            self._alternative_set.append(number)
+
+    def remove(self, number: int) -> None:
+        """Take a set out."""
+        self._live.remove(number)
+        if self._compiled is not None:
+            self._compiled.drop(number)
+
+    def satisfied(self, columns: RowColumns) -> Iterator[tuple[Int64s, Int64s]]:
+        """(rows, sets) that go together, each pair once, some at a time."""
+        if self._compiled is None:
+            self._compiled = self._compile()
+        yield from _Search(self._compiled, columns).found()
+
+    def _compile(self) -> _Compiled:
+        return _Compiled.of(
+            list(self._dimensions),
+            self._constants,
+            _numbers(self._alternative_set),
+            _numbers(self._entry_alternative),
+            _numbers(self._entry_dimension),
+            _numbers(self._span_entry),
+            self._span_ends,
+            self._live,
+        )
+
+
+class _Ends:
+    """Boundaries of spans in columns."""
+
+    def __init__(self) -> None:
+        self.fixed = array("q")
+        """A rank, where there is no constant; before or behind the constant."""
+        self.constant = array("q")
+        """Its number; -1: none."""
+
+    def append(self, boundary: Boundary, constants: dict[Key, int]) -> None:
+        if len(boundary) == 1:
+            self.fixed.append(_LAST if boundary[0] > 2 else boundary[0])
+            self.constant.append(-1)
+        else:
+            self.fixed.append(boundary[2])
+            self.constant.append(constants.setdefault(boundary[1], len(constants)))
+
+    def ranks(self, places: Int64s, offsets: Int64s) -> Int64s:
+        """The first rank behind each boundary; ``places`` are those of the constants of all dimensions, and each
+        boundary's dimension begins at its offset.
+        """
+        constant, found = _numbers(self.constant), _numbers(self.fixed)
+        of = np.flatnonzero(constant >= 0)
+        found[of] += 3 + 2 * places[offsets[of] + constant[of]]
+        return found
+
+
+def _numbers(column: array[int]) -> Int64s:
+    return np.array(column, dtype=np.int64)
+
+
+def _starts(owners: Int64s, count: int) -> Int64s:
+    """Where the rows of each of ``count`` owners begin, which stand together and rise, and the end."""
+    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
+
+
+@dataclass
+class _Compiled:
+    """All sets in arrays; alternatives, entries and spans stand in one order."""
+
+    dimensions: Sequence[Dimension]
+    constants: Sequence[Sequence[Key]]
+    """Of each dimension, rising."""
+    column: Int64s
+    """Of each dimension."""
+    told: npt.NDArray[np.bool_]
+    """Of each dimension, whether ranks are counted; of others a row's is computed where it is asked for."""
+    set_: Int64s
+    """Of each alternative; -1: gone."""
+    several: npt.NDArray[np.bool_]
+    """Of each alternative, whether its set has others."""
+    entries: Int64s
+    """Where those of each alternative begin, and the end."""
+    dimension: Int64s
+    """Of each entry."""
+    spans: Int64s
+    """Where those of each entry begin, and the end."""
+    low: Int64s
+    """Of each span: the first rank in it."""
+    high: Int64s
+    """The first rank behind it."""
+
+    @classmethod
+    def of(
+        cls,
+        dimensions: Sequence[Dimension],
+        constants: Sequence[dict[Key, int]],
+        set_: Int64s,
+        entry_alternative: Int64s,
+        dimension: Int64s,
+        span_entry: Int64s,
+        ends: tuple[_Ends, _Ends],
+        live: set[int],
+    ) -> _Compiled:
+        rising: list[Sequence[Key]] = []
+        places = []
+        for numbered in constants:
+            keys = list(numbered)
+            order = sorted(range(len(keys)), key=keys.__getitem__)
+            rising.append([keys[at] for at in order])
+            place = np.empty(len(keys), dtype=np.int64)
+            place[order] = np.arange(len(keys))
+            places.append(place)
+        offsets = np.concatenate([[0], np.cumsum([len(place) for place in places])]).astype(np.int64)
+        all_places = np.concatenate([np.zeros(0, dtype=np.int64), *places])
+        of_span = dimension[span_entry]
+        low, high = (each.ranks(all_places, offsets[of_span]) for each in ends)
+        distinct, which, counts = np.unique(set_, return_inverse=True, return_counts=True)
+        gone = np.isin(distinct, np.fromiter(live, np.int64, len(live)), invert=True)[which] if len(set_) else set_ < 0
+        return cls(
+            dimensions=dimensions,
+            constants=rising,
+            column=np.array([each.column for each in dimensions], dtype=np.int64),
+            told=np.array([not isinstance(each.reading, Single) for each in dimensions], dtype=np.bool_),
+            set_=np.where(gone, -1, set_),
+            several=counts[which] > 1 if len(set_) else set_ > 0,
+            entries=_starts(entry_alternative, len(set_)),
+            dimension=dimension,
+            spans=_starts(span_entry, len(dimension)),
+            low=low,
+            high=high,
+        )
+
+    def drop(self, number: int) -> None:
+        """A set is gone."""
+        self.set_[self.set_ == number] = -1
+
+
+class _Ranked(NamedTuple):
+    """The texts of a column, and NULL behind them, in one reading."""
+
+    rank: Int64s
+    """Of each text."""
+    order: Int64s
+    """Texts in order of their ranks."""
+    begin: Int64s
+    """Of each rank, and behind the last: where its texts begin in that order."""
+    below: Int64s
+    """Of each rank, and behind the last: how many rows have a lower one."""
+
+
+class _Search:
+    """One batch of rows."""
+
+    def __init__(self, sets: _Compiled, columns: RowColumns) -> None:
+        self.sets = sets
+        self.columns = columns
+        self._by_text: dict[int, tuple[Int64s, Int64s]] = {}
+        """Of each column: rows in order of their texts, and where those of each text begin."""
+        self._rows_of_text: dict[int, Int64s] = {}
+
+    def found(self) -> Iterator[tuple[Int64s, Int64s]]:
+        sets = self.sets
+        if not len(sets.set_) or not self.columns.count:
+            return
+        self._rank()
+        sizes = self._sizes()
+        chosen, counts = self._choose(sizes)
+        wanted = np.flatnonzero((sets.set_ >= 0) & (counts > 0))
+        late: defaultdict[int, list[Int64s]] = defaultdict(list)
+        for some in _parts(wanted, np.minimum(counts[wanted], self.columns.count)):
+            rows, alternative = self._candidates(some, chosen)
+            rows, alternative = self._checked(rows, alternative, chosen)
+            number = sets.set_[alternative]
+            again = sets.several[alternative]
+            if again.any():
+                late[0].append(number[again] * self.columns.count + rows[again])
+                rows, number = rows[~again], number[~again]
+            if len(rows):
+                yield rows, number
+        if late:
+            both = np.unique(np.concatenate(late[0]))
+            yield both % self.columns.count, both // self.columns.count
+
+    # -- ranks -----------------------------------------------------------------------------------------------------
+
+    def _rank(self) -> None:
+        sets = self.sets
+        self.ranked = [
+            self._ranked(dimension, constants) if told else None
+            for dimension, constants, told in zip(sets.dimensions, sets.constants, sets.told, strict=True)
+        ]
+        empty = np.zeros(1, dtype=np.int64)
+        below = [empty if each is None else each.below for each in self.ranked]
+        self.last = np.array([len(each) - 1 for each in below], dtype=np.int64)
+        self.offsets = np.concatenate([[0], np.cumsum([len(each) for each in below])]).astype(np.int64)
+        self.below = np.concatenate([empty, *below])[1:]
+        self.begin = np.concatenate([empty, *(empty if each is None else each.begin for each in self.ranked)])[1:]
+        # All ranks of texts, and all orders of texts, one dimension after another.
+        texts = [0 if each is None else len(each.rank) for each in self.ranked]
+        self.texts = np.concatenate([[0], np.cumsum(texts)]).astype(np.int64)[:-1]
+        known = [each for each in self.ranked if each is not None]
+        self.all_ranks = np.concatenate([*(each.rank for each in known), empty]) if known else empty
+        self.all_codes = self._codes()
+        self.all_orders = np.concatenate([empty[:0], *(each.order for each in known)])
+
+    def _codes(self) -> Int64s:
+        """The codes of all columns, one behind another; zeros for those that nothing asks for."""
+        count = self.columns.count
+        codes = np.zeros((int(self.sets.column.max(initial=0)) + 1) * count, dtype=np.int64)
+        for column in np.unique(self.sets.column).tolist():
+            codes[column * count : (column + 1) * count] = self.columns.codes(column)
+        return codes
+
+    def _ranked(self, dimension: Dimension, constants: Sequence[Key]) -> _Ranked:
+        texts = self.columns.texts(dimension.column)
+        rank = np.zeros(len(texts) + 1, dtype=np.int64)  # NULL is the last
+        if isinstance(dimension.reading, Reading):
+            rank[:-1] = ranks(dimension.reading, texts, constants)
+            count = 3 + 2 * len(constants)
+        else:
+            rank[:-1] = 1
+            count = 2
+        rows = self._rows(dimension.column)
+        texts_below = np.cumsum(np.bincount(rank, minlength=count))
+        rows_below = np.cumsum(np.bincount(rank, weights=rows, minlength=count)).astype(np.int64)
+        first = np.zeros(1, dtype=np.int64)
+        return _Ranked(
+            rank,
+            np.argsort(rank, kind="stable"),
+            np.concatenate([first, texts_below]),
+            np.concatenate([first, rows_below]),
+        )
+
+    def _rows(self, column: int) -> Int64s:
+        """How many rows have each text of a column, and NULL."""
+        if column not in self._rows_of_text:
+            codes = self.columns.codes(column)
+            self._rows_of_text[column] = np.bincount(codes, minlength=len(self.columns.texts(column)) + 1)
+        return self._rows_of_text[column]
+
+    def _ordered(self, column: int) -> tuple[Int64s, Int64s]:
+        if column not in self._by_text:
+            codes = self.columns.codes(column)
+            rows = self._rows(column)
+            small = codes.astype(np.uint16) if len(rows) <= 1 << 16 else codes  # sorted by their digits
+            begin = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
+            self._by_text[column] = np.argsort(small, kind="stable"), begin
+        return self._by_text[column]
+
+    # -- access ----------------------------------------------------------------------------------------------------
+
+    def _sizes(self) -> Int64s:
+        """How many rows satisfy each entry."""
+        sets = self.sets
+        of_entry = np.diff(sets.spans)
+        dimension = np.repeat(sets.dimension, of_entry)
+        last = self.last[dimension]
+        base = self.offsets[dimension]
+        low, high = np.minimum(sets.low, last), np.minimum(sets.high, last)
+        self.low, self.high = low, high
+        size = self.below[base + high] - self.below[base + low]
+        sizes = np.add.reduceat(size, sets.spans[:-1]) if len(size) else size
+        return np.where(sets.told[sets.dimension], sizes, _NOT_COUNTED) if len(sizes) else sizes
+
+    def _choose(self, sizes: Int64s) -> tuple[Int64s, Int64s]:
+        """Of each alternative the entry that the fewest rows satisfy, and how many; -1 and all where it has none."""
+        sets = self.sets
+        chosen = np.full(len(sets.set_), -1, dtype=np.int64)
+        counts = np.full(len(sets.set_), self.columns.count, dtype=np.int64)
+        some = np.flatnonzero(np.diff(sets.entries))
+        if len(some):
+            starts = sets.entries[some]
+            counts[some] = np.minimum.reduceat(sizes, starts)
+            least = np.flatnonzero(sizes == np.repeat(counts[some], np.diff(sets.entries)[some]))
+            chosen[some] = least[np.searchsorted(least, starts)]
+        return chosen, counts
+
+    def _candidates(self, some: Int64s, chosen: Int64s) -> tuple[Int64s, Int64s]:
+        """The rows that satisfy the chosen entries of some alternatives; (rows, alternatives)."""
+        sets, count = self.sets, self.columns.count
+        entries = chosen[some]
+        parts: list[tuple[Int64s, Int64s]] = []
+        free = some[entries < 0]
+        if len(free):
+            parts.append((np.tile(np.arange(count), len(free)), np.repeat(free, count)))
+        some, entries = some[entries >= 0], entries[entries >= 0]
+        told = sets.told[sets.dimension[entries]]
+        for alternative, entry in zip(some[~told].tolist(), entries[~told].tolist(), strict=True):
+            rows = self._rows_by_evaluation(entry)
+            parts.append((rows, np.full(len(rows), alternative)))
+        some, entries = some[told], entries[told]
+        dimension = sets.dimension[entries]
+        columns = sets.column[dimension]
+        for column in np.flatnonzero(np.bincount(columns)).tolist():
+            of = columns == column
+            parts.append(self._slices(column, some[of], entries[of]))
+        return (
+            np.concatenate([np.empty(0, dtype=np.int64), *(rows for rows, _ in parts)]),
+            np.concatenate([np.empty(0, dtype=np.int64), *(of for _, of in parts)]),
+        )
+
+    def _slices(self, column: int, some: Int64s, entries: Int64s) -> tuple[Int64s, Int64s]:
+        """The same for entries of one column."""
+        sets = self.sets
+        span, of = gather(sets.spans[entries], np.diff(sets.spans)[entries])
+        dimension = sets.dimension[entries][of]
+        base = self.offsets[dimension]
+        first, behind = self.begin[base + self.low[span]], self.begin[base + self.high[span]]
+        at, back = gather(self.texts[dimension] + first, behind - first)
+        of, text = of[back], self.all_orders[at]
+        order, begin = self._ordered(column)
+        row, back = gather(begin[text], self._rows(column)[text])
+        return order[row], some[of[back]]
+
+    def _rows_by_evaluation(self, entry: int) -> Int64s:
+        """The rows that satisfy an entry that no reading tells."""
+        number = int(self.sets.dimension[entry])
+        column = self.sets.dimensions[number].column
+        rows = self._rows(column)
+        present = np.flatnonzero(rows)
+        held = self._inside(self._evaluated(number, present), np.full(len(present), entry))
+        order, begin = self._ordered(column)
+        texts = present[held]
+        return order[gather(begin[texts], rows[texts])[0]]
+
+    def _evaluated(self, number: int, texts: Int64s) -> Int64s:
+        """The ranks of some texts in a dimension where a condition is true or false."""
+        dimension = self.sets.dimensions[number]
+        assert isinstance(dimension.reading, Single)
+        known = self.columns.texts(dimension.column)
+        values = (known[text].as_py() if text < len(known) else None for text in texts.tolist())
+        return np.array([satisfies(dimension.reading, value) for value in values], dtype=np.int64)
+
+    # -- the other entries -----------------------------------------------------------------------------------------
+
+    def _checked(self, rows: Int64s, alternative: Int64s, chosen: Int64s) -> tuple[Int64s, Int64s]:
+        """Those candidates that satisfy all entries."""
+        sets = self.sets
+        others = np.diff(sets.entries)[alternative]
+        if not (others > 1).any():
+            return rows, alternative
+        # One entry after another: what does not satisfy one is not asked for the next.
+        done = [np.flatnonzero(others <= 1)]
+        left, nth = np.flatnonzero(others > 1), 0
+        while len(left):
+            of = alternative[left]
+            entry = sets.entries[of] + nth
+            there = entry < sets.entries[of + 1]
+            if not there.all():
+                done.append(left[~there])
+                left, entry, of = left[there], entry[there], of[there]
+            asked = np.flatnonzero(entry != chosen[of])
+            holds = np.ones(len(left), dtype=np.bool_)
+            holds[asked] = self._holding(rows[left[asked]], entry[asked])
+            left = left[holds]
+            nth += 1
+        kept = np.concatenate(done)
+        return rows[kept], alternative[kept]
+
+    def _holding(self, rows: Int64s, entries: Int64s) -> npt.NDArray[np.bool_]:
+        """Whether each of some rows satisfies the entry beside it."""
+        sets = self.sets
+        dimension = sets.dimension[entries]
+        text = self.all_codes[sets.column[dimension] * self.columns.count + rows]
+        rank = self.all_ranks.take(self.texts[dimension] + text, mode="clip")  # of what is told
+        if not sets.told.all():
+            untold = ~sets.told & (np.bincount(dimension, minlength=len(sets.told)) > 0)
+            for number in np.flatnonzero(untold).tolist():
+                of = np.flatnonzero(dimension == number)
+                distinct, which = np.unique(text[of], return_inverse=True)
+                rank[of] = self._evaluated(number, distinct)[which]
+        return self._inside(rank, entries)
+
+    def _inside(self, rank: Int64s, entries: Int64s) -> npt.NDArray[np.bool_]:
+        """Whether each rank lies in a span of the entry beside it."""
+        sets = self.sets
+        span, behind = sets.spans[entries], sets.spans[entries + 1]
+        held: npt.NDArray[np.bool_] = (sets.low[span] <= rank) & (rank < sets.high[span])
+        more = np.flatnonzero(behind - span > 1)
+        if len(more):
+            at, back = gather(span[more], (behind - span)[more])
+            inside = (sets.low[at] <= rank[more][back]) & (rank[more][back] < sets.high[at])
+            held[more] = np.bincount(back[inside], minlength=len(more)) > 0
+        return held
+
+
+def _parts(wanted: Int64s, counts: Int64s) -> Iterator[Int64s]:
+    """Some of them at a time, so that their counts are together no more than ``_CANDIDATES``, or one alone."""
+    if not len(wanted):
+        return
+    number = (np.cumsum(counts) - counts) // _CANDIDATES
+    yield from np.split(wanted, np.flatnonzero(np.diff(number)) + 1)
