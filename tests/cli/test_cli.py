@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable

@@ -129,7 +129,7 @@ def test_a_table_of_a_jdbc_database(engine: Engine, spark: SparkSession, tmp_pat
 def test_frames_that_are_no_tables(engine: Engine) -> None:
     with pytest.raises(XsclError, match="needs a channel"):
         engine.ingest(flights())
-    with pytest.raises(XsclError, match="needs a channel"):
+    with pytest.raises(XsclError, match="key and a channel"):
         engine.ingest("sqlite://", table="t")
     report = engine.ingest(pd.DataFrame({"v": [1.0, None]}), channel="R")
     assert report.taken == 2
