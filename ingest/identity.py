@@ -160,7 +160,7 @@ class _Index:
         self.ids = {item.id: item for item in memory.items}
         self.guids = {item.keys.guid: item for item in memory.items if item.keys.guid}
         self.links = {item.keys.link: item for item in memory.items if item.keys.link}
-        self.contents = {item.keys.content: item for item in memory.items if item.keys.content}
+        self.contents = {(item.keys.link, item.keys.content): item for item in memory.items if item.keys.content}
         self.rests = _by_rest(memory)
 
     def way(self, key: Keys) -> str:
@@ -172,13 +172,8 @@ class _Index:
         """The remembered item of an entry; ``present`` are the guids of its poll."""
         way = self.way(key)
         if way == "content":
-            same = self.contents.get(key.content)
             # The same text at another address is another item.
-            return (
-                same
-                if same is not None and (key.link == same.keys.link or not key.link or not same.keys.link)
-                else None
-            )
+            return self.contents.get((key.link, key.content))
         if way == "link":
             return self.links.get(key.link)
         if way == "guid":
