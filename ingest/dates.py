@@ -25,6 +25,7 @@ _ISO = re.compile(
            (?P<zone>Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)?)?""",
     re.IGNORECASE | re.VERBOSE,
 )
+_NEVER = datetime(1, 1, 1, tzinfo=UTC)
 _UTC_NAMES = ("Z", "UT", "UTC", "GMT")
 
 
@@ -32,7 +33,8 @@ def parse_date(text: str) -> datetime | None:
     """The moment, in UTC; None where the text is not wholly a date.
 
     A date without a time is its midnight, an ISO time without a zone is UTC; RFC 822 needs both.  The name of
-    the weekday is not compared with the date.
+    the weekday is not compared with the date.  The first moment of the year 1 is how programs write that they
+    have no date, and is none.
 
     >>> parse_date("Mon, 01 Jun 2026 05:30:00 EDT").isoformat(), parse_date("2026-06-01").isoformat()
     ('2026-06-01T09:30:00+00:00', '2026-06-01T00:00:00+00:00')
@@ -44,7 +46,8 @@ def parse_date(text: str) -> datetime | None:
         return None
     try:
         moment = _iso(text) or _rfc822(text)
-        return moment.astimezone(UTC) if moment else None
+        found = moment.astimezone(UTC) if moment else None
+        return None if found == _NEVER else found
     except (ValueError, OverflowError, TypeError):  # a 31st of June, an hour 25, a moment before the year 1
         return None
 

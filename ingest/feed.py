@@ -12,6 +12,7 @@ is left out or left as published, never guessed.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -75,16 +76,8 @@ _PREFIXES = MappingProxyType(
 )
 
 _TITLE = ("title", "dc:title", "atom:title", "media:title")
-_BODY = ("content:encoded", "atom:content", "xhtml:body")
-_CONTENT = (
-    "description",
-    "content:encoded",
-    "atom:summary",
-    "atom:content",
-    "xhtml:body",
-    "dc:description",
-    "itunes:summary",
-)
+_BODY = ("content:encoded", "atom:content", "xhtml:body", "body", "fullitem")
+_CONTENT = ("description", "atom:summary", *_BODY, "dc:description", "itunes:summary")
 _PUBLISHED = (
     "pubDate",
     "dc:date",
@@ -311,6 +304,8 @@ def _fragment(element: etree._Element) -> etree._Element | None:
     kind = _content_type(element)
     if kind == "other":
         return None
+    if kind == "base64":
+        return _decoded("".join(element.itertext(etree.Element)))
     if kind == "text" or next(element.iterchildren(etree.Element), None) is not None:
         return element
     text = "".join(element.itertext(etree.Element))
@@ -318,15 +313,24 @@ def _fragment(element: etree._Element) -> etree._Element | None:
 
 
 def _content_type(element: etree._Element) -> str:
-    """``text``, ``html`` (or inline markup) or ``other``; only Atom says, in RSS all text is HTML."""
+    """``text``, ``html`` (inline, too), ``base64`` of it, or ``other``; only Atom says, in RSS all text is HTML."""
     if split_name(element)[0] not in _ATOM:
         return "html"
+    if element.get("mode") == "base64":
+        return "base64"
     kind = (element.get("type") or "text").strip().lower().partition(";")[0]
     if kind in ("text", "text/plain"):
         return "text"
-    if kind in ("html", "xhtml", "text/html", "application/xhtml+xml") and element.get("mode") != "base64":
+    if kind in ("html", "xhtml", "text/html", "application/xhtml+xml"):
         return "html"
     return "other"
+
+
+def _decoded(text: str) -> etree._Element | None:
+    try:
+        return parse_html(b64decode(text).decode("utf-8"))
+    except ValueError:
+        return None
 
 
 def _atom_link(fields: _Fields, relation: str, base: str) -> str | None:
@@ -393,7 +397,7 @@ def _categories(fields: _Fields) -> tuple[str, ...]:
 def _content_links(fields: _Fields, base: str) -> tuple[str, ...]:
     found: list[str] = []
     for element in _each(fields, *_CONTENT):
-        if _content_type(element) == "html" and (fragment := _fragment(element)) is not None:
+        if _content_type(element) in ("html", "base64") and (fragment := _fragment(element)) is not None:
             found.extend(links(fragment, _base(element, base)))
     return distinct(found)
 

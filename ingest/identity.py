@@ -4,8 +4,8 @@ An entry is known again by the first of these that it has, and that stands for i
 digest of its title and content.  The feed's **policy** says with which of them that begins.  It is ``guid`` until the
 facts of the feed's own polls speak against it, and then moves on, never back:
 
-* to ``link`` where a poll has no guids at all, where half of the guids of a poll stand for several entries, or where
-  guids change while link, title and content stay
+* to ``link`` where there are no guids at all, where half of them stand for several entries, or where they change while
+  link, title, content and date stay
 * to ``digest`` where, besides, half of the links stand for several entries, or are missing
 
 A guid or link that stands for several entries in one poll is *set aside* for good: those entries are told apart by what
@@ -38,8 +38,8 @@ _MAX_CHARACTERS = 1_000_000
 _MAX_APART = 1_000
 _WAYS: Mapping[str, tuple[str, ...]] = {
     "guid": ("guid", "link", "content"),
-    "link": ("link", "content"),
-    "digest": ("content",),
+    "link": ("link", "content", "guid"),
+    "digest": ("content", "link", "guid"),
 }
 
 
@@ -120,6 +120,7 @@ def identify(memory: Memory, entries: Sequence[Entry], channel: str) -> Identifi
     for entry, key in zip(entries, keys, strict=True):
         item = index.find(key, guids)
         id_ = _new_id(entry, key, index) if item is None else item.id
+        item = item or index.ids.get(id_)
         contents = seen.setdefault(id_, set())
         ids.append(id_)
         repeats.append(key.content in contents)
@@ -133,6 +134,9 @@ def remember(found: Identified, entries: Sequence[Entry], taken: Iterable[bool])
     items = {item.id: item for item in found.memory.items}
     for entry, id_, key, has in zip(entries, found.ids, found.keys, taken, strict=True):
         before = items.pop(id_, None)
+        if has and before is not None:
+            # A poll that leaves a guid or link out takes nothing from what is known.
+            key = key._replace(guid=key.guid or before.keys.guid, link=key.link or before.keys.link)
         if has:
             items[id_] = Known(id_, key, entry.body[:16])
         elif before is not None:
@@ -153,25 +157,23 @@ class _Index:
     def __init__(self, memory: Memory) -> None:
         self.apart = frozenset(memory.apart)
         self.ways = _WAYS[memory.policy]
+        self.ids = {item.id: item for item in memory.items}
         self.guids = {item.keys.guid: item for item in memory.items if item.keys.guid}
         self.links = {item.keys.link: item for item in memory.items if item.keys.link}
-        self.contents = {item.keys.content: item for item in memory.items if item.keys.content}
+        self.contents = {(item.keys.link, item.keys.content): item for item in memory.items if item.keys.content}
         self.rests = _by_rest(memory)
 
     def way(self, key: Keys) -> str:
         """By what an entry is known; empty: by nothing but all that was published."""
-        for way, value in zip(("guid", "link", "content"), key, strict=False):
-            if way in self.ways and value and value not in self.apart:
-                return way
-        return ""
+        values = key._asdict()
+        return next((way for way in self.ways if values[way] and values[way] not in self.apart), "")
 
     def find(self, key: Keys, present: set[str]) -> Known | None:
         """The remembered item of an entry; ``present`` are the guids of its poll."""
         way = self.way(key)
         if way == "content":
-            same = self.contents.get(key.content)
             # The same text at another address is another item.
-            return same if same is not None and key.link in ("", same.keys.link) else None
+            return self.contents.get((key.link, key.content))
         if way == "link":
             return self.links.get(key.link)
         if way == "guid":
@@ -208,9 +210,9 @@ def _judged(memory: Memory, entries: Sequence[Entry], keys: Sequence[Keys]) -> M
     if memory.policy == "guid":
         with_guid = sum(bool(key.guid) for key in keys)
         shared = sum(key.guid in apart for key in keys)
-        if with_guid == 0:
+        if with_guid == 0 and not any(item.keys.guid for item in memory.items):
             memory = replace(memory, policy="link", reason=f"none of {total} entries has a guid")
-        elif 2 * shared >= with_guid:
+        elif shared and 2 * shared >= max(with_guid, len(memory.items)):
             memory = replace(
                 memory, policy="link", reason=f"the guids of {shared} of {total} entries stand for several entries"
             )
@@ -224,7 +226,8 @@ def _judged(memory: Memory, entries: Sequence[Entry], keys: Sequence[Keys]) -> M
             memory = replace(memory, reason=reason)
     if memory.policy == "link":
         bad = sum(not key.link or key.link in apart for key in keys)
-        if 2 * bad >= total:
+        # Of a poll, not of the few entries that a short one has left.
+        if 2 * bad >= max(total, len(memory.items)):
             before = f"{memory.reason}; " if memory.reason else ""
             reason = f"{before}{bad} of {total} entries have no link of their own"
             memory = replace(memory, policy="digest", reason=reason)

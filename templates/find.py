@@ -500,19 +500,20 @@ def _documents_of(rows: pa.Table) -> Documents:
         assert right < 0
         at = pc.index(rows.column("docid"), left).as_py()
         row = rows.select(["docid", "item", "ts", "place", "membership"]).slice(at, 1).to_pylist()[0]
-        return [Member.of(row)]
+        return [Member(row["docid"], row["item"], row["ts"], row["place"], row["membership"] or 0)]
 
     def left_first(pairs: MatchedPairs) -> Bools:
         return np.zeros(len(pairs.left), dtype=np.bool_)
 
-    numbers: Int64s = rows.column("membership").fill_null(0).to_numpy()
-    if not numbers.any():
+    of_rows: Int32s = pc.fill_null(rows.column("membership"), 0).to_numpy()
+    if not of_rows.any():
         return Documents(members, left_first)
+    docs, first = np.unique(rows.column("docid").to_numpy(), return_index=True)
 
-    def memberships(docs: Int64s) -> Int32s:
-        distinct, first = np.unique(rows.column("docid").to_numpy(), return_index=True)
-        place = np.minimum(np.searchsorted(distinct, docs), len(distinct) - 1)
-        found: Int32s = np.where(docs < 0, -1, numbers[first][place]).astype(np.int32)
+    def memberships(wanted: Int64s) -> Int32s:
+        # The right sides are no documents.
+        place = np.minimum(np.searchsorted(docs, wanted), len(docs) - 1)
+        found: Int32s = np.where(docs[place] == wanted, of_rows[first[place]], -1).astype(np.int32)
         return found
 
     return Documents(members, left_first, memberships)

@@ -110,7 +110,7 @@ class _Signature:
     starts: tuple[int, ...] = (0,)
     """Where the windows of each instance begin, and the end."""
     whole: tuple[int, int] | None = None
-    """Between which documents all windows admit every document by itself; None: some window does not."""
+    """Between which documents all windows admit every document of no stream by itself; None: some window does not."""
     rows: list[ClassRow] | None = None
     """What it means where all windows admit; made when first asked for."""
 
@@ -190,6 +190,7 @@ class Resolver:
         codes = edges.edge.astype(np.int64) << 32 | edges.shape_l
         _, examples, which = np.unique(codes, return_index=True, return_inverse=True)
         least, greatest = int(docs.min()), int(docs.max())
+        ordinary = greatest < PUBLISHED and documents.memberships is None
         distinct = take(edges, examples)
         keys = zip(*(mixed(distinct, seed).tolist() for seed in self._seeds), strict=True)
         classes = np.full(len(examples), -1, dtype=np.int32)
@@ -199,8 +200,7 @@ class Resolver:
             own = MatchedEdges(*(column[number : number + 1] for column in distinct))
             signature = self._signature(key, own, None)
             whole = signature.whole
-            plain = whole is not None and whole[0] <= least and greatest <= whole[1] and greatest < PUBLISHED
-            plain = plain and documents.memberships is None
+            plain = ordinary and whole is not None and whole[0] <= least and greatest <= whole[1]
             if plain and not signature.refused and not signature.links:
                 if signature.rows is None:
                     assert signature.windows is not None
@@ -506,6 +506,15 @@ def _cells(
     return cells, [admits(at) for at in examples.tolist()]
 
 
+def _whole(windows: Windows | None) -> tuple[int, int] | None:
+    """Between which documents all of some windows admit every document of no stream; None: some window does not."""
+    if windows is None or windows.order.any() or (windows.lo > 0).any() or (windows.hi < 0).any():
+        return None
+    if windows.left.any():
+        return None
+    return int(windows.first.max()), int(windows.last.min())
+
+
 class _SeenBy(NamedTuple):
     """Which windows see the documents of one side of some pairs."""
 
@@ -525,15 +534,6 @@ def _seen_by(docs: Int64s, streams: Int32s, documents: Documents, memberships: M
     ]
     different, row_of = np.unique(np.array(rows, dtype=np.bool_).reshape(len(rows), -1), axis=0, return_inverse=True)
     return _SeenBy(row_of.reshape(-1)[which] if len(different) > 1 else None, different[:, of_window])
-
-
-def _whole(windows: Windows | None) -> tuple[int, int] | None:
-    """Between which documents all of some windows admit every document by itself; None: some window does not."""
-    if windows is None or windows.order.any() or (windows.lo > 0).any() or (windows.hi < 0).any():
-        return None
-    if windows.left.any():
-        return None
-    return int(windows.first.max()), int(windows.last.min())
 
 
 def _class_rows(signature: _Signature, admits: npt.NDArray[np.bool_]) -> Iterator[ClassRow]:

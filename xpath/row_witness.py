@@ -27,6 +27,8 @@ __all__ = ["ROWS", "RowMatcher", "row_witnesses"]
 
 ROWS = 500_000
 """Events of which columns are made at a time."""
+_MANY = 1_000_000
+"""Rows of one Arrow batch, about."""
 
 
 class RowMatcher:
@@ -131,25 +133,35 @@ class RowMatcher:
     def _found(self, columns: RowColumns) -> Iterator[tuple[pa.Array, list[pa.Array]]]:
         arrays = self._arrays
         assert arrays is not None
-        rows, guards = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        for row, guard in self._parts(columns, arrays):
+            at, back = gather(arrays.of_guard[guard], arrays.of_guard[guard + 1] - arrays.of_guard[guard])
+            row, asked = row[back], arrays.asked[at]
+            if arrays.may_refuse:
+                entries = np.bincount(row, weights=arrays.entries[asked] * arrays.first[asked], minlength=columns.count)
+                refused = entries > MAX_CHAIN_ENTRIES
+                if refused.any():
+                    reason = too_many_entries().message
+                    yield refused_rows([(number, reason) for number in np.flatnonzero(refused).tolist()])
+                    row, asked = row[~refused[row]], asked[~refused[row]]
+            if len(row):
+                values: list[str | None] = []
+                flat = arrays.flat(row, asked, columns, values)
+                yield arrow_columns(flat, arrays.functions, values)
+
+    def _parts(self, columns: RowColumns, arrays: _Arrays) -> Iterator[tuple[Int64s, Int64s]]:
+        """Rows and guards that go together, about so many at a time; all together if a row might be refused."""
+        rows: list[Int64s] = []
+        guards: list[Int64s] = []
+        waiting = 0
         for some, of in self._index.satisfied(columns):
             rows.append(some)
             guards.append(of)
-        row, guard = np.concatenate(rows), np.concatenate(guards)
-        at, back = gather(arrays.of_guard[guard], arrays.of_guard[guard + 1] - arrays.of_guard[guard])
-        row, asked = row[back], arrays.asked[at]
-        if len(asked) * arrays.most_entries > MAX_CHAIN_ENTRIES:
-            entries = np.bincount(row, weights=arrays.entries[asked] * arrays.first[asked], minlength=columns.count)
-            refused = entries > MAX_CHAIN_ENTRIES
-            if refused.any():
-                yield refused_rows(
-                    [(number, too_many_entries().message) for number in np.flatnonzero(refused).tolist()]
-                )
-                row, asked = row[~refused[row]], asked[~refused[row]]
-        if len(row):
-            values: list[str | None] = []
-            flat = arrays.flat(row, asked, columns, values)
-            yield arrow_columns(flat, arrays.functions, values)
+            waiting += len(some)
+            if waiting >= _MANY and not arrays.may_refuse:
+                yield np.concatenate(rows), np.concatenate(guards)
+                rows, guards, waiting = [], [], 0
+        if rows:
+            yield np.concatenate(rows), np.concatenate(guards)
 
 
 def row_witnesses(matchers: Mapping[str, RowMatcher], events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -179,10 +191,11 @@ class _Arrays:
             np.array(column, dtype=np.int64)
             for column in (matcher._variable, matcher._position, matcher._function, matcher._entries)
         )
-        self.most_entries = int(self.entries.max(initial=0))
         self.first = np.ones(len(live), dtype=np.bool_)
         """Whether a row is the first of its node: others repeat its bindings."""
         self.first[1:] = (self.variable[1:] != self.variable[:-1]) | (self.position[1:] != self.position[:-1])
+        self.may_refuse = int((self.entries * self.first)[live].sum()) > MAX_CHAIN_ENTRIES
+        """Whether one row could ask for too much."""
         self.chain = np.array(matcher._chain, dtype=np.int64).reshape(-1, 4)
         self.chains = np.concatenate([[0], np.cumsum(self.entries)]).astype(np.int64)
 

@@ -12,7 +12,6 @@ So a batch costs its rows times the readings, what it finds, and some additions 
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -245,20 +244,17 @@ class _Search:
         sizes = self._sizes()
         chosen, counts = self._choose(sizes)
         wanted = np.flatnonzero((sets.set_ >= 0) & (counts > 0))
-        late: defaultdict[int, list[Int64s]] = defaultdict(list)
-        for some in _parts(wanted, np.minimum(counts[wanted], self.columns.count)):
+        for some in _parts(wanted, np.minimum(counts[wanted], self.columns.count), sets.set_[wanted]):
             rows, alternative = self._candidates(some, chosen)
             rows, alternative = self._checked(rows, alternative, chosen)
             number = sets.set_[alternative]
             again = sets.several[alternative]
             if again.any():
-                late[0].append(number[again] * self.columns.count + rows[again])
-                rows, number = rows[~again], number[~again]
+                both = np.unique(number[again] * self.columns.count + rows[again])
+                rows = np.concatenate([rows[~again], both % self.columns.count])
+                number = np.concatenate([number[~again], both // self.columns.count])
             if len(rows):
                 yield rows, number
-        if late:
-            both = np.unique(np.concatenate(late[0]))
-            yield both % self.columns.count, both // self.columns.count
 
     # -- ranks -----------------------------------------------------------------------------------------------------
 
@@ -463,9 +459,10 @@ class _Search:
         return held
 
 
-def _parts(wanted: Int64s, counts: Int64s) -> Iterator[Int64s]:
-    """Some of them at a time, so that their counts are together no more than ``_CANDIDATES``, or one alone."""
+def _parts(wanted: Int64s, counts: Int64s, sets: Int64s) -> Iterator[Int64s]:
+    """Some alternatives at a time, so that their counts are together about ``_CANDIDATES``; a set's stay together."""
     if not len(wanted):
         return
     number = (np.cumsum(counts) - counts) // _CANDIDATES
-    yield from np.split(wanted, np.flatnonzero(np.diff(number)) + 1)
+    cuts = (np.diff(number) > 0) & (np.diff(sets) != 0)
+    yield from np.split(wanted, np.flatnonzero(cuts) + 1)

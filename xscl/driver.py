@@ -153,7 +153,7 @@ class Driver:
         if table.column("content").nbytes > _MOST_BYTES or table.nbytes > _MOST_BYTES + _MOST_ROW_BYTES:
             return None
         began = time.perf_counter()
-        found = witness_table(self.home, plan, table)
+        found = witness_table(self.home, plan, table, self.settings.driver_rows)
         if events >= _TELLING and not rows:
             self._event_s = (time.perf_counter() - began) / events
         return found
@@ -205,12 +205,16 @@ def _held_rows(path: Path, state: HeldState) -> Iterator[pa.Table]:
 # -- stage 1 ---------------------------------------------------------------------------------------------------
 
 
-def witness_table(home: Home, plan: Plan, events: pa.Table) -> pa.Table:
-    """The witness rows of some events (``_READ``)."""
+def witness_table(home: Home, plan: Plan, events: pa.Table, most_rows: int) -> pa.Table | None:
+    """The witness rows of some events (``_READ``); None if columns give more than ``most_rows``."""
     parts: list[pa.RecordBatch] = []
     is_row = events.column("cells").is_valid()
     for part in events.combine_chunks().to_batches():
-        parts += row_witnesses(plan.matchers, part)
+        for found in row_witnesses(plan.matchers, part):
+            parts.append(found)
+            most_rows -= found.num_rows
+            if most_rows < 0:
+                return None
     walked = events.filter(pc.is_in(events.column("channel"), pa.array(sorted(plan.walked), pa.string())))
     if walked.num_rows:
         parts += _walked(plan.specs_path, _with_documents(home, walked))

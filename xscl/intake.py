@@ -338,7 +338,7 @@ class Intake:
         rows, refused = len(chunk.rows), len(chunk.rejected)
         found = identify(state.memory, document.entries, document.channel)
         has = [known or repeat for known, repeat in zip(found.known, found.repeats, strict=True)]
-        for n in _taken_by_other_names(chunk.connection, document, found, state.identity):
+        for n in _taken_already(chunk.connection, document, found, state.identity):
             has[n] = True
         wanted = [n for n in range(len(has)) if not has[n]]
         report.duplicates += _events_of(document) - _events_of(document, wanted)
@@ -717,16 +717,14 @@ def _own_id(event: Event, ts: int | None, digest: str) -> str:
     return digest if ts is None or event.feed is not None else digest_text(digest, str(ts))
 
 
-def _taken_by_other_names(
-    connection: Connection, document: FeedDocument, found: Identified, feed: str
-) -> Iterator[int]:
-    """Entries that were taken in as they are before their guids or links were found to be no good, by their numbers.
+def _taken_already(connection: Connection, document: FeedDocument, found: Identified, feed: str) -> Iterator[int]:
+    """Entries that memory does not know and that were taken in as they are, by their numbers.
 
-    Old polls that are read again say what new ones no longer do.
+    Old polls that are read again say what new ones no longer do, also before a guid or link was found to be no good.
     """
     names: dict[str, list[int]] = {}
     for n, entry in enumerate(document.entries):
-        for name in {entry.guid, entry.link} - {None, found.ids[n]}:
+        for name in {entry.guid, entry.link, found.ids[n]}:
             if name is not None and not found.known[n]:
                 names.setdefault(name, []).append(n)
     mine = (EVENT_IDS.c.channel == document.channel) & (EVENT_IDS.c.feed == feed)

@@ -39,9 +39,10 @@ from xscl.intake import (
     check_event,
     event_content,
 )
+from xscl.positions import put_positions
 from xscl.row_ranges import StoredRows, rows_by_id, stored_rows
 from xscl.streams import resolve_stream
-from xscl.tables import CLOCKS, EVENT_IDS, INTAKE_FILES, LATE, ROW_RANGES, SOURCES
+from xscl.tables import CLOCKS, EVENT_IDS, INTAKE_FILES, LATE, ROW_RANGES
 from xscl.types import MAX_NAME, Event, Scalar, format_time, is_name
 
 __all__ = ["CHUNK_ROWS", "take_rows"]
@@ -98,7 +99,7 @@ def _take_part(intake: Intake, part: RowTable, report: IntakeReport) -> None:
                 intake._write(chunk, work.file, intake.now())
                 chunk.rejected = refused
             if part.position is not None:
-                _put_position(connection, *part.position, taken=intake.now())
+                put_positions(connection, dict([part.position]), intake.now())
             intake.catalog.reject(connection, map(_rejection, chunk.rejected), intake.now())
     except BaseException:
         # The catalogue names no file of a transaction that failed.
@@ -109,13 +110,6 @@ def _take_part(intake: Intake, part: RowTable, report: IntakeReport) -> None:
         setattr(report, name, getattr(report, name) + getattr(work.report, name))
     for problem in chunk.rejected:
         report.note(problem)
-
-
-def _put_position(connection: Connection, source: str, position: str, *, taken: int) -> None:
-    values = {"position": position, "taken": taken}
-    changed = connection.execute(SOURCES.update().where(SOURCES.c.source == source).values(**values))
-    if changed.rowcount == 0:
-        connection.execute(SOURCES.insert().values(source=source, **values))
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -283,6 +284,43 @@ def test_ingest_takes_the_good_and_names_the_bad(home: Run) -> None:
         assert line in ran.err
     again = home("ingest", "events.ndjson")
     assert "0 events taken, 3 known already" in again.err
+
+
+def test_ingest_takes_rows(home: Run, tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("time,room,temp\n2026-06-01 09:30:00,a,21.50\n2026-06-01 09:31:00,NA,x\n")
+    options = (
+        "--ts",
+        "time",
+        "--ts-zone",
+        "Europe/Berlin",
+        "--null",
+        "NA",
+        "--schema",
+        "time text, room text, temp double",
+    )
+    ran = home("ingest", "r.csv", *options)
+    assert (ran.code, ran.err.splitlines()[-1]) == (3, "1 events taken, 1 rejected")
+    assert "r.csv:3: [XSCL_ROW_SCHEMA]" in ran.err
+    assert "1 known already" in home("ingest", "r.csv", *options).err
+    (tmp_path / "t.txt").write_text("1;2\n")
+    ran = home("ingest", "t.txt", "--format", "csv", "--no-header", "--schema", "a int, b int", "--delimiter", ";")
+    assert ran.err == "1 events taken\n"
+    channels = json.loads(home("channel", "list", "--json").out)
+    assert [(row["channel"], row["events"]) for row in channels if row["channel"] in ("r", "t")] == [("r", 1), ("t", 1)]
+    assert "no column 'when'" in home("ingest", "r.csv", "--ts", "when").err
+    assert home("ingest", "r.csv", "--schema", "a").code == 1
+
+
+def test_ingest_takes_tables_of_databases(home: Run, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "x.db") as database:
+        database.execute("create table r (id integer primary key, v real)")
+        database.execute("insert into r values (1, 1.5), (2, null)")
+    database.close()
+    command = ("ingest", f"sqlite:///{tmp_path / 'x.db'}", "--table", "r", "--key", "id", "--channel", "R")
+    assert home(*command).err == "2 events taken\n"
+    assert home(*command).err == "0 events taken\n"
+    assert home(*command[:4], "--channel", "R").code == 2
+    assert "XSCL_NO_COLUMN" in home(*command[:5], "nr", *command[6:]).err
 
 
 def test_ingest_raises_limits(home: Run, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from xscl.bench import growth, latency, levels, register, retention, rss, stage1, views
+from xscl.bench import growth, latency, levels, register, retention, rows, rss, stage1, views
 from xscl.bench.report import Report
 
 __all__ = ["BENCHES", "BenchSettings"]
@@ -65,4 +65,5 @@ BENCHES: dict[str, Callable[[BenchSettings, Callable[[str], None]], Report]] = {
     "latency": _sized(latency.measure),
     "growth": _sized(growth.measure),
     "retention": _sized(retention.measure),
+    "rows": _sized(rows.measure),
 }

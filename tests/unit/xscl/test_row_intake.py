@@ -332,7 +332,7 @@ def test_a_chunk_that_fails_leaves_nothing(home: Home, monkeypatch: pytest.Monke
     def fail(*args: object, **more: object) -> None:
         raise RuntimeError("disk full")
 
-    monkeypatch.setattr(row_intake, "_put_position", fail)
+    monkeypatch.setattr(row_intake, "put_positions", fail)
     with pytest.raises(RuntimeError):
         take(home, readings(1, position=("db:t", "1")))
     assert stored(home) == home.catalog.rows(ROW_RANGES) == home.catalog.rows(CHANNELS) == []
