@@ -36,10 +36,10 @@ def test_every_condition_is_documented_and_every_documented_one_exists() -> None
 def test_queries_of_the_readme_are_queries() -> None:
     blocks = [block.partition("\n") for block in README.split("```")[1::2]]
     queries = [text for language, _, text in blocks if not language and "FOLLOWED BY" in text]
-    assert len(queries) == 3
+    assert len(queries) == 4
     for text in queries:
         assert all(item.error is None for item in parse_script(text))
-    for text in re.findall(r"`((?:items|ticks)[./\[][^`…]*)`", README):
+    for text in re.findall(r"`((?:items|ticks|rooms)[./\[][^`…]*)`", README):
         if text != "items.raw":
             parse_query(text)
 
@@ -66,6 +66,18 @@ def test_the_example_of_the_readme_puts_out_what_it_shows(engine: Engine, tmp_pa
     (tmp_path / "market.ndjson").write_text(events, encoding="utf-8")
     assert all(outcome.ok for outcome in engine.load(script))
     assert engine.ingest(tmp_path / "market.ndjson").rejected == 0
+    engine.run_once()
+    assert [match.document for match in engine.matches()] == documents.splitlines()
+
+
+def test_the_house_of_the_readme_puts_out_what_it_shows(engine: Engine) -> None:
+    section = README.split("## What comes in")[1].split("\n## ")[0]
+    script, documents = re.findall(r"```(?:xml)?\n(.*?)```", section, re.DOTALL)[-2:]
+    house = ROOT / "docs" / "examples" / "house"
+    assert script == (house / "house.xscl").read_text(encoding="utf-8")
+    assert all(outcome.ok for outcome in engine.load(script))
+    assert engine.ingest(house / "notices.atom", channel="notices").rejected == 0
+    assert engine.ingest(house / "rooms.csv", ts="time").rejected == 0
     engine.run_once()
     assert [match.document for match in engine.matches()] == documents.splitlines()
 
