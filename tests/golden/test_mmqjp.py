@@ -15,7 +15,7 @@ import sqlalchemy as sa
 import xscl
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import JoinGraph, ValueJoin, Vertex
-from xscl.templates.relations import EVENTS, R_BIN, R_DOC, RELATIONS, rt_table
+from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, RELATIONS, rt_table
 from xscl.templates.sql import cq_statement, spark_text
 from xscl.templates.template import Template, template_of
 
@@ -148,7 +148,7 @@ def test_mmqjp_5_r_out_by_the_statement_on_spark_and_on_sqlite(thesis: Engine) -
     rt = rt_table(template)
     rt.create(database)
     with database.begin() as connection:
-        for table in (EVENTS, R_BIN, R_DOC, rt):
+        for table in (R_DOCTS, R_BIN, R_DOC, rt):
             held = [row.asDict() for row in thesis.sql(f"SELECT * FROM {table.name}").collect()]
             connection.execute(table.insert(), held)
         on_sqlite = [tuple(row) for row in connection.execute(cq_statement(template))]
