@@ -161,7 +161,7 @@ def bindings_rows(
 
 def witnesses(block: ast.Block, doc: Doc, *, namespaces: Namespaces = NAMESPACES) -> list[dict[str, int]]:
     """The distinct assignments of node ids to the block's variables for which the whole pattern holds."""
-    hits = World(NO_COLUMNS, NO_COLUMNS, {**NAMESPACES, **namespaces}).block(block, parse(doc.xml))
+    hits = World(NO_COLUMNS, NO_COLUMNS, NO_COLUMNS, {**NAMESPACES, **namespaces}).block(block, parse(doc.xml))
     distinct = {tuple(sorted((name, node.id) for name, node in env.items())) for _, env in hits}
     return [dict(pairs) for pairs in sorted(distinct)]
 

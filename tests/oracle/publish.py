@@ -90,7 +90,7 @@ def output(query: ast.Query, row: Row, namespaces: Namespaces = NAMESPACES) -> s
     if query.select is None:
         parts = [_copy(_node(tree, n), doc) for tree, n, doc in zip(trees, row.results, row.docs, strict=True)]
         return _text(parts[0] if len(parts) == 1 else _element("result", parts))
-    world = World(NO_COLUMNS, NO_COLUMNS, namespaces)
+    world = World(NO_COLUMNS, NO_COLUMNS, NO_COLUMNS, namespaces)
     owner = {name: place for place, block in enumerate(places) for name in variables_of(block)}
     env: Env = {name: _node(trees[owner[name]], row.nodes[name]) for name in selected_variables(query.select)}
 
