@@ -50,6 +50,8 @@ _MOST = 2**63 - 1
 _SCREEN = 100  # rows of a table for a person
 _SAME = 5
 """Rejections for the same reason that are shown."""
+_REPORTED = 100
+"""Rejections in a report."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -450,10 +452,8 @@ def query_test(
     printed = _format(format, json)
     as_row = _witness_line if printed is Format.table else _witness_record
     rows = (as_row(witness) for witness in itertools.islice(found, limit or None))
-    columns = ["document", "channel", "block", "name", "bindings"]
-    if printed is Format.table:
-        columns = ["document", "block", "witness"]
-    shown = print_rows(rows, columns, printed)
+    wide = ["document", "channel", "block", "name", "bindings"]
+    shown = print_rows(rows, ["document", "block", "witness"] if printed is Format.table else wide, printed)
     if limit and shown == limit:
         _say(f"note: the first {limit} witnesses; there may be more, --limit 0 gives all")
     for problem in trial.problems:
@@ -799,7 +799,7 @@ def eval_(
         records = read_paths(inputs, reading, stdin=sys.stdin.buffer)
         report = Intake(opened).take(records)
         if report.rejected:
-            _report_intake(report)
+            _report_intake(report, kept=False)
         if not report.taken or not any(outcome.ok for outcome in outcomes):
             bad = report.rejected or any(not outcome.ok for outcome in outcomes)
             raise typer.Exit(1 if bad else 0)
@@ -923,7 +923,7 @@ def _rejection(problem: Rejected) -> str:
     return f"rejected {where}[{problem.condition}] {problem.message.removeprefix(where)}"
 
 
-def _report_intake(report: IntakeReport) -> None:
+def _report_intake(report: IntakeReport, *, kept: bool = True) -> None:
     # A file read with a wrong option is refused a line at a time, for one reason.
     same: Counter[tuple[str, str]] = Counter()
     shown = 0
@@ -932,8 +932,9 @@ def _report_intake(report: IntakeReport) -> None:
         if same[problem.condition, problem.message] <= _SAME:
             _complain(_rejection(problem))
             shown += 1
-    if report.rejected > shown:
-        _complain(f"… and {report.rejected - shown:,} more, see relation 'rejected'")
+    # One problem may stand for all rows of a table; only the first problems are in the report.
+    if shown < len(report.problems) or len(report.problems) >= _REPORTED:
+        _complain("… and more" + (", see relation 'rejected'" if kept else ""))
     for flaw in report.flaws:
         _complain(f"{flaw}; read tolerantly")
     _say(_summary(report))
