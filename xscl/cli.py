@@ -170,7 +170,10 @@ def main() -> None:
         if Output.verbose:
             raise
         # Arrow's errors of files have no more than a path as their text.
-        _complain(f"error: {error if error.strerror else f'a file is missing or cannot be used: {error}'}")
+        text = f"a file is missing or cannot be used: {error}"
+        if error.strerror:
+            text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        _complain(f"error: {text}")
         sys.exit(1)
 
 

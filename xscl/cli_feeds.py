@@ -196,7 +196,19 @@ def _fetch(home: Home, urls: list[str] | None, everything: bool, settings: PollS
         say("note: requests say nothing of who sends them; give --contact or XSCL_CONTACT (an address of web or mail)")
     report = poll(home, urls=urls, everything=everything, settings=settings)
     report_poll(report)
+    for url, status in _resting(home, urls):
+        say(f"note: {url} is {status} and was not asked; xscl feed set {url} --resume")
     exit_partly(report.feeds - len(report.problems), len(report.problems))
+
+
+def _resting(home: Home, urls: list[str] | None) -> list[tuple[str, str]]:
+    """Address and status of those that were named and are not polled."""
+    from xscl.feeds import feed_rows
+
+    if urls is None:
+        return []
+    found = ((str(row["feed"]), str(row["status"])) for row in feed_rows(home.catalog))
+    return [(url, status) for url, status in found if url in urls and status in ("paused", "stopped")]
 
 
 def report_poll(report: PollReport, *, only_news: bool = False) -> None:
