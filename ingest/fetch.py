@@ -256,7 +256,18 @@ class Fetcher:
 
 
 def _failed(url: str, error: Exception) -> SourceError:
-    return SourceError("XSCL_FETCH", f"{url}: {str(error) or type(error).__name__}")
+    return SourceError("XSCL_FETCH", f"{url}: {_reason(error)}")
+
+
+def _reason(error: BaseException) -> str:
+    """What the system says went wrong; libraries put general texts around it."""
+    told = str(error) or type(error).__name__
+    inner = error.__cause__ or error.__context__
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.strerror:
+            told = inner.strerror
+        inner = inner.__cause__ or inner.__context__
+    return told
 
 
 async def follow(url: str, exchange: Callable[[str], Awaitable[Exchange]]) -> Fetched:

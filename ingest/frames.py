@@ -84,7 +84,8 @@ def chosen(rows: Iterable[Row], mode: str) -> Iterator[Row]:
             yield row
         elif mode == "FAILFAST":
             condition, message = _parted(row["error"])
-            raise SourceError(condition, f"{row['source']}: {message}")
+            where = f"{row['source']}: "
+            raise SourceError(condition, where + message.removeprefix(where))
 
 
 def document_records(values: Mapping[str, Any], channel: str | None) -> Iterator[Event | Rejected]:

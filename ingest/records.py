@@ -175,5 +175,6 @@ Record = Event | FeedDocument | RowTable | Register | Drop | Flush | Rejected | 
 
 
 def rejected(source: str, error: XsclError, channel: str | None = None) -> Rejected:
-    """The record for an input that was refused with ``error``."""
-    return Rejected(source, error.condition, error.message, channel)
+    """The record for an input that was refused with ``error``; what to do stands behind what is wrong."""
+    message = f"{error.message}; {error.hint}" if error.hint else error.message
+    return Rejected(source, error.condition, message, channel)

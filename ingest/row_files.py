@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from xscl.errors import SourceError
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_row_line
 from xscl.ingest.records import Rejected, RowOptions, RowTable, rejected
+from xscl.ingest.row_times import check_times
 from xscl.ingest.rows import is_column, parse_schema
 from xscl.types import Scalar, is_name
 
@@ -107,6 +108,7 @@ def row_options(
         raise SourceError("XSCL_BAD_OPTION", f"there is no format {format!r}", hint="csv, jsonl or parquet")
     if isinstance(columns, str):
         columns = [name.strip() for name in columns.split(",")]
+    check_times(ts_format, ts_zone)
     options = RowOptions(None if columns is None else tuple(columns), id, ts, ts_format, ts_zone)
     nulls = (null,) if isinstance(null, str) else tuple(null)
     declared = None if schema is None else parse_schema(schema)
@@ -391,7 +393,7 @@ def _header(block: bytes, how: RowFormat, delimiter: str, source: str) -> tuple[
     if not names or not all(map(is_column, names)) or len(set(names)) < len(names):
         raise SourceError(
             "XSCL_BAD_CSV",
-            f"{source}: the first line does not name columns: {text[:80]!r}",
+            f"{source}: the first line does not name columns: {text.strip()[:80]!r}",
             hint="give --schema 'column type, …' if there is no header, --delimiter if it is no comma",
         )
     used = min(end + 1, len(block))

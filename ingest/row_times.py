@@ -1,4 +1,7 @@
-"""The event times of a table's rows, a column at a time."""
+"""The event times of a table's rows, a column at a time.
+
+Pandas is imported where it is needed: most commands do without, and it takes as long as all the rest.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,13 +18,38 @@ from xscl.ingest.columns import time_micros
 from xscl.ingest.records import RowOptions
 from xscl.types import to_micros
 
-__all__ = ["event_times"]
+__all__ = ["check_times", "event_times"]
 
 Mask = npt.NDArray[np.bool_]
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DIGITS = r"^-?[0-9]{1,18}$"
 _NUMBER = r"^-?[0-9]+(?:\.[0-9]*)?$"
 _ZONED = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$"
+
+
+def check_times(ts_format: str | None, ts_zone: str) -> None:
+    """Refuse what is no zone and no format of times.
+
+    Raises:
+        SourceError: ``XSCL_BAD_OPTION``.
+    """
+    try:
+        ZoneInfo(ts_zone)
+    except (ValueError, OSError, LookupError):
+        raise SourceError(
+            "XSCL_BAD_OPTION", f"there is no time zone {ts_zone!r}", hint="zones are named as Europe/Berlin or UTC"
+        ) from None
+    if ts_format is None or ts_format in _PER_SECOND:
+        return
+    hint = "as of strptime: '%m/%d/%Y %H:%M:%S.%f'; or s, ms, us, ns since 1970"
+    if "%" not in ts_format:
+        raise SourceError("XSCL_BAD_OPTION", f"the format of times {ts_format!r} has no directives", hint=hint)
+    import pandas as pd  # type: ignore[import-untyped]
+
+    try:
+        pd.to_datetime(["1970"], format=ts_format, errors="coerce")
+    except ValueError as error:
+        raise SourceError("XSCL_BAD_OPTION", f"the format of times {ts_format!r}: {error}", hint=hint) from None
 
 
 def event_times(rows: pa.Table, options: RowOptions) -> tuple[pa.Int64Array, Mask]:
@@ -32,12 +59,7 @@ def event_times(rows: pa.Table, options: RowOptions) -> tuple[pa.Int64Array, Mas
         SourceError: ``XSCL_NO_COLUMN``, or ``XSCL_BAD_OPTION``: no such zone, a format for a column that has none.
     """
     nothing = np.zeros(len(rows), dtype=np.bool_)
-    try:
-        ZoneInfo(options.ts_zone)
-    except (ValueError, OSError, LookupError):
-        raise SourceError(
-            "XSCL_BAD_OPTION", f"there is no time zone {options.ts_zone!r}", hint="as Europe/Berlin"
-        ) from None
+    check_times(options.ts_format, options.ts_zone)
     if options.ts is None:
         return pa.nulls(len(rows), pa.int64()), nothing
     names = [options.ts] if options.ts in rows.column_names else options.ts.split()
@@ -118,6 +140,8 @@ def _iso(texts: pa.StringArray, zone: str) -> tuple[pa.Int64Array, Mask]:
         return time_micros(pc.coalesce(with_zone, without))
     except pa.ArrowInvalid:
         pass
+    import pandas as pd
+
     micros: list[int | None] = []
     for text in texts.to_pylist():
         try:
@@ -135,6 +159,8 @@ def _has_zone(text: str) -> bool:
 
 
 def _formatted(texts: pa.StringArray, options: RowOptions) -> tuple[pa.Int64Array, Mask]:
+    import pandas as pd
+
     try:
         read = pd.to_datetime(texts.to_pandas(), format=options.ts_format, errors="coerce", utc=False)
     except ValueError as error:

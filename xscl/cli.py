@@ -48,6 +48,10 @@ _FEW = 1_000
 _MOST = 2**63 - 1
 """What databases hold."""
 _SCREEN = 100  # rows of a table for a person
+_SAME = 5
+"""Rejections for the same reason that are shown."""
+_REPORTED = 100
+"""Rejections in a report."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -80,6 +84,33 @@ CacheOption = Annotated[
     str,
     typer.Option("--cache", metavar="SIZE", help="Memory for join state in this process: bytes, or with k, m or g."),
 ]
+
+
+SplitOption = Annotated[
+    str | None, typer.Option(help="Take these elements of documents as documents: //item, /set/record, //*:entry.")
+]
+IdOption = Annotated[
+    str | None, typer.Option("--id", help="Where a document has its id: @id, ./head/code; of rows: a column.")
+]
+TsOption = Annotated[
+    str | None, typer.Option(help="Where a document has its event time: pubDate, @date; of rows: 'Date Time'.")
+]
+DelimiterOption = Annotated[
+    str | None, typer.Option(help="Between the values of CSV.", show_default="a comma, in .tsv a tab")
+]
+HeaderOption = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Whether CSV begins with the names of its columns.")
+]
+NullOption = Annotated[list[str] | None, typer.Option(help="A text of CSV that stands for NULL, such as NA.")]
+SchemaOption = Annotated[
+    str | None, typer.Option(help="Columns of rows, 'room string, temp double', for a channel without.")
+]
+ColumnsOption = Annotated[str | None, typer.Option(help="Only these columns of rows, by commas.")]
+TsFormatOption = Annotated[
+    str | None, typer.Option(help="How times are written: '%m/%d/%Y %H:%M:%S.%f'; or s, ms, us, ns since 1970.")
+]
+TsZoneOption = Annotated[str, typer.Option(help="Where times without a zone were written.")]
+WholeOption = Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")]
 
 
 class RowsFormat(StrEnum):
@@ -139,7 +170,10 @@ def main() -> None:
         if Output.verbose:
             raise
         # Arrow's errors of files have no more than a path as their text.
-        _complain(f"error: {error if error.strerror else f'a file is missing or cannot be used: {error}'}")
+        text = f"a file is missing or cannot be used: {error}"
+        if error.strerror:
+            text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        _complain(f"error: {text}")
         sys.exit(1)
 
 
@@ -375,12 +409,21 @@ def query_explain(name: str, home: HomeOption = None, catalog: CatalogOption = N
 @query_app.command("test")
 def query_test(
     name: str,
-    files: Annotated[list[str], typer.Argument(help="Event files, XML documents, feeds, directories, '-'.")],
+    files: Annotated[
+        list[str], typer.Argument(help="Event files, XML documents, feeds, files of rows, archives, directories, '-'.")
+    ],
     channel: Annotated[
         str | None,
-        typer.Option(help="Channel of documents and feed items.  [default: the query's, if it reads only one]"),
+        typer.Option(help="Channel of what is read.", show_default="the query's, if it reads only one"),
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False,
+    whole: WholeOption = False,
+    split: SplitOption = None,
+    id: IdOption = None,
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    null: NullOption = None,
+    schema: SchemaOption = None,
+    columns: ColumnsOption = None,
     limit: Annotated[int, typer.Option(min=0, help="At most so many witnesses; 0 for all.")] = 100,
     home: HomeOption = None,
     catalog: CatalogOption = None,
@@ -388,7 +431,8 @@ def query_test(
     json: JsonOption = False,
 ) -> None:
     """Show which witnesses documents give: the nodes and values of each block's variables.  Nothing is stored."""
-    from xscl.ingest.sources import Reading, read_paths
+    from xscl.ingest.sources import read_paths
+    from xscl.inputs import reading_of
     from xscl.trial import Trial
 
     opened = _open(home, catalog)
@@ -396,14 +440,23 @@ def query_test(
     read = {of_channel.removesuffix(".raw") for _, of_channel in trial.blocks}
     if channel is None:
         channel = next(iter(read)) if len(read) == 1 else None
-    found = trial.witnesses(read_paths(files, Reading(channel, whole), stdin=sys.stdin.buffer))
+    reading = reading_of(
+        channel=channel,
+        whole=whole,
+        split=split,
+        id=id,
+        delimiter=_delimiter(delimiter),
+        header=header,
+        null=null or (),
+        schema=schema,
+        columns=columns,
+    )
+    found = trial.witnesses(read_paths(files, reading, stdin=sys.stdin.buffer))
     printed = _format(format, json)
     as_row = _witness_line if printed is Format.table else _witness_record
     rows = (as_row(witness) for witness in itertools.islice(found, limit or None))
-    columns = ["document", "channel", "block", "name", "bindings"]
-    if printed is Format.table:
-        columns = ["document", "block", "witness"]
-    shown = print_rows(rows, columns, printed)
+    wide = ["document", "channel", "block", "name", "bindings"]
+    shown = print_rows(rows, ["document", "block", "witness"] if printed is Format.table else wide, printed)
     if limit and shown == limit:
         _say(f"note: the first {limit} witnesses; there may be more, --limit 0 gives all")
     for problem in trial.problems:
@@ -440,40 +493,25 @@ def ingest(
         ),
     ],
     channel: Annotated[str | None, typer.Option(help="Channel of documents, feed items and rows.")] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False,
-    split: Annotated[
-        str | None, typer.Option(help="Take these elements of documents as documents: //item, /set/record, //*:entry.")
-    ] = None,
-    id: Annotated[
-        str | None, typer.Option("--id", help="Where a document has its id: @id, ./head/code; of rows: a column.")
-    ] = None,
-    ts: Annotated[
-        str | None,
-        typer.Option("--ts", help="Where a document has its event time: pubDate, @date; of rows: 'Date Time'."),
-    ] = None,
+    whole: WholeOption = False,
+    split: SplitOption = None,
+    id: IdOption = None,
+    ts: TsOption = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until stopped.")] = False,
     every: Annotated[str, typer.Option(help="How often --follow looks.")] = "5s",
     strict: StrictOption = False,
     max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = 16 * 1024 * 1024,
     max_nodes: Annotated[int, typer.Option(min=1, help="Elements, attributes and the like of a document.")] = 500_000,
     format: Annotated[
-        RowsFormat | None, typer.Option("--format", help="Rows in this format.  [default: by name and content]")
+        RowsFormat | None, typer.Option("--format", help="Rows in this format.", show_default="by name and content")
     ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Between the values of CSV.  [default: ',', in .tsv a tab]")
-    ] = None,
-    header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether CSV begins with the names of its columns.")
-    ] = None,
-    null: Annotated[list[str] | None, typer.Option(help="A text of CSV that stands for NULL, such as NA.")] = None,
-    schema: Annotated[
-        str | None, typer.Option(help="Columns of rows, 'room string, temp double', for a channel without.")
-    ] = None,
-    columns: Annotated[str | None, typer.Option(help="Only these columns of rows, by commas.")] = None,
-    ts_format: Annotated[
-        str | None, typer.Option(help="How times are written: '%m/%d/%Y %H:%M:%S.%f'; or s, ms, us, ns since 1970.")
-    ] = None,
-    ts_zone: Annotated[str, typer.Option(help="Where times without a zone were written.")] = "UTC",
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    null: NullOption = None,
+    schema: SchemaOption = None,
+    columns: ColumnsOption = None,
+    ts_format: TsFormatOption = None,
+    ts_zone: TsZoneOption = "UTC",
     table: Annotated[str | None, typer.Option(help="A table or view of the database whose URL is given.")] = None,
     key: Annotated[str | None, typer.Option(help="Its growing key; only rows above the last one are read.")] = None,
     home: HomeOption = None,
@@ -495,7 +533,7 @@ def ingest(
         ts=ts,
         limits=limits,
         format=format.value if format else None,
-        delimiter="\t" if delimiter == "\\t" else delimiter,
+        delimiter=_delimiter(delimiter),
         header=header,
         null=null or (),
         schema=schema,
@@ -503,12 +541,19 @@ def ingest(
         ts_format=ts_format,
         ts_zone=ts_zone,
     )
+    if table is None and (urls := [path for path in paths if "://" in path]):
+        raise typer.BadParameter(
+            f"{urls[0].partition('://')[0]}:// is no file; a database goes with --table, --key and --channel, "
+            "a feed with 'xscl feed add URL'"
+        )
     intake = Intake(opened, strict=strict, limits=limits)
     if table is not None:
         from xscl.sql_intake import take_sql_table
 
         if key is None or channel is None or len(paths) != 1:
             raise typer.BadParameter("--table goes with one URL of a database, --key and --channel")
+        if follow:
+            raise typer.BadParameter("--table reads what is there now; to go on, call it again", param_hint="--follow")
         report = take_sql_table(intake, paths[0], table, key=key, channel=channel, how=reading.rows)
         _report_intake(report)
     elif not follow:
@@ -704,8 +749,18 @@ def eval_(
     query: Annotated[
         list[str] | None, typer.Option("-q", "--query", help="A query's text; then all arguments are inputs.")
     ] = None,
-    channel: Annotated[str | None, typer.Option(help="Channel of documents and feed items.")] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False,
+    channel: Annotated[str | None, typer.Option(help="Channel of documents, feed items and rows.")] = None,
+    whole: WholeOption = False,
+    split: SplitOption = None,
+    id: IdOption = None,
+    ts: TsOption = None,
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    null: NullOption = None,
+    schema: SchemaOption = None,
+    columns: ColumnsOption = None,
+    ts_format: TsFormatOption = None,
+    ts_zone: TsZoneOption = "UTC",
     batch_docs: BatchDocsOption = 10_000,
     driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
     cache: CacheOption = _CACHE,
@@ -715,7 +770,8 @@ def eval_(
     """Evaluate queries over inputs in a temporary home, and list the matches."""
     from xscl.engine import Engine
     from xscl.home import init_home
-    from xscl.ingest.sources import Reading, read_paths
+    from xscl.ingest.sources import read_paths
+    from xscl.inputs import reading_of
     from xscl.intake import Intake
     from xscl.registry import Registry
 
@@ -724,15 +780,29 @@ def eval_(
         raise typer.BadParameter("give a file of queries and at least one input, or -q TEXT and inputs")
     inputs = arguments if texts else arguments[1:]
     settings = _settings(driver_rows, cache)
+    reading = reading_of(
+        channel=channel,
+        whole=whole,
+        split=split,
+        id=id,
+        ts=ts,
+        delimiter=_delimiter(delimiter),
+        header=header,
+        null=null or (),
+        schema=schema,
+        columns=columns,
+        ts_format=ts_format,
+        ts_zone=ts_zone,
+    )
     with tempfile.TemporaryDirectory(prefix="xscl-eval-") as folder:
         opened = init_home(folder)
         registry = Registry(opened.catalog)
         outcomes = registry.register_many(texts) if texts else registry.load(_read_text(arguments[0]))
         _report_outcomes([o for o in outcomes if not o.ok or o.note], "-q" if texts else arguments[0])
-        records = read_paths(inputs, Reading(channel, whole), stdin=sys.stdin.buffer)
+        records = read_paths(inputs, reading, stdin=sys.stdin.buffer)
         report = Intake(opened).take(records)
         if report.rejected:
-            _report_intake(report)
+            _report_intake(report, kept=False)
         if not report.taken or not any(outcome.ok for outcome in outcomes):
             bad = report.rejected or any(not outcome.ok for outcome in outcomes)
             raise typer.Exit(1 if bad else 0)
@@ -817,6 +887,10 @@ def _read_text(file: str) -> str:
         raise CatalogError("XSCL_SOURCE_UNREADABLE", "-: it is not UTF-8 text") from None
 
 
+def _delimiter(text: str | None) -> str | None:
+    return "\t" if text == "\\t" else text
+
+
 def _time(text: str | None, option: str) -> int | None:
     from decimal import Decimal, InvalidOperation
 
@@ -849,14 +923,21 @@ def _report_outcomes(outcomes: Iterable[QueryOutcome], file: str) -> None:
 
 def _rejection(problem: Rejected) -> str:
     where = f"{problem.source}: " if problem.source else ""
-    return f"rejected {where}[{problem.condition}] {problem.message}"
+    return f"rejected {where}[{problem.condition}] {problem.message.removeprefix(where)}"
 
 
-def _report_intake(report: IntakeReport) -> None:
+def _report_intake(report: IntakeReport, *, kept: bool = True) -> None:
+    # A file read with a wrong option is refused a line at a time, for one reason.
+    same: Counter[tuple[str, str]] = Counter()
+    shown = 0
     for problem in report.problems:
-        _complain(_rejection(problem))
-    if report.rejected > len(report.problems):
-        _complain(f"… and {report.rejected - len(report.problems)} more, see relation 'rejected'")
+        same[problem.condition, problem.message] += 1
+        if same[problem.condition, problem.message] <= _SAME:
+            _complain(_rejection(problem))
+            shown += 1
+    # One problem may stand for all rows of a table; only the first problems are in the report.
+    if shown < len(report.problems) or len(report.problems) >= _REPORTED:
+        _complain("… and more" + (", see relation 'rejected'" if kept else ""))
     for flaw in report.flaws:
         _complain(f"{flaw}; read tolerantly")
     _say(_summary(report))

@@ -32,10 +32,14 @@ PARTLY = 3
 """Exit code where some was done, and some was refused."""
 
 HomeOption = Annotated[
-    Path | None, typer.Option("--home", help="Folder of the home.  [env: XSCL_HOME]  [default: ./xscl-home]")
+    Path | None,
+    typer.Option(
+        "--home", help="Folder of the home; without it XSCL_HOME of the environment.", show_default="./xscl-home"
+    ),
 ]
 CatalogOption = Annotated[
-    str | None, typer.Option("--catalog", help="SQLAlchemy URL of the catalogue.  [default: SQLite in the home]")
+    str | None,
+    typer.Option("--catalog", help="SQLAlchemy URL of the catalogue.", show_default="SQLite in the home"),
 ]
 FormatOption = Annotated[Format | None, typer.Option("--format", help="How to print.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array.")]
@@ -51,12 +55,13 @@ class Output:
 def say(text: str) -> None:
     """A message for the person in front."""
     if not Output.quiet:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
+        complain(text)
 
 
 def complain(text: str) -> None:
     """A message that is always shown."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
+    # In messages, ":100:" is a line of a file and no emoji.
+    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(text, markup=False)
 
 
 def open_given(home: Path | None, catalog: str | None) -> Home:

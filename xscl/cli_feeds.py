@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -48,18 +49,18 @@ _COLUMNS = [
     "policy",
     "reason",
 ]
-_SHORT = ["feed", "title", "status", "next", "last", "items", "versions", "rejected", "policy", "reason"]
-_SHOWN = 40
+_SHORT = ["feed", "status", "next", "last", "items", "versions", "policy"]
 
 feed_app = typer.Typer(no_args_is_help=True, help="Subscriptions to feeds, and polling them politely.")
 
 ContactOption = Annotated[
     str | None,
-    typer.Option("--contact", help="Where the owners of feeds can reach you; sent with requests.  [env: XSCL_CONTACT]"),
+    typer.Option(
+        "--contact",
+        help="Where the owners of feeds can reach you, sent with requests; without it XSCL_CONTACT of the environment.",
+    ),
 ]
-PrivateOption = Annotated[
-    bool, typer.Option("--allow-private", help="Also ask hosts on private networks.  [env: XSCL_ALLOW_PRIVATE]")
-]
+PrivateOption = Annotated[bool, typer.Option("--allow-private", help="Also ask hosts on private networks.")]
 ChannelOption = Annotated[str, typer.Option("--channel", help="Channel of the items, or one of its streams.")]
 
 
@@ -83,7 +84,7 @@ def poll_settings(
 def feed_add(
     url: str,
     channel: ChannelOption = "items",
-    interval: Annotated[str | None, typer.Option(help="Time between polls: 5 min to 1 d.  [default: 1 h]")] = None,
+    interval: Annotated[str | None, typer.Option(help="Time between polls: 5 min to 1 d.", show_default="1 h")] = None,
     folder: Annotated[str | None, typer.Option(help="Where lists have it: News/World.")] = None,
     fetch: Annotated[bool, typer.Option("--fetch", help="Ask for it at once.")] = False,
     contact: ContactOption = None,
@@ -143,19 +144,24 @@ def feed_list(
 
     rows = feed_rows(open_given(home, catalog).catalog)
     printed = format_of(format, json)
-    if printed is Format.table:
-        short = ({name: _cut(value) for name, value in row.items()} for row in rows)
-        print_rows(short, _SHORT, printed)
-        return
-    print_rows(rows, _COLUMNS, printed)
+    if printed is not Format.table:
+        print_rows(rows, _COLUMNS, printed)
+    elif sys.stdout.isatty():
+        print_rows(map(_short, rows), _SHORT, printed, notes=("problem", "reason"))
+    else:
+        print_rows(map(_short, rows), [*_SHORT, "title", "problem", "reason"], printed)
 
 
-def _cut(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    text = value.partition("\n")[0]
-    # Addresses stay whole: they are what other commands take.
-    return text if len(text) <= _SHOWN or text.startswith("http") else f"{text[: _SHOWN - 1]}…"
+def _short(row: dict[str, object]) -> dict[str, object]:
+    """A row for a person: a failure is a word in ``last``, and what it says stands by itself."""
+    last = row["last"]
+    if not isinstance(last, str) or not last.startswith("["):
+        return {**row, "problem": None}
+    condition, _, message = last[1:].replace("\n  hint: ", "; ").partition("] ")
+    message = message.removeprefix(str(row["feed"])).lstrip(": ")
+    answered = re.match(r"answered (\d{3})\b", message)
+    word = answered[1] if answered else condition.removeprefix("XSCL_").lower().replace("_", " ")
+    return {**row, "last": word, "problem": message}
 
 
 @feed_app.command("fetch")
@@ -190,13 +196,25 @@ def _fetch(home: Home, urls: list[str] | None, everything: bool, settings: PollS
         say("note: requests say nothing of who sends them; give --contact or XSCL_CONTACT (an address of web or mail)")
     report = poll(home, urls=urls, everything=everything, settings=settings)
     report_poll(report)
+    for url, status in _resting(home, urls):
+        say(f"note: {url} is {status} and was not asked; xscl feed set {url} --resume")
     exit_partly(report.feeds - len(report.problems), len(report.problems))
+
+
+def _resting(home: Home, urls: list[str] | None) -> list[tuple[str, str]]:
+    """Address and status of those that were named and are not polled."""
+    from xscl.feeds import feed_rows
+
+    if urls is None:
+        return []
+    found = ((str(row["feed"]), str(row["status"])) for row in feed_rows(home.catalog))
+    return [(url, status) for url, status in found if url in urls and status in ("paused", "stopped")]
 
 
 def report_poll(report: PollReport, *, only_news: bool = False) -> None:
     """Say what a pass did; with ``only_news`` nothing where nothing was due."""
     for url, problem in report.problems:
-        complain(f"{url}: {problem}")
+        complain(problem if url in problem else f"{url}: {problem}")
     if only_news and not report.feeds:
         return
     statuses = ", ".join(f"{count} × {status}" for status, count in sorted(report.statuses.items()))

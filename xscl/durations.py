@@ -72,7 +72,10 @@ def parse_duration(text: str) -> int:
     found = _TEXT.match(text)
     if found and (not found[2] or found[2].lower() in UNITS):
         return scaled(found[1], found[2] or "s")
-    return iso_duration(text)
+    try:
+        return iso_duration(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no duration; durations are written 30s, 5 min, 7 days or PT5M") from None
 
 
 def format_duration(micros: int) -> str:

@@ -30,8 +30,15 @@ class Format(StrEnum):
 Row = Mapping[str, object]
 
 
-def print_rows(rows: Iterable[Row], columns: Sequence[str], format_: Format) -> int:
-    """Print rows, one after another where the format allows it; returns how many."""
+def print_rows(rows: Iterable[Row], columns: Sequence[str], format_: Format, *, notes: Sequence[str] = ()) -> int:
+    """Print rows, one after another where the format allows it; returns how many.
+
+    Args:
+        rows: what to print.
+        columns: of tables and CSV.
+        format_: how.
+        notes: columns that a person gets as lines below their row, where they have something.
+    """
     match format_:
         case Format.ndjson:
             return _each(rows, lambda row: sys.stdout.write(_json(row) + "\n"))
@@ -42,7 +49,9 @@ def print_rows(rows: Iterable[Row], columns: Sequence[str], format_: Format) -> 
             writer.writerow(columns)
             return _each(rows, lambda row: writer.writerow([_cell(row.get(name)) for name in columns]))
         case Format.table:
-            return _table(list(rows), columns) if sys.stdout.isatty() else _plain_table(rows, columns)
+            if not sys.stdout.isatty():
+                return _plain_table(rows, columns)
+            return _noted_table(list(rows), columns, notes) if notes else _table(list(rows), columns)
 
 
 def _each(rows: Iterable[Row], write: Callable[[Row], object]) -> int:
@@ -96,7 +105,36 @@ def _table(rows: list[Row], columns: Sequence[str]) -> int:
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in columns))
-    Console(soft_wrap=False).print(table, markup=False)
+    Console(soft_wrap=False, emoji=False).print(table, markup=False)
+    return len(rows)
+
+
+def _noted_table(rows: list[Row], columns: Sequence[str], notes: Sequence[str]) -> int:
+    """A table whose first column may be long, such as an address: it is never broken, so that it can be copied."""
+    console = Console(soft_wrap=True, highlight=False, emoji=False)
+    first, *others = columns
+    cells = [[_line(row.get(name)) for name in others] for row in rows]
+    widths = [max(map(len, column)) for column in zip(others, *cells, strict=True)]
+    room = max(console.width - sum(widths) - 2 * len(widths), len(first))
+    room = min(room, max([len(first), *(len(_line(row.get(first))) for row in rows)]))
+    right = [all(isinstance(row.get(name), (int, float, type(None))) for row in rows) for name in others]
+
+    def line(head: str, values: Sequence[str], style: str = "") -> None:
+        padded = [
+            value.rjust(width) if flush else value.ljust(width)
+            for value, width, flush in zip(values, widths, right, strict=True)
+        ]
+        if len(head) > room:
+            console.print(head, markup=False)
+            head = ""
+        console.print("  ".join([head.ljust(room), *padded]).rstrip(), markup=False, style=style)
+
+    line(first, others, "bold")
+    for row, values in zip(rows, cells, strict=True):
+        line(_line(row.get(first)), values)
+        for note in notes:
+            if text := _line(row.get(note)):
+                console.print(f"    {note}: {text}", markup=False, style="dim")
     return len(rows)
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import sqlalchemy as sa
 from lxml import etree
 
@@ -176,6 +175,8 @@ def _stored(home: Home, groups: set[int] | None) -> list[StoredMatch]:
 
 def stored_matches(path: str | Path, groups: Collection[int] | None = None) -> Iterator[StoredMatch]:
     """The matches in a folder of results, of some groups or of all."""
+    import pyarrow.dataset as ds  # brings pandas, which homes without matches do without
+
     only = None if groups is None else frozenset(groups)
     results = ds.dataset(path, schema=RESULT_SCHEMA)
     columns = ["origin", "class", "nodes", "witness", "groups"]
@@ -205,6 +206,8 @@ def events_of(home: Home, docids: set[int], columns: list[str], also: Sequence[p
     """Some events by number, from the files that hold them, or from tables that no file holds yet."""
     if not docids:
         return EVENT_SCHEMA.empty_table().select(columns)
+    import pyarrow.dataset as ds
+
     with home.catalog.read() as connection:
         files = connection.execute(
             sa.select(INTAKE_FILES).where(INTAKE_FILES.c.last >= min(docids), INTAKE_FILES.c.first <= max(docids))

@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -188,6 +187,8 @@ def newest_times(paths: Sequence[str], first: int, last: int) -> dict[str, int]:
     """The greatest event time of each channel among the events of a range, in microseconds."""
     if not paths:
         return {}
+    import pyarrow.dataset as ds  # brings pandas, which 'xscl stats' does without
+
     wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
     events = ds.dataset(list(paths), schema=EVENT_SCHEMA).to_table(columns=["channel", "ts"], filter=wanted)
     newest = events.group_by("channel").aggregate([("ts", "max")]).to_pydict()

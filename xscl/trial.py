@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from xscl.catalog import ChannelInfo, QueryInfo, StreamInfo, all_facts
 from xscl.compile import CompiledQuery, whole_steps
-from xscl.errors import XsclError
+from xscl.errors import SourceError, XsclError
+from xscl.ingest.columns import column_type, column_value, text_type
 from xscl.ingest.expand import feed_events
-from xscl.ingest.records import FeedDocument, Record, Rejected, rejected
+from xscl.ingest.records import FeedDocument, Record, Rejected, RowTable, rejected
 from xscl.intake import CheckedEvent, check_event, event_content, event_document, require_kind
 from xscl.registry import compile_info
 from xscl.safexml import in_fresh_dictionary, parse_stored
@@ -23,6 +24,7 @@ from xscl.xpath.pattern import Condition, Step
 
 __all__ = ["Binding", "BlockWitness", "Trial"]
 
+_ROWS_AT_ONCE = 1_000
 RESULT = "(result)"
 """What a result node without a variable is called."""
 
@@ -100,8 +102,46 @@ class Trial:
             elif isinstance(record, FeedDocument):
                 for event in in_fresh_dictionary(feed_events, record):
                     yield from self._of_event(event)
+            elif isinstance(record, RowTable):
+                yield from self._of_rows(record)
             elif isinstance(record, Event):
                 yield from self._of_event(record)
+
+    def _of_rows(self, table: RowTable) -> Iterator[BlockWitness]:
+        self.problems.extend(table.problems)
+        try:
+            columns = self._columns(table)
+        except XsclError as error:
+            self.problems.append(rejected(table.source, error, table.channel))
+            return
+        numbers = range(1, len(table.rows) + 1) if table.numbers is None else table.numbers.tolist()
+        places = iter(numbers)
+        for batch in table.rows.select(list(columns)).to_batches(max_chunksize=_ROWS_AT_ONCE):
+            for values in batch.to_pylist():
+                row = {
+                    name: column_value(value, columns[name] or "", texts=table.texts) for name, value in values.items()
+                }
+                yield from self._of_event(Event(table.channel, row=row, source=f"{table.source}:{next(places)}"))
+
+    def _columns(self, table: RowTable) -> dict[str, str | None]:
+        """The table's columns that are wanted, with their types, which a channel without any gets from it."""
+        wanted = table.rows.column_names if table.options.columns is None else table.options.columns
+        if missing := [name for name in wanted if name not in table.rows.column_names]:
+            hint = f"columns are {', '.join(table.rows.column_names)}"
+            raise SourceError("XSCL_NO_COLUMN", f"there is no column {missing[0]!r}", hint=hint)
+        name = resolve_stream(self._streams, table.channel)[0]
+        known = self._channels.get(name)
+        declared = table.schema if known is None or known.schema is None else known.schema
+        types = dict(declared or {})
+        for column in wanted:
+            if types.get(column) is None and (declared is None or column in declared):
+                values = table.rows.column(column).combine_chunks()
+                types[column] = text_type(values) if table.texts else column_type(values.type)
+        known = known or ChannelInfo(name, "rows", False, name, None, None, name)
+        if known.kind == "rows" and known.schema is None:
+            self._channels[name] = replace(known, schema=types)
+            self._patterns = self._compile()
+        return {column: types.get(column) for column in wanted}
 
     def _of_event(self, event: Event) -> Iterator[BlockWitness]:
         checked = in_fresh_dictionary(check_event, event)

@@ -69,6 +69,42 @@ def home(run: Run, tmp_path: Path) -> Run:
     return run
 
 
+def test_many_rejections_for_one_reason_are_said_a_few_times(run: Run, tmp_path: Path) -> None:
+    run("init")
+    (tmp_path / "hot.csv").write_text("a,b\n" + "1\n" * 200)
+    ran = run("ingest", "hot.csv")
+    assert ran.code == 1
+    lines = ran.err.splitlines()
+    assert [line.split(" ")[1] for line in lines[:5]] == [f"hot.csv:{number}:" for number in range(2, 7)]
+    assert lines[5:] == ["… and more, see relation 'rejected'", "0 events taken, 200 rejected"]
+
+
+def test_places_in_messages_are_no_emoji(run: Run, tmp_path: Path) -> None:
+    run("init")
+    (tmp_path / "e.ndjson").write_text(EVENTS + "\n" * 93 + "nonsense\n")
+    assert "e.ndjson:100: [" in run("ingest", "e.ndjson").err
+
+
+def test_query_test_reads_rows_and_records_as_ingest_does(run: Run, tmp_path: Path) -> None:
+    run("init")
+    (tmp_path / "hot.csv").write_text("room;temp\nhall;26.5\nattic;-\n")
+    run("query", "add", "Q", "hot[./temp > 25][./room->a] FOLLOWED BY {a = b, 1 d} docs/r[./room->b]")
+    found = run("query", "test", "Q", "hot.csv", "--delimiter", ";", "--null", "-", "--json")
+    assert [row["bindings"]["a"]["value"] for row in json.loads(found.out)] == ["hall"]
+    (tmp_path / "set.xml").write_text("<set><r n='1'><room>hall</room></r><r n='2'><room>attic</room></r></set>")
+    found = run("query", "test", "Q", "set.xml", "--channel", "docs", "--split", "//r", "--id", "@n", "--json")
+    rows = json.loads(found.out)
+    assert [(row["document"], row["bindings"]["b"]["value"]) for row in rows] == [("1", "hall"), ("2", "attic")]
+
+
+def test_urls_are_no_files(run: Run) -> None:
+    run("init")
+    ran = run("ingest", "sqlite:///plant.db")
+    assert ran.code == 2 and "--table" in ran.err
+    ran = run("ingest", "sqlite:///p.db", "--table", "t", "--key", "id", "--channel", "c", "--follow")
+    assert ran.code == 2 and "--follow" in ran.err
+
+
 def test_without_a_home_the_message_says_what_to_do(run: Run) -> None:
     for command in (["query", "list"], ["stats"], ["ingest", "x.xml"], ["match", "list"], ["run", "--once"]):
         ran = run(*command)

@@ -274,13 +274,15 @@ def test_commands(run: Run, server: FeedServer, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("XSCL_HOME", str(tmp_path / "home"))
 
     assert run("feed", "set", url, "--pause").code == 0
+    assert "is paused and was not asked" in run("feed", "fetch", url).err
     assert run("feed", "set", url, "--pause", "--resume").code == 2
     assert run("feed", "drop", gone).code == 0
     assert run("feed", "drop", gone).code == 1
     assert [row["status"] for row in json.loads(run("feed", "list", "--json").out)] == ["paused", "not subscribed"]
     assert len(server.log) == 2
     assert run("feed", "fetch", "--wait", "x").code == 2
-    assert run("feed", "import", "none.opml").code == 1
+    missing = run("feed", "import", "none.opml")
+    assert missing.code == 1 and missing.err == "error: none.opml: No such file or directory\n"
 
 
 def test_running_asks_first(run: Run, server: FeedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

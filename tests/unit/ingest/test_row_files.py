@@ -233,3 +233,9 @@ def test_options_that_are_none() -> None:
         with pytest.raises(SourceError):
             row_options(**wrong)
     assert row_options(columns="a, b").options.columns == ("a", "b")
+
+
+@pytest.mark.parametrize("wrong", [{"ts_zone": "Mars/Base"}, {"ts_format": "%Q"}, {"ts_format": "soon"}])
+def test_times_that_cannot_be_meant_are_refused_before_anything_is_read(wrong: dict[str, str]) -> None:
+    with pytest.raises(SourceError, match="XSCL_BAD_OPTION"):
+        row_options(ts="at", **wrong)

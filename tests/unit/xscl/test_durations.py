@@ -39,7 +39,7 @@ def test_texts(text: str, micros: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "-5 s", "5 parsecs", "1e3 s", "P", "PT", "P1Y", "P1M", "1 h 30 min", "P1H"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="no ISO 8601 duration"):
+    with pytest.raises(ValueError, match="is no duration; "):
         parse_duration(text)
 
 

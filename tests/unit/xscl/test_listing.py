@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -82,3 +83,23 @@ def test_rows_are_printed_as_they_come(capsys: pytest.CaptureFixture[str], forma
         assert len(json.loads(out)) == 1_501
     if format_ is Format.table:
         assert len(out.splitlines()) == 1_502 and out.splitlines()[-1].split() == ["row", "1500", "many"]
+
+
+def test_notes_stand_below_their_row_and_a_long_first_cell_stays_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    address = "https://example.org/" + "a" * 40
+    rows = [
+        {"feed": "https://example.org/a", "items": 12, "why": None},
+        {"feed": address, "items": 3, "why": "no guids :100: [bold]"},
+    ]
+    assert print_rows(rows, ["feed", "items"], Format.table, notes=["why"]) == 2
+    assert re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines() == [
+        "feed                               items",
+        "https://example.org/a                 12",
+        address,
+        " " * 35 + "    3",
+        "    why: no guids :100: [bold]",
+    ]

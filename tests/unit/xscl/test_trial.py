@@ -8,6 +8,8 @@ import pytest
 
 from xscl.home import init_home
 from xscl.ingest.records import Rejected
+from xscl.ingest.sources import read_paths
+from xscl.inputs import reading_of
 from xscl.registry import Registry
 from xscl.trial import RESULT, Trial
 from xscl.types import Event
@@ -82,3 +84,29 @@ def test_what_cannot_be_taken_is_told_and_the_rest_goes_on(tmp_path: Path) -> No
     assert (witness.document, witness.name, trial.documents["S"]) == ("d", "x", 1)
     conditions = [problem.condition for problem in trial.problems]
     assert conditions == ["XSCL_MALFORMED_DOCUMENT", "XSCL_BAD_EVENT_LINE", "XSCL_CHANNEL_KIND"]
+
+
+def test_files_of_rows(tmp_path: Path) -> None:
+    catalog = init_home(tmp_path / "home").catalog
+    Registry(catalog).register("hot[./temp > 25][./room->a] FOLLOWED BY {a = b, 1 d} hot[./room->b]", name="Q")
+    file = tmp_path / "hot.csv"
+    file.write_text("room,temp\nkitchen,NA\nhall,26.5\n007,9\n")
+    trial = Trial(catalog.query("Q"), catalog.channels())
+    rows = list(trial.witnesses(read_paths([file], reading_of(null=["NA"]))))
+    assert [(w.document.rpartition(":")[2], w.block, w.bindings["a" if w.block == 1 else "b"].value) for w in rows] == [
+        ("2", 2, "kitchen"),
+        ("3", 1, "hall"),
+        ("3", 2, "hall"),
+        ("4", 2, "007"),
+    ]
+    assert trial.documents == {"hot": 3} and not trial.problems
+
+
+def test_rows_without_a_wanted_column_are_a_problem(tmp_path: Path) -> None:
+    catalog = init_home(tmp_path / "home").catalog
+    Registry(catalog).register("hot[./room->a]", name="Q")
+    file = tmp_path / "hot.csv"
+    file.write_text("room,temp\nhall,26.5\n")
+    trial = Trial(catalog.query("Q"), catalog.channels())
+    assert list(trial.witnesses(read_paths([file], reading_of(columns="rome")))) == []
+    assert [problem.condition for problem in trial.problems] == ["XSCL_NO_COLUMN"]
