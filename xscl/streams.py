@@ -65,6 +65,10 @@ class Memberships:
             self._numbers[membership] = number
         return number
 
+    def of_stream(self, stream: int) -> list[int]:
+        """The numbers of the memberships that have a stream."""
+        return [number for number, membership in self._known.items() if stream in membership.streams]
+
     def __getitem__(self, number: int) -> Membership:
         return NONE if number == 0 else self._known[number]
 
