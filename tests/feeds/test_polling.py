@@ -14,8 +14,8 @@ from feed_server import Asked, FeedServer, Network, reply, rss, serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xscl.errors import CatalogError
 from xscl.chunk import Chunk
+from xscl.errors import CatalogError
 from xscl.feeds import add_feed, drop_feed, feed_rows, set_feed
 from xscl.home import Home, init_home
 from xscl.ingest.fetch import FetchLimits
