@@ -13,10 +13,11 @@ is left out or left as published, never guessed.
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from types import MappingProxyType
 
 from lxml import etree
@@ -102,6 +103,7 @@ _CDF_NAMES = MappingProxyType({"TITLE": "title", "ABSTRACT": "description"})
 _MEDIA_FACTS = ("type", "medium", "width", "height")
 
 _Fields = dict[str, list[etree._Element]]
+_Fragments = Callable[[etree._Element], etree._Element | None]
 """The children of one element by name: ``title`` for the format's own, ``atom:title`` for an extension's."""
 
 
@@ -218,7 +220,7 @@ def _feed(head: etree._Element | None, source: str) -> Feed:
     fields = _fields(head)
     home = _home(head, fields, address)
     url = _atom_link(fields, "self", home or address)
-    title = _first_text(fields, *_TITLE)
+    title = _first_text(fields, _TITLE, _fragment)
     return Feed(
         feed_identity(url, home, title, source),
         url or home,
@@ -235,18 +237,19 @@ def _item(element: etree._Element, feed: Feed) -> Item:
     fields = _fields(element)
     url = _item_url(element, fields, feed.url or feed.address)
     base = url or feed.url or feed.address
-    description = _first_text(fields, *_CONTENT)
-    content = _first_text(fields, *_BODY)
+    fragments = cache(_fragment)  # each is read once, for its text and its links
+    description = _first_text(fields, _CONTENT, fragments)
+    content = _first_text(fields, _BODY, fragments)
     return Item(
         url,
-        _first_text(fields, *_TITLE),
+        _first_text(fields, _TITLE, fragments),
         _authors(fields) or feed.authors,
         _first_date(fields, _PUBLISHED),
         _first_date(fields, _UPDATED),
         description,
         _categories(fields),
         _guid(element, fields),
-        _content_links(fields, base),
+        _content_links(fields, base, fragments),
         content if content != description else None,
         _language(element, fields) or feed.language,
         _comments(fields, base),
@@ -284,9 +287,9 @@ def _text(element: etree._Element) -> str:
     return collapse("".join(element.itertext(etree.Element)))
 
 
-def _first_text(fields: _Fields, *names: str) -> str | None:
+def _first_text(fields: _Fields, names: tuple[str, ...], fragments: _Fragments) -> str | None:
     for element in _each(fields, *names):
-        fragment = _fragment(element)
+        fragment = fragments(element)
         if fragment is not None and (text := fragment_text(fragment)):
             return text
     return None
@@ -394,10 +397,10 @@ def _categories(fields: _Fields) -> tuple[str, ...]:
     return distinct(texts + terms)
 
 
-def _content_links(fields: _Fields, base: str) -> tuple[str, ...]:
+def _content_links(fields: _Fields, base: str, fragments: _Fragments) -> tuple[str, ...]:
     found: list[str] = []
     for element in _each(fields, *_CONTENT):
-        if _content_type(element) in ("html", "base64") and (fragment := _fragment(element)) is not None:
+        if _content_type(element) in ("html", "base64") and (fragment := fragments(element)) is not None:
             found.extend(links(fragment, _base(element, base)))
     return distinct(found)
 

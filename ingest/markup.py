@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from urllib.parse import urljoin, urlsplit
 
 from lxml import etree
@@ -54,8 +55,25 @@ def collapse(text: str) -> str:
 
 def split_name(node: etree._Element) -> tuple[str, str]:
     """The namespace and the local name of an element; both empty for comments and processing instructions."""
-    namespace, _, name = node.tag.rpartition("}") if isinstance(node.tag, str) else ("", "", "")
+    tag = node.tag
+    return _split_tag(tag) if isinstance(tag, str) else ("", "")
+
+
+@lru_cache(maxsize=512)
+def _split_tag(tag: str) -> tuple[str, str]:
+    namespace, _, name = tag.rpartition("}")
     return namespace[1:], name
+
+
+def _effect(node: etree._Element) -> str:
+    """What an element of HTML does to its text: ``silent``, ``block`` or neither."""
+    return _effect_of(node.tag) if isinstance(node.tag, str) else ""
+
+
+@lru_cache(maxsize=512)
+def _effect_of(tag: str) -> str:
+    name = _split_tag(tag)[1].lower()
+    return "silent" if name in _SILENT else "block" if _BLOCK.fullmatch(name) else ""
 
 
 def parse_html(text: str) -> etree._Element | None:
@@ -74,17 +92,19 @@ def fragment_text(fragment: etree._Element) -> str:
     >>> fragment_text(parse_html("<p>a &amp; <b>b</b>c</p><p>d</p><script>e</script>"))
     'a & bc d'
     """
+    if len(fragment) == 0 and _effect(fragment) != "silent":
+        return collapse(fragment.text or "")
     return collapse("".join(_pieces(fragment)))
 
 
 def _pieces(fragment: etree._Element) -> Iterator[str]:
     walker = etree.iterwalk(fragment, events=("start", "end", "comment", "pi"))
     for event, node in walker:
-        name = split_name(node)[1].lower()
-        if _BLOCK.fullmatch(name):
+        effect = _effect(node)
+        if effect == "block":
             yield " "
         if event == "start":
-            if name in _SILENT:
+            if effect == "silent":
                 walker.skip_subtree()
             else:
                 yield node.text or ""

@@ -167,8 +167,8 @@ class RowTable:
     """Whether the source is the same when it is read again; else ids are made that nothing else has."""
     problems: tuple[Rejected, ...] = ()
     """What stood between the rows and could not be read."""
-    position: tuple[str, str] | None = None
-    """What is kept in ``sources`` (source and position) once the rows are."""
+    position: Position | None = None
+    """What is kept once the rows are, in the transaction of the last of them."""
 
 
 Record = Event | FeedDocument | RowTable | Register | Drop | Flush | Rejected | Position

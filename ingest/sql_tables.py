@@ -19,7 +19,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from xscl.errors import SourceError
-from xscl.ingest.records import RowTable
+from xscl.ingest.records import Position, RowTable
 from xscl.ingest.row_files import RowFormat, python_table
 from xscl.types import Scalar
 
@@ -179,4 +179,4 @@ def _row_table(
     numbers = cast(list[int], keys) if whole else list(range(1, len(rows) + 1))
     given = cast(list[dict[str, Scalar]], rows)
     made = python_table(given, numbers, channel=channel, source=table, how=replace(how, options=options))
-    return replace(made, position=(kept_as, position))
+    return replace(made, position=Position(kept_as, position))

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from xscl.event_files import EVENT_SCHEMA, event_document
 from xscl.home import Home
-from xscl.intake import EVENT_SCHEMA, event_document
 from xscl.planner import Plan
 from xscl.settings import Settings
 from xscl.state import LINK_SCHEMA, HeldState

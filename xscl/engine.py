@@ -31,11 +31,12 @@ from xscl.intake import Intake, IntakeReport
 from xscl.matches import list_matches
 from xscl.planner import Planner
 from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
+from xscl.positions import position_of
 from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
 from xscl.session import register_sources, start_session
 from xscl.settings import DEFAULT_SETTINGS, Settings
-from xscl.sql_intake import source_position, take_sql_table
+from xscl.sql_intake import take_sql_table
 from xscl.types import Match, QueryOutcome
 from xscl.views import sql_session
 
@@ -309,7 +310,8 @@ class Engine:
         """
         how = row_options(**options)
         source = sql_source(re.split("[?;]", url)[0], table, channel)
-        position = source_position(self.home.catalog, source)
+        with self.home.catalog.read() as connection:
+            position = position_of(connection, source)
         reader = self.spark.read.format("jdbc").options(**{**(properties or {}), "url": url, "dbtable": table})
         try:
             frame = reader.load()

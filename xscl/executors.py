@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast, lit
 
 from xscl.arrow import spark_schema
+from xscl.event_files import EVENT_SCHEMA
 from xscl.ingest.rows import ROW_DOCUMENT
-from xscl.intake import EVENT_SCHEMA
 from xscl.planner import Plan
 from xscl.state import LINK_SCHEMA
 from xscl.templates.bounds import UNBOUNDED

@@ -6,26 +6,28 @@ it was read first, and keeps the identity it had then, so that a feed that is re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import Catalog
 from xscl.ingest.identity import Memory, Policy, memory_json, read_memory
 from xscl.ingest.records import FeedDocument
+from xscl.intake_report import Outcome
 from xscl.tables import FEEDS
 
-__all__ = ["FeedState", "feed_rows", "feed_state", "note_document", "write_feeds"]
-
-_SHOWN = ("number", "title", "url", "identity", "channel", "policy", "reason", "polls", "items", "versions", "rejected")
+__all__ = ["FeedState", "FeedStates"]
 
 
 @dataclass(slots=True)
 class FeedState:
-    """A feed as intake finds it, and what this transaction adds."""
+    """A feed as intake finds it, and what this transaction adds.
+
+    ``items`` counts the entries of which its channel got something new, ``versions`` those of them that are newer
+    versions, ``rejected`` the events of entries that were refused, ``polls`` the documents that were read.
+    """
 
     number: int
     """``feeds.number``."""
@@ -40,8 +42,61 @@ class FeedState:
     versions: int = 0
     rejected: int = 0
 
+    def note(self, document: FeedDocument) -> None:
+        """Count a document, and take over what it says of its feed and what its poll leaves."""
+        said = {"title": document.feed.title, "home": document.feed.home}
+        self.values |= {name: value for name, value in said.items() if value}
+        self.polls += 1
+        if document.poll is not None:
+            self.subscriptions.setdefault(document.poll.subscription, {}).update(document.poll.values)
 
-def feed_state(connection: Connection, document: FeedDocument, now: int) -> FeedState:
+    def count(self, outcomes: Collection[Outcome]) -> None:
+        """Count what became of the events of one entry."""
+        self.items += bool({"taken", "version"} & set(outcomes))
+        self.versions += "version" in outcomes
+        self.rejected += sum(outcome == "rejected" for outcome in outcomes)
+
+
+class FeedStates:
+    """The feeds of a transaction, which ends with ``write``."""
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        self._connection = connection
+        self._now = now
+        self._by_identity: dict[str, FeedState] = {}
+        self._by_subscription: dict[int, FeedState] = {}
+
+    def of(self, document: FeedDocument) -> FeedState:
+        """The feed of a document."""
+        if document.poll is None:
+            states, key = self._by_identity, document.feed.identity
+            if (state := states.get(key)) is None:
+                state = states[key] = self._read(document)
+            return state
+        number = document.poll.subscription
+        if (state := self._by_subscription.get(number)) is None:
+            # Its row may take in that of a feed that was read from a file.
+            self.write()
+            state = self._by_subscription[number] = self._read(document)
+        return state
+
+    def _read(self, document: FeedDocument) -> FeedState:
+        state = _feed_state(self._connection, document, self._now)
+        return next((other for other in self._all() if other.number == state.number), state)
+
+    def _all(self) -> Iterator[FeedState]:
+        yield from self._by_identity.values()
+        yield from self._by_subscription.values()
+
+    def write(self) -> None:
+        """Write what was found out of feeds, and what polls left."""
+        for state in {state.number: state for state in self._all()}.values():
+            _write(self._connection, state)
+        self._by_identity.clear()
+        self._by_subscription.clear()
+
+
+def _feed_state(connection: Connection, document: FeedDocument, now: int) -> FeedState:
     """The feed of a document; a feed that was never read gets its row."""
     columns: tuple[Any, ...] = (FEEDS.c.number, FEEDS.c.identity, FEEDS.c.policy, FEEDS.c.reason, FEEDS.c.memory)
     by_identity = sa.select(*columns).where(FEEDS.c.identity == document.feed.identity)
@@ -79,35 +134,12 @@ def _first_read(connection: Connection, number: int, identity: str, by_identity:
     return connection.execute(by_identity).first()
 
 
-def note_document(state: FeedState, document: FeedDocument) -> None:
-    """Count a document, and take over what it says of its feed and what its poll leaves."""
-    feed = document.feed
-    said = {"title": feed.title, "home": feed.home}
-    state.values |= {name: value for name, value in said.items() if value}
-    state.polls += 1
-    if document.poll is not None:
-        state.subscriptions.setdefault(document.poll.subscription, {}).update(document.poll.values)
-
-
-def write_feeds(connection: Connection, states: Iterable[FeedState]) -> None:
-    """Write what a transaction has found out of feeds, and what polls left."""
-    for state in states:
-        memory = state.memory
-        counted = {name: FEEDS.c[name] + getattr(state, name) for name in ("polls", "items", "versions", "rejected")}
-        found = {"policy": memory.policy, "reason": memory.reason, "memory": memory_json(memory)}
-        update = FEEDS.update().where(FEEDS.c.number == state.number)
-        connection.execute(update.values({**state.values, **found, **counted}))
-        for number, values in state.subscriptions.items():
-            if values:
-                connection.execute(FEEDS.update().where(FEEDS.c.number == number).values(values))
-
-
-def feed_rows(catalog: Catalog) -> list[dict[str, object]]:
-    """What is known of every feed, by number: address, identity, how its items are told apart and why, counters.
-
-    ``items`` counts what was taken on the channel of the items, ``versions`` those of them that are newer versions,
-    ``polls`` the documents that were read.
-    """
-    with catalog.read() as connection:
-        rows = connection.execute(sa.select(*(FEEDS.c[name] for name in _SHOWN)).order_by(FEEDS.c.number))
-        return [dict(row._mapping) for row in rows]
+def _write(connection: Connection, state: FeedState) -> None:
+    memory = state.memory
+    counted = {name: FEEDS.c[name] + getattr(state, name) for name in ("polls", "items", "versions", "rejected")}
+    found = {"policy": memory.policy, "reason": memory.reason, "memory": memory_json(memory)}
+    update = FEEDS.update().where(FEEDS.c.number == state.number)
+    connection.execute(update.values({**state.values, **found, **counted}))
+    for number, values in state.subscriptions.items():
+        if values:
+            connection.execute(FEEDS.update().where(FEEDS.c.number == number).values(values))

@@ -18,8 +18,8 @@ from lxml import etree
 
 from xscl.catalog import QueryInfo
 from xscl.errors import CatalogError
+from xscl.event_files import EVENT_SCHEMA, event_document
 from xscl.home import Home
-from xscl.intake import EVENT_SCHEMA, event_document
 from xscl.output import Selection, output_document, prepare_select, selected_document
 from xscl.parser import parse_query
 from xscl.places import place_of

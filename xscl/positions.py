@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.ingest.records import Position
 from xscl.tables import SOURCES
 
-__all__ = ["positions_in", "put_positions"]
+__all__ = ["position_of", "positions_in", "put_positions"]
 
 
-def put_positions(connection: Connection, positions: Mapping[str, str], now: int) -> None:
-    """Keep the positions (JSON) of inputs by their names; ``now`` is in microseconds since the epoch."""
-    for source, position in positions.items():
+def put_positions(connection: Connection, positions: Iterable[Position], now: int) -> None:
+    """Keep positions, of each input the last one; ``now`` is in microseconds since the epoch."""
+    for source, position in {each.source: each.position for each in positions}.items():
         values = {"position": position, "taken": now}
         changed = connection.execute(SOURCES.update().where(SOURCES.c.source == source).values(values))
         if changed.rowcount == 0:
@@ -26,3 +27,8 @@ def positions_in(connection: Connection, start: str) -> dict[str, str]:
     statement = sa.select(SOURCES.c.source, SOURCES.c.position)
     found = connection.execute(statement.where(SOURCES.c.source.startswith(start, autoescape=True)))
     return {row.source: row.position for row in found}
+
+
+def position_of(connection: Connection, source: str) -> str | None:
+    """The position of an input; None if it was never taken in."""
+    return connection.scalar(sa.select(SOURCES.c.position).where(SOURCES.c.source == source))

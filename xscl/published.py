@@ -21,14 +21,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo, QueryInfo
 from xscl.errors import DocumentError, EngineError, XsclError
+from xscl.event_checks import stored_document
+from xscl.event_files import EVENT_SCHEMA, event_document, write_event_file
 from xscl.home import Home
-from xscl.intake import EVENT_SCHEMA, event_document, stored_document
 from xscl.matches import StoredMatch, events_of, match_document, match_id, selection_of
 from xscl.output import Selection
 from xscl.places import PUBLISHED, place_of, published_docid
@@ -43,7 +43,6 @@ __all__ = ["PublishedFile", "Publisher", "Publishing", "acyclic_end", "channel_l
 _CHUNK = 1_000
 """Documents made together."""
 _IN = 400
-_ROW_GROUP = 2_000
 
 Step = tuple[frozenset[str], str]
 """Channels that a query reads, and the one it publishes to."""
@@ -256,7 +255,7 @@ class Publisher:
             return None
         table = pa.Table.from_pylist([event.row() for event in events], schema=EVENT_SCHEMA)
         path = self._home.folder("events") / f"{self._tag}-{len(self._files) + 1}.parquet"
-        pq.write_table(table, path, row_group_size=_ROW_GROUP, compression="zstd")
+        write_event_file(path, table)
         self._tables.append(table)
         first, last = events[0].docid, events[-1].docid
         self._files.append({"path": f"events/{path.name}", "first": first, "last": last, "rows": len(events)})

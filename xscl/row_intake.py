@@ -13,43 +13,35 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo
+from xscl.chunk import Chunk, Terms, open_chunk
 from xscl.errors import DocumentError, SourceError, XsclError
+from xscl.event_checks import CheckedEvent, check_channel_name, check_event, event_content
+from xscl.event_files import EVENT_SCHEMA
+from xscl.event_intake import take_events
 from xscl.ingest.columns import column_cells, column_type, column_value, text_type
 from xscl.ingest.records import Rejected, RowTable
 from xscl.ingest.row_times import event_times
 from xscl.ingest.rows import cells_digest, is_column
-from xscl.intake import (
-    EVENT_SCHEMA,
-    CheckedEvent,
-    Intake,
-    IntakeReport,
-    _Chunk,
-    _rejection,
-    check_event,
-    event_content,
-)
+from xscl.intake_report import IntakeReport
 from xscl.positions import put_positions
 from xscl.row_ranges import StoredRows, rows_by_id, stored_rows
 from xscl.streams import resolve_stream
-from xscl.tables import CLOCKS, EVENT_IDS, INTAKE_FILES, LATE, ROW_RANGES
-from xscl.types import MAX_NAME, Event, Scalar, format_time, is_name
+from xscl.tables import EVENT_IDS, ROW_RANGES
+from xscl.types import Event, Scalar, is_name
 
 __all__ = ["CHUNK_ROWS", "take_rows"]
 
 CHUNK_ROWS = 200_000
 """Rows of one transaction and file."""
-_ROW_GROUP = 10_000
 _LONG_ROW = 20_000
 """Characters; longer rows are looked at one by one, because documents have limits."""
 _IN = 400
@@ -59,57 +51,26 @@ Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
 
-def take_rows(intake: Intake, table: RowTable, report: IntakeReport) -> None:
+def take_rows(terms: Terms, table: RowTable, report: IntakeReport) -> None:
     """Take the rows of a table; everything that can be taken is."""
     numbers = np.arange(1, len(table.rows) + 1, dtype=np.int64) if table.numbers is None else table.numbers
     if not table.named:
         table = replace(table, source=f"row-{uuid.uuid4().hex}")
     starts = range(0, max(len(table.rows), 1), CHUNK_ROWS)
     for start in starts:
-        last = start == starts[-1]
         part = replace(
             table,
             rows=table.rows.slice(start, CHUNK_ROWS),
             numbers=numbers[start : start + CHUNK_ROWS],
             problems=table.problems if start == 0 else (),
-            position=table.position if last else None,
+            position=table.position if start == starts[-1] else None,
         )
-        _take_part(intake, part, report)
-
-
-def _take_part(intake: Intake, part: RowTable, report: IntakeReport) -> None:
-    work: _Work | None = None
-    try:
-        with intake.catalog.begin() as connection:
-            chunk = _Chunk(
-                connection,
-                intake.catalog.channels(connection),
-                {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))},
-                {},
-                set(),
-                intake.catalog.streams(connection),
-            )
+        with open_chunk(terms, report) as chunk:
             chunk.rejected.extend(part.problems)
-            work = _Work(intake, part, chunk, IntakeReport())
             if len(part.rows):
-                work.take()
-            if work.singly:
-                # The event's own way writes what it refuses.
-                chunk.rejected, refused = [], chunk.rejected
-                intake._write(chunk, work.file, intake.now())
-                chunk.rejected = refused
+                _Work(chunk, part).take()
             if part.position is not None:
-                put_positions(connection, dict([part.position]), intake.now())
-            intake.catalog.reject(connection, map(_rejection, chunk.rejected), intake.now())
-    except BaseException:
-        # The catalogue names no file of a transaction that failed.
-        if work is not None and work.file is not None:
-            work.file.unlink(missing_ok=True)
-        raise
-    for name in ("taken", "duplicates", "shared", "late", "rejected"):
-        setattr(report, name, getattr(report, name) + getattr(work.report, name))
-    for problem in chunk.rejected:
-        report.note(problem)
+                put_positions(chunk.connection, [part.position], chunk.now)
 
 
 @dataclass(slots=True)
@@ -124,12 +85,9 @@ class _Ids:
 class _Work:
     """One chunk of rows within its transaction."""
 
-    def __init__(self, intake: Intake, part: RowTable, chunk: _Chunk, report: IntakeReport) -> None:
-        self.intake = intake
-        self.part = part
+    def __init__(self, chunk: Chunk, part: RowTable) -> None:
         self.chunk = chunk
-        self.report = report
-        self.file: Path | None = None
+        self.part = part
         self.singly = part.channel in chunk.streams
         """Whether rows are taken one by one, like any event: streams tell whose an id is."""
         self.digests: dict[int, str] = {}
@@ -164,7 +122,7 @@ class _Work:
             return
         cells = self._settle(rows, channel, cells, doubtful & kept, ids, kept)
         seen, reused = self._known(channel, ids, cells, kept)
-        self.report.duplicates += int(np.count_nonzero(seen & kept))
+        self.chunk.report.duplicates += int(np.count_nonzero(seen & kept))
         for place in np.flatnonzero(reused & kept):
             self._refuse(
                 place,
@@ -183,15 +141,9 @@ class _Work:
     # -- what is asked of the table as a whole -----------------------------------------------------------------
 
     def _channel(self) -> ChannelInfo:
-        name = self.part.channel
-        if not is_name(name):
-            raise DocumentError(
-                "XSCL_BAD_CHANNEL_NAME",
-                f"{name!r} is no name for a channel; letters, digits, '_', '-' and '.' make one, "
-                f"of at most {MAX_NAME} characters",
-            )
-        name = resolve_stream(self.chunk.streams, name)[0]
-        return self.intake._channel(self.chunk, Event(name, row={}, source=self.part.source))
+        check_channel_name(self.part.channel)
+        name = resolve_stream(self.chunk.streams, self.part.channel)[0]
+        return self.chunk.channel_of(Event(name, row={}, source=self.part.source))
 
     def _selected(self, rows: pa.Table) -> pa.Table:
         wanted = self.part.options.columns
@@ -257,7 +209,7 @@ class _Work:
             cells.append(found.texts)
             sizes += pc.binary_length(found.texts).fill_null(0).to_numpy(zero_copy_only=False)
         doubtful |= sizes > _LONG_ROW
-        if len(schema) > self.intake.limits.max_names:
+        if len(schema) > self.chunk.terms.limits.max_names:
             doubtful[:] = True
         return cells, doubtful
 
@@ -271,7 +223,7 @@ class _Work:
         hint = f"; {error.hint}" if error.hint else ""
         channel = self.part.channel if is_name(self.part.channel) else None
         self.chunk.rejected.append(Rejected(where, error.condition, message + hint, channel))
-        self.report.rejected += self.count - 1
+        self.chunk.report.rejected += self.count - 1
 
     # -- rows one by one ---------------------------------------------------------------------------------------
 
@@ -279,16 +231,15 @@ class _Work:
         self, rows: pa.Table, schema: Mapping[str, str | None], ids: _Ids, times: pa.Int64Array, which: Places
     ) -> None:
         """Take some rows as events of their own."""
-        part, intake = self.part, self.intake
+        part, limits = self.part, self.chunk.terms.limits
         checked: list[CheckedEvent | Rejected] = []
         for place, row in zip(which.tolist(), _values(rows, which), strict=True):
             given = {name: column_value(value, schema[name] or "", texts=part.texts) for name, value in row.items()}
             id_, where = ids.texts[place].as_py(), f"{part.source}:{self.places[place]}"
-            found = check_event(Event(part.channel, id_, row=given, source=where), intake.limits)
+            found = check_event(Event(part.channel, id_, row=given, source=where), limits)
             ts = times[place].as_py()
             checked.append(found if isinstance(found, Rejected) else replace(found, ts=ts))
-        intake._take_events(self.chunk, checked, intake.now(), self.report)
-        self.file = intake._file(self.chunk.rows[0]["docid"]) if self.chunk.rows else None
+        take_events(self.chunk, checked)
 
     def _settle(
         self,
@@ -313,7 +264,7 @@ class _Work:
             event = Event(channel.name, row=given)
             checked = CheckedEvent(event, "", None, None, "")
             try:
-                found = event_content(channel, checked, self.intake.limits)[1]
+                found = event_content(channel, checked, self.chunk.terms.limits)[1]
                 assert found is not None
                 settled[place] = found
             except XsclError as error:
@@ -369,7 +320,7 @@ class _Work:
     def _known(self, channel: ChannelInfo, ids: _Ids, cells: list[pa.StringArray], kept: Mask) -> tuple[Mask, Mask]:
         """Which rows are there already, and which have an id of other content."""
         seen, reused = np.zeros(self.count, dtype=np.bool_), np.zeros(self.count, dtype=np.bool_)
-        home, connection = self.intake.home, self.chunk.connection
+        home, connection = self.chunk.terms.home, self.chunk.connection
         assert channel.schema is not None
         if ids.numbers is not None:
             first, last = int(ids.numbers[0]), int(ids.numbers[-1])
@@ -401,36 +352,37 @@ class _Work:
     def _write(
         self, channel: ChannelInfo, which: Places, ids: _Ids, cells: list[pa.StringArray], times: pa.Int64Array
     ) -> None:
-        intake, chunk, connection = self.intake, self.chunk, self.chunk.connection
+        chunk = self.chunk
         count = len(which)
         whole = count == self.count
-        intake._put(chunk, channel)
-        first, receipt = intake.catalog.take_places(connection, count, intake.now())
+        chunk.put_channel(channel)
+        first, receipt = chunk.places(count)
         docids = np.arange(first, first + count, dtype=np.int64)
         received = np.arange(receipt, receipt + count, dtype=np.int64)
         given = times if whole else times.take(pa.array(which))
-        ts = np.where(_mask(given.is_null()), received, given.fill_null(0).to_numpy(zero_copy_only=False))
+        dated = ~_mask(given.is_null())
+        ts = np.where(dated, given.fill_null(0).to_numpy(zero_copy_only=False), received)
         late, clocks = self._lateness(channel, ts)
         texts = ids.texts if whole else ids.texts.take(pa.array(which))
         taken = cells if whole else [column.take(pa.array(which)) for column in cells]
-        columns: dict[str, object] = {
-            "docid": docids,
-            "channel": _constant(channel.name, count),
+        columns: dict[str, pa.Array] = {
+            "docid": pa.array(docids),
+            "channel": pa.repeat(channel.name, count),
             "id": texts,
-            "version": np.ones(count, dtype=np.int32),
-            "item": docids,
-            "ts": ts,
-            "received": received,
-            "late": late,
+            "version": pa.repeat(pa.scalar(1, pa.int32()), count),
+            "item": pa.array(docids),
+            "ts": pa.array(ts),
+            "received": pa.array(received),
+            "late": pa.array(late),
+            "declared": given,
+            "time_source": pc.if_else(pa.array(dated), "given", "received"),
             "cells": _lists(taken, count),
+            "membership": pa.repeat(pa.scalar(0, pa.int32()), count),
         }
-        self.file = intake._file(first)
-        _write_file(self.file, columns, count)
-        path = f"events/{self.file.name}"
-        connection.execute(INTAKE_FILES.insert().values(path=path, first=first, last=first + count - 1, rows=count))
+        path = chunk.write_file(_event_table(columns, count))
         if ids.numbers is not None:
             numbers = ids.numbers[which]
-            connection.execute(
+            chunk.connection.execute(
                 ROW_RANGES.insert().values(
                     path=path,
                     channel=channel.name,
@@ -442,29 +394,11 @@ class _Work:
             )
         else:
             self._write_ids(channel, which, texts, docids, ts, received)
-        changed = connection.execute(
-            CLOCKS.update().where(CLOCKS.c.name == channel.clock).values(greatest=int(clocks[-1]))
-        )
-        if changed.rowcount == 0:
-            connection.execute(CLOCKS.insert().values(name=channel.clock, greatest=int(clocks[-1])))
-        self.report.taken += count
-        behind = np.flatnonzero(late)
-        self.report.late += len(behind)
-        if len(behind):
-            connection.execute(
-                LATE.insert(),
-                [
-                    {
-                        "channel": channel.name,
-                        "id": texts[place].as_py(),
-                        "ts": int(ts[place]),
-                        "received": int(received[place]),
-                        "condition": "XSCL_LATE",
-                        "message": f"more than the channel's lateness behind {format_time(int(clocks[place]))}",
-                    }
-                    for place in behind.tolist()
-                ],
-            )
+        chunk.move_clock(channel.clock, int(clocks[-1]))
+        chunk.report.taken += count
+        for place in np.flatnonzero(late).tolist():
+            id_ = texts[place].as_py()
+            chunk.note_late(channel, id_, int(ts[place]), int(received[place]), int(clocks[place]))
 
     def _lateness(self, channel: ChannelInfo, ts: Places) -> tuple[Mask, Places]:
         """Which rows are late, and the clock after each row."""
@@ -482,23 +416,21 @@ class _Work:
         self, channel: ChannelInfo, which: Places, texts: pa.StringArray, docids: Places, ts: Places, received: Places
     ) -> None:
         rows = zip(texts.to_pylist(), which.tolist(), docids.tolist(), ts.tolist(), received.tolist(), strict=True)
-        self.chunk.connection.execute(
-            EVENT_IDS.insert(),
-            [
-                {
-                    "channel": channel.name,
-                    "id": id_,
-                    "base": id_,
-                    "feed": "",
-                    "version": 1,
-                    "docid": docid,
-                    "item": docid,
-                    "digest": self.digests[place],
-                    "ts": time,
-                    "received": receipt,
-                }
-                for id_, place, docid, time, receipt in rows
-            ],
+        self.chunk.ids.extend(
+            {
+                "channel": channel.name,
+                "id": id_,
+                "base": id_,
+                "feed": "",
+                "version": 1,
+                "docid": docid,
+                "item": docid,
+                "digest": self.digests[place],
+                "ts": time,
+                "received": receipt,
+                "membership": 0,
+            }
+            for id_, place, docid, time, receipt in rows
         )
 
 
@@ -537,26 +469,10 @@ def _lists(columns: list[pa.StringArray], count: int) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(np.arange(0, count * width + 1, width, dtype=np.int32)), values)
 
 
-def _write_file(path: Path, columns: Mapping[str, object], count: int) -> None:
-    arrays = [
-        _as(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
-        for field in EVENT_SCHEMA
-    ]
-    pq.write_table(
-        pa.Table.from_arrays(arrays, schema=EVENT_SCHEMA),
-        path,
-        row_group_size=_ROW_GROUP,
-        compression="zstd",
-        use_dictionary=["channel", "version"],
-    )
-
-
-def _as(values: object, type_: pa.DataType) -> pa.Array:
-    return pa.array(values, type_) if isinstance(values, np.ndarray) else values
-
-
-def _constant(text: str, count: int) -> pa.StringArray:
-    return pa.repeat(text, count)
+def _event_table(columns: Mapping[str, pa.Array], count: int) -> pa.Table:
+    """Events in the shape of ``EVENT_SCHEMA``; columns that are not given are NULL."""
+    arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in EVENT_SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=EVENT_SCHEMA)
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
-from xscl.catalog import Catalog
 from xscl.ingest.row_files import RowFormat
 from xscl.ingest.sql_tables import read_sql_table, shown_url, sql_source
 from xscl.intake import Intake, IntakeReport
-from xscl.tables import SOURCES
+from xscl.positions import position_of
 
-__all__ = ["source_position", "take_sql_table"]
-
-
-def source_position(catalog: Catalog, source: str) -> str | None:
-    """How far an input was taken in; None if it never was."""
-    with catalog.read() as connection:
-        return connection.scalar(sa.select(SOURCES.c.position).where(SOURCES.c.source == source))
+__all__ = ["take_sql_table"]
 
 
 def take_sql_table(intake: Intake, url: str, table: str, *, key: str, channel: str, how: RowFormat) -> IntakeReport:
@@ -26,5 +17,6 @@ def take_sql_table(intake: Intake, url: str, table: str, *, key: str, channel: s
         SourceError: the database, the table or a column is not there.
         DocumentError: the rows do not fit the channel as a whole; what was taken before stays taken.
     """
-    position = source_position(intake.catalog, sql_source(shown_url(url), table, channel))
+    with intake.catalog.read() as connection:
+        position = position_of(connection, sql_source(shown_url(url), table, channel))
     return intake.take(read_sql_table(url, table, key=key, channel=channel, position=position, how=how))

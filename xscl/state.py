@@ -30,8 +30,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.arrow import MEMBER
+from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home
-from xscl.intake import EVENT_SCHEMA
 from xscl.tables import CHANNELS, CLOCKS, STATE_FILES
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER, Floors, floors

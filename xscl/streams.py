@@ -65,6 +65,10 @@ class Memberships:
             self._numbers[membership] = number
         return number
 
+    def of_stream(self, stream: int) -> list[int]:
+        """The numbers of the memberships that have a stream."""
+        return [number for number, membership in self._known.items() if stream in membership.streams]
+
     def __getitem__(self, number: int) -> Membership:
         return NONE if number == 0 else self._known[number]
 
@@ -87,13 +91,12 @@ def events_of_name(connection: Connection, streams: Mapping[str, StreamInfo], na
     own = EVENT_IDS.c.channel == channel
     if stream is None:
         return own & EVENT_IDS.c.membership.not_in(aliases(connection))
-    held = stored_memberships(connection).items()
-    return own & EVENT_IDS.c.membership.in_([n for n, membership in held if stream.number in membership.streams])
+    return own & EVENT_IDS.c.membership.in_(Memberships(connection).of_stream(stream.number))
 
 
 def hold_stream(connection: Connection, stream: int) -> bool:
     """Whether some event belongs to a stream."""
-    found = [number for number, held in stored_memberships(connection).items() if stream in held.streams]
+    found = Memberships(connection).of_stream(stream)
     some = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.membership.in_(found)).limit(1)
     return bool(found) and connection.execute(some).first() is not None
 

@@ -10,10 +10,11 @@ from types import MappingProxyType
 from xscl.catalog import ChannelInfo, QueryInfo, StreamInfo, all_facts
 from xscl.compile import CompiledQuery, whole_steps
 from xscl.errors import SourceError, XsclError
+from xscl.event_checks import CheckedEvent, check_event, event_content, require_kind
+from xscl.event_files import event_document
 from xscl.ingest.columns import column_type, column_value, text_type
 from xscl.ingest.expand import feed_events
 from xscl.ingest.records import FeedDocument, Record, Rejected, RowTable, rejected
-from xscl.intake import CheckedEvent, check_event, event_content, event_document, require_kind
 from xscl.registry import compile_info
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.streams import resolve_stream

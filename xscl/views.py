@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from xscl.arrow import spark_schema
 from xscl.errors import EngineError
+from xscl.event_files import EVENT_SCHEMA
 from xscl.executors import read_parquet, with_documents
 from xscl.home import Home
-from xscl.intake import EVENT_SCHEMA
 from xscl.places import place_sql
 from xscl.planner import row_shapes
 from xscl.state import held_state

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xscl.errors import XsclError
-from xscl.feed_memory import feed_rows
+from xscl.feeds import feed_rows
 from xscl.home import Home, init_home
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import FeedDocument, Record, rejected
@@ -70,7 +70,7 @@ def passes(home: Home, path: Path) -> int:
     report = IntakeReport()
     for number in (1, 2):
         report, counts, wall, cpu = ingest(home, path, "items")
-        rows = feed_rows(home.catalog)
+        rows = list(feed_rows(home.catalog))
         items, versions = (sum(int(str(row[column])) for row in rows) for column in ("items", "versions"))
         print(
             f"{name:20} {number:4} {counts['polls']:6} {counts['bytes'] / 1e6:7.1f} {counts['entries']:8}"

@@ -17,10 +17,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from xscl.channels import add_channel
+from xscl.event_files import EVENT_SCHEMA
 from xscl.executors import write_witnesses
 from xscl.home import Home, init_home
 from xscl.ingest.rows import cells_document
-from xscl.intake import EVENT_SCHEMA
 from xscl.planner import Plan, Planner
 from xscl.registry import Registry
 from xscl.session import start_session

@@ -14,6 +14,7 @@ from feed_server import Asked, FeedServer, Network, reply, rss, serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from xscl.chunk import Chunk
 from xscl.errors import CatalogError
 from xscl.feeds import add_feed, drop_feed, feed_rows, set_feed
 from xscl.home import Home, init_home
@@ -411,16 +412,16 @@ def test_a_crash_between_fetch_and_commit_loses_and_doubles_nothing(
 
     world.server.routes["a.example/feed"] = answer
     world.add(A)
-    name = "_write" if when == "within" else "take"
-    whole: Callable[..., object] = getattr(Intake, name)
+    crashing, name = (Chunk, "write") if when == "within" else (Intake, "take")
+    whole: Callable[..., object] = getattr(crashing, name)
 
-    def crash(self: Intake, *arguments: object) -> None:
+    def crash(self: object, *arguments: object) -> None:
         if when != "before":
             whole(self, *arguments)
         raise Stop
 
     with monkeypatch.context() as patched:
-        patched.setattr(Intake, name, crash)
+        patched.setattr(crashing, name, crash)
         with pytest.raises(Stop):
             world.poll()
     committed = when == "after"

@@ -15,9 +15,9 @@ from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_te
 
 import xscl
 import xscl.driver
+from xscl.event_files import EVENT_SCHEMA
 from xscl.executors import with_documents
 from xscl.ingest.rows import cells_document
-from xscl.intake import EVENT_SCHEMA
 from xscl.matches import match_json
 from xscl.settings import Settings
 from xscl.values import value_hash

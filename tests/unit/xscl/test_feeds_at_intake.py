@@ -11,11 +11,12 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscl.feed_memory import feed_rows
+from xscl.event_files import EVENT_SCHEMA
+from xscl.feeds import feed_rows
 from xscl.home import Home, init_home
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import Poll
-from xscl.intake import EVENT_SCHEMA, Intake
+from xscl.intake import Intake
 from xscl.tables import FEEDS, INTAKE_FILES
 
 SECOND = 1_000_000
@@ -69,13 +70,13 @@ def test_a_poll_brings_what_is_new(service: Service) -> None:
     assert (report.taken, report.versions, report.duplicates) == (2, 2, 2)
     assert [row["id"] for row in service.events()] == ["1", "2", "3", "1#2"]
     (row,) = feed_rows(service.home.catalog)
-    assert {name: row[name] for name in ("polls", "items", "versions", "rejected", "policy", "identity")} == {
+    assert {name: row[name] for name in ("polls", "items", "versions", "rejected", "policy", "feed")} == {
         "polls": 3,
         "items": 4,
         "versions": 1,
         "rejected": 0,
         "policy": "guid",
-        "identity": "http://x.org/ T",
+        "feed": "http://x.org/ T",
     }
 
 
@@ -135,7 +136,7 @@ def test_what_was_refused_is_refused_again_until_it_can_be_taken(service: Servic
     assert document is not None
     assert strict.take([document]).rejected == strict.take([document]).rejected == 2
     assert service.intake.take([document]).taken == 2
-    assert feed_rows(service.home.catalog)[0]["rejected"] == 4
+    assert next(feed_rows(service.home.catalog))["rejected"] == 4
 
 
 def test_feeds_read_tolerantly_are_counted(service: Service) -> None:
@@ -171,7 +172,7 @@ def test_a_feed_that_was_read_from_a_file_becomes_the_subscription(service: Serv
     service.poll(item("1"))
     number = subscribe(service, "http://x.org/f")
     assert service.poll(item("1"), item("2"), subscription=number).taken == 2
-    (row,) = feed_rows(service.home.catalog)
+    (row,) = service.home.catalog.rows(FEEDS)
     assert (row["number"], row["polls"], row["items"]) == (number, 2, 2)
 
 

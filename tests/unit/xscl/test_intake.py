@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from xscl.channels import add_channel, set_channel
+from xscl.event_files import EVENT_SCHEMA, event_document
 from xscl.home import Home, init_home
 from xscl.ingest.records import Drop, Flush, Register, Rejected
-from xscl.intake import EVENT_SCHEMA, Intake, IntakeReport, event_document
+from xscl.intake import Intake, IntakeReport
 from xscl.safexml import Limits
 from xscl.tables import FLUSHES, INTAKE_FILES, LATE, REJECTED
 from xscl.types import Event

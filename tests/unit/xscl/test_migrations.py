@@ -34,9 +34,9 @@ from xscl.catalog import Versions, names_json, open_catalog
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.engine import Engine
 from xscl.errors import CatalogError, UnsupportedFeatureError
+from xscl.event_files import EVENT_SCHEMA
 from xscl.file_upgrades import FileUpgrade
 from xscl.home import Home, init_home, open_home
-from xscl.intake import EVENT_SCHEMA
 from xscl.matches import list_matches, match_json
 from xscl.parser import parse_query
 from xscl.prepared import Preparer

@@ -19,7 +19,8 @@ import xscl
 from xscl.batch import next_range
 from xscl.channels import add_channel
 from xscl.engine import Engine
-from xscl.intake import EVENT_SCHEMA, Intake
+from xscl.event_files import EVENT_SCHEMA
+from xscl.intake import Intake
 from xscl.levels import BatchWork
 from xscl.places import PUBLISHED, place_of, place_sql, published_docid
 from xscl.published import channel_levels

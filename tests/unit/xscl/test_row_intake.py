@@ -20,9 +20,10 @@ from xscl import row_intake
 from xscl.batch import next_range
 from xscl.channels import add_channel, channel_rows, set_channel
 from xscl.errors import CatalogError
+from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home, init_home
-from xscl.ingest.records import RowOptions, RowTable
-from xscl.intake import EVENT_SCHEMA, Intake, IntakeReport
+from xscl.ingest.records import Position, RowOptions, RowTable
+from xscl.intake import Intake, IntakeReport
 from xscl.row_ranges import channel_counts, event_count, nth_event
 from xscl.tables import CHANNELS, CLOCKS, EVENT_IDS, INTAKE_FILES, LATE, REJECTED, ROW_RANGES, SOURCES
 from xscl.types import Event
@@ -324,7 +325,7 @@ def test_rows_with_bad_times_are_refused_alone(home: Home) -> None:
 
 
 def test_a_position_is_kept_with_the_rows(home: Home) -> None:
-    take(home, readings(1, position=("db:t", "1")), readings(1, 2, position=("db:t", "2")))
+    take(home, readings(1, position=Position("db:t", "1")), readings(1, 2, position=Position("db:t", "2")))
     assert [(row["source"], row["position"]) for row in home.catalog.rows(SOURCES)] == [("db:t", "2")]
 
 
@@ -334,14 +335,14 @@ def test_a_chunk_that_fails_leaves_nothing(home: Home, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(row_intake, "put_positions", fail)
     with pytest.raises(RuntimeError):
-        take(home, readings(1, position=("db:t", "1")))
+        take(home, readings(1, position=Position("db:t", "1")))
     assert stored(home) == home.catalog.rows(ROW_RANGES) == home.catalog.rows(CHANNELS) == []
     assert list(home.folder("events").iterdir()) == []
 
 
 def test_large_tables_are_taken_in_chunks(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_intake, "CHUNK_ROWS", 4)
-    table = readings(*range(10), numbers=np.arange(2, 12), position=("db:t", "10"))
+    table = readings(*range(10), numbers=np.arange(2, 12), position=Position("db:t", "10"))
     assert take(home, table).taken == 10
     assert [row["rows"] for row in home.catalog.rows(INTAKE_FILES)] == [4, 4, 2]
     assert [row["id"] for row in stored(home)] == [f"r.csv:{line}" for line in range(2, 12)]

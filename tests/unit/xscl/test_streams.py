@@ -17,9 +17,10 @@ from strategies import Dice
 
 from xscl.channels import add_channel, channel_rows, drop_channel, set_channel
 from xscl.errors import CatalogError
+from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home, init_home
 from xscl.ingest.records import RowOptions, RowTable
-from xscl.intake import EVENT_SCHEMA, Intake, IntakeReport
+from xscl.intake import Intake, IntakeReport
 from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry
 from xscl.streams import member_names

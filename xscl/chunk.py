@@ -1,0 +1,214 @@
+"""The transaction of a chunk: events get places, channels and clocks move, and all of it is written, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog import ChannelInfo, StreamInfo, channel_facts
+from xscl.errors import CatalogError, DocumentError
+from xscl.event_checks import require_kind
+from xscl.event_files import EVENT_SCHEMA, new_event_file, write_event_file
+from xscl.home import Home
+from xscl.ingest.records import Rejected
+from xscl.intake_report import IntakeReport
+from xscl.known_events import KnownEvents
+from xscl.publishing import is_published
+from xscl.registry import Registry
+from xscl.safexml import Limits
+from xscl.streams import Memberships
+from xscl.tables import CLOCKS, EVENT_IDS, INTAKE_FILES, LATE
+from xscl.types import Event, format_time
+
+__all__ = ["Chunk", "Terms", "open_chunk", "rejection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Where records are taken to, and on which terms."""
+
+    home: Home
+    registry: Registry
+    now: Callable[[], int]
+    """Microseconds since the epoch."""
+    strict: bool
+    """Whether channels have to be there."""
+    limits: Limits
+    """What a document may be."""
+
+
+@dataclass(slots=True)
+class Chunk:
+    """What one transaction knows, and what it is going to write."""
+
+    terms: Terms
+    connection: Connection
+    now: int
+    channels: dict[str, ChannelInfo]
+    streams: Mapping[str, StreamInfo]
+    clocks: dict[str, int]
+    memberships: Memberships
+    known: KnownEvents
+    moves: int = 0
+    """How often a clock has moved."""
+    moved: set[str] = field(default_factory=set)
+    """Clocks that have."""
+    placed: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
+    """By channel and id the rows of events whose streams are of a source, each with the moves until then."""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """Of the file of events, in the shape of ``EVENT_SCHEMA``."""
+    ids: list[dict[str, object]] = field(default_factory=list)
+    """Of ``event_ids``."""
+    late: list[dict[str, object]] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    """Written so far."""
+    report: IntakeReport = field(default_factory=IntakeReport)
+
+    @property
+    def timeless(self) -> bool:
+        """Whether no event can be late."""
+        return all(channel.lateness is None for channel in self.channels.values())
+
+    def places(self, count: int) -> tuple[int, int]:
+        """The next places of the intake order: the first one, and its time of receipt; later ones grow by one."""
+        return self.terms.home.catalog.take_places(self.connection, count, self.now)
+
+    def channel_of(self, event: Event) -> ChannelInfo:
+        """The channel of an event; one that is not there yet is as the event says.
+
+        Raises:
+            CatalogError: ``XSCL_UNKNOWN_CHANNEL``: it has to be there.
+            DocumentError: ``XSCL_CHANNEL_KIND``.
+        """
+        channel = self.channels.get(event.channel)
+        if channel is None:
+            if self.terms.strict:
+                raise CatalogError(
+                    "XSCL_UNKNOWN_CHANNEL",
+                    f"there is no channel {event.channel!r}",
+                    hint=f"create it with 'xscl channel add {event.channel}', or leave out --strict",
+                )
+            if event.row is not None and is_published(self.connection, event.channel):
+                raise DocumentError(
+                    "XSCL_CHANNEL_KIND",
+                    f"queries publish documents to the channel {event.channel}, so it takes no rows",
+                )
+            kind = "xml" if event.row is None else "rows"
+            channel = ChannelInfo(event.channel, kind, False, event.channel, None, None, event.channel)
+        require_kind(channel, event)
+        return channel if channel.feed or event.feed is None else replace(channel, feed=True)
+
+    def put_channel(self, channel: ChannelInfo) -> None:
+        """Note a channel that an event has made or changed; its queries learn of new columns."""
+        before = self.channels.get(channel.name)
+        if channel is before or channel == before:
+            return
+        self.channels[channel.name] = channel
+        self.terms.home.catalog.put_channel(self.connection, channel)
+        if channel.schema != (None if before is None else before.schema):
+            known = None if before is None else channel_facts(before)
+            self.terms.registry.refresh(self.connection, channel.name, known)
+
+    def move_clock(self, clock: str, ts: int) -> None:
+        """Set a clock to a greater time."""
+        self.clocks[clock] = ts
+        self.moved.add(clock)
+        self.moves += 1
+
+    def is_late(self, channel: ChannelInfo, ts: int) -> bool:
+        """Whether an event of this time is late now; it moves the clock of its channel."""
+        greatest = self.clocks.get(channel.clock)
+        if greatest is None or ts > greatest:
+            self.move_clock(channel.clock, ts)
+        return greatest is not None and channel.lateness is not None and ts < greatest - channel.lateness
+
+    def note_late(self, channel: ChannelInfo, id_: str, ts: int, received: int, clock: int) -> None:
+        """Note an event that came when its clock stood at ``clock``."""
+        self.report.late += 1
+        self.late.append(
+            {
+                "channel": channel.name,
+                "id": id_,
+                "ts": ts,
+                "received": received,
+                "condition": "XSCL_LATE",
+                "message": f"more than the channel's lateness behind {format_time(clock)}",
+            }
+        )
+
+    def write_file(self, table: pa.Table) -> str:
+        """Write events in the shape of ``EVENT_SCHEMA``, one after the other in number; the file's path in the home."""
+        first, last = table.column("docid")[0].as_py(), table.column("docid")[-1].as_py()
+        file = new_event_file(self.terms.home, first)
+        self.files.append(file)
+        write_event_file(file, table)
+        path = f"events/{file.name}"
+        values = {"path": path, "first": first, "last": last, "rows": len(table)}
+        self.connection.execute(INTAKE_FILES.insert().values(values))
+        return path
+
+    def write(self) -> None:
+        """Write what was noted."""
+        connection = self.connection
+        if self.rows:
+            self.write_file(pa.Table.from_pylist(self.rows, schema=EVENT_SCHEMA))
+        if self.ids:
+            connection.execute(EVENT_IDS.insert(), self.ids)
+        for clock in self.moved:
+            greatest = self.clocks[clock]
+            changed = connection.execute(CLOCKS.update().where(CLOCKS.c.name == clock).values(greatest=greatest))
+            if changed.rowcount == 0:
+                connection.execute(CLOCKS.insert().values(name=clock, greatest=greatest))
+        if self.late:
+            connection.execute(LATE.insert(), self.late)
+        self.terms.home.catalog.reject(connection, map(rejection, self.rejected), self.now)
+
+
+@contextmanager
+def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
+    """A transaction that is written at the end, and counted in ``report`` once it is committed."""
+    catalog = terms.home.catalog
+    chunk: Chunk | None = None
+    try:
+        with catalog.begin() as connection:
+            streams, memberships = catalog.streams(connection), Memberships(connection)
+            chunk = Chunk(
+                terms,
+                connection,
+                terms.now(),
+                catalog.channels(connection),
+                streams,
+                {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))},
+                memberships,
+                KnownEvents(connection, terms.home, streams, memberships),
+            )
+            yield chunk
+            chunk.write()
+    except BaseException:
+        # The catalogue names no file of a transaction that failed.
+        for file in () if chunk is None else chunk.files:
+            file.unlink(missing_ok=True)
+        raise
+    for problem in chunk.rejected:
+        chunk.report.note(problem)
+    report.add(chunk.report)
+
+
+def rejection(problem: Rejected) -> dict[str, object]:
+    """A row of ``rejected``, without the time."""
+    texts = {name: getattr(problem, name) for name in ("channel", "id", "condition", "message", "source")}
+    shown = {name: None if text is None else _shown(text) for name, text in texts.items()}
+    return {**shown, "ts": problem.ts}
+
+
+def _shown(text: str) -> str:
+    # PostgreSQL stores no NUL.
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

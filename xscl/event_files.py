@@ -1,0 +1,60 @@
+"""The Parquet files of events: their columns, their names, and the document of a row that lies in them."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from xscl.catalog import ChannelInfo
+from xscl.home import Home
+from xscl.ingest.rows import cells_document
+
+__all__ = ["EVENT_SCHEMA", "event_document", "new_event_file", "write_event_file"]
+
+EVENT_SCHEMA = pa.schema(
+    [
+        ("docid", pa.int64()),
+        ("channel", pa.string()),
+        ("id", pa.string()),
+        ("version", pa.int32()),
+        ("item", pa.int64()),
+        ("ts", pa.int64()),
+        ("received", pa.int64()),
+        ("late", pa.bool_()),
+        ("declared", pa.int64()),  # the time the source gave, before any clamp; NULL: none, or not kept
+        ("time_source", pa.string()),  # published, updated, feed, given or received; NULL: not kept
+        ("content", pa.string()),  # the document; NULL where there are cells
+        ("cells", pa.list_(pa.string())),  # of a row: the columns' texts in the order of the channel's schema
+        ("membership", pa.int32()),  # the streams it came by (``streams``); NULL: none
+    ]
+)
+"""Files of earlier versions lack ``cells``, and the rows in them are documents, or ``membership``.  Older ones lack
+``declared``, too.
+"""
+
+_GROUP = 2_000  # small enough that a batch is read by all cores
+_GROUP_OF_ROWS = 10_000
+_REPEATED = ["channel", "version", "time_source", "membership"]  # columns of few different values
+
+
+def new_event_file(home: Home, first: int) -> Path:
+    """A file for events of which ``first`` is the first's number."""
+    return home.folder("events") / f"{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
+
+
+def write_event_file(path: Path, table: pa.Table) -> None:
+    """Write events in the shape of ``EVENT_SCHEMA``."""
+    cells = table.column("cells")
+    group = _GROUP if cells.null_count else _GROUP_OF_ROWS
+    pq.write_table(table, path, row_group_size=group, compression="zstd", use_dictionary=_REPEATED)
+
+
+def event_document(content: str | None, cells: list[str | None] | None, channel: ChannelInfo) -> str:
+    """The document of an event of ``channel`` that is kept as ``content`` or, a row, as ``cells``."""
+    if content is not None:
+        return content
+    assert cells is not None and channel.schema is not None
+    return cells_document(cells, list(channel.schema), element=channel.element)
