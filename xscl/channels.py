@@ -112,8 +112,8 @@ def set_channel(
         if changed.schema != channel.schema and _readers(connection, name) and event_count(connection):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
-                f"queries read the channel {name} and there are events, which may have been kept to join with its columns",
-                hint="the columns stay; drop the queries first",
+                f"queries read the channel {name}, so its columns stay: events that joined with them were kept for it",
+                hint="drop the queries first",
             )
         if changed.clock != channel.clock:
             _carry_clock(connection, channel.clock, changed.clock)

@@ -276,7 +276,10 @@ def next_state(
             kept = table.filter(pa.array(rule.now.keep(table.column("var").to_numpy(), table.column("ts").to_numpy())))
             if _write(home.root / f"{path}.parquet", WITNESS_SCHEMA, _on_time(kept).to_batches()):
                 written.append(f"{path}.parquet")
-        own_files = [*(("witness", path) for path in written), *((k, n) for k, path in fresh for n in _files(home, path))]
+        own_files = [
+            *(("witness", path) for path in written),
+            *((k, n) for k, path in fresh for n in _files(home, path)),
+        ]
         own = [facts_of_file(home.root, name, kind, batch) for kind, name in own_files]
         fresh_paths = {file.path for file in own}
         known: list[StateFile] = []
