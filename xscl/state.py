@@ -1,6 +1,6 @@
 """The join state of a home: the Parquet files of witness rows and rows of links that later events may still join.
 
-A batch appends its files.  After it, ``next_state`` works out what is still of use (``templates.retention``), drops
+A batch adds its rows.  After it, ``next_state`` works out what is still of use (``templates.retention``), drops
 files without any such row and merges small ones; ``commit_state`` names the outcome in the batch's transaction.  Rows
 that are of use no more are out of sight at once, because whoever reads applies the floors of the last commit
 (``HeldState``), and leave the disk when their file is dropped or rewritten.
