@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-__all__ = ["Bools", "Int32s", "Int64s", "gather", "rising", "stacked", "take"]
+__all__ = ["Bools", "Int32s", "Int64s", "gather", "numbered", "rising", "stacked", "take"]
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
@@ -33,6 +34,18 @@ def rising(numbers: Int64s) -> Int64s:
     new = np.ones(len(ordered), dtype=np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]
     return ordered[new]
+
+
+def numbered(numbers: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """The different ones as they first come, the first place of each, and which of them each is.
+
+    Arrow hashes them, in a fraction of the time in which numpy's ``unique`` tells as much.
+    """
+    encoded = pa.array(numbers).dictionary_encode()
+    which = encoded.indices.to_numpy().astype(np.int64)
+    first = np.empty(len(encoded.dictionary), dtype=np.int64)
+    first[which[::-1]] = np.arange(len(which) - 1, -1, -1)  # of several the last is written
+    return encoded.dictionary.to_numpy(), first, which
 
 
 def gather(starts: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:

@@ -124,6 +124,7 @@ class Finder:
         self._shapes_of_ones = Shapes()
         """Not those of the state, which are forgotten with its rows."""
         self._table: tuple[int, _EdgeTable] | None = None
+        self._of_keys: tuple[int, Int32s, Bools] | None = None
         self._passes: tuple[tuple[int, frozenset[int]], list[Pass]] | None = None
         self._unselective: frozenset[int] = frozenset()
 
@@ -138,7 +139,7 @@ class Finder:
         if program is not self._program:
             self._program, self._resolver = program, Resolver(program, self.cache.shapes)
             self._resolver_of_ones = Resolver(program, self._shapes_of_ones)
-            self._table = self._passes = None
+            self._table = self._passes = self._of_keys = None
         keys = self.cache.keys_of(fresh)
         alone, both = self._alone(program)
         edge = alone[keys]
@@ -151,7 +152,7 @@ class Finder:
         _Batch(self, program, new, out, fetch, most_rows).run()
         if (edge >= 0).any():
             self._single_blocks(fresh.filter(pa.array(edge >= 0)), edge[edge >= 0], out)
-        self.cache.add(new)
+        self.cache.append(new)
 
     def _fetch(self, fresh: pa.Table, batch: int, fetch: Fetch, most_rows: int) -> None:
         """Bring the slices of new values that are in files only."""
@@ -200,19 +201,24 @@ class Finder:
 
     def _alone(self, program: Program) -> tuple[Int32s, Bools]:
         """Of each key its edge of queries of one block, -1 for none; and whether other edges ask for it too."""
-        pairs = [
-            (edge.key.kind == "ONE", edge.number, self.cache.key(var, fn))
-            for edge in program.edges.values()
-            for var, fn in ((edge.key.lvar, edge.key.lfn), (edge.key.rvar, edge.key.rfn))
-        ]
-        edges = np.full(len(self.cache.keys) + 1, -1, dtype=np.int32)
-        both = np.zeros(len(edges), dtype=np.bool_)
-        for one, number, key in pairs:
-            if one:
-                edges[key] = number
-            else:
-                both[key] = True
-        return edges, both
+        if self._of_keys is None or self._of_keys[0] != program.structure:
+            pairs = [
+                (edge.key.kind == "ONE", edge.number, self.cache.key(var, fn))
+                for edge in program.edges.values()
+                for var, fn in ((edge.key.lvar, edge.key.lfn), (edge.key.rvar, edge.key.rfn))
+            ]
+            edges = np.full(len(self.cache.keys) + 1, -1, dtype=np.int32)
+            both = np.zeros(len(edges), dtype=np.bool_)
+            for one, number, key in pairs:
+                if one:
+                    edges[key] = number
+                else:
+                    both[key] = True
+            self._of_keys = program.structure, edges, both
+        # No edge asks for keys that are known since.
+        _, edges, both = self._of_keys
+        more = len(self.cache.keys) + 1 - len(edges)
+        return np.pad(edges, (0, more), constant_values=-1), np.pad(both, (0, more))
 
     def _single_blocks(self, rows: pa.Table, edge: Int32s, out: ResultColumns) -> None:
         """Queries of one block, each in each document by itself: what else a document satisfies tells nothing."""

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xscl.places import PUBLISHED, place_of
-from xscl.templates.columns import Int32s, Int64s, stacked, take
+from xscl.templates.columns import Int32s, Int64s, numbered, stacked, take
 from xscl.templates.members import Membership, sees
 from xscl.templates.program import Constraint, Edge, InstancePlan, LinkPlan, Program, Windows
 from xscl.templates.results import MAX_BINDINGS, Admitted, ClassRow, Member, ResultColumns
@@ -188,7 +188,7 @@ class Resolver:
         if not len(docs):
             return
         codes = edges.edge.astype(np.int64) << 32 | edges.shape_l
-        _, examples, which = np.unique(codes, return_index=True, return_inverse=True)
+        _, examples, which = numbered(codes)
         least, greatest = int(docs.min()), int(docs.max())
         ordinary = greatest < PUBLISHED and documents.memberships is None
         distinct = take(edges, examples)

@@ -178,9 +178,9 @@ class ResultColumns:
             self._pairs.append((left, right, classes))
             self._waiting += len(left)
             first = int(classes.min())
-            for number, count in enumerate(np.bincount(classes - first).tolist(), start=first):
-                rout, matches = self._sizes[number]
-                self.counts.update(rout=count * rout, match=count * matches)
+            counts = np.bincount(classes - first)
+            rout, matches = counts @ np.array(self._sizes[first : first + len(counts)], dtype=np.int64)
+            self.counts.update(rout=int(rout), match=int(matches))
 
     def add_documents(self, docs: Sequence[int], number: int) -> None:
         """Three or more documents, and their class."""

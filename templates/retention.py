@@ -37,7 +37,7 @@ REACH_SCHEMA = pa.schema(
         ("right", pa.int64()),  # than the link's right member; of a variable the same as left
     ]
 )
-"""A key without a partner has its own channel with a reach of ``-UNBOUNDED``: not kept, unless nothing there is."""
+"""A key without a partner has no row: nothing of it is kept."""
 
 EVER = -(1 << 63)
 """A floor below every time: where no partner is too late."""
@@ -87,7 +87,7 @@ class ReachBuilder:
             for case in live.group.cases
             for block, partner, reach in _partners(case, len(channels))
         ]
-        for key, reach in reaches or [((owners[0], channels[0]), -UNBOUNDED)]:
+        for key, reach in reaches:
             counts = self._reach[key]
             counts[reach] += sign
             if not counts[reach]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.templates.columns import Int32s
+from xscl.templates.columns import Int32s, numbered
 
 __all__ = ["ChainEntry", "Shape", "Shapes", "mixed"]
 
@@ -70,7 +70,7 @@ class Shapes:
         at = offsets - offsets[0]
         of_chains = (sums[at[1:]] - sums[at[:-1]]).view(np.int64)
         both = mixed([nodes.to_numpy(zero_copy_only=False), of_chains], self._seeds[1])
-        distinct, first, which = np.unique(both, return_index=True, return_inverse=True)
+        distinct, first, which = numbered(both.view(np.int64))
         found = [
             self._number(hash_, nodes, chains, place)
             for hash_, place in zip(distinct.tolist(), first.tolist(), strict=True)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, numbered, rising, stacked, take
 from xscl.templates.results import Member
 from xscl.templates.shapes import Shapes
 from xscl.values import value_hash
@@ -257,16 +257,22 @@ class SliceCache:
             number=columns["num"].to_numpy(zero_copy_only=False).astype(np.float64),
             again=np.zeros(table.num_rows, dtype=np.bool_),
         )
-        _mark_repeated(rows)
         _, first = np.unique(rows.doc, return_index=True)
         of_docs = (columns[name].take(pa.array(first)) for name in ("place", "membership"))
         return _sorted(rows, texts, *of_docs, batch=batch)
 
     def add(self, run: Run) -> None:
         """Take in a run; runs that are not much larger are merged with it."""
-        if not len(run.rows.h):
-            return
-        self.runs.append(run)
+        self.append(run)
+        self.merge()
+
+    def append(self, run: Run) -> None:
+        """Take in a run as it is; it may be purged before it is merged with others."""
+        if len(run.rows.h):
+            self.runs.append(run)
+
+    def merge(self) -> None:
+        """Merge the last runs with those that are not much larger."""
         while len(self.runs) > 1 and len(self.runs[-2].rows.h) < 2 * len(self.runs[-1].rows.h):
             last = self.runs.pop()
             self.runs[-1] = _merged(self.runs[-1], last)
@@ -380,8 +386,8 @@ class SliceCache:
         encoded = functions.dictionary_encode()
         names = encoded.dictionary.to_pylist()
         function = encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False).astype(np.int64)
-        distinct, which = np.unique(_ints(variables), return_inverse=True)
-        both, where = np.unique(which * (len(names) + 1) + function, return_inverse=True)
+        distinct, _, which = numbered(_ints(variables))
+        both, _, where = numbered(which * (len(names) + 1) + function)
         numbers = [
             self.key(int(distinct[at // (len(names) + 1)]), [*names, None][at % (len(names) + 1)])
             for at in both.tolist()
@@ -404,7 +410,7 @@ class SliceCache:
 
     def _other_values(self, hashes: Int64s, texts: pa.Array) -> Int64s:
         """Where a hash stands for another value already, here or earlier in the list."""
-        distinct, first, which = np.unique(hashes, return_index=True, return_inverse=True)
+        distinct, first, which = numbered(hashes)
         known = texts.take(pa.array(first))
         for run in self.runs:
             places = np.searchsorted(run.values, distinct)
@@ -416,18 +422,16 @@ class SliceCache:
         return np.flatnonzero(~same.to_numpy(zero_copy_only=False))
 
 
-def _mark_repeated(rows: Rows) -> None:
-    order = np.lexsort((rows.doc, rows.key, rows.h))
+def _sorted(rows: Rows, texts: pa.Array, places: pa.Array, memberships: pa.Array, *, batch: int) -> Run:
+    order = np.lexsort((rows.doc, rows.ts, rows.key, rows.h))
+    rows = take(rows, order)
+    # Rows of one document have one time, so those of one value and key stand together.
     same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
     for column in (rows.h, rows.key, rows.doc):
-        same &= column[order[1:]] == column[order[:-1]]
-    rows.again[order[1:][same]] = True
-    rows.again[order[:-1][same]] = True
-
-
-def _sorted(rows: Rows, texts: pa.Array, places: pa.Array, memberships: pa.Array, *, batch: int) -> Run:
-    order = np.lexsort((rows.ts, rows.key, rows.h))
-    run = Run(take(rows, order), texts, places, memberships, np.empty(0, dtype=np.int64))
+        same &= column[1:] == column[:-1]
+    rows.again[1:][same] = True
+    rows.again[:-1][same] = True
+    run = Run(rows, texts, places, memberships, np.empty(0, dtype=np.int64))
     run.texts = texts.take(pa.array(order[run.value_starts[:-1]]))
     run.used = np.full(len(run.values), batch)
     return run

@@ -273,18 +273,18 @@ class _Search:
         # All ranks of texts, and all orders of texts, one dimension after another.
         texts = [0 if each is None else len(each.rank) for each in self.ranked]
         self.texts = np.concatenate([[0], np.cumsum(texts)]).astype(np.int64)[:-1]
-        known = [each for each in self.ranked if each is not None]
-        self.all_ranks = np.concatenate([*(each.rank for each in known), empty]) if known else empty
-        self.all_codes = self._codes()
-        self.all_orders = np.concatenate([empty[:0], *(each.order for each in known)])
+        self.all_orders = np.concatenate([empty[:0], *(each.order for each in self.ranked if each is not None)])
+        self.rank_of_row = self._ranks_of_rows()
 
-    def _codes(self) -> Int64s:
-        """The codes of all columns, one behind another; zeros for those that nothing asks for."""
+    def _ranks_of_rows(self) -> npt.NDArray[np.int32]:
+        """The rank of each row in each dimension, one dimension after another; 0 in those that no reading tells."""
         count = self.columns.count
-        codes = np.zeros((int(self.sets.column.max(initial=0)) + 1) * count, dtype=np.int64)
-        for column in np.unique(self.sets.column).tolist():
-            codes[column * count : (column + 1) * count] = self.columns.codes(column)
-        return codes
+        found = np.zeros(len(self.ranked) * count, dtype=np.int32)
+        for number, (dimension, ranked) in enumerate(zip(self.sets.dimensions, self.ranked, strict=True)):
+            if ranked is not None:
+                of = found[number * count : (number + 1) * count]
+                of[:] = ranked.rank[self.columns.codes(dimension.column)]
+        return found
 
     def _ranked(self, dimension: Dimension, constants: Sequence[Key]) -> _Ranked:
         texts = self.columns.texts(dimension.column)
@@ -436,17 +436,17 @@ class _Search:
         """Whether each of some rows satisfies the entry beside it."""
         sets = self.sets
         dimension = sets.dimension[entries]
-        text = self.all_codes[sets.column[dimension] * self.columns.count + rows]
-        rank = self.all_ranks.take(self.texts[dimension] + text, mode="clip")  # of what is told
+        rank = self.rank_of_row[dimension * self.columns.count + rows]
         if not sets.told.all():
             untold = ~sets.told & (np.bincount(dimension, minlength=len(sets.told)) > 0)
             for number in np.flatnonzero(untold).tolist():
                 of = np.flatnonzero(dimension == number)
-                distinct, which = np.unique(text[of], return_inverse=True)
+                text = self.columns.codes(sets.dimensions[number].column)[rows[of]]
+                distinct, which = np.unique(text, return_inverse=True)
                 rank[of] = self._evaluated(number, distinct)[which]
         return self._inside(rank, entries)
 
-    def _inside(self, rank: Int64s, entries: Int64s) -> npt.NDArray[np.bool_]:
+    def _inside(self, rank: npt.NDArray[np.integer], entries: Int64s) -> npt.NDArray[np.bool_]:
         """Whether each rank lies in a span of the entry beside it."""
         sets = self.sets
         span, behind = sets.spans[entries], sets.spans[entries + 1]

@@ -159,7 +159,8 @@ def process_batch(
                 last=last,
                 reach=planner.reach.table(plan.program, last),
                 newest=newest,
-                fresh=work.written,
+                fresh=work.files,
+                rows=work.waiting,
                 published=published,
             )
             slices_asked, slices_found = (now - then for now, then in zip(driver.slices, before, strict=True))

@@ -109,6 +109,12 @@ def set_channel(
                 hint="drop the queries first",
             )
         changed = _changed(channel, kind or channel.kind, element, schema, lateness, clock)
+        if changed.schema != channel.schema and _readers(connection, name) and event_count(connection):
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                f"queries read the channel {name}, so its columns stay: events that joined with them were kept for it",
+                hint="drop the queries first",
+            )
         if changed.clock != channel.clock:
             _carry_clock(connection, channel.clock, changed.clock)
         _put(catalog, connection, changed)

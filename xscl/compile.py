@@ -242,6 +242,11 @@ class _Compiler:
         facts = self._facts(block)
         return self._columns(block, facts.texts | facts.times)
 
+    def _is_open(self, block: int, node: int) -> bool:
+        """Whether it is not known yet what kind of values a node has."""
+        facts = self._facts(block)
+        return facts.kind != "xml" and node not in self._columns(block, facts.numeric | facts.texts | facts.times)
+
     def _facts(self, block: int) -> ChannelFacts:
         return self.channels.get(self.normal.blocks[block].channel, ChannelFacts())
 
@@ -300,9 +305,9 @@ class _Compiler:
         functions: dict[tuple[int, int], set[str | None]] = {}
         for join in instance.joins:
             sides = ((meta[join.left], join.fn_l), (meta[join.right], join.fn_r))
-            # While a channel may still turn out to have columns of another type, numbers are kept as well as strings,
-            # so that documents seen before its first row can join with it.
-            open_ = any(self._facts(block).kind != "xml" for (block, _), _ in sides)
+            # While a column may still turn out to be of another type, numbers are kept as well as strings, so that
+            # documents seen before its first row can join with it.
+            open_ = any(self._is_open(*where) for where, _ in sides)
             for (block, node), name in sides:
                 wanted = functions.setdefault((block, node), set())
                 wanted.add(name)

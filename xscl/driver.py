@@ -117,6 +117,7 @@ class Driver:
             if self._links is not None and len(self._links) > _links_held(state):
                 self._links.purge(floors.keep_links)
         cache = self._finder.cache
+        cache.merge()
         cache.shrink()
         if cache.blind and cache.has_room_to_list(state.rows):
             self.forget()

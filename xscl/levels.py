@@ -89,7 +89,9 @@ class BatchWork:
     joined_in: str = "driver"
     counts: Counter[str] = field(default_factory=Counter)
     written: list[tuple[Kind, str]] = field(default_factory=list)
-    """Files of witness rows and of rows of links."""
+    """Witness rows and rows of links: files, or folders of them."""
+    waiting: dict[str, pa.Table] = field(default_factory=dict)
+    """Those of ``written`` that are not written yet: they are in memory, and in files only if someone reads them."""
     refused: list[dict[str, object]] = field(default_factory=list)
     """Documents that could not be matched or joined, as rows of ``rejected``."""
     stage1_s: float = 0.0
@@ -115,6 +117,11 @@ class BatchWork:
             self.written += [] if links is None else [("link", links)]
         return counts["match"]
 
+    @property
+    def files(self) -> list[tuple[Kind, str]]:
+        """Those of ``written`` that are."""
+        return [(kind, path) for kind, path in self.written if path not in self.waiting]
+
     def discard(self) -> None:
         """Remove what was written: the batch has failed."""
         shutil.rmtree(self.home.folder("results") / self.tag, ignore_errors=True)
@@ -127,16 +134,23 @@ class BatchWork:
     # -- stages ------------------------------------------------------------------------------------------------
 
     def _witnesses(self, level: Level, target: Path) -> ds.Dataset:
-        """Write the witness rows of a level."""
+        """Make the witness rows of a level, and write them if executors do it."""
         here = None
         if self.driver.settings.driver_rows:
             here = self.driver.witnesses(self.plan, level.paths, level.first, level.last, level.channels)
         if here is None:
             write_witnesses(self.session(), self.plan, level.paths, level.first, level.last, level.channels, target)
             return ds.dataset(target, schema=WITNESS_SCHEMA)
-        target.mkdir()
-        pq.write_table(here, target / "part-0.parquet", row_group_size=_ROW_GROUP)
+        self.waiting[str(target.relative_to(self.home.root))] = here
         return ds.InMemoryDataset(here)
+
+    def _write_waiting(self) -> None:
+        """Put witness rows that wait into files, all of them."""
+        for path, rows in self.waiting.items():
+            target = self.home.root / path
+            target.mkdir()
+            pq.write_table(rows, target / "part-0.parquet", row_group_size=_ROW_GROUP)
+        self.waiting.clear()
 
     def _join(self, level: Level, fresh: ds.Dataset, fresh_path: Path) -> Counter[str]:
         """Write what the witnesses of a level come to, and how much it is."""
@@ -152,6 +166,7 @@ class BatchWork:
                 return out.counts
         self.driver.forget()
         self.joined_in = "executors"
+        self._write_waiting()
         write_results(self.session(), self.plan, fresh_path, self._paths("witness"), target, origin)
         counts = _count_results(target)
         if counts["link"]:
@@ -174,6 +189,7 @@ class BatchWork:
 
     def _paths(self, kind: Kind) -> list[str]:
         """The files of what was there before the level that is under way."""
+        self._write_waiting()
         own = [self.home.root / path for of, path in self.written if of == kind]
         files = [file for path in own for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
         return [*self.state.paths(kind), *map(str, files)]

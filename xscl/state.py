@@ -1,6 +1,6 @@
 """The join state of a home: the Parquet files of witness rows and rows of links that later events may still join.
 
-A batch appends its files.  After it, ``next_state`` works out what is still of use (``templates.retention``), drops
+A batch adds its rows.  After it, ``next_state`` works out what is still of use (``templates.retention``), drops
 files without any such row and merges small ones; ``commit_state`` names the outcome in the batch's transaction.  Rows
 that are of use no more are out of sight at once, because whoever reads applies the floors of the last commit
 (``HeldState``), and leave the disk when their file is dropped or rewritten.
@@ -251,6 +251,7 @@ def next_state(
     reach: pa.Table,
     newest: Mapping[str, int],
     fresh: Iterable[tuple[Kind, str]],
+    rows: Mapping[str, pa.Table] = MappingProxyType({}),
     published: Mapping[str, int] = MappingProxyType({}),
 ) -> StateChange:
     """The state after a batch that ends at the place ``last``; writes files, and names none.
@@ -263,24 +264,33 @@ def next_state(
         reach: how long rows are kept (``ReachBuilder``); rows of keys it does not name are not.
         newest: the greatest event time of each channel among the events of the batch.
         fresh: (kind, path in the home) of the batch's own files, or folders of files.
+        rows: the batch's other witness rows, by the path that the file of those that are kept may have, without suffix.
         published: the greatest event time of what was published to each channel.  It moves no clock, because it makes
             nothing late that is taken in; but whatever is published there later is late by it.
     """
     with home.catalog.read() as connection:
         processed, moved, watermarks = _watermarks(connection, last, newest, published)
     rule = _Rule(home.root, before.floors, floors(reach, watermarks))
-    own = [facts_of_file(home.root, name, kind, batch) for kind, path in fresh for name in _files(home, path)]
-    fresh_paths = {file.path for file in own}
-    known: list[StateFile] = []
-    lowered: list[StateFile] = []
-    for file in (*before.files, *own):
-        counted, lower = rule.counted(file, fresh=file.path in fresh_paths)
-        (lowered if lower and counted.held else known).append(counted)
-    span = _span(rule.now, max(processed.values(), default=None))
-    plan = [*([file] for file in lowered), *_merges(known, span)]
-    merged: list[StateFile] = []
     written: list[str] = []
     try:
+        for path, table in rows.items():
+            kept = table.filter(pa.array(rule.now.keep(table.column("var").to_numpy(), table.column("ts").to_numpy())))
+            if _write(home.root / f"{path}.parquet", WITNESS_SCHEMA, _on_time(kept).to_batches()):
+                written.append(f"{path}.parquet")
+        own_files = [
+            *(("witness", path) for path in written),
+            *((k, n) for k, path in fresh for n in _files(home, path)),
+        ]
+        own = [facts_of_file(home.root, name, kind, batch) for kind, name in own_files]
+        fresh_paths = {file.path for file in own}
+        known: list[StateFile] = []
+        lowered: list[StateFile] = []
+        for file in (*before.files, *own):
+            counted, lower = rule.counted(file, fresh=file.path in fresh_paths)
+            (lowered if lower and counted.held else known).append(counted)
+        span = _span(rule.now, max(processed.values(), default=None))
+        plan = [*([file] for file in lowered), *_merges(known, span)]
+        merged: list[StateFile] = []
         for inputs in plan:
             written.append(f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-{inputs[0].kind}.parquet")
             merged.append(_merged(home, written[-1], inputs, batch, rule, fresh_paths))
@@ -420,9 +430,12 @@ def _columns(source: pq.ParquetFile, kind: Kind, number: int) -> tuple[Numbers, 
     if kind == "link":
         table = source.read_row_group(number, columns=names)
     else:
-        table = source.read_row_group(number, columns=[*names, "late"])
-        table = table.filter(pc.invert(table.column("late")))
+        table = _on_time(source.read_row_group(number, columns=[*names, "late"]))
     return tuple(table.column(name).to_numpy() for name in names)
+
+
+def _on_time(rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.invert(rows.column("late")))
 
 
 def _row_group(columns: tuple[Numbers, ...]) -> _RowGroup:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import sqlalchemy as sa
 
+from xscl.bench.apart import peak_memory
 from xscl.bench.engines import Run, open_engine, register, run
 from xscl.bench.plot import Plot
 from xscl.bench.report import Report, Value, rounded
@@ -63,6 +64,12 @@ class _Stream:
     items: int
     intake_s: float
     seconds: float
+    intake_cpu_s: float
+    """Of this process, as all that follows; Java has no part in it."""
+    cpu_s: Sequence[float]
+    """Of each batch, without its intake."""
+    peak_bytes: int
+    """The most memory that the process has had until then."""
     runs: Sequence[Run]
     matches: int
     """Of the conditions; those of the join are not counted."""
@@ -110,7 +117,7 @@ def measure(
                 streams.append(_stream(engine, asked[:count], length, sizes.batch, seed, say))
                 if count == counts[-1]:
                     say("baselines")
-                    found = _baselines(engine, streams[-1], asked, sizes, seed, spark)
+                    found = _baselines(engine, streams[-1], asked, sizes, seed, spark, say)
     figures = _figures(streams, found, sizes)
     return Report(
         bench="rows",
@@ -135,11 +142,16 @@ def measure(
     )
 
 
-def _take(engine: Engine, seed: int, first: int, count: int) -> float:
-    """Take in readings and what is calibrated in their time; seconds, without making them."""
+class _Taken(NamedTuple):
+    seconds: float
+    cpu_s: float
+
+
+def _take(engine: Engine, seed: int, first: int, count: int) -> _Taken:
+    """Take in readings and what is calibrated in their time; what that takes, without making them."""
     _, rows = readings(seed, first, count)
     others = calibrations(seed, first, count)
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     tables = [
         RowTable(READINGS, rows, f"r{first}", options=RowOptions(columns=_COLUMNS, ts="ts", ts_format="us")),
         RowTable(
@@ -148,7 +160,7 @@ def _take(engine: Engine, seed: int, first: int, count: int) -> float:
     ]
     report = engine.ingest(tables)
     assert report.taken == len(rows) + len(others), report
-    return time.perf_counter() - began
+    return _Taken(time.perf_counter() - began, time.process_time() - began_cpu)
 
 
 def _stream(
@@ -160,15 +172,23 @@ def _stream(
     register(engine, [*texts, ("join", JOIN)])
     warm = max(batch // 10, 1)
     _take(engine, seed, 0, warm)
-    run(engine)
-    intake_s, runs, matches = 0.0, [], 0
+    say(f"registered; planned in {run(engine).prepare_s:.1f} s")
+    intake_s, intake_cpu_s, cpu_s, runs, matches = 0.0, 0.0, [], [], 0
     for first in range(warm, warm + items, batch):
         count = min(batch, warm + items - first)
-        intake_s += _take(engine, seed, first, count)
+        taken = _take(engine, seed, first, count)
+        intake_s, intake_cpu_s = intake_s + taken.seconds, intake_cpu_s + taken.cpu_s
+        began = time.process_time()
         runs.append(run(engine, 2 * batch))
+        cpu_s.append(time.process_time() - began)
         matches += _single_matches(engine, runs[-1])
-        say(f"{first - warm + count:,} rows: {count / runs[-1].seconds:,.0f} a second")
-    return _Stream(len(asked), items, intake_s, sum(each.seconds for each in runs), runs, matches)
+        say(
+            f"{first - warm + count:,} rows: {count / runs[-1].seconds:,.0f} a second, "
+            f"{cpu_s[-1] / count * 1e6:.2f} us of CPU a row; intake {count / taken.seconds:,.0f} a second, "
+            f"{taken.cpu_s / count * 1e6:.2f} us; {peak_memory() / 1e6:,.0f} MB at most"
+        )
+    seconds = sum(each.seconds for each in runs)
+    return _Stream(len(asked), items, intake_s, seconds, intake_cpu_s, cpu_s, peak_memory(), runs, matches)
 
 
 def _results(engine: Engine, of: Run) -> Iterator[pa.Table]:
@@ -228,7 +248,13 @@ class _Baselines:
 
 
 def _baselines(
-    engine: Engine, stream: _Stream, asked: Sequence[Condition], sizes: Sizes, seed: int, spark: SparkSession
+    engine: Engine,
+    stream: _Stream,
+    asked: Sequence[Condition],
+    sizes: Sizes,
+    seed: int,
+    spark: SparkSession,
+    say: Callable[[str], None],
 ) -> _Baselines:
     last = stream.runs[-1]
     size = sizes.items % sizes.batch or min(sizes.batch, sizes.items)
@@ -240,6 +266,7 @@ def _baselines(
     began = time.perf_counter()
     masks = [np.flatnonzero(each.holds(few)) for each in asked]
     numpy_s = (time.perf_counter() - began) * size / sizes.compared
+    say(f"numpy, one filter a query: {numpy_s:,.3g} s a batch")
     until = docids[min(sizes.compared, size) - 1]
     none = np.empty(0, dtype=np.int64)
     ours, theirs = hashlib.sha256(), hashlib.sha256()
@@ -251,12 +278,16 @@ def _baselines(
     frame = spark.createDataFrame(table).cache()
     frame.count()
     frame.createOrReplaceTempView("xscl_bench_readings")
+
+    def count(number: int) -> int:
+        statement = f"select count(*) from xscl_bench_readings where {asked[number].sql}"
+        return int(spark.sql(statement).first()[0])  # type: ignore[index]
+
+    count(sample[0])  # what the first of all costs is no part of it
     began = time.perf_counter()
-    counts = [
-        spark.sql(f"select count(*) from xscl_bench_readings where {asked[number].sql}").first()[0]  # type: ignore[index]
-        for number in sample
-    ]
+    counts = [count(number) for number in sample]
     spark_s = (time.perf_counter() - began) * len(asked) / len(sample)
+    say(f"Spark, one statement a query: {spark_s:,.3g} s a batch")
     spark.catalog.dropTempView("xscl_bench_readings")
     frame.unpersist()
     same = all(len(found.get(f"q{number}", none)) == count for number, count in zip(sample, counts, strict=True))
@@ -278,6 +309,10 @@ def _figures(streams: Sequence[_Stream], found: _Baselines, sizes: Sizes) -> Map
         "join_s": rounded(stream.total("join_s")),
         "commit_s": rounded(stream.total("commit_s")),
         "prepare_s": rounded(stream.total("prepare_s")),
+        "cpu_us_per_row": rounded(1e6 * sum(stream.cpu_s) / stream.items),
+        "intake_cpu_us_per_row": rounded(1e6 * stream.intake_cpu_s / stream.items),
+        "cpu_last_batch_to_first": rounded(stream.cpu_s[-1] / stream.cpu_s[0]) if _whole(stream, sizes) else None,
+        "peak_bytes": stream.peak_bytes,
         "jobs_per_batch": max(jobs, default=None),
         "mean_met": rounded(stream.mean_met),
         "growth_100_to_10k_conditions": rounded(least.rows_per_s / stream.rows_per_s)
@@ -296,6 +331,11 @@ def _figures(streams: Sequence[_Stream], found: _Baselines, sizes: Sizes) -> Map
     }
 
 
+def _whole(stream: _Stream, sizes: Sizes) -> bool:
+    """Whether its batches are equally long, and several."""
+    return stream.items % sizes.batch == 0 and len(stream.runs) > 1
+
+
 def _row(stream: _Stream) -> dict[str, Value]:
     return {
         "conditions": stream.queries,
@@ -303,6 +343,7 @@ def _row(stream: _Stream) -> dict[str, Value]:
         "seconds": rounded(stream.seconds),
         "rows_per_s": rounded(stream.rows_per_s),
         "mean_met": rounded(stream.mean_met),
+        "cpu_us_per_row": rounded(1e6 * sum(stream.cpu_s) / stream.items),
         "intake_s": rounded(stream.intake_s),
         "stage1_s": rounded(stream.total("stage1_s")),
         "join_s": rounded(stream.total("join_s")),

@@ -64,13 +64,19 @@ def test_variables_share_the_reach_of_their_block_variable() -> None:
     assert (short, long, guarded) == (9 * S, 9 * S, 2 * S)
 
 
-def test_a_query_of_one_block_keeps_nothing_but_where_nothing_is_late() -> None:
-    program, (query,) = program_of("S//a")
-    table = ReachBuilder().table(program, 0)
+@pytest.mark.parametrize("marks", [{}, {"S": None}, {"S": 7}])
+def test_a_query_of_one_block_keeps_nothing(marks: dict[str, int | None]) -> None:
+    program, (query, _) = program_of("S//a", "S//b->x JOIN {x = y, 1 h} S//c->y")
+    rule = floors(ReachBuilder().table(program, 0), marks)
     (var,) = of_block(query, 0)
-    for marks, kept in (({}, True), ({"S": None}, True), ({"S": 7}, False)):
-        rule = floors(table, marks)
-        assert rule.keep(np.array([var]), np.array([1 << 50])).tolist() == [kept], marks
+    assert rule.keep(np.array([var]), np.array([1 << 50])).tolist() == [False]
+
+
+def test_what_a_query_of_one_block_shares_with_a_join_is_kept_for_it() -> None:
+    program, (_, query) = program_of("S//a", "S//a->x JOIN {x = y, 10 s} T//b->y")
+    rule = floors(ReachBuilder().table(program, 0), {"S": 0, "T": 100 * S})
+    (var,) = of_block(query, 0)
+    assert rule.keep(np.array([var, var]), np.array([89 * S, 90 * S])).tolist() == [False, True]
 
 
 def test_floors_are_those_of_the_channel_that_waits_longest() -> None:

@@ -80,6 +80,18 @@ def test_a_declared_schema_makes_joins_numeric(home: Home) -> None:
     assert (row["fn_l_1"], row["fn_r_1"]) == ("number", "number")
 
 
+def test_columns_that_queries_read_stay_once_there_are_events(home: Home) -> None:
+    registry = Registry(home.catalog)
+    add_channel(home.catalog, "T", kind="rows", schema="p int")
+    registry.register("S//a->x JOIN {x = y, 1 h} T//p->y", name="q")
+    set_channel(home.catalog, "T", schema="p double")
+    Intake(home).take([Event("S", "1", 1, xml="<a>1</a>")])
+    assert refusal(home, set_channel, schema="p string") == "XSCL_BAD_CHANNEL"
+    set_channel(home.catalog, "T", lateness="1 s")
+    registry.drop("q")
+    set_channel(home.catalog, "T", schema="p string")
+
+
 def test_a_channel_of_documents_has_no_columns(home: Home) -> None:
     add_channel(home.catalog, "T", kind="rows", schema="p int")
     set_channel(home.catalog, "T", kind="xml")

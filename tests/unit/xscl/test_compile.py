@@ -208,6 +208,15 @@ def test_numbers_too_while_a_channel_is_not_known() -> None:
     assert functions(compiled(text)) == {"x": ("lower", "number lower"), "y": ("", "number")}
 
 
+def test_one_function_where_the_types_of_both_columns_are_known() -> None:
+    rows = ChannelFacts("rows", numeric=frozenset({"p"}), texts=frozenset({"q"}))
+    known = {"S": rows, "T": rows}
+    assert functions(facts("S//p->x JOIN {x = y, 1 h} T//p->y", known)) == {"x": ("number",), "y": ("number",)}
+    assert functions(facts("S//q->x JOIN {x = y, 1 h} T//q->y", known)) == {"x": ("",), "y": ("",)}
+    # A column that nothing is known of may still come.
+    assert functions(facts("S//q->x JOIN {x = y, 1 h} T//r->y", known)) == {"x": ("", "number"), "y": ("", "number")}
+
+
 def test_numeric_columns_join_as_numbers() -> None:
     query = facts("S//a->x[./b->z] JOIN {x = y AND z = w, 1 h} T->t[./p->y][./q->w]", {**NUMBERS, "S": XML["S"]})
     assert {(j.fn_l, j.fn_r) for j in query.group.instance.joins} == {("number", "number"), ("", "")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +46,8 @@ SIZES = {"nothing": 0, "little": 6_000, "everything": 1 << 30}
 
 class NoSpark:
     """Stands where a session would, and gives itself away when it is used."""
+
+    dataSource = SimpleNamespace(register=lambda source: None)  # every session is told of ours
 
     def __getattr__(self, name: str) -> object:
         raise AssertionError(f"Spark was asked for {name}")

@@ -225,6 +225,21 @@ def test_a_change_that_is_not_committed_leaves_nothing(home: Home) -> None:
     assert state_of(home).files == before.files and state_of(home).reach == before.reach
 
 
+def test_rows_in_memory_are_written_if_they_are_kept(home: Home) -> None:
+    write_rows(home, "witness/x.parquet", [(1, 99, 1, False), (2, 91, 1, False), (3, 99, 1, True), (4, 99, 2, False)])
+    rows = pq.read_table(home.root / "witness/x.parquet", schema=WITNESS_SCHEMA)
+    given = {"witness/all": rows, "witness/none": rows.slice(1)}
+    reach = reach_table((False, 1, "S", 7, 7))
+    change = next_state(
+        home, state_of(home), batch=1, last=1, reach=reach, newest={"S": 99}, fresh=(), rows=given
+    )  # fmt: skip
+    assert [file.path for file in change.after.files] == ["witness/all.parquet"]
+    assert (change.after.rows, change.purged) == (1, 0)
+    assert pq.read_table(change.after.paths("witness")).column("docid").to_pylist() == [1]
+    discard_change(home, change)
+    assert not (home.root / "witness/all.parquet").exists()
+
+
 def test_a_change_that_fails_leaves_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xscl.state, "_FANOUT", 4)
     stream = Stream(home, Dice(5), dict.fromkeys(range(1, 5), 1000))
