@@ -724,7 +724,8 @@ def _taken_already(connection: Connection, document: FeedDocument, found: Identi
     """
     names: dict[str, list[int]] = {}
     for n, entry in enumerate(document.entries):
-        for name in {entry.guid, entry.link, found.ids[n]}:
+        # Version 0.1 took the digest of an entry without a guid for its id.
+        for name in {entry.guid, entry.link, entry.digest, found.ids[n]}:
             if name is not None and not found.known[n]:
                 names.setdefault(name, []).append(n)
     mine = (EVENT_IDS.c.channel == document.channel) & (EVENT_IDS.c.feed == feed)
