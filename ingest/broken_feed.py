@@ -15,6 +15,7 @@ from importlib import import_module
 from io import BytesIO
 
 from xscl.ingest.dates import parse_date
+from xscl.ingest.feed import check_entries
 from xscl.ingest.item import Feed, Item, Resource, distinct, feed_identity, item_document
 from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
 from xscl.ingest.records import Entry, FeedDocument
@@ -39,6 +40,7 @@ def read_broken_feed(data: bytes, *, source: str, channel: str = "items") -> Fee
     except Exception:  # whatever its parsers stumble over: the input is known to be broken
         return None
     feed = _feed(head, source)
+    check_entries(len(entries))
     return FeedDocument(feed, tuple(_entry(entry, feed) for entry in entries), channel, source) if entries else None
 
 

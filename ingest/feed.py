@@ -39,11 +39,14 @@ from xscl.ingest.records import Entry, FeedDocument
 from xscl.safexml import parse_stored, serialize
 from xscl.values import digest_text
 
-__all__ = ["MAX_ENTRY_CHARACTERS", "entry_item", "is_feed", "read_tree"]
+__all__ = ["MAX_ENTRY_CHARACTERS", "check_entries", "entry_item", "is_feed", "read_tree"]
 
 MAX_ENTRY_CHARACTERS = 64 * 1024 * 1024
 """What the entries of one feed may have together when they are written out, inclusive: each repeats the namespaces of
 the feed."""
+
+MAX_ENTRIES = 100_000
+"""Of one feed, inclusive: it is taken in as a whole, and an entry takes some 6 KB of memory meanwhile."""
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _ATOM = frozenset(
@@ -130,7 +133,7 @@ def read_tree(root: etree._Element, *, source: str, channel: str = "items") -> F
 
     Raises:
         SourceError: ``XSCL_NOT_A_FEED``: the root is no feed, or it is RSS or RDF without channel and items.
-        DocumentLimitError: ``XSCL_DOCUMENT_LIMIT``: the entries are over ``MAX_ENTRY_CHARACTERS``.
+        DocumentLimitError: ``XSCL_DOCUMENT_LIMIT``: the entries are over ``MAX_ENTRIES`` or ``MAX_ENTRY_CHARACTERS``.
     """
     if not is_feed(root):
         raise SourceError("XSCL_NOT_A_FEED", f"{source}: the root element is {root.tag!r}, not rss, rdf:RDF or feed")
@@ -140,6 +143,7 @@ def read_tree(root: etree._Element, *, source: str, channel: str = "items") -> F
             "XSCL_NOT_A_FEED",
             f"{source}: line {root.sourceline}: {split_name(root)[1]} without a channel or items; take it whole",
         )
+    check_entries(len(elements))
     around = elements[0].getparent() if elements else None
     feed = replace(_feed(head, source), base="" if around is None else _base(around, ""))
     if feed.language is None:
@@ -155,6 +159,18 @@ def read_tree(root: etree._Element, *, source: str, channel: str = "items") -> F
                 f"the entries of the feed have more than {MAX_ENTRY_CHARACTERS:,} characters when written out",
             )
     return FeedDocument(feed, tuple(entries), channel, source)
+
+
+def check_entries(count: int) -> None:
+    """Refuse a feed of too many entries, before they are read.
+
+    Raises:
+        DocumentLimitError: ``XSCL_DOCUMENT_LIMIT``.
+    """
+    if count > MAX_ENTRIES:
+        raise DocumentLimitError(
+            "XSCL_DOCUMENT_LIMIT", f"the feed has {count:,} entries; {MAX_ENTRIES:,} are the most that are taken"
+        )
 
 
 def entry_item(entry: Entry, feed: Feed) -> Item:

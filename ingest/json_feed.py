@@ -18,6 +18,7 @@ from xml.sax.saxutils import escape
 
 from xscl.errors import DocumentLimitError, SourceError
 from xscl.ingest.dates import parse_date
+from xscl.ingest.feed import check_entries
 from xscl.ingest.item import Feed, Item, Resource, distinct, feed_identity
 from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
 from xscl.ingest.records import Entry, FeedDocument
@@ -58,6 +59,7 @@ def read_json_feed(data: bytes, *, source: str, channel: str = "items", limits: 
     if not isinstance(items, list):
         raise SourceError("XSCL_NOT_A_FEED", f"{source}: a JSON Feed has an array of items")
     feed = _feed(root, source)
+    check_entries(len(items))
     entries = [_entry(item, feed, limits) for item in items if isinstance(item, dict)]
     return FeedDocument(feed, tuple(entries), channel, source)
 

@@ -28,6 +28,7 @@ from xscl.ingest.event_file import ByteStream, bounded_lines, read_row_line
 from xscl.ingest.records import Rejected, RowOptions, RowTable, rejected
 from xscl.ingest.row_times import check_times
 from xscl.ingest.rows import is_column, parse_schema
+from xscl.safexml import DEFAULT_LIMITS
 from xscl.types import Scalar, is_name
 
 __all__ = [
@@ -179,6 +180,7 @@ def read_row_file(
 def _read_parquet(stream: BinaryIO, *, channel: str, source: str, how: RowFormat) -> Iterator[RowTable]:
     first = 1
     with pq.ParquetFile(stream) as file:
+        _check_width(file.metadata.num_columns, source)
         for batch in file.iter_batches(batch_size=_ROWS):
             numbers = np.arange(first, first + len(batch), dtype=np.int64)
             first += len(batch)
@@ -333,8 +335,14 @@ def read_csv(
             columns, used, lines = _header(block, how, delimiter, source)
             line, block = line + lines, block[used:]
         if block.strip():
-            yield _csv_table(block, line, columns, delimiter, channel, source, how)
-        line += block.count(b"\n")
+            table = _csv_table(block, line, columns, delimiter, channel, source, how)
+            yield table
+            assert table.numbers is not None
+            # Where records end with a carriage return alone there are more of them than line feeds.
+            least = int(table.numbers[-1]) + 1 if len(table.numbers) else line
+        else:
+            least = line
+        line = max(line + block.count(b"\n"), least)
 
 
 def _blocks(stream: ByteStream) -> Iterator[bytes]:
@@ -383,7 +391,11 @@ def _header(block: bytes, how: RowFormat, delimiter: str, source: str) -> tuple[
         text = block[begin:end].decode("utf-8")
     except UnicodeDecodeError:
         raise SourceError("XSCL_BAD_CSV", f"{source}: the first line is not UTF-8") from None
-    names = next(csv.reader([text], delimiter=delimiter), [])
+    _check_width(text.count(delimiter) + 1, source)
+    try:
+        names = next(csv.reader([text], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise SourceError("XSCL_BAD_CSV", f"{source}: the first line does not name columns: {error}") from None
     names = [name if is_column(name) else _name_of(name) for name in map(str.strip, names)]
     known = list(how.schema or ())
     if how.header is False or (how.header is None and known and set(names) != set(known)):
@@ -398,6 +410,17 @@ def _header(block: bytes, how: RowFormat, delimiter: str, source: str) -> tuple[
         )
     used = min(end + 1, len(block))
     return names, used, block[:used].count(b"\n")
+
+
+def _check_width(columns: int, source: str) -> None:
+    """Refuse a table of which no row could be taken, before its columns are looked at.
+
+    Raises:
+        SourceError: ``XSCL_DOCUMENT_LIMIT``.
+    """
+    most = DEFAULT_LIMITS.max_names
+    if columns > most:
+        raise SourceError("XSCL_DOCUMENT_LIMIT", f"{source}: {columns:,} columns; the limit max_names is {most:,}")
 
 
 def _name_of(text: str) -> str:

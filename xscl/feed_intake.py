@@ -74,7 +74,8 @@ def _taken_already(chunk: Chunk, document: FeedDocument, found: Identified, feed
     names: dict[str, list[int]] = {}
     for n, entry in enumerate(document.entries):
         if not found.known[n]:
-            for name in {entry.guid, entry.link, found.ids[n]} - {None}:
+            # Version 0.1 took the digest of an entry without a guid for its id.
+            for name in {entry.guid, entry.link, entry.digest, found.ids[n]} - {None}:
                 names.setdefault(str(name), []).append(n)
     if not names:
         return

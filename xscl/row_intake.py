@@ -110,6 +110,9 @@ class _Work:
         except XsclError as error:
             self._refuse_all(error)
             return
+        except pa.ArrowException as error:  # as a dictionary of long texts that many rows name
+            self._refuse_all(SourceError("XSCL_SOURCE_UNREADABLE", f"the rows cannot be held: {error}"))
+            return
         channel = replace(channel, schema=schema)
         kept = ~(bad_times | bad_ids)
         for place in np.flatnonzero(bad_ids):
@@ -149,7 +152,8 @@ class _Work:
         wanted = self.part.options.columns
         if wanted is None:
             return rows
-        missing = [name for name in wanted if name not in rows.column_names]
+        names = set(rows.column_names)
+        missing = [name for name in wanted if name not in names]
         if missing:
             raise SourceError(
                 "XSCL_NO_COLUMN",
@@ -196,8 +200,9 @@ class _Work:
         doubtful = np.zeros(self.count, dtype=np.bool_)
         sizes = np.full(self.count, sum(map(len, schema)), dtype=np.int64)
         cells = []
+        names = set(rows.column_names)
         for name, expected in schema.items():
-            if name not in rows.column_names or expected is None:
+            if name not in names or expected is None:
                 cells.append(pa.nulls(self.count, pa.string()))
                 continue
             try:

@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from xscl.errors import SourceError, XsclError
+from xscl.errors import DocumentLimitError, SourceError, XsclError
+from xscl.ingest import feed
 from xscl.ingest.expand import feed_events
 from xscl.ingest.feed import is_feed, read_tree
+from xscl.ingest.feed_bytes import read_feed
 from xscl.safexml import parse_xml
 
 NS = (
@@ -419,3 +421,18 @@ def test_any_feed(item, head):
         for event in events:
             parse_xml(event.xml)
             assert event.id.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<rss><channel><item/><item/><item/></channel></rss>",
+        "<rss><channel><item/><item/><item/>&nbsp;</channel></rss>",
+        '{"version": "https://jsonfeed.org/version/1", "title": "t", "items": [{}, {}, {}]}',
+    ],
+)
+def test_the_entries_of_a_feed_are_counted(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "MAX_ENTRIES", 2)
+    with pytest.raises(DocumentLimitError) as caught:
+        read_feed(text.encode(), source="f")
+    assert "3 entries" in caught.value.message

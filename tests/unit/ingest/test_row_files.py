@@ -239,3 +239,28 @@ def test_options_that_are_none() -> None:
 def test_times_that_cannot_be_meant_are_refused_before_anything_is_read(wrong: dict[str, str]) -> None:
     with pytest.raises(SourceError, match="XSCL_BAD_OPTION"):
         row_options(ts="at", **wrong)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_tables_that_are_too_wide_are_refused_at_once(ending: str, tmp_path: Path) -> None:
+    names = [f"c{n}" for n in range(10_001)]
+    file = tmp_path / f"wide.{ending}"
+    if ending == "csv":
+        file.write_text(",".join(names) + "\n1\n")
+    else:
+        pq.write_table(pa.table({name: [1] for name in names}), file)
+    [found] = read_paths([str(file)], Reading(rows=RowFormat()))
+    assert isinstance(found, Rejected) and found.condition == "XSCL_DOCUMENT_LIMIT"
+    assert "10,001 columns" in found.message
+
+
+def test_a_header_that_is_one_long_name_is_refused() -> None:
+    with pytest.raises(SourceError) as caught:
+        read(b"a" * 200_000 + b",b\n1,2\n")
+    assert caught.value.condition == "XSCL_BAD_CSV"
+
+
+def test_numbers_are_given_once_where_records_end_with_a_carriage_return(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_files, "_BLOCK", 16)
+    numbers = [number for number, _ in rows(read(b"a,b\r\n" + b"1,2\r3,4\n" * 20))]
+    assert len(numbers) == 40 and numbers == sorted(set(numbers))

@@ -18,6 +18,7 @@ from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import Poll
 from xscl.intake import Intake
 from xscl.tables import FEEDS, INTAKE_FILES
+from xscl.types import Event
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -204,3 +205,18 @@ def test_the_last_poll_again_adds_nothing(polls: list[list[str]]) -> None:
             assert service.poll(*items).taken == 0
         times = {row["id"]: (row["ts"], row["received"]) for row in service.events()}
         assert all(ts <= received for ts, received in times.values())
+
+
+def test_items_without_guid_that_version_0_1_took(service: Service) -> None:
+    """Their ids were the digests of the entries."""
+    text = "<rss><channel><title>T</title><link>http://x.org/</link><item><title>a</title></item></channel></rss>"
+    document = read_feed(text.encode(), source="f.xml")
+    assert document is not None
+    (entry,) = document.entries
+    old = [
+        Event(channel, entry.digest, xml=xml, feed=document.feed.identity, digest=entry.digest)
+        for channel, xml in (("items", "<item><title>a</title></item>"), ("items.raw", entry.raw))
+    ]
+    assert service.intake.take(old).taken == 2
+    report = service.intake.take([document])
+    assert (report.taken, report.duplicates) == (0, 2)

@@ -402,3 +402,13 @@ def test_columns_of_a_channel_with_rows_stay(home: Home) -> None:
         set_channel(home.catalog, "R", schema="v bigint")
     with home.catalog.read() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(EVENT_IDS)) == 0
+
+
+def test_what_arrow_cannot_hold_costs_its_own_rows(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def overflow(*_: object, **__: object) -> None:
+        raise pa.ArrowInvalid("Take operation overflowed binary array capacity")
+
+    monkeypatch.setattr(row_intake, "column_cells", overflow)
+    report = take(home, readings(1, 2))
+    assert (report.taken, report.rejected) == (0, 2)
+    assert [problem.condition for problem in report.problems] == ["XSCL_SOURCE_UNREADABLE"]
