@@ -383,6 +383,7 @@ def test_events_are_counted_wherever_their_ids_are(
                         channel="S", id=str(docid), base="", feed="", version=1, docid=docid, item=docid, digest=""
                     )
                 )
+        first, last = min(first, last), max(first, last)
         here = [docid for docid in docids if first <= docid <= last]
         assert nth_event(connection, first, last, count) == (here[count - 1] if count <= len(here) else None)
         assert sum(channel_counts(connection, first, last).values()) == len(here)
