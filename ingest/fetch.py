@@ -8,7 +8,8 @@ Proxies of the environment are not used, because they would resolve names themse
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ __all__ = [
 MAX_REDIRECTS = 5
 _ACCEPT = "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, */*;q=0.8"
 _CODINGS = ("gzip", "br", "zstd")
+_PIECE = 1 << 20
+"""Bytes that are unpacked at a time."""
 _CONTENT = frozenset({200, 203})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LASTING = frozenset({301, 308})
@@ -248,11 +251,26 @@ class Fetcher:
         if coding not in ("", "identity", *_CODINGS):
             # Several at a time could keep us busy for hours with a few kilobytes.
             raise SourceError("XSCL_FETCH", f"{url} came packed as {coding[:100]!r}, which was not asked for")
-        async for chunk in response.aiter_bytes():
+        chunks = _gunzipped(url, response.aiter_raw()) if coding == "gzip" else response.aiter_bytes()
+        async for chunk in chunks:
             body += chunk
             if len(body) > self.limits.max_bytes:
                 most = f"{self.limits.max_bytes:,} bytes, unpacked"
                 raise SourceError("XSCL_FETCH_LIMIT", f"{url} has more than {most}")
+
+
+async def _gunzipped(url: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """What a body unpacks to, piece by piece; a library's decoder takes one that was cut off for the whole."""
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        async for chunk in chunks:
+            while chunk and not unpacker.eof:
+                yield unpacker.decompress(chunk, _PIECE)
+                chunk = unpacker.unconsumed_tail
+    except zlib.error as error:
+        raise SourceError("XSCL_FETCH", f"{url}: the body is no gzip: {error}") from None
+    if not unpacker.eof:
+        raise SourceError("XSCL_FETCH", f"{url}: the packed body was cut off")
 
 
 def _failed(url: str, error: Exception) -> SourceError:

@@ -182,6 +182,7 @@ def test_slow_answers_end_at_the_time_limit(web: tuple[FeedServer, Network], fir
         b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n<rss>",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n<rss>",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n<rss>\r\n",
+        reply(200, gzip.compress(FEED)[:-9], content_encoding="gzip"),
         reply(200, b"no gzip", content_encoding="gzip"),
         reply(200, brotli.compress(FEED)[:5] + b"\xff" * 20, content_encoding="br"),
         reply(200, zstd(FEED)[:20], content_encoding="zstd"),
