@@ -33,6 +33,8 @@ __all__ = [
     "Member",
     "ResultColumns",
     "admitted",
+    "batch_of",
+    "batch_sql",
     "different",
     "origin_of",
 ]
@@ -70,6 +72,20 @@ def origin_of(batch: int, level: int, part: int = 0) -> int:
     """The origin of the classes that one part of one level of a batch numbers (24 bits are below the batch's)."""
     assert 0 <= level < 1 << _LEVEL_BITS and 0 <= part < 1 << _PART_BITS
     return (batch << _LEVEL_BITS | level) << _PART_BITS | part
+
+
+def batch_of(origin: int) -> int:
+    """The batch of an origin.
+
+    >>> batch_of(origin_of(7, 1, 2))
+    7
+    """
+    return origin >> (_LEVEL_BITS + _PART_BITS)
+
+
+def batch_sql(origin: str) -> str:
+    """``batch_of`` of a column, as a text of Spark SQL."""
+    return f"shiftright({origin}, {_LEVEL_BITS + _PART_BITS})"
 
 
 class Member(NamedTuple):

@@ -104,6 +104,19 @@ class QueryInfo:
     """The channel its output goes to."""
     starting: str
     """``NOW``, ``ALL`` or a time, ISO 8601."""
+    sees_from: int
+    """It sees members that come after this place of the intake order: its own, or 0 with ``STARTING`` ALL or a time."""
+    ts_from: int | None
+    """It sees members of this event time or later, microseconds; None: of any."""
+    history: int | None
+    """Stands for its group in matches that were found when it was answered from what was held; None: it was not."""
+    filled: int | None
+    """The batch that did that."""
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The groups whose matches it may have."""
+        return (self.gid,) if self.history is None else (self.gid, self.history)
 
     @property
     def live(self) -> bool:
@@ -588,6 +601,10 @@ def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
         received=row.received,
         publish=row.publish,
         starting=row.starting,
+        sees_from=row.sees_from,
+        ts_from=row.ts_from,
+        history=row.history,
+        filled=row.filled,
     )
 
 

@@ -22,6 +22,7 @@ from xscl.prepared import Prepared
 from xscl.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES
 from xscl.templates.relations import rt_rows
 from xscl.templates.template import Template
+from xscl.types import to_micros
 
 __all__ = ["Known", "Loading"]
 
@@ -151,7 +152,7 @@ class Loading:
                 "docid_until": NEVER,
                 "received": received + number,
                 "publish": one.prepared.publish,
-                "starting": one.prepared.starting,
+                **_sees(one.prepared.starting, place + number),
             }
             for number, one in enumerate(waiting)
         ]
@@ -290,3 +291,9 @@ def _collision(what: str, first: object, second: object) -> CatalogError:
         f"two {what} have one digest: {first} and {second}",
         hint="write one of the paths differently",
     )
+
+
+def _sees(starting: str, place: int) -> dict[str, object]:
+    """What a query sees that is registered at a place, as columns of ``queries`` (language.md, section 6)."""
+    since = None if starting in ("NOW", "ALL") else to_micros(starting)
+    return {"starting": starting, "sees_from": place if starting == "NOW" else 0, "ts_from": since}

@@ -26,7 +26,7 @@ from xscl.places import place_of
 from xscl.queries import of_groups
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.tables import BATCHES, INTAKE_FILES
-from xscl.templates.results import RESULT_SCHEMA
+from xscl.templates.results import RESULT_SCHEMA, batch_of
 from xscl.types import Match, MatchEvent, format_time
 from xscl.xpath.nodes import Node, locator, node_at, string_value
 
@@ -81,11 +81,23 @@ class StoredMatch:
     nodes: tuple[int, ...]
     witness: tuple[int, ...]
     groups: frozenset[int]
+    batch: int
+    """That found it."""
 
     def is_seen_by(self, query: QueryInfo) -> bool:
-        """Whether all members came while the query was registered."""
+        """Whether a query has it, as far as places tell; one that starts at a time asks for times too.
+
+        A query that was answered from what was held has the matches found for it then (``history``), and of its group
+        those of later levels and batches, whose members may be older than the query.
+        """
         places = [place_of(docid) for docid in self.docids]
-        return query.docid_from < min(places) and max(places) < query.docid_until
+        if max(places) >= query.docid_until:
+            return False
+        if query.history is not None and query.history in self.groups:
+            return True
+        waits = query.filled is None and query.sees_from < query.docid_from
+        later = not waits and (query.filled is None or self.batch >= query.filled)
+        return query.gid in self.groups and later and query.sees_from < min(places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +158,12 @@ def _found(home: Home, query: str | None, since: int | None, until: int | None) 
             raise CatalogError(
                 "XSCL_QUERY_NOT_FOUND", f"there is no query {query!r}", hint="list them with 'xscl query list'"
             )
-        stored = _stored(home, {info.gid for info in asked})
+        stored = _stored(home, {gid for info in asked for gid in info.groups})
         queries = iter(asked)
     subscribers: dict[int, list[QueryInfo]] = {}
     for info in queries:
-        subscribers.setdefault(info.gid, []).append(info)
+        for gid in info.groups:
+            subscribers.setdefault(gid, []).append(info)
     members = _members(home, {docid for row in stored for docid in row.docids})
     found = []
     for row in stored:
@@ -158,8 +171,9 @@ def _found(home: Home, query: str | None, since: int | None, until: int | None) 
         if (since is not None and ts < since) or (until is not None and ts > until):
             continue
         named = [(members[docid].channel, members[docid].id) for docid in row.docids]
+        begin = min(members[docid].ts for docid in row.docids)
         for info in (info for gid in row.groups for info in subscribers.get(gid, ())):
-            if row.is_seen_by(info):
+            if row.is_seen_by(info) and (info.ts_from is None or info.ts_from <= begin):
                 id_ = match_id(info.digest, named, row.nodes)
                 found.append(_Found(id_, info, ts, row.docids, row.nodes, row.witness))
     return sorted(found, key=lambda item: (item.ts, item.query.name, item.id))
@@ -194,7 +208,7 @@ def stored_matches(path: str | Path, groups: Collection[int] | None = None) -> I
         for row in batch.to_pylist():
             docids = tuple(row["docs"] or (doc for doc in (row["d1"], row["d2"]) if doc is not None))
             for nodes, witness, satisfied in meant.get((row["origin"], row["class"]), ()):
-                yield StoredMatch(docids, nodes, witness, satisfied)
+                yield StoredMatch(docids, nodes, witness, satisfied, batch_of(row["origin"]))
 
 
 def _members(home: Home, docids: set[int]) -> dict[int, _Member]:

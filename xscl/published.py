@@ -237,7 +237,7 @@ class Publisher:
                 self._subscribers.setdefault(info.gid, []).append(info)
         for match, groups in mine:
             for gid in groups:
-                for info in self._subscribers[gid]:
+                for info in self._subscribers.get(gid, ()):
                     if match.is_seen_by(info):
                         assert info.publish is not None
                         self._waiting.setdefault(info.publish, []).append((info, match))

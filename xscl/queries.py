@@ -74,7 +74,8 @@ def of_groups(catalog: Catalog, groups: Collection[int]) -> Iterator[QueryInfo]:
     wanted = sorted(groups)
     with catalog.read() as connection:
         for start in range(0, len(wanted), _IN):
-            statement = sa.select(QUERIES).where(QUERIES.c.gid.in_(wanted[start : start + _IN]))
+            some = wanted[start : start + _IN]
+            statement = sa.select(QUERIES).where(QUERIES.c.gid.in_(some) | QUERIES.c.history.in_(some))
             yield from map(query_info, connection.execute(statement))
 
 

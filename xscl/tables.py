@@ -26,6 +26,7 @@ __all__ = [
     "MEMBERSHIPS",
     "METADATA",
     "NEVER",
+    "OLD_FILES",
     "QUERIES",
     "REJECTED",
     "ROW_RANGES",
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """The number of the last revision in ``xscl/migrations/versions``; a catalogue with a smaller one is migrated."""
 DERIVED_VERSION = 1
 """Of what is made from the texts of queries (instances, groups, templates, variables, ``rt_`` tables).
@@ -80,6 +81,12 @@ CHANNELS = Table(
     ),
     Column("published", BigInteger, comment="greatest event time of what queries published to it; NULL: not known"),
     Column("watermark", BigInteger, comment="no event of a later batch is older; NULL: any age, or not known"),
+    Column("retention", BigInteger, comment="how long events are held, microseconds; NULL: for ever"),
+    Column(
+        "idle", BigInteger, comment="its clock is at most so far behind the newest one; NULL: its own is what counts"
+    ),
+    Column("held_from", BigInteger, comment="older events are held no more; NULL: all are"),
+    Column("kept_from", BigInteger, comment="older events may be gone, and no match has one; NULL: none is"),
 )
 CLOCKS = Table(
     "clocks",
@@ -139,6 +146,16 @@ QUERIES = Table(
     Column("received", BigInteger, nullable=False),
     Column("publish", String, comment="the channel its output goes to"),
     Column("starting", String, nullable=False, server_default="NOW", comment="NOW, ALL or a time (ISO 8601)"),
+    Column(
+        "sees_from",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="it sees members that come after this place",
+    ),
+    Column("ts_from", BigInteger, comment="it sees members of this event time or later; NULL: of any"),
+    Column("history", Integer, comment="stands for its group in matches of members from before it; NULL: it has none"),
+    Column("filled", BigInteger, comment="the batch that found those; NULL: none has"),
     # Live names are unique, because all of them have the same end.
     sa.Index("queries_name", "qid", "docid_until", unique=True),
     sa.Index("queries_group", "gid", "qid"),
@@ -146,6 +163,8 @@ QUERIES = Table(
 )
 _DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
 sa.Index("queries_dropped", QUERIES.c.docid_until, sqlite_where=_DROPPED, postgresql_where=_DROPPED)
+_WAITING = sa.and_(QUERIES.c.starting != sa.literal_column("'NOW'"), QUERIES.c.filled.is_(None))
+sa.Index("queries_waiting", QUERIES.c.docid_from, sqlite_where=_WAITING, postgresql_where=_WAITING)
 _PUBLISHED = QUERIES.c.publish.is_not(None)
 sa.Index("queries_publish", QUERIES.c.publish, sqlite_where=_PUBLISHED, postgresql_where=_PUBLISHED)
 VARIABLES = Table(
@@ -283,6 +302,8 @@ LATE = Table(
     METADATA,
     Column("number", Integer, primary_key=True),
     *(Column(name, type_) for name, type_ in _REFUSED),
+    Column("docid", BigInteger, comment="NULL: taken in before this was kept"),
+    Column("replayed", BigInteger, comment="the place at which it was taken as if it had been in time; NULL: never"),
 )
 BATCHES = Table(
     "batches",
@@ -310,6 +331,7 @@ BATCHES = Table(
     Column("state_rows", BigInteger, nullable=False, server_default="0", comment="rows of join state held after it"),
     Column("state_bytes", BigInteger, nullable=False, server_default="0", comment="size of the files that hold them"),
     Column("purged", BigInteger, nullable=False, server_default="0", comment="rows that no partner can come for since"),
+    Column("filled", BigInteger, nullable=False, server_default="0", comment="queries answered from what was held"),
     Column("result_path", String),
     Column("committed", BigInteger, nullable=False, comment="microseconds since the epoch"),
 )
@@ -327,4 +349,10 @@ STATE_FILES = Table(
     Column("docid_min", BigInteger, comment="least number of a document; NULL without rows"),
     Column("docid_max", BigInteger),
     Column("replaced", BigInteger, comment="when it went out of use, microseconds since the epoch; NULL: in use"),
+)
+OLD_FILES = Table(
+    "old_files",
+    METADATA,
+    Column("path", String, primary_key=True, comment="a file, or a folder, that went out of use"),
+    Column("replaced", BigInteger, nullable=False, comment="when, microseconds since the epoch"),
 )

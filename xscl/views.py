@@ -33,6 +33,7 @@ from xscl.tables import (
     INSTANCES,
     INTAKE_FILES,
     LATE,
+    NEVER,
     QUERIES,
     REJECTED,
     STREAMS,
@@ -40,7 +41,7 @@ from xscl.tables import (
     VARIABLES,
 )
 from xscl.templates.relations import rt_table
-from xscl.templates.results import RESULT_SCHEMA
+from xscl.templates.results import RESULT_SCHEMA, batch_sql
 from xscl.templates.template import Template
 from xscl.xpath.witness import WITNESS_SCHEMA
 
@@ -97,18 +98,24 @@ select origin, class, coalesce(docs, filter(array(d1, d2), d -> d is not null)) 
 from xscl_results where relation = 'docs'
 """
 # Every combination of documents with what its class means, and the groups apart.
-_STORED = """
-select d.docs, c.instance, c.nodes, c.gid, c.case
+_STORED = f"""
+select d.docs, c.instance, c.nodes, c.gid, c.case, {batch_sql("c.origin")} as batch
 from (
   select r.*, g.col.groups as gid, g.col.cases as case
   from xscl_results r lateral view explode(arrays_zip(r.groups, r.cases)) g
-  where r.relation = '{relation}'
+  where r.relation = '{{relation}}'
 ) c join xscl_docs d on d.origin = c.origin and d.class = c.class
 """
 _PLACES = f"transform(r.docs, d -> {place_sql('d')})"
+# As ``matches.StoredMatch.is_seen_by``; each query stands once for each group whose matches it may have.
 _SEEN = f"""
-join xscl_queries q on q.gid = r.gid and array_min({_PLACES}) > q.docid_from and array_max({_PLACES}) < q.docid_until
-join xscl_batches b on array_max({_PLACES}) between b.first and b.last
+join (
+  select q.*, gid as asked, sees_from as after,
+         coalesce(filled, if(sees_from < docid_from, {NEVER}, 0)) as since from xscl_queries q
+  union all
+  select q.*, history as asked, 0 as after, 0 as since from xscl_queries q where history is not null
+) q on q.asked = r.gid and array_min({_PLACES}) > q.after and array_max({_PLACES}) < q.docid_until
+  and r.batch >= q.since
 """
 # What is said of a match's documents, whatever their number; members in block order as in ``matches.match_id``.
 _MEMBERS = """
@@ -142,10 +149,10 @@ _MEMBERS_OF_STREAMS = _MEMBERS.format(
 _MATCHES = f"""
 select substring(sha2(concat(q.digest, m.members, array_join(r.nodes, ',')), 256), 1, 32) as match,
        q.qid, m.ts_min, m.ts_max, m.received_min, m.received_max, m.shown as docids,
-       r.nodes, cast(null as string) as replaces, b.batch
+       r.nodes, cast(null as string) as replaces, r.batch
 from ({_STORED.format(relation="match")}) r
 {_SEEN}
-join ({{members}}) m on m.docs = r.docs
+join ({{members}}) m on m.docs = r.docs and (q.ts_from is null or m.ts_min >= q.ts_from)
 """
 
 RELATION_NAMES = (
@@ -370,7 +377,7 @@ def _rout_text(template: Template) -> str:
     docs = [f"r.docs[{i}] as docid{i + 1}" for i in range(template.block_count)]
     nodes = [f"r.nodes[{i}] as node{i + 1}" for i in range(template.width)]
     return f"""
-select q.qid, r.case, {", ".join(docs + nodes)}, b.batch
+select q.qid, r.case, {", ".join(docs + nodes)}, r.batch
 from ({_STORED.format(relation="rout")}) r
 join xscl_instances i on i.iid = r.instance and i.template = '{template.id}'
 {_SEEN}

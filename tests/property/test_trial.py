@@ -18,7 +18,7 @@ from xscl.xpath.nodes import locator
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(one_block_queries(channels=["S"]), small_documents())
 def test_a_trial_finds_the_witnesses(text: str, xml: str) -> None:
-    info = QueryInfo(1, "Q", text, NAMESPACES, 1, "t", "", {}, 1, 2, 0, None, "NOW")
+    info = QueryInfo(1, "Q", text, NAMESPACES, 1, "t", "", {}, 1, 2, 0, None, "NOW", 1, None, None, None)
     trial = Trial(info, {})
     found = list(trial.witnesses([Event("S", "d", xml=xml)]))
     bound = [{name: b.node for name, b in witness.bindings.items()} for witness in found]

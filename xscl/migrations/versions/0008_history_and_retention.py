@@ -1,0 +1,33 @@
+"""What queries see of events from before them, how long channels hold events, late events that were taken again."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+
+
+def upgrade() -> None:
+    """Add columns and a table; queries of before see what they saw: what came after them."""
+    op.add_column("channels", sa.Column("retention", sa.BigInteger()))
+    op.add_column("channels", sa.Column("idle", sa.BigInteger()))
+    op.add_column("channels", sa.Column("held_from", sa.BigInteger()))
+    op.add_column("channels", sa.Column("kept_from", sa.BigInteger()))
+    op.add_column("queries", sa.Column("sees_from", sa.BigInteger(), nullable=False, server_default="0"))
+    op.add_column("queries", sa.Column("ts_from", sa.BigInteger()))
+    op.add_column("queries", sa.Column("history", sa.Integer()))
+    op.add_column("queries", sa.Column("filled", sa.BigInteger()))
+    op.execute("update queries set sees_from = docid_from")
+    op.execute("update queries set filled = 0 where starting <> 'NOW'")
+    waiting = sa.text("starting != 'NOW' and filled is null")
+    op.create_index("queries_waiting", "queries", ["docid_from"], sqlite_where=waiting, postgresql_where=waiting)
+    op.add_column("late", sa.Column("docid", sa.BigInteger()))
+    op.add_column("late", sa.Column("replayed", sa.BigInteger()))
+    op.add_column("batches", sa.Column("filled", sa.BigInteger(), nullable=False, server_default="0"))
+    op.create_table(
+        "old_files",
+        sa.Column("path", sa.String(), primary_key=True),
+        sa.Column("replaced", sa.BigInteger(), nullable=False),
+    )
