@@ -595,7 +595,7 @@ def run(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--every") from None
     settings = _settings(driver_rows, cache)
-    with Engine(_open(home, catalog), settings=settings) as engine:
+    with Engine(_open(home, catalog), settings=settings) as engine, engine.alone():
         while True:
             began = time.monotonic()
             if fetch:
