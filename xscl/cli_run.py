@@ -54,7 +54,7 @@ def run(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--every") from None
     settings = settings_of(driver_rows, cache)
-    with Engine(open_given(home, catalog), settings=settings) as engine:
+    with Engine(open_given(home, catalog), settings=settings) as engine, engine.alone():
         while True:
             began = time.monotonic()
             if fetch:
