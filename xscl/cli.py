@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -774,6 +773,7 @@ def eval_(
     from xscl.inputs import reading_of
     from xscl.intake import Intake
     from xscl.registry import Registry
+    from xscl.scratch import temporary_folder
 
     texts = list(query or [])
     if not texts and len(arguments) < 2:
@@ -794,7 +794,7 @@ def eval_(
         ts_format=ts_format,
         ts_zone=ts_zone,
     )
-    with tempfile.TemporaryDirectory(prefix="xscl-eval-") as folder:
+    with temporary_folder("xscl-eval") as folder:
         opened = init_home(folder)
         registry = Registry(opened.catalog)
         outcomes = registry.register_many(texts) if texts else registry.load(_read_text(arguments[0]))
