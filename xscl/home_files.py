@@ -27,8 +27,8 @@ class NamedFile:
     """In the home."""
     kind: str
     """``events``, ``results``, or of join state ``witness``, ``link``, ``reach``."""
-    rows: int | None
-    """That the catalogue says it has; None: it does not say."""
+    rows: int
+    """That the catalogue says it has; of results, the matches in it."""
     first: int | None = None
     """Of events: the first one's docid."""
     last: int | None = None
@@ -43,9 +43,9 @@ def named_files(connection: Connection) -> Iterator[NamedFile]:
     in_use = sa.select(STATE_FILES).where(STATE_FILES.c.replaced.is_(None)).order_by(STATE_FILES.c.path)
     for row in connection.execute(in_use):
         yield NamedFile(row.path, row.kind, row.rows, batch=row.batch, bytes=row.bytes)
-    results = sa.select(BATCHES.c.result_path, BATCHES.c.batch).where(BATCHES.c.result_path.is_not(None))
-    for row in connection.execute(results.order_by(BATCHES.c.batch)):
-        yield NamedFile(row.result_path, "results", None, batch=row.batch)
+    results = sa.select(BATCHES).where(BATCHES.c.result_path.is_not(None)).order_by(BATCHES.c.batch)
+    for row in connection.execute(results):
+        yield NamedFile(row.result_path, "results", row.matches, batch=row.batch)
     for row in connection.execute(sa.select(INTAKE_FILES).order_by(INTAKE_FILES.c.first, INTAKE_FILES.c.path)):
         yield NamedFile(row.path, "events", row.rows, row.first, row.last)
 
