@@ -35,6 +35,7 @@ from xscl.planner import Plan, Planner
 from xscl.row_ranges import channel_counts, nth_event
 from xscl.settings import Settings
 from xscl.state import LINK_SCHEMA, HeldState, Kind, write_rows
+from xscl.steps import step
 from xscl.subscribers import Chosen, group_texts
 from xscl.tables import CHANNELS, INTAKE_FILES, LATE, NEVER, QUERIES
 from xscl.templates.slices import SliceCache
@@ -346,11 +347,13 @@ def back_fill(
     try:
         plan = planner.plan(place, place)
         assert plan is not None
+        step("fill.planned")
         walk = HeldWalk(home, settings, session, plan, events, batch, tag)
         lacking = LackingRows(state, reach)
         written: list[tuple[Kind, str]] = []
         results = []
         for level in walk.parts():
+            step("fill.part")
             results.append(walk.work.results(level))
             name = f"witness/{tag}-held-{level.name}"
             kinds: tuple[tuple[Kind, pa.Schema, Iterator[pa.Table]], ...] = (
@@ -361,7 +364,9 @@ def back_fill(
                 path = f"{name}-{kind}.parquet"
                 if write_rows(home.root / path, schema, (part for table in tables for part in table.to_batches())):
                     written.append((kind, path))
+            step("fill.rows")
         walk.close()
+        step("fill.walked")
     finally:
         planner.close()
     return Filled(walk.work, tuple(written), tuple(results))

@@ -45,6 +45,7 @@ from xscl.state import (
     same_state,
     unlink_state,
 )
+from xscl.steps import step
 from xscl.tables import BATCHES, FLUSHES, HOME, INTAKE_FILES
 from xscl.templates.retention import REACH_SCHEMA
 
@@ -151,6 +152,7 @@ def process_batch(
         if events:
             change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
         return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), [change])
+    step("batch.planned")
     prepared = time.perf_counter()
     tag = _tag(span)
     publisher = None if span.publishing is None else Publisher(home, span.publishing, tag)
@@ -323,9 +325,12 @@ def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -
 
 def _visible(home: Home, tag: str) -> bool:
     """Whether the catalogue names the files of a batch: what goes wrong after its transaction takes nothing back."""
-    with home.catalog.read() as connection:
-        named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
-        return bool(connection.scalar(named))
+    try:
+        with home.catalog.read() as connection:
+            named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
+            return bool(connection.scalar(named))
+    except sa.exc.SQLAlchemyError:
+        return True  # who knows; the next run removes what no row names
 
 
 # -- commit ----------------------------------------------------------------------------------------------------
@@ -346,7 +351,9 @@ def _commit(
     after = changes[-1].after
     purged = sum(change.purged for change in changes)
     report = replace(report, state_rows=after.rows, state_bytes=after.size, purged=purged)
+    step("batch.before")
     with home.catalog.begin() as connection:
+        step("batch.begin")
         if connection.scalar(sa.select(HOME.c.processed).with_for_update()) != report.first - 1:
             raise EngineError(
                 "XSCL_HOME_IN_USE",
@@ -355,6 +362,7 @@ def _commit(
             )
         now = time.time_ns() // 1000
         unused = [path for change in changes for path in commit_state(connection, change, now)]
+        step("batch.state")
         home.catalog.reject(connection, refused, now)
         if publisher is not None:
             publisher.commit(connection)
@@ -366,6 +374,10 @@ def _commit(
             report = replace(report, commit_s=time.perf_counter() - started)
             values = {name: getattr(report, name) for name in report.__slots__}
             connection.execute(BATCHES.insert().values(**values, committed=now))
+        step("batch.commit")
+    step("batch.committed")
     unlink_state(unused)
+    step("batch.unlinked")
     driver.committed(after, report.first, report.last)
+    step("batch.done")
     return replace(report, commit_s=time.perf_counter() - started)

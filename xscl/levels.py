@@ -28,6 +28,7 @@ from xscl.places import place_of
 from xscl.planner import Plan
 from xscl.published import Publisher
 from xscl.state import HeldState, Kind, write_links
+from xscl.steps import step
 from xscl.templates.find import TooManyRows
 from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA, origin_of
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
@@ -95,7 +96,9 @@ class BatchWork:
         path = f"witness/{self.tag}-{level.name}"
         fresh = self._witnesses(level, self.home.root / path)
         self.stage1_s += time.perf_counter() - started
+        step("batch.witnesses")
         counts = self._join(level, fresh, self.home.root / path)
+        step("batch.results")
         self.counts += counts + Counter(witness=fresh.count_rows())
         self.refused += _refused(fresh)
         if counts["refused"]:
@@ -104,6 +107,7 @@ class BatchWork:
         if counts["link"]:
             links = write_links(self.home, f"{self.tag}-{level.name}", _link_batches(self.results(level)))
             self.written += [] if links is None else [("link", links)]
+            step("batch.links")
         return counts["match"]
 
     @property
@@ -126,6 +130,7 @@ class BatchWork:
             target.mkdir()
             pq.write_table(rows, target / "part-0.parquet", row_group_size=_ROW_GROUP)
         self.waiting.clear()
+        step("batch.waiting")
 
     def drop(self) -> None:
         """Remove the rows written so far: nothing is to be joined with them any more."""
@@ -162,6 +167,7 @@ class BatchWork:
             except TooManyRows:
                 pass
             else:
+                step("batch.joined")
                 target.mkdir(parents=True)
                 out.write(target)
                 return out.counts

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from xscl import planner as planning
-from xscl import subscribers
-from xscl import prepared
+from xscl import prepared, subscribers
 from xscl.home import Home, init_home, open_home
 from xscl.planner import Planner
 from xscl.registry import Registry
