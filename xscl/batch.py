@@ -26,7 +26,6 @@ from xscl.errors import EngineError
 from xscl.home import Home
 from xscl.jobs import counted_jobs
 from xscl.levels import BatchWork, Level, levels
-from xscl.matches import stored_matches
 from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
 from xscl.row_ranges import channel_counts, nth_event
@@ -41,6 +40,7 @@ from xscl.state import (
     same_state,
     unlink_state,
 )
+from xscl.stored_matches import stored_matches
 from xscl.tables import BATCHES, FLUSHES, HOME, INTAKE_FILES
 from xscl.templates.retention import REACH_SCHEMA
 
