@@ -17,8 +17,8 @@ _TEXT = re.compile(rf"c(\d{{1,18}})(?:\.({_NUMBERS})\.(\d{{1,18}})\.((?:{_NUMBER
 class Cursor:
     """A place in the order of commits: before a batch, or right behind one of its matches.
 
-    Batches come in the order of their numbers, matches of a batch in that of their documents, queries and nodes.  All of
-    these stay, whatever becomes of the files that hold them, so a cursor has one meaning for ever.
+    Batches come in the order of their numbers, matches of a batch in that of their documents, queries and nodes.  All
+    of these stay, whatever becomes of the files that hold them, so a cursor has one meaning for ever.
     """
 
     batch: int

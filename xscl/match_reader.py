@@ -249,11 +249,11 @@ class MatchReader:
 
     def _found(self, combinations: Combinations, rows: Sequence[tuple[_Part, int]]) -> list[FoundMatch]:
         """The matches of some combinations that a query sees."""
-        stored = []
+        stored: list[StoredMatch] = []
         for part, row in rows:
             origin, docids = int(combinations.origin[row]), combinations.docids(row)
-            for meaning in self._meanings_of(part).of(origin, int(combinations.number[row])):
-                stored.append(StoredMatch(docids, *meaning, batch_of(origin)))
+            meanings = self._meanings_of(part).of(origin, int(combinations.number[row]))
+            stored += (StoredMatch(docids, *meaning, batch_of(origin)) for meaning in meanings)
         if self._asked is None:
             new = {gid for match in stored for gid in match.groups} - self._subscribers.keys()
             self._subscribers.update((gid, []) for gid in new)
