@@ -44,7 +44,7 @@ from xscl.registry import Registry
 from xscl.state import held_state
 from xscl.tables import (
     BATCHES,
-    CLOCKS,
+    CHANNELS,
     GROUPS,
     HOME,
     INSTANCES,
@@ -467,7 +467,7 @@ def test_files_of_witnesses_become_state(old: Path) -> None:
     home = open_home(old)
     with home.catalog.read() as connection:
         state = held_state(home, connection)
-        clocks = connection.execute(sa.select(CLOCKS.c.processed)).all()
+        clocks = connection.execute(sa.select(CHANNELS.c.processed)).all()
     assert state.rows == rows > 0 and state.floors is None
     assert pq.read_table(state.paths("witness")).num_rows == rows
     docids = pq.read_table(state.paths("witness")).column("docid").to_pylist()
