@@ -144,13 +144,10 @@ def process_batch(
     with counted_jobs(session, f"xscl-batch-{tag}") as jobs:
         work = BatchWork(home, driver, jobs.session, plan, span.batch, first, span.state, tag)
         with _named_failure(work, span, publisher):
-            published: dict[str, int] = {}
             for level in levels(plan, Level(0, first, last, span.channels, span.paths), publisher):
                 matches = work.process(level)
                 if publisher is not None and matches:
                     publisher.found(stored_matches(work.results(level), publisher.groups))
-                if level.number:
-                    published |= newest_times(level.paths, level.first, level.last)
             joined = time.perf_counter()
             change = next_state(
                 home,
@@ -161,7 +158,7 @@ def process_batch(
                 newest=newest,
                 fresh=work.files,
                 rows=work.waiting,
-                published=published,
+                published={} if publisher is None else publisher.newest,
             )
             slices_asked, slices_found = (now - then for now, then in zip(driver.slices, before, strict=True))
             report = replace(

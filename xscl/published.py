@@ -218,6 +218,8 @@ class Publisher:
         self._files: list[dict[str, object]] = []
         self._ids: list[dict[str, object]] = []
         self._late: list[dict[str, object]] = []
+        self.newest: dict[str, int] = {}
+        """By channel the greatest event time of what was published."""
         self.rejected: list[dict[str, object]] = []
         """Output documents that are no events, as rows of relation ``rejected``."""
 
@@ -263,6 +265,9 @@ class Publisher:
         first, last = events[0].docid, events[-1].docid
         self._files.append({"path": f"events/{path.name}", "first": first, "last": last, "rows": len(events)})
         self._ids += [event.id_row() for event in events]
+        for event in events:
+            name, ts = event.output.channel, event.output.ts
+            self.newest[name] = max(ts, self.newest.get(name, ts))
         return PublishedFile(path, first, last, Counter(event.output.channel for event in events))
 
     def discard(self) -> None:
