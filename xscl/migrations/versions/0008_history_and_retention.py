@@ -30,6 +30,8 @@ def upgrade() -> None:
     waiting = sa.text("starting != 'NOW' and filled is null")
     op.create_index("queries_waiting", "queries", ["docid_from"], sqlite_where=waiting, postgresql_where=waiting)
     op.add_column("late", sa.Column("docid", sa.BigInteger()))
+    of_late = "event_ids.channel = late.channel and event_ids.id = late.id"
+    op.execute(f"update late set docid = (select docid from event_ids where {of_late})")
     op.add_column("late", sa.Column("replayed", sa.BigInteger()))
     op.add_column("batches", sa.Column("filled", sa.BigInteger(), nullable=False, server_default="0"))
     op.create_table(
