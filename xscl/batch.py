@@ -224,9 +224,12 @@ def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -
 
 def _visible(home: Home, tag: str) -> bool:
     """Whether the catalogue names the files of a batch: what goes wrong after its transaction takes nothing back."""
-    with home.catalog.read() as connection:
-        named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
-        return bool(connection.scalar(named))
+    try:
+        with home.catalog.read() as connection:
+            named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
+            return bool(connection.scalar(named))
+    except sa.exc.SQLAlchemyError:
+        return True  # who knows; the next run removes what no row names
 
 
 # -- commit ----------------------------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ STEPS: Mapping[str, str] = {
     "executors.witnesses": "executors have written witness rows",
     "executors.results": "executors have written what pairs come to",
     "executors.assembled": "executors have written what queries of three and more blocks come to",
+    "files.orphan": "a file that no row names is going to be removed",
     "files.unlink": "files that went out of use long ago are going to be unlinked",
 }
 """What is true at each step."""
