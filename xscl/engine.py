@@ -116,6 +116,7 @@ class Engine:
         schema: str | None = None,
         lateness: str | None = None,
         clock: str | None = None,
+        idle: str | None = None,
         of: str | None = None,
         source: str | None = None,
     ) -> None:
@@ -128,6 +129,8 @@ class Engine:
             schema: columns of a row channel, ``room string, temp double``; fixed by the first row by default.
             lateness: how far behind the channel's clock an event may be; no limit by default.
             clock: name of a clock that several channels share; each has its own by default.
+            idle: the clock counts as at most so far behind the newest of all channels, so that a channel to which
+                nothing comes does not hold up the others; by default it is as it is.
             of: make it a stream of this channel, with which it shares all of the above; the channel is made, for
                 documents, if it is not there.
             source: of a stream: equal events of streams of one source are one event.
@@ -135,7 +138,7 @@ class Engine:
         Raises:
             CatalogError: the name is taken, or queries use it for a channel that is not there yet.
         """
-        shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock}
+        shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock, "idle": idle}
         add_channel(self.home.catalog, name, kind=kind, **shape, of=of, source=source)
 
     def drop_channel(self, name: str) -> None:
