@@ -22,13 +22,13 @@ from xscl.catalog import stored_rt, stored_template
 from xscl.home import Home
 from xscl.home_files import NamedFile, files_of, named_files
 from xscl.locks import holder
-from xscl.matches import stored_matches
 from xscl.places import PUBLISHED
 from xscl.row_ranges import channel_counts
-from xscl.tables import BATCHES, GROUPS, HOME, INSTANCES, INTAKE_FILES, NEVER, QUERIES, TEMPLATES
+from xscl.stored_matches import stored_matches
+from xscl.tables import BATCHES, CHANNELS, GROUPS, HOME, INSTANCES, INTAKE_FILES, NEVER, QUERIES, TEMPLATES
 from xscl.tidy import unnamed_files
 
-__all__ = ["Damaged", "Health", "derived_problems", "examine_home", "looks_like_a_catalogue"]
+__all__ = ["Damaged", "Health", "derived_problems", "examine_home", "has_removed", "looks_like_a_catalogue"]
 
 _LITTLE = 256 * 1024 * 1024
 """Bytes of free disk below which a batch may fail."""
@@ -98,9 +98,14 @@ def examine_home(home: Home, *, deep: bool = False) -> Health:
             free = shutil.disk_usage(home.root).free
             return Health((), 0, (), 0, (), (), (), sound, free, holder(home.root / "run.lock"))
         named = list(named_files(connection))
+        removed = has_removed(connection)
         derived = tuple(derived_problems(connection))
         places, counts = tuple(_places(connection)), tuple(_counts(connection))
-    damaged = tuple(found for file in named if (found := _damage(home.root, file, deep=deep)) is not None)
+    # Matches with an event that is gone leave when files are merged, and are counted by their batches all the same.
+    counting = deep and not removed
+    damaged = tuple(
+        found for file in named if (found := _damage(home.root, file, deep=deep, counting=counting)) is not None
+    )
     unnamed = tuple(unnamed_files(home))
     return Health(
         damaged=damaged,
@@ -150,10 +155,16 @@ def _size(path: Path) -> int:
         return 0
 
 
+def has_removed(connection: Connection) -> bool:
+    """Whether events may have been removed by retention."""
+    some = sa.select(CHANNELS.c.name).where(CHANNELS.c.kept_from.is_not(None)).limit(1)
+    return connection.execute(some).first() is not None
+
+
 # -- files -----------------------------------------------------------------------------------------------------
 
 
-def _damage(root: Path, file: NamedFile, *, deep: bool) -> Damaged | None:
+def _damage(root: Path, file: NamedFile, *, deep: bool, counting: bool) -> Damaged | None:
     found = files_of(root, file.path)
     if not found:
         return Damaged(file, "missing") if file.rows or file.kind != "results" else None
@@ -168,7 +179,7 @@ def _damage(root: Path, file: NamedFile, *, deep: bool) -> Damaged | None:
         except (OSError, pa.ArrowException, ValueError) as error:
             return Damaged(file, f"cannot be read ({str(error).splitlines()[0][:120] if str(error) else 'damaged'})")
     if file.kind == "results":
-        if deep and (stored := sum(1 for _ in stored_matches(root / file.path))) != file.rows:
+        if counting and (stored := sum(1 for _ in stored_matches(root / file.path))) != file.rows:
             return Damaged(file, f"has {stored:,} matches, {file.rows:,} are told")
         return None
     return None if rows == file.rows else Damaged(file, f"has {rows:,} rows, {file.rows:,} are told")

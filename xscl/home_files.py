@@ -33,7 +33,9 @@ class NamedFile:
     """Of events: the first one's docid."""
     last: int | None = None
     batch: int | None = None
-    """Of join state and results: the batch that made it."""
+    """Of join state and results: the batch that made it, the first one if several share it."""
+    last_batch: int | None = None
+    """Of results: the last one of those."""
     bytes: int | None = None
     """Its size; None: not said."""
 
@@ -43,9 +45,15 @@ def named_files(connection: Connection) -> Iterator[NamedFile]:
     in_use = sa.select(STATE_FILES).where(STATE_FILES.c.replaced.is_(None)).order_by(STATE_FILES.c.path)
     for row in connection.execute(in_use):
         yield NamedFile(row.path, row.kind, row.rows, batch=row.batch, bytes=row.bytes)
-    results = sa.select(BATCHES).where(BATCHES.c.result_path.is_not(None)).order_by(BATCHES.c.batch)
-    for row in connection.execute(results):
-        yield NamedFile(row.result_path, "results", row.matches, batch=row.batch)
+    first = sa.func.min(BATCHES.c.batch)
+    results = (
+        sa.select(BATCHES.c.result_path, first, sa.func.max(BATCHES.c.batch), sa.func.sum(BATCHES.c.matches))
+        .where(BATCHES.c.result_path.is_not(None))
+        .group_by(BATCHES.c.result_path)
+        .order_by(first)
+    )
+    for path, batch, last_batch, matches in connection.execute(results):
+        yield NamedFile(path, "results", int(matches), batch=batch, last_batch=last_batch)
     for row in connection.execute(sa.select(INTAKE_FILES).order_by(INTAKE_FILES.c.first, INTAKE_FILES.c.path)):
         yield NamedFile(row.path, "events", row.rows, row.first, row.last)
 

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog import Catalog
 from xscl.errors import CatalogError
-from xscl.health import Damaged, Health, examine_home
+from xscl.health import Damaged, Health, examine_home, has_removed
 from xscl.home import Home
 from xscl.locks import running
 from xscl.places import PUBLISHED
@@ -26,7 +26,6 @@ from xscl.steps import step
 from xscl.tables import (
     BATCHES,
     CHANNELS,
-    CLOCKS,
     EVENT_IDS,
     GROUPS,
     HOME,
@@ -116,10 +115,7 @@ def _repaired(catalog: Catalog, connection: Connection, found: Health) -> Iterat
         yield _forget_events(connection, each)
     if not taken_in and not made:
         return
-    removed = connection.scalar(
-        sa.select(sa.func.count()).select_from(CHANNELS).where(CHANNELS.c.kept_from.is_not(None))
-    )
-    if removed:
+    if has_removed(connection):
         for each in made:
             yield _forget(connection, each)
     else:
@@ -185,7 +181,8 @@ def _forget(connection: Connection, damaged: Damaged) -> Done:
         connection.execute(
             BATCHES.update().where(BATCHES.c.result_path == file.path).values(matches=0, result_path=None)
         )
-        return Done(f"{damaged}: {file.rows:,} stored matches of batch {file.batch} are lost", lost=True)
+        which = f"batch {file.batch}" if file.batch == file.last_batch else f"batches {file.batch} to {file.last_batch}"
+        return Done(f"{damaged}: {file.rows:,} stored matches of {which} are lost", lost=True)
     connection.execute(STATE_FILES.delete().where(STATE_FILES.c.path == file.path))
     if file.kind == "reach":
         return Done(f"{damaged}: how long join state is kept is worked out again after the next batch")
@@ -200,8 +197,7 @@ def _forget_batches(connection: Connection, damaged: Sequence[Damaged]) -> Done:
     connection.execute(INTAKE_FILES.delete().where(INTAKE_FILES.c.first >= PUBLISHED))
     connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid >= PUBLISHED))
     connection.execute(LATE.delete().where(LATE.c.docid >= PUBLISHED))
-    connection.execute(CLOCKS.update().values(processed=None))
-    connection.execute(CHANNELS.update().values(published=None, watermark=None))
+    connection.execute(CHANNELS.update().values(processed=None, published=None, watermark=None))
     answered = QUERIES.update().where(QUERIES.c.starting != "NOW", QUERIES.c.filled > 0)
     connection.execute(answered.values(filled=None, history=None))
     connection.execute(HOME.update().values(processed=0))
