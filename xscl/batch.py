@@ -203,7 +203,6 @@ def _back_fill_batch(
     prepared = time.perf_counter()
     tag = _tag(span)
     publisher = None if span.publishing is None else Publisher(home, span.publishing, tag, queries)
-    driver.forget()  # it lacks the rows that the join state gets
     with counted_jobs(session, f"xscl-batch-{tag}") as jobs:
         work = BatchWork(home, driver, jobs.session, plan, span.batch, first, span.state, tag)
         with _named_failure(work, span, publisher) as changes:
@@ -212,6 +211,7 @@ def _back_fill_batch(
                 next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest={}, fresh=filled.lacking)
             )
             work.state = changes[0].after
+            driver.extend(*filled.tables(home), first)
             if publisher is not None:
                 for path in filled.results:
                     publisher.found(stored_matches(path, publisher.groups))

@@ -222,8 +222,10 @@ class Publisher:
         self._selections: dict[int, Selection | None] = {}
         self._serials: Counter[int] = Counter()
         """Documents published at each place, those of earlier batches too."""
-        self._old_serials = bool(answered)
-        """Whether those of earlier batches are still to be read."""
+        self._first = home.catalog.processed()[0] + 1
+        """The place at which the batch begins."""
+        self._old_serials = True
+        """Whether those of earlier batches are still to be read, if need be."""
         self._tables: list[pa.Table] = []
         self._files: list[dict[str, object]] = []
         self._ids: list[dict[str, object]] = []
@@ -321,7 +323,9 @@ class Publisher:
                 continue
             id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
             last = max(match.docids, key=place_of)
-            came = max(info.docid_from, *(self._came.get(docid, place_of(docid)) for docid in match.docids))
+            came = max(
+                self._first, info.docid_from, *(self._came.get(docid, place_of(docid)) for docid in match.docids)
+            )
             output = _Output(
                 id_, info, match, place_of(last), came, max(row["ts"] for row in rows), members[last]["received"]
             )
@@ -335,7 +339,7 @@ class Publisher:
     def _events(self, outputs: Sequence[_Output]) -> list[_Event]:
         """Those whose documents are within the limits, in the order of their numbers."""
         events: list[_Event] = []
-        if self._old_serials:
+        if self._old_serials and any(output.place < self._first for output in outputs):
             with self._home.catalog.read() as connection:
                 self._serials.update(_serials(connection))
             self._old_serials = False
