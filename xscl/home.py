@@ -22,9 +22,9 @@ from xscl.catalog import Catalog, open_catalog
 from xscl.errors import CatalogError
 from xscl.steps import step
 
-__all__ = ["Home", "default_home", "init_home", "open_home", "scratch_home"]
+__all__ = ["HOME_FOLDERS", "Home", "default_home", "init_home", "open_home", "scratch_home"]
 
-_FOLDERS = ("events", "witness", "results", "programs")
+HOME_FOLDERS = ("events", "witness", "results", "programs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def scratch_home(root: str | Path, catalog: Catalog) -> Home:
 
 def _make_folders(path: Path, root: str | Path) -> None:
     try:
-        for folder in _FOLDERS:
+        for folder in HOME_FOLDERS:
             (path / folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CatalogError("XSCL_NO_HOME", f"no home can be made at {root}: {error.strerror}") from None
@@ -82,7 +82,7 @@ def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
         CatalogError: there is none, or it is of a later version.
     """
     path = Path(root).resolve()
-    if not all((path / folder).is_dir() for folder in _FOLDERS):
+    if not all((path / folder).is_dir() for folder in HOME_FOLDERS):
         raise CatalogError(
             "XSCL_NO_HOME",
             f"there is no xscl home at {root}",
