@@ -11,11 +11,9 @@ ones is found by ordinary batches.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -31,25 +29,20 @@ from sqlalchemy.engine import Connection
 from xscl.catalog import QueryInfo, query_info
 from xscl.driver import Driver
 from xscl.event_files import Level
-from xscl.home import Home, scratch_home
+from xscl.home import Home
 from xscl.levels import BatchWork
-from xscl.loading import query_digest
-from xscl.match_reader import FoundMatch, built_matches, members_of
 from xscl.places import published_docid
 from xscl.planner import Plan, Planner
-from xscl.registry import prepare_one
 from xscl.row_ranges import channel_counts, nth_event
 from xscl.settings import Settings
 from xscl.state import LINK_SCHEMA, HeldState, Kind, write_rows
 from xscl.steps import step
-from xscl.stored_matches import StoredMatch, match_id, stored_matches
-from xscl.subscribers import Chosen, GroupText, group_texts
-from xscl.tables import CHANNELS, HOME, INTAKE_FILES, LATE, NEVER, QUERIES
+from xscl.subscribers import Chosen, group_texts
+from xscl.tables import CHANNELS, INTAKE_FILES, LATE, NEVER, QUERIES
 from xscl.templates.slices import SliceCache
-from xscl.types import Match, to_micros
 from xscl.xpath.witness import WITNESS_SCHEMA
 
-__all__ = ["Filled", "HeldWalk", "answer_held", "answered", "back_fill", "mark_filled", "next_stop", "waiting_queries"]
+__all__ = ["Filled", "HeldWalk", "answered", "back_fill", "mark_filled", "next_stop", "waiting_queries"]
 
 _MOST_QUERIES = 10_000
 """That are answered together."""
@@ -176,16 +169,13 @@ class HeldWalk:
         events: HeldEvents,
         batch: int,
         tag: str,
-        scratch: Home | None = None,
     ) -> None:
-        """``session`` is asked only where Spark is needed; with ``scratch`` files are written there."""
-        self._home = home
+        """``session`` is asked only where Spark is needed."""
         self._events = events
         self._driver = Driver(home, settings)
         self._settings = settings
-        target = home if scratch is None else scratch
-        nothing = HeldState(target.root, (), None, None, {})
-        self.work = BatchWork(target, self._driver, session, plan, batch, events.place, nothing, tag)
+        nothing = HeldState(home.root, (), None, None, {})
+        self.work = BatchWork(home, self._driver, session, plan, batch, events.place, nothing, tag)
         """What it came to so far."""
         self._joins = any(edge.key.kind != "ONE" for edge in plan.program.edges.values())
         self._parts = 0
@@ -193,7 +183,7 @@ class HeldWalk:
     def parts(self) -> Iterator[Level]:
         """Walk part after part; ``rows`` and ``links`` have those of the last one."""
         work = self.work
-        for level in self._events.levels(self._home, work.plan.walked | work.plan.answered, self._cut):
+        for level in self._events.levels(work.home, work.plan.walked | work.plan.answered, self._cut):
             before = len(work.written)
             work.process(level)
             self._own = work.written[before:]
@@ -386,84 +376,3 @@ def back_fill(
     finally:
         planner.close()
     return Filled(walk.work, tuple(written), tuple(results))
-
-
-# -- once --------------------------------------------------------------------------------------------------------
-
-
-def answer_held(
-    home: Home,
-    settings: Settings,
-    session: Callable[[], SparkSession],
-    text: str,
-    *,
-    name: str,
-    since: int | None = None,
-) -> Iterator[Match]:
-    """The matches that a query has in what is held, without registering it; sorted by (ts, match).
-
-    All events that were taken in count, processed or not, and what was published.  The matches have the ids that they
-    would have if the query were registered by this name.
-
-    Args:
-        home: the home; nothing is written to it.
-        settings: how much is done without Spark.
-        session: gives Spark; asked only where it is needed.
-        text: one query, which DECLAREs may precede; it may say ``STARTING`` a time.
-        name: its name.
-        since: members are of this event time or later, microseconds.
-
-    Raises:
-        QueryError: the text is no sound query.
-        CatalogError: the name is none.
-    """
-    with home.catalog.snapshot() as connection:
-        facts = home.catalog.facts(connection)
-        given = prepare_one(text, name, facts)
-        starting = given.prepared.starting
-        bounds = [since, None if starting in ("NOW", "ALL") else to_micros(starting)]
-        least = max((bound for bound in bounds if bound is not None), default=None)
-        place = connection.execute(sa.select(HOME.c.next_place)).scalar_one()
-        events = held_events(connection, place, least)
-    compiled = given.prepared.compiled
-    query = QueryInfo(
-        query=0,
-        name=name,
-        text=given.text,
-        namespaces=json.loads(given.namespaces),
-        gid=1,
-        template=compiled.template.id,
-        digest=query_digest(name, given.text),
-        names=json.loads(given.prepared.names),
-        docid_from=place,
-        docid_until=NEVER,
-        received=0,
-        publish=None,
-        starting=starting,
-        sees_from=0,
-        ts_from=least,
-        history=None,
-        filled=None,
-    )
-    with TemporaryDirectory(prefix="xscl-") as folder:
-        scratch = scratch_home(folder, home.catalog)
-        planner = Planner(scratch, Chosen([GroupText(query.gid, 1, given.text, given.namespaces)], (0, place)))
-        try:
-            plan = planner.plan(place, place)
-            assert plan is not None
-            walk = HeldWalk(home, settings, session, plan, events, 1, "held", scratch)
-            stored: list[StoredMatch] = []
-            for level in walk.parts():
-                stored += stored_matches(walk.work.results(level))
-        finally:
-            planner.close()
-    members = members_of(home, {docid for match in stored for docid in match.docids})
-    found = []
-    for match in stored:
-        of_match = tuple(members[docid] for docid in match.docids)
-        if least is None or min(event.ts for event in of_match) >= least:
-            id_ = match_id(query.digest, [(event.channel, event.id) for event in of_match], match.nodes)
-            found.append(FoundMatch(id_, query, max(event.ts for event in of_match), match, of_match))
-    found.sort(key=lambda item: (item.ts, item.id))
-    for built in built_matches(home, iter(found), {query.template: compiled.template.blocks}):
-        yield replace(built, cursor="")  # a place in no order

@@ -22,7 +22,7 @@ from xscl.catalog import Catalog, open_catalog
 from xscl.errors import CatalogError
 from xscl.steps import step
 
-__all__ = ["HOME_FOLDERS", "Home", "default_home", "init_home", "open_home", "scratch_home"]
+__all__ = ["HOME_FOLDERS", "Home", "default_home", "init_home", "open_home"]
 
 HOME_FOLDERS = ("events", "witness", "results", "programs")
 
@@ -52,25 +52,14 @@ def _catalog_url(root: Path) -> str:
     return f"sqlite:///{root / 'catalog.db'}"
 
 
-def scratch_home(root: str | Path, catalog: Catalog) -> Home:
-    """A folder to be written to in place of a home with this catalogue; the catalogue names nothing in it."""
+def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
+    """Create a home, or complete one; what is there stays."""
     path = Path(root).resolve()
-    _make_folders(path, root)
-    return Home(path, catalog)
-
-
-def _make_folders(path: Path, root: str | Path) -> None:
     try:
         for folder in HOME_FOLDERS:
             (path / folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CatalogError("XSCL_NO_HOME", f"no home can be made at {root}: {error.strerror}") from None
-
-
-def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
-    """Create a home, or complete one; what is there stays."""
-    path = Path(root).resolve()
-    _make_folders(path, root)
     step("home.folders")
     return Home(path, open_catalog(catalog_url or _catalog_url(path), create=True, folder=path))
 

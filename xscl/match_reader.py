@@ -37,7 +37,7 @@ from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import batch_of, batches_of
 from xscl.types import Match, MatchEvent
 
-__all__ = ["Committed", "FoundMatch", "MatchReader", "Times", "built_matches", "members_of"]
+__all__ = ["Committed", "FoundMatch", "MatchReader", "Times"]
 
 _FIRST_PART, _PART = 50, 500
 """Combinations that are read together: few at first, so that the first match is soon there."""
@@ -258,7 +258,7 @@ class MatchReader:
             new = {gid for match in stored for gid in match.groups} - self._subscribers.keys()
             self._subscribers.update((gid, []) for gid in new)
             self._note([info for info in of_groups(self._home.catalog, new) if new.intersection(info.groups)], new)
-        members = members_of(self._home, {docid for match in stored for docid in match.docids})
+        members = _members(self._home, {docid for match in stored for docid in match.docids})
         return [item for match in stored for item in self._seen(match, members)]
 
     def _note(self, queries: Sequence[QueryInfo], groups: frozenset[int] | set[int] | None = None) -> None:
@@ -281,27 +281,22 @@ class MatchReader:
 
     def built(self, found: Iterator[FoundMatch]) -> Iterator[Match]:
         """Matches with their documents."""
-        return built_matches(self._home, found, {})
-
-
-def built_matches(home: Home, found: Iterator[FoundMatch], blocks: Mapping[str, tuple[int, ...]]) -> Iterator[Match]:
-    """Matches with their documents; ``blocks`` are those of meta-variables of templates that are not stored."""
-    channels = home.catalog.channels()
-    known = dict(blocks)
-    selections: dict[int, Selection | None] = {}
-    for part in _parts(found):
-        docids = {docid for item in part for docid in item.match.docids}
-        events = events_of(home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
-        documents = {
-            row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events
-        }
-        for item in part:
-            if item.query.template not in known:
-                known[item.query.template] = home.catalog.template(item.query.template).blocks
-            if item.query.query not in selections:
-                selections[item.query.query] = selection_of(item.query)
-        there = [item for item in part if all(docid in documents for docid in item.match.docids)]
-        yield from in_fresh_dictionary(_matches, there, known, selections, documents)
+        channels = self._home.catalog.channels()
+        blocks: dict[str, tuple[int, ...]] = {}
+        selections: dict[int, Selection | None] = {}
+        for part in _parts(found):
+            docids = {docid for item in part for docid in item.match.docids}
+            events = events_of(self._home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
+            documents = {
+                row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events
+            }
+            for item in part:
+                if item.query.template not in blocks:
+                    blocks[item.query.template] = self._home.catalog.template(item.query.template).blocks
+                if item.query.query not in selections:
+                    selections[item.query.query] = selection_of(item.query)
+            there = [item for item in part if all(docid in documents for docid in item.match.docids)]
+            yield from in_fresh_dictionary(_matches, there, blocks, selections, documents)
 
 
 def _asked(home: Home, query: str) -> list[QueryInfo]:
@@ -314,8 +309,7 @@ def _asked(home: Home, query: str) -> list[QueryInfo]:
     return asked
 
 
-def members_of(home: Home, docids: set[int]) -> dict[int, MatchEvent]:
-    """Some events by number, those that are there."""
+def _members(home: Home, docids: set[int]) -> dict[int, MatchEvent]:
     rows = events_of(home, docids, ["docid", "channel", "id", "ts"]).to_pylist()
     return {row["docid"]: MatchEvent(row["channel"], row["id"], row["ts"]) for row in rows}
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -23,14 +23,14 @@ from xscl.errors import CatalogError, QuerySyntaxError, Span, XsclError
 from xscl.loading import Known, Loading
 from xscl.parser import RawStatement, parse_query, parse_script, raw_statements
 from xscl.prepared import Prepared, Preparer
-from xscl.publishing import Publications, is_published, later_note
+from xscl.publishing import Publications, is_published
 from xscl.queries import reads
 from xscl.steps import step
 from xscl.tables import GROUPS, NEVER, QUERIES
 from xscl.tokens import Token
 from xscl.types import MAX_NAME, QueryOutcome, is_name
 
-__all__ = ["QueryGiven", "Registry", "compile_info", "prepare_one", "read_script"]
+__all__ = ["Registry", "compile_info", "read_script"]
 
 
 _CHUNK = 2_000
@@ -75,11 +75,11 @@ class Registry:
         if connection is not None:
             # Numbers that this transaction makes are not known until its owner commits it.
             work = _Work(self, connection, strict)
-            name, _ = work.register(text, name)
+            name = work.register(text, name)
             work.loading.flush()
             return name
         with self._transaction(strict) as work:
-            name, _ = work.register(text, name)
+            name = work.register(text, name)
             if then is not None:
                 then(work.connection)
             return name
@@ -249,19 +249,42 @@ class _Work:
     def outcome(self, name: str | None, text: str) -> QueryOutcome:
         """Register a text and say what became of it."""
         try:
-            taken, note = self.register(text, name)
+            taken = self.register(text, name)
         except XsclError as error:
             return QueryOutcome(name, error, action="refused")
-        return QueryOutcome(taken, note=note)
+        return QueryOutcome(taken)
 
-    def register(self, text: str, name: str | None) -> tuple[str, str | None]:
-        """Register one query, which DECLAREs may precede: its name, and a note."""
+    def register(self, text: str, name: str | None) -> str:
+        """Register one query, which DECLAREs may precede: its name."""
         _require_characters(text)
         prepared = self._preparer("{}").known(text)
         if prepared is not None:
             return self._take(text, name, "{}", prepared)
-        found, name, namespaces = _one_statement(text, name)
-        return self._add(found, name, namespaces)
+        namespaces: dict[str, str] = {}
+        found: RawStatement | None = None
+        for statement in raw_statements(text):
+            if found is not None or _is_drop(statement):
+                raise QuerySyntaxError(
+                    "XSCL_SYNTAX",
+                    "expected one query",
+                    text=text,
+                    span=_parsed(statement).span,
+                    hint="files of many statements are loaded with 'xscl query load FILE'",
+                )
+            if _is_declaration(statement):
+                _declare(statement, namespaces)
+            else:
+                found = statement
+        if found is None:
+            raise QuerySyntaxError("XSCL_SYNTAX", "there is no query in this text", text=text)
+        named = _name_of(found)
+        if name is not None and named is not None and name != named:
+            raise CatalogError(
+                "XSCL_BAD_NAME",
+                f"the text names the query {named!r}, and it is to be called {name!r}",
+                hint="give one name, or 'xscl query load' the text as a file",
+            )
+        return self._add(found, name if name is not None else named, namespaces)
 
     def statement(self, statement: RawStatement, namespaces: dict[str, str], *, checked: bool) -> QueryOutcome:
         """Take one statement of a script; DECLARE changes ``namespaces``.
@@ -277,8 +300,7 @@ class _Work:
             if _is_drop(statement):
                 name = self._drop(statement)
                 return QueryOutcome(name, None, statement.line, "dropped")
-            taken, note = self._add(statement, name, namespaces)
-            return QueryOutcome(taken, None, statement.line, note=note)
+            return QueryOutcome(self._add(statement, name, namespaces), None, statement.line)
         except XsclError as error:
             return QueryOutcome(name or statement.parse().name, error, statement.line, "refused")
 
@@ -293,20 +315,35 @@ class _Work:
         self._there = set(self.facts)
         return parsed.name
 
-    def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> tuple[str, str | None]:
+    def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> str:
         named = _name_of(statement)
         if named is not None and not is_name(named):
             _created(statement)  # says where, whether the query is of a known form or not
+        *tokens, last = statement.tokens[_begin_of_query(statement.tokens) :]
+
+        def parse() -> tuple[ast.Query, str]:
+            # Spans count from the script's start, so that errors name lines of the file.
+            return _created(statement).query, statement.text
+
+        if last.kind == "constructor" or not tokens:
+            text = _created(statement).text
+        else:
+            text = statement.text[tokens[0].start : tokens[-1].end]
         kept = namespaces_json(namespaces)
-        return self._take(*_prepared(statement, name, kept, self._preparer(kept)))
+        return self._take(text, name, kept, self._preparer(kept).prepare(text, tokens, parse))
 
     def _preparer(self, namespaces: str) -> Preparer:
         if namespaces not in self._preparers:
             self._preparers[namespaces] = self.registry.preparer(namespaces, self.facts)
         return self._preparers[namespaces]
 
-    def _take(self, text: str, name: str | None, namespaces: str, prepared: Prepared) -> tuple[str, str | None]:
-        _require_name(name)
+    def _take(self, text: str, name: str | None, namespaces: str, prepared: Prepared) -> str:
+        if name is not None and not is_name(name):
+            raise CatalogError(
+                "XSCL_BAD_NAME",
+                f"{name!r} is no name",
+                hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
+            )
         if self.strict:
             self._require_channels(prepared.compiled.channels)
         if prepared.publish is not None:
@@ -321,7 +358,7 @@ class _Work:
         if self._publications is not None and prepared.publish is not None:
             self._publications.add(name, prepared.compiled.channels, prepared.publish)
             self._there.add(prepared.publish)
-        return name, later_note(prepared.starting)
+        return name
 
     def _require_no_stream(self, target: str) -> None:
         facts = self.facts.get(target)
@@ -389,82 +426,6 @@ def _name_of(statement: RawStatement) -> str | None:
     """The name that a statement gives its query."""
     begin = _begin_of_query(statement.tokens)
     return statement.tokens[begin - 2].value if begin else None
-
-
-class QueryGiven(NamedTuple):
-    """A query that was given, and is not registered."""
-
-    text: str
-    """Of the query alone."""
-    name: str | None
-    namespaces: str
-    """A JSON object."""
-    prepared: Prepared
-
-
-def prepare_one(text: str, name: str | None, facts: Mapping[str, ChannelFacts]) -> QueryGiven:
-    """Compile one query, which DECLAREs may precede, as ``Registry.register`` takes it, without registering it.
-
-    Raises:
-        QueryError: the text is no sound query.
-        CatalogError: it is to have two names, or one that is none.
-    """
-    _require_characters(text)
-    statement, name, namespaces = _one_statement(text, name)
-    _require_name(name)
-    return _prepared(statement, name, namespaces_json(namespaces), Preparer(namespaces, facts))
-
-
-def _one_statement(text: str, name: str | None) -> tuple[RawStatement, str | None, dict[str, str]]:
-    """The one query of a text, its name, and the namespaces that are declared before it."""
-    namespaces: dict[str, str] = {}
-    found: RawStatement | None = None
-    for statement in raw_statements(text):
-        if found is not None or _is_drop(statement):
-            raise QuerySyntaxError(
-                "XSCL_SYNTAX",
-                "expected one query",
-                text=text,
-                span=_parsed(statement).span,
-                hint="files of many statements are loaded with 'xscl query load FILE'",
-            )
-        if _is_declaration(statement):
-            _declare(statement, namespaces)
-        else:
-            found = statement
-    if found is None:
-        raise QuerySyntaxError("XSCL_SYNTAX", "there is no query in this text", text=text)
-    named = _name_of(found)
-    if name is not None and named is not None and name != named:
-        raise CatalogError(
-            "XSCL_BAD_NAME",
-            f"the text names the query {named!r}, and it is to be called {name!r}",
-            hint="give one name, or 'xscl query load' the text as a file",
-        )
-    return found, name if name is not None else named, namespaces
-
-
-def _prepared(statement: RawStatement, name: str | None, namespaces: str, preparer: Preparer) -> QueryGiven:
-    *tokens, last = statement.tokens[_begin_of_query(statement.tokens) :]
-
-    def parse() -> tuple[ast.Query, str]:
-        # Spans count from the script's start, so that errors name lines of the file.
-        return _created(statement).query, statement.text
-
-    if last.kind == "constructor" or not tokens:
-        text = _created(statement).text
-    else:
-        text = statement.text[tokens[0].start : tokens[-1].end]
-    return QueryGiven(text, name, namespaces, preparer.prepare(text, tokens, parse))
-
-
-def _require_name(name: str | None) -> None:
-    if name is not None and not is_name(name):
-        raise CatalogError(
-            "XSCL_BAD_NAME",
-            f"{name!r} is no name",
-            hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
-        )
 
 
 def namespaces_json(namespaces: Mapping[str, str]) -> str:

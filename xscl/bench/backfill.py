@@ -44,8 +44,8 @@ class Sizes:
 
 _FULL = Sizes(100, 10_000, 100_000, 10_000, 10_000)
 _QUICK = Sizes(20, 300, 4_000, 1_000, 1_000)
-_DIGESTED = 20
-"""Queries whose matches are compared: those with the fewest."""
+_COMPARED = 5_000
+"""The last items whose matches are compared."""
 
 
 def measure(
@@ -77,7 +77,7 @@ def measure(
             register(engine, starting)
             filled = run(engine)
             templates, groups = count_queries(engine)
-            found = _digest(engine, [name for name, _ in new], first)
+            found = _digest(engine, [name for name, _ in new], first, sizes)
             _take(engine, replace(sizes, items=sizes.batch), seed + 2)
             after = run(engine)
             _take(engine, replace(sizes, items=sizes.batch), seed + 3)
@@ -126,7 +126,7 @@ def measure(
             y="seconds",
             lines={name: ((place, of.seconds),) for place, (name, of) in enumerate(rows, start=1)},
         ),
-        notes=(f"Compared are the matches of the {_DIGESTED} new queries that have the fewest.",),
+        notes=(f"Compared are the new queries' matches that have one of the last {_COMPARED:,} items.",),
     )
 
 
@@ -151,11 +151,11 @@ def _fresh(
         register(engine, texts)
         first = _take(engine, sizes, seed)
         whole = run(engine, batch_docs)
-        return whole, _digest(engine, compared, first)
+        return whole, _digest(engine, compared, first, sizes)
 
 
-def _digest(engine: Engine, names: Sequence[str], first: int) -> str:
-    """A digest of the matches that some queries have, told by places counted from ``first``."""
+def _digest(engine: Engine, names: Sequence[str], first: int, sizes: Sizes) -> str:
+    """A digest of the matches that some queries have with the last items, told by places counted from ``first``."""
     infos = {info.name: info for name in names for info in engine.home.catalog.queries(name=name)}
     paths = [report["result_path"] for report in engine.home.catalog.rows(BATCHES) if report["result_path"]]
     rows: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {name: [] for name in names}
@@ -166,6 +166,8 @@ def _digest(engine: Engine, names: Sequence[str], first: int) -> str:
     for path in paths:
         for match in stored_matches(engine.home.root / str(path), by_group):
             docids = tuple(place_of(docid) - first for docid in match.docids)
+            if max(docids) < sizes.items - _COMPARED:
+                continue
             seeing = {info.name: info for gid in match.groups for info in by_group.get(gid, ())}
             for info in seeing.values():
                 if match.is_seen_by(info):

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from pyspark.sql import SparkSession
 
 from xscl import Event
-from xscl.backfill import answer_held
 from xscl.batch import next_range
 from xscl.engine import Engine, connect
-from xscl.errors import CatalogError
-from xscl.settings import DEFAULT_SETTINGS, Settings
+from xscl.settings import Settings
 from xscl.tables import BATCHES, QUERIES
 from xscl.templates.find import Finder
-from xscl.types import Match
 
 Open = Callable[..., Engine]
 
@@ -213,36 +208,6 @@ def test_windows_longer_than_the_state_was_kept_for(opened: Open) -> None:
     engine.run_once()
     assert found(engine, "Short") == ["2-3", "2-4", "2-5"]
     assert found(engine, "Long") == ["1-3", "1-4", "1-5", "2-3", "2-4", "2-5"]
-
-
-def answered_once(engine: Engine, text: str, name: str, since: int | None = None) -> list[Match]:
-    def session() -> SparkSession:
-        raise AssertionError("Spark was asked for")
-
-    return list(answer_held(engine.home, DEFAULT_SETTINGS, session, text, name=name, since=since))
-
-
-def test_a_text_is_answered_once_as_if_it_were_registered(opened: Open) -> None:
-    engine = opened()
-    engine.register("S//a->x PUBLISH C", name="Feeds")
-    engine.ingest([a("1", 1), b("2", 2), a("3", 3)])
-    engine.run_once()
-    engine.ingest([b("4", 4)])
-    files = sorted(path for path in engine.home.root.rglob("*") if path.is_file())
-    once = answered_once(engine, PAIR, "Q")
-    published = answered_once(engine, "C//a->x[./k->p] JOIN {p=q} S//b->y[./k->q]", "P")
-    later = answered_once(engine, PAIR, "Q", since=3_000_000)
-    assert sorted(path for path in engine.home.root.rglob("*") if path.is_file()) == files
-    assert [[event.id for event in match.events] for match in later] == [["3", "4"]]
-    assert len(published) == 4
-    engine.register(PAIR + " STARTING ALL", name="R")
-    engine.run_once()
-    assert [match.document for match in once] == [match.document for match in engine.matches("R")]
-    engine.register(PAIR, name="Q")
-    with pytest.raises(CatalogError, match="XSCL_QUERY_NOT_FOUND"):
-        list(engine.matches("P"))
-    with_start = answered_once(engine, PAIR + " STARTING ALL", "R")
-    assert [replace(match, cursor="") for match in engine.matches("R")] == with_start
 
 
 @pytest.mark.parametrize("seed", range(8))
