@@ -8,8 +8,8 @@ Lateness: a published document is late by the clock of its channel as it stands 
 the greatest time of what was taken in on the channels of the clock up to there, and of what was published to this
 channel before; with an idle time, it is at most so far behind what was taken in anywhere up to there (``clocks``).  It
 makes nothing late that is taken in: that was settled by the intake, perhaps before the match was found.  A document
-comes to be at its place, or where a query that was answered from what is held was registered: the join state of then
-has no partners for older ones.
+comes to be at its place, or where a query that was answered from what is held was registered, or late events were
+taken again: the join state of then has no partners for older ones.
 """
 
 from __future__ import annotations
@@ -208,9 +208,15 @@ class Publisher:
     After each level of the batch ``found`` is told its matches.
     """
 
-    def __init__(self, home: Home, published: Publishing, tag: str, answered: Collection[QueryInfo] = ()) -> None:
-        """``answered`` are the queries that the batch answers from what was held, as they are to be after it."""
+    def __init__(
+        self, home: Home, published: Publishing, tag: str, answered: Collection[QueryInfo] = (), again: int = 0
+    ) -> None:
+        """``answered`` are the queries that the batch answers from what was held, as they are to be after it.
+
+        ``again`` is the place at which late events are taken again, where everything comes to be then; else 0.
+        """
         self._home = home
+        self._again = again
         self._answered = {info.query: info for info in answered}
         self._came: dict[int, int] = {}
         """Where the documents that the batch published came to be."""
@@ -224,7 +230,7 @@ class Publisher:
         self._selections: dict[int, Selection | None] = {}
         self._serials: Counter[int] = Counter()
         """Documents published at each place, those of earlier batches too."""
-        self._old_serials = bool(answered)
+        self._old_serials = bool(answered) or bool(again)
         """Whether those of earlier batches are still to be read."""
         self._tables: list[pa.Table] = []
         self._files: list[dict[str, object]] = []
@@ -328,7 +334,9 @@ class Publisher:
                 continue
             id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
             last = max(match.docids, key=place_of)
-            came = max(info.docid_from, *(self._came.get(docid, place_of(docid)) for docid in match.docids))
+            came = max(
+                self._again, info.docid_from, *(self._came.get(docid, place_of(docid)) for docid in match.docids)
+            )
             output = _Output(
                 id_, info, match, place_of(last), came, max(row["ts"] for row in rows), members[last]["received"]
             )
