@@ -1,124 +1,181 @@
-"""Late events taken again, as if they had been in time (docs/time.md).
+"""What a home has taken in, in its order, as an event file: events, registrations, drops and flushes.
 
-A replay has a place in the intake order, and is a batch of its own.  The chosen events are walked for the queries of
-two and more blocks that are live there, and joined with the events before that place that are kept: with those of the
-archive, because the join state may have done with their partners long since.  Queries of one block have had the events.
+Taken into a home with the same channels it gives the same matches, with the same ids.  What an event file cannot say:
 
-The partners, no farther away than any window reaches, are walked first (``backfill.HeldWalk``) and what they find among
-themselves is thrown away: batches have found it.  So a match is found here if and only if it has an event that is taken
-again.  Those events' witness rows, and rows of links, become part of the join state, for what comes later.
+- *Feeds.*  Items come as events with the ids they got (``guid#2`` for a second version), and so are no versions of each
+  other any more: a query may join them.  Copies of an item in feeds of several streams of a source become events apart.
+- What is gone: events that were held no more, what was rejected, how far inputs were read, subscriptions.
+- Settings of channels, which ``Replay.channels`` has as commands, as they are now: a lateness that changed on the way
+  is not told.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import heapq
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import BinaryIO
 
+import pyarrow.parquet as pq
 import sqlalchemy as sa
-from pyspark.sql import SparkSession
 from sqlalchemy.engine import Connection
 
-from xscl.backfill import Filled, HeldWalk, held_events
-from xscl.event_files import Level
+from xscl import ast
+from xscl.catalog import RAW, ChannelInfo, StreamInfo, query_info
+from xscl.durations import format_duration
+from xscl.format import format_statement
 from xscl.home import Home
-from xscl.matches import events_of
-from xscl.planner import Plan, Planner
-from xscl.settings import Settings
-from xscl.state import LINK_SCHEMA, Kind, write_rows
-from xscl.steps import step
-from xscl.subscribers import Chosen, group_texts
-from xscl.tables import CHANNELS, INTAKE_FILES, LATE, QUERIES
-from xscl.templates.bounds import UNBOUNDED
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.home_files import named_files
+from xscl.ingest.rows import TEXT_TYPES
+from xscl.places import PUBLISHED
+from xscl.streams import stored_memberships
+from xscl.tables import CHANNELS, FLUSHES, LATE, NEVER, QUERIES, STREAMS
+from xscl.templates.members import NONE, Membership
+from xscl.types import format_time
 
-__all__ = ["Replay", "end_dropped", "next_replay", "replay", "replay_at"]
+__all__ = ["Replay", "export_events"]
+
+_COLUMNS = ("docid", "channel", "id", "version", "ts", "content", "cells", "membership")
+_ROWS = 2_000
+Line = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Late events that are taken again at a place."""
+    """What was written."""
 
-    place: int
-    docids: frozenset[int]
-
-
-def next_replay(connection: Connection, first: int, last: int) -> int | None:
-    """The place of the first replay of a range of the intake order."""
-    found: int | None = connection.scalar(
-        sa.select(sa.func.min(LATE.c.replayed)).where(LATE.c.replayed.between(first, last))
-    )
-    return found
+    events: int
+    """Lines of events: one for each stream that an event came by."""
+    queries: int
+    channels: tuple[str, ...]
+    """Commands that make the channels, to be run before."""
+    notes: tuple[str, ...]
+    """What the file does not say of this home."""
 
 
-def replay_at(connection: Connection, place: int) -> Replay | None:
-    """What is taken again at a place; None if it is not the place of a replay."""
-    docids = frozenset(connection.scalars(sa.select(LATE.c.docid).where(LATE.c.replayed == place)))
-    return Replay(place, docids) if docids else None
+def export_events(home: Home, stream: BinaryIO) -> Replay:
+    """Write what the home has taken in to a stream, as lines of an event file (NDJSON)."""
+    with home.catalog.snapshot() as connection:
+        streams = home.catalog.streams(connection)
+        writing = EventLines(home, home.catalog.channels(connection), streams, stored_memberships(connection))
+        paths = [f.path for f in named_files(connection) if f.kind == "events" and (f.first or 0) < PUBLISHED]
+        controls = sorted(_controls(connection), key=itemgetter(0))
+        channels = tuple(_channel_commands(connection))
+        notes = [*_notes(connection)]
+    lines = heapq.merge(writing.lines(paths), controls, key=itemgetter(0))
+    for _, line in lines:
+        stream.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+    if writing.versions:
+        notes.append(
+            f"{writing.versions:,} newer versions of items are events of their own in it, "
+            "which queries may join with each other"
+        )
+    return Replay(writing.count, sum("register" in line for _, line in controls), channels, tuple(notes))
 
 
-def end_dropped(connection: Connection, place: int, batch: int) -> None:
-    """Queries dropped before the place of a replay have no matches of its batch, whatever members these have."""
-    dropped = QUERIES.c.docid_until < place, QUERIES.c.ended.is_(None)
-    connection.execute(QUERIES.update().where(*dropped).values(ended=batch - 1))
+class EventLines:
+    """Events as lines of an event file."""
+
+    def __init__(
+        self,
+        home: Home,
+        channels: Mapping[str, ChannelInfo],
+        streams: Mapping[str, StreamInfo],
+        memberships: Mapping[int, Membership],
+    ) -> None:
+        self._home = home
+        self._channels = channels
+        self._names = {(stream.channel, stream.number): stream.name for stream in streams.values()}
+        self._memberships = memberships
+        self.count = 0
+        self.versions = 0
+
+    def lines(self, paths: list[str]) -> Iterator[tuple[int, Line]]:
+        """(place, line), by place; some rows of a file are in memory."""
+        for path in self._home.paths(paths):
+            with pq.ParquetFile(path) as file:
+                there = [name for name in _COLUMNS if name in file.schema_arrow.names]
+                for batch in file.iter_batches(_ROWS, columns=there):
+                    for row in batch.to_pylist():
+                        yield from self.of_event(row)
+
+    def of_event(self, row: Mapping[str, object]) -> Iterator[tuple[int, Line]]:
+        """(place, line) of an event, a row of ``EVENT_SCHEMA``: one for each stream that it came by."""
+        channel, docid, ts = row["channel"], row["docid"], row["ts"]
+        assert isinstance(channel, str) and isinstance(docid, int) and isinstance(ts, int)
+        number = row.get("membership") or 0
+        assert isinstance(number, int)
+        self.versions += row["version"] != 1
+        line: Line = {"channel": channel, "id": row["id"], "ts": format_time(ts)}
+        if row["content"] is not None:
+            line["xml"] = row["content"]
+        else:
+            line["row"] = self._row(channel, row["cells"])
+        # An event that came by several streams is one if the lines stand together.
+        for stream in sorted(self._memberships.get(number, NONE).streams) or [0]:
+            self.count += 1
+            yield docid, {**line, "channel": self._names.get((channel, stream), channel)}
+
+    def _row(self, channel: str, cells: object) -> Line:
+        columns = self._channels[channel].schema or {}
+        assert isinstance(cells, list)
+        # Columns that came later are not in the rows before.
+        return {name: _value(kind, cell) for (name, kind), cell in zip(columns.items(), cells, strict=False)}
 
 
-def replay(
-    home: Home, settings: Settings, session: Callable[[], SparkSession], found: Replay, plan: Plan, batch: int, tag: str
-) -> Filled | None:
-    """Find what late events make with others; None if nobody asks.
-
-    ``plan`` is that of all queries that are live at the place.  What is written has the tag, and nothing names it yet.
-    """
-    events = events_of(home, set(found.docids), ["docid", "channel", "ts"])
-    channels = Counter(events.column("channel").to_pylist())
-    times = events.column("ts").to_pylist()
-    concerned = {
-        gid: (live.first, live.last)
-        for gid, live in plan.program.groups.items()
-        if len(live.channels) > 1 and not channels.keys().isdisjoint(live.channels)
-    }
-    with home.catalog.read() as connection:
-        texts = group_texts(connection, {gid: gid for gid in concerned})
-    planner = Planner(home, Chosen(texts, concerned))
-    written: list[tuple[Kind, str]] = []
-    try:
-        mine = planner.plan(found.place, found.place)
-        if mine is None or not times:
-            return None
-        reach = max(planner.reach.table(mine.program, found.place).column("left").to_pylist(), default=0)
-        with home.catalog.snapshot() as connection:
-            kept = {row.name: row.kept_from for row in connection.execute(sa.select(CHANNELS))}
-            held = replace(held_events(connection, found.place), since=_known(kept))
-        if reach < UNBOUNDED:
-            least = dict.fromkeys(kept, min(times) - reach)
-            since = {name: max(held.since.get(name, time), time) for name, time in least.items()}
-            held = replace(held, since=since, until=max(times) + reach)
-        step("replay.planned")
-        walk = HeldWalk(home, settings, session, mine, held, batch, tag)
-        for level in walk.parts():
-            shutil.rmtree(walk.work.results(level))
-            step("replay.part")
-        # What these came to was counted, and refused, when they came.
-        walk.work.counts.clear()
-        walk.work.refused.clear()
-        with home.catalog.read() as connection:
-            first, last = min(found.docids), max(found.docids)
-            files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
-            paths = home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first))))
-        level = walk.also(Level(0, first, last, channels, paths, on_time=found.docids, only=found.docids))
-        step("replay.walked")
-        for kind, schema, tables in (("witness", WITNESS_SCHEMA, walk.rows()), ("link", LINK_SCHEMA, walk.links())):
-            path = f"witness/{tag}-late-{kind}.parquet"
-            if write_rows(home.root / path, schema, (part for table in tables for part in table.to_batches())):
-                written.append((kind, path))  # type: ignore[arg-type]
-        walk.close()
-        step("replay.rows")
-    finally:
-        planner.close()
-    return Filled(walk.work, tuple(written), (walk.work.results(level),))
+def _value(kind: str | None, cell: str | None) -> object:
+    """The value of a column, of which a channel makes the same cell again."""
+    if cell is None or kind in TEXT_TYPES or kind == "decimal":
+        return cell
+    if kind == "bigint":
+        return int(cell)
+    return cell == "true" if kind == "boolean" else float(cell)
 
 
-def _known(times: Mapping[str, int | None]) -> dict[str, int]:
-    return {name: time for name, time in times.items() if time is not None}
+def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
+    """Registrations, drops and flushes with their places."""
+    for row in connection.execute(sa.select(QUERIES).order_by(QUERIES.c.docid_from)):
+        info = query_info(row)
+        declared = "".join(
+            f"{format_statement(ast.DeclareNamespace(prefix, uri))}\n" for prefix, uri in info.namespaces.items()
+        )
+        # The text as it was written: ids of matches speak of it.
+        yield info.docid_from, {"register": {"name": info.name, "text": f"{declared}{info.text}"}}
+        if info.docid_until != NEVER:
+            yield info.docid_until, {"drop": info.name}
+    for place in connection.scalars(sa.select(FLUSHES.c.place)):
+        yield place, {"flush": True}
+
+
+def _channel_commands(connection: Connection) -> Iterator[str]:
+    for row in connection.execute(sa.select(CHANNELS).order_by(CHANNELS.c.name)):
+        options: list[str] = []
+        if row.kind == "rows":
+            columns = json.loads(row.schema) if row.schema else {}
+            options += ["--kind", "rows"]
+            if columns and all(columns.values()):
+                options += ["--schema", ", ".join(f"{name} {kind}" for name, kind in columns.items())]
+            if row.element not in (None, row.name):
+                options += ["--element", row.element]
+        for name in ("lateness", "retention", "idle"):
+            if getattr(row, name) is not None:
+                options += [f"--{name}", format_duration(getattr(row, name))]
+        if row.clock != row.name:
+            options += ["--clock", row.clock]
+        if options:
+            yield shlex.join(["xscl", "channel", "add", row.name, *options])
+    own = sa.select(STREAMS).where(STREAMS.c.channel.not_like(f"%{RAW}"))
+    for row in connection.execute(own.order_by(STREAMS.c.name)):
+        source = [] if row.source is None else ["--source", row.source]
+        yield shlex.join(["xscl", "channel", "add", row.name, "--of", row.channel, *source])
+
+
+def _notes(connection: Connection) -> Iterator[str]:
+    for row in connection.execute(sa.select(CHANNELS).where(CHANNELS.c.kept_from.is_not(None))):
+        yield f"events of {row.name} from before {format_time(row.kept_from)} may be gone, and are not in it"
+    replayed = connection.scalar(sa.select(sa.func.count()).where(LATE.c.replayed.is_not(None)))
+    if replayed:
+        yield f"{replayed:,} late events were taken as if in time afterwards; in it they are late"
