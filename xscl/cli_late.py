@@ -69,10 +69,10 @@ def late_replay(
 
     choice = LateChoice(channel, time_given(since, "--since"), time_given(until, "--until"), tuple(ids or ()))
     taken = take_again(open_given(home, catalog), choice)
-    told = [f"{taken.events:,} late events are taken again by the next run"] if taken.events else []
-    told += [f"{taken.before:,} were taken again before"] if taken.before else []
-    told += [f"{taken.gone:,} are held no more"] if taken.gone else []
-    told += [f"{taken.unknown:,} were noted by an earlier version, which kept no more"] if taken.unknown else []
+    told = [f"late events that the next run takes again: {taken.events:,}"] if taken.events else []
+    told += [f"taken again before: {taken.before:,}"] if taken.before else []
+    told += [f"held no more: {taken.gone:,}"] if taken.gone else []
+    told += [f"noted by an earlier version, which kept no more: {taken.unknown:,}"] if taken.unknown else []
     say("; ".join(told) or "there are no late events")
     if taken.gone or taken.unknown:
         raise typer.Exit(PARTLY)
