@@ -117,6 +117,8 @@ class HeldEvents:
     """Late ones that were taken again before the place, and count as in time."""
     count: int
     """How many there are, about."""
+    until: int | None = None
+    """The greatest event time of those that are wanted."""
 
     def levels(self, home: Home, channels: frozenset[str], cut: Callable[[], _Cut]) -> Iterator[Level]:
         """Those of some channels, one part after another; ``cut`` is asked before each."""
@@ -131,7 +133,7 @@ class HeldEvents:
                     paths = home.paths(list(connection.scalars(files)))
                 mine = {name: count for name, count in counts.items() if name in channels}
                 if mine:
-                    yield Level(0, first, end, mine, paths, part, self.since, self.on_time)
+                    yield Level(0, first, end, mine, paths, part, self.since, self.on_time, until=self.until)
                 first = end + 1
 
 
@@ -196,6 +198,14 @@ class HeldWalk:
                 # More than one process should remember; executors read it from the files.
                 self._driver.forget()
                 work.joined_in = "executors"
+
+    def also(self, level: Level) -> Level:
+        """Walk one more part; returns it with its number."""
+        before = len(self.work.written)
+        numbered = replace(level, part=self._cut().part)
+        self.work.process(numbered)
+        self._own = self.work.written[before:]
+        return numbered
 
     def rows(self) -> Iterator[pa.Table]:
         """The witness rows of the last part."""
@@ -349,7 +359,7 @@ def back_fill(
     with home.catalog.snapshot() as connection:
         texts = group_texts(connection, {info.gid: info.history for info in queries if info.history is not None})
         events = held_events(connection, place, least)
-    planner = Planner(home, Chosen(texts, (0, place)))
+    planner = Planner(home, Chosen(texts, {text.number: (0, place) for text in texts}))
     try:
         plan = planner.plan(place, place)
         assert plan is not None

@@ -213,6 +213,8 @@ def _wanted(level: Level, channels: Collection[str]) -> pc.Expression:
     wanted &= ds.field("channel").isin(pa.array(channels, pa.string()))
     for channel, least in level.since.items():
         wanted &= (ds.field("channel") != channel) | (ds.field("ts") >= least)
+    if level.until is not None:
+        wanted &= ds.field("ts") <= level.until
     if level.only is not None:
         wanted &= ds.field("docid").isin(pa.array(sorted(level.only), pa.int64()))
     return wanted

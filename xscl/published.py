@@ -8,8 +8,8 @@ Lateness: a published document is late by the clock of its channel as it stands 
 the greatest time of what was taken in on the channels of the clock up to there, and of what was published to this
 channel before; with an idle time, it is at most so far behind what was taken in anywhere up to there (``clocks``).  It
 makes nothing late that is taken in: that was settled by the intake, perhaps before the match was found.  A document
-comes to be at its place, or where a query that was answered from what is held was registered: the join state of then
-has no partners for older ones.
+comes to be at its place, or where a query that was answered from what is held was registered, or late events were
+taken again: the join state of then has no partners for older ones.
 """
 
 from __future__ import annotations
