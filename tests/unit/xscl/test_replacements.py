@@ -88,8 +88,12 @@ def test_of_two_newer_versions_the_one_that_came_last_is_replaced(tmp_path: Path
     steps = [[item("g", 1), item("h", 2)], [item("g", 3, shift=1), item("h", 4, shift=1)]]
     found = replaced_by(listed(tmp_path, steps, ["two"]))
     assert found == {
-        "g#2-h": "g-h", "h-g#2": "h-g",
-        "g#2-h#2": "g#2-h", "h#2-g#2": "h-g#2", "g-h#2": "g-h", "h#2-g": "h-g",
+        "g#2-h": "g-h",
+        "h-g#2": "h-g",
+        "g#2-h#2": "g#2-h",
+        "h#2-g#2": "h-g#2",
+        "g-h#2": "g-h",
+        "h#2-g": "h-g",
     }
 
 
