@@ -210,6 +210,7 @@ def _forget_batches(connection: Connection, damaged: Sequence[Damaged]) -> Done:
     connection.execute(CHANNELS.update().values(processed=None, published=None, watermark=None))
     answered = QUERIES.update().where(QUERIES.c.starting != "NOW", QUERIES.c.filled > 0)
     connection.execute(answered.values(filled=None, history=None))
+    connection.execute(QUERIES.update().values(ended=None))  # said in numbers of batches
     connection.execute(HOME.update().values(processed=0))
     if batches is not None:
         # Batches go on counting, so that who reads matches by cursor gets all that are found again.

@@ -576,3 +576,29 @@ def test_eval_with_texts_and_bad_input(run: Run, tmp_path: Path, spark: SparkSes
     assert ran.code == 3
     assert json.loads(ran.out)["values"] == {"x2": "A", "x5": "A"}
     assert "XSCL_SYNTAX" in ran.err and "XSCL_MALFORMED_DOCUMENT" in ran.err
+
+
+def test_late_events(run: Run, tmp_path: Path) -> None:
+    run("init")
+    assert run("channel", "add", "S", "--lateness", "1s", "--idle", "1h").code == 0
+    (channel,) = json.loads(run("channel", "list", "--json").out)
+    assert (channel["lateness"], channel["idle"]) == ("1 s", "1 h")
+    assert run("channel", "set", "S", "--idle", "none").code == 0
+    assert json.loads(run("channel", "list", "--json").out)[0]["idle"] is None
+    assert "XSCL_BAD_CHANNEL" in run("channel", "set", "S", "--idle", "99999999 days").err
+    lines = [{"channel": "S", "id": f"d{ts}", "ts": ts, "xml": "<a/>"} for ts in (10, 5, 20, 6)]
+    (tmp_path / "log.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "2 late" in run("ingest", "log.ndjson").err
+    listed = [json.loads(line) for line in run("late", "list", "--format", "ndjson").out.splitlines()]
+    assert [(row["id"], row["ts"], row["replayed"]) for row in listed] == [
+        ("d5", "1970-01-01T00:00:05Z", None),
+        ("d6", "1970-01-01T00:00:06Z", None),
+    ]
+    told = run("late", "list", "--events", "--since", "6")
+    assert [json.loads(line)["id"] for line in told.out.splitlines()] == ["d6"]
+    assert "takes again: 1" in run("late", "replay", "--until", "5").err
+    assert "takes again: 1; taken again before: 1" in run("late", "replay").err
+    assert "taken again before: 2" in run("late", "replay", "--channel", "S").err
+    missing = run("late", "replay", "d10")
+    assert missing.code == 1 and "XSCL_LATE_NOT_FOUND" in missing.err
+    assert run("late", "list", "--channel", "T", "--json").out.strip() == "[]"
