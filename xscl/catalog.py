@@ -72,6 +72,8 @@ class ChannelInfo:
     """Columns of a row channel; a type is None while only NULLs were seen.  None: fixed by the first row."""
     lateness: int | None
     clock: str
+    idle: int | None = None
+    """Its clock counts as at most so far behind the newest of all channels, microseconds; None: as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +392,7 @@ class Catalog:
             "schema": None if channel.schema is None else json.dumps(channel.schema),
             "lateness": channel.lateness,
             "clock": channel.clock,
+            "idle": channel.idle,
         }
         changed = connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel.name).values(**values))
         if changed.rowcount == 0:
@@ -604,6 +607,7 @@ def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:
         schema=None if row.schema is None else json.loads(row.schema),
         lateness=row.lateness,
         clock=row.clock,
+        idle=row.idle,
     )
 
 

@@ -4,9 +4,12 @@ Channels are published to in levels: those of a level are fed by queries over ch
 is complete before it is read, and every match of the batch is found in the level of its last document.  A published
 document takes the place of the last member of its match in the intake order.  Nothing here needs Spark.
 
-Lateness: a published document is late by the clock of its channel as it stands at that place, which is the greatest
-time of what was taken in on the channels of the clock up to there, and of what was published to this channel before.
-It makes nothing late that is taken in: that was settled by the intake, perhaps before the match was found.
+Lateness: a published document is late by the clock of its channel as it stands where the document comes to be, which is
+the greatest time of what was taken in on the channels of the clock up to there, and of what was published to this
+channel before; with an idle time, it is at most so far behind what was taken in anywhere up to there (``clocks``).  It
+makes nothing late that is taken in: that was settled by the intake, perhaps before the match was found.  A document
+comes to be at its place, or where a query that was answered from what is held was registered: the join state of then
+has no partners for older ones.
 """
 
 from __future__ import annotations
@@ -20,22 +23,25 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo, QueryInfo
+from xscl.clocks import Clocks, is_late
 from xscl.errors import DocumentError, EngineError, XsclError
 from xscl.event_checks import stored_document
-from xscl.event_files import EVENT_SCHEMA, event_document, write_event_file
+from xscl.event_files import EVENT_SCHEMA, event_document, events_of, write_event_file
 from xscl.home import Home
-from xscl.matches import StoredMatch, events_of, match_document, match_id, selection_of
+from xscl.match_output import match_document, selection_of
 from xscl.output import Selection
 from xscl.places import PUBLISHED, place_of, published_docid
 from xscl.queries import of_groups
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.steps import step
-from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, INTAKE_FILES, LATE, QUERIES
+from xscl.stored_matches import StoredMatch, match_id
+from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, HOME, INTAKE_FILES, LATE, QUERIES
 from xscl.types import format_time
 from xscl.values import digest_text
 
@@ -137,6 +143,8 @@ class _Output:
     query: QueryInfo
     match: StoredMatch
     place: int
+    came: int
+    """The place at which it came to be: its own, or a later one where what was held was searched."""
     ts: int
     received: int
 
@@ -201,28 +209,38 @@ class Publisher:
     After each level of the batch ``found`` is told its matches.
     """
 
-    def __init__(self, home: Home, published: Publishing, tag: str) -> None:
+    def __init__(self, home: Home, published: Publishing, tag: str, answered: Collection[QueryInfo] = ()) -> None:
+        """``answered`` are the queries that the batch answers from what was held, as they are to be after it."""
         self._home = home
+        self._answered = {info.query: info for info in answered}
+        self._came: dict[int, int] = {}
+        """Where the documents that the batch published came to be."""
         self._published = published
         self._tag = tag
         self._channels = home.catalog.channels()
         self._waiting: dict[str, list[tuple[QueryInfo, StoredMatch]]] = {}
         """By the channel they are published to."""
-        self._subscribers: dict[int, list[QueryInfo]] = {}
+        self._subscribers: dict[int, dict[int, QueryInfo]] = {}
+        """Of each group those that publish, by number."""
         self._selections: dict[int, Selection | None] = {}
         self._serials: Counter[int] = Counter()
-        """Documents published at each place."""
+        """Documents published at each place, those of earlier batches too."""
+        self._old_serials = bool(answered)
+        """Whether those of earlier batches are still to be read."""
         self._tables: list[pa.Table] = []
         self._files: list[dict[str, object]] = []
         self._ids: list[dict[str, object]] = []
         self._late: list[dict[str, object]] = []
+        self.newest: dict[str, int] = {}
+        """By channel the greatest event time of what was published."""
         self.rejected: list[dict[str, object]] = []
         """Output documents that are no events, as rows of relation ``rejected``."""
 
     @property
     def groups(self) -> frozenset[int]:
         """Groups with a query that publishes: whose matches it is to be told."""
-        return self._published.groups
+        histories = (info.history for info in self._answered.values() if info.publish is not None)
+        return self._published.groups.union(gid for gid in histories if gid is not None)
 
     @property
     def count(self) -> int:
@@ -231,14 +249,17 @@ class Publisher:
 
     def found(self, matches: Iterable[StoredMatch]) -> None:
         """Take note of new matches; only those of ``groups`` matter."""
-        mine = [(match, match.groups & self.groups) for match in matches]
+        publishing = self.groups
+        mine = [(match, match.groups & publishing) for match in matches]
         new = {gid for _, groups in mine for gid in groups} - self._subscribers.keys()
-        for info in of_groups(self._home.catalog, new):
+        for info in (*of_groups(self._home.catalog, new), *self._answered.values()):
             if info.publish is not None:
-                self._subscribers.setdefault(info.gid, []).append(info)
+                now = self._answered.get(info.query, info)
+                for gid in new.intersection(now.groups):
+                    self._subscribers.setdefault(gid, {})[info.query] = now
         for match, groups in mine:
             for gid in groups:
-                for info in self._subscribers.get(gid, ()):
+                for info in self._subscribers.get(gid, {}).values():
                     if match.is_seen_by(info):
                         assert info.publish is not None
                         self._waiting.setdefault(info.publish, []).append((info, match))
@@ -263,6 +284,9 @@ class Publisher:
         first, last = events[0].docid, events[-1].docid
         self._files.append({"path": f"events/{path.name}", "first": first, "last": last, "rows": len(events)})
         self._ids += [event.id_row() for event in events]
+        for event in events:
+            name, ts = event.output.channel, event.output.ts
+            self.newest[name] = max(ts, self.newest.get(name, ts))
         return PublishedFile(path, first, last, Counter(event.output.channel for event in events))
 
     def discard(self) -> None:
@@ -301,10 +325,13 @@ class Publisher:
         found: dict[tuple[str, str], _Output] = {}
         for info, match in waiting:
             rows = [members[docid] for docid in match.docids]
+            if info.ts_from is not None and min(row["ts"] for row in rows) < info.ts_from:
+                continue
             id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
             last = max(match.docids, key=place_of)
+            came = max(info.docid_from, *(self._came.get(docid, place_of(docid)) for docid in match.docids))
             output = _Output(
-                id_, info, match, place_of(last), max(row["ts"] for row in rows), members[last]["received"]
+                id_, info, match, place_of(last), came, max(row["ts"] for row in rows), members[last]["received"]
             )
             found[output.channel, id_] = output
         with self._home.catalog.read() as connection:
@@ -316,6 +343,10 @@ class Publisher:
     def _events(self, outputs: Sequence[_Output]) -> list[_Event]:
         """Those whose documents are within the limits, in the order of their numbers."""
         events: list[_Event] = []
+        if self._old_serials:
+            with self._home.catalog.read() as connection:
+                self._serials.update(_serials(connection))
+            self._old_serials = False
         for start in range(0, len(outputs), _CHUNK):
             part = outputs[start : start + _CHUNK]
             for output, content in zip(part, self._documents(part), strict=True):
@@ -324,6 +355,7 @@ class Publisher:
                     continue
                 docid = published_docid(output.place, self._serials[output.place])
                 self._serials[output.place] += 1
+                self._came[docid] = output.came
                 events.append(_Event(docid, output, content))
         return sorted(self._judged(events), key=lambda event: event.docid)
 
@@ -356,40 +388,40 @@ class Publisher:
             if channel.lateness is None:
                 yield from found
                 continue
-            places = np.array([event.output.place for event in found], dtype=np.int64)
+            places = np.array([event.output.came for event in found], dtype=np.int64)
             times = np.array([event.output.ts for event in found], dtype=np.int64)
-            for event, time in zip(found, self._clock(channel, places, times)(places), strict=True):
-                late = time is not None and event.output.ts < time - channel.lateness
+            for event, shown in zip(found, self._shown(channel, places, times), strict=True):
+                late = is_late(channel, event.output.ts, shown)
                 yield replace(event, late=late)
-                if time is not None and late:
-                    self._late.append(_late_row(event, time))
+                if shown is not None and late:
+                    self._late.append(_late_row(event, shown))
 
-    def _clock(
+    def _shown(
         self, channel: ChannelInfo, places: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
-    ) -> Callable[[npt.NDArray[np.int64]], list[int | None]]:
-        """The channel's clock at each place; ``places`` and ``times`` are those of what this level publishes to it."""
-        members = [info.name for info in self._channels.values() if info.clock == channel.clock]
+    ) -> Iterator[int | None]:
+        """What the channel's clock shows at these places, where what this level publishes to it comes to be, with these
+        event times.
+        """
         last = int(places.max())
         with self._home.catalog.read() as connection:
-            statement = sa.select(INTAKE_FILES.c.path).where(
-                (INTAKE_FILES.c.first <= last) | (INTAKE_FILES.c.first >= PUBLISHED)
-            )
-            paths = self._home.paths([row.path for row in connection.execute(statement)])
-        docid, own = ds.field("docid"), ds.field("channel") == channel.name
-        wanted = ((docid <= last) & ds.field("channel").isin(members)) | ((docid >= PUBLISHED) & own)
-        table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=["docid", "ts"], filter=wanted)
+            rows = {row.name: row for row in connection.execute(sa.select(CHANNELS))}
+            processed = connection.scalar(sa.select(HOME.c.processed)) or 0
+            files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last > processed, INTAKE_FILES.c.first <= last)
+            paths = self._home.paths(list(connection.scalars(files)))
+        # Up to the batch, what was processed and published; in it, event by event.
+        before = Clocks(self._channels.values(), {name: row.processed for name, row in rows.items()})
+        earlier = rows[channel.name].published if channel.name in rows else None
+        wanted = (ds.field("docid") > processed) & (ds.field("docid") <= last)
+        table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=["docid", "channel", "ts"], filter=wanted)
         docids, seen = table.column("docid").to_numpy(), table.column("ts").to_numpy()
-        intake = docids < PUBLISHED
-        taken_in = _greatest_by(docids[intake], seen[intake])
-        published = _greatest_by(
-            np.concatenate([place_of(docids[~intake]), places]), np.concatenate([seen[~intake], times])
-        )
-
-        def at(wanted: npt.NDArray[np.int64]) -> list[int | None]:
-            both = zip(taken_in(wanted, "right"), published(wanted, "left"), strict=True)
-            return [max((time for time in pair if time is not None), default=None) for pair in both]
-
-        return at
+        sharing = [info.name for info in self._channels.values() if info.clock == channel.clock]
+        mine = pc.is_in(table.column("channel"), pa.array(sharing, pa.string())).to_numpy()
+        own = _greatest_by(docids[mine], seen[mine], before.own(channel))(places, "right")
+        published = _greatest_by(places, times, earlier)(places, "left")
+        any_channel = _greatest_by(docids, seen, before.greatest)(places, "right")
+        for of_clock, of_channel, newest in zip(own, published, any_channel, strict=True):
+            behind = None if channel.idle is None or newest is None else newest - channel.idle
+            yield max((time for time in (of_clock, of_channel, behind) if time is not None), default=None)
 
 
 def _documents(
@@ -426,17 +458,32 @@ def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> set[tuple
 
 
 def _greatest_by(
-    places: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64], times: npt.NDArray[np.int64], before: int | None
 ) -> Callable[[npt.NDArray[np.int64], str], Iterator[int | None]]:
-    """A function: the greatest time at the places below each of some ('left'), or also at them ('right')."""
+    """A function: the greatest of ``before`` and of the times at the places below each of some.
+
+    With side 'right', those at the places themselves count as well, with 'left' they do not.
+    """
     order = np.argsort(places, kind="stable")
     ordered, greatest = places[order], np.maximum.accumulate(times[order])
 
     def at(wanted: npt.NDArray[np.int64], side: str) -> Iterator[int | None]:
         ends = np.searchsorted(ordered, wanted, side="left" if side == "left" else "right")
-        return (None if end == 0 else int(greatest[end - 1]) for end in ends.tolist())
+        for end in ends.tolist():
+            known = before if end == 0 else int(greatest[end - 1])
+            yield known if before is None or known is None else max(known, before)
 
     return at
+
+
+def _serials(connection: Connection) -> dict[int, int]:
+    """How many documents were published at each place."""
+    docids = connection.scalars(sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.docid >= PUBLISHED))
+    greatest: dict[int, int] = {}
+    for docid in docids:
+        place, serial = place_of(docid), docid - published_docid(place_of(docid), 0)
+        greatest[place] = max(serial + 1, greatest.get(place, 0))
+    return greatest
 
 
 def _new_channel(name: str) -> ChannelInfo:
@@ -455,6 +502,7 @@ def _late_row(event: _Event, clock: int) -> dict[str, object]:
     return {
         "channel": output.channel,
         "id": output.id,
+        "docid": event.docid,
         "ts": output.ts,
         "received": output.received,
         "condition": "XSCL_LATE",
