@@ -26,7 +26,7 @@ from xscl.steps import hooked
 from xscl.tables import REJECTED
 from xscl.types import Event
 
-ROUNDS = workload(3, 4)
+ROUNDS = workload(5, 4)
 JOIN = "S/a/k->x JOIN {x = y, 1 h} S/b/k->y"
 
 
@@ -40,7 +40,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]
 def outcome_of(run: Run) -> dict[str, list[object]]:
     with xscl.connect(home=run.folder / "home") as engine:
         assert engine.run_once() == []
-        return outcome(engine)
+        return outcome(engine, run)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ from xscl.errors import XsclError
 limit = int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
-    Run(Path(sys.argv[1]), workload(3, 4)).play()
+    Run(Path(sys.argv[1]), workload(5, 4)).play()
 except XsclError as error:
     print(error.condition)
 """
