@@ -26,7 +26,7 @@ from xscl.steps import hooked
 from xscl.tables import REJECTED
 from xscl.types import Event
 
-ROUNDS = workload(5, 4)
+ROUNDS = workload(1, 5)
 JOIN = "S/a/k->x JOIN {x = y, 1 h} S/b/k->y"
 
 
@@ -104,7 +104,7 @@ from xscl.errors import XsclError
 limit = int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
-    Run(Path(sys.argv[1]), workload(5, 4)).play()
+    Run(Path(sys.argv[1]), workload(1, 5)).play()
 except XsclError as error:
     print(error.condition)
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from xscl.bench import growth, latency, levels, register, retention, rows, rss, stage1, views
+from xscl.bench import growth, latency, levels, recovery, register, retention, rows, rss, stage1, views
 from xscl.bench.report import Report
 
 __all__ = ["BENCHES", "BenchSettings"]
@@ -66,4 +66,5 @@ BENCHES: dict[str, Callable[[BenchSettings, Callable[[str], None]], Report]] = {
     "growth": _sized(growth.measure),
     "retention": _sized(retention.measure),
     "rows": _sized(rows.measure),
+    "recovery": _sized(recovery.measure),
 }
