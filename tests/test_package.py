@@ -33,6 +33,7 @@ LEAVES = {
 PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {
     "pyspark": {
+        "xscl.backfill",
         "xscl.templates.join",
         "xscl.ingest.spark_sources",
         "xscl.session",
@@ -53,7 +54,14 @@ ALLOWED = {
         "xscl.bench.views",
     },
     "alembic": {"xscl.upgrade"},
-    "lxml": {"xscl.safexml", "xscl.output", "xscl.matches", "xscl.demo.show", "xscl.bench.matching"},
+    "lxml": {
+        "xscl.safexml",
+        "xscl.output",
+        "xscl.match_output",
+        "xscl.match_reader",
+        "xscl.demo.show",
+        "xscl.bench.matching",
+    },
     "matplotlib": {"xscl.bench.plot"},
     "httpx2": {"xscl.polling"},
 }
