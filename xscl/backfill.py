@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 from pyspark.sql import SparkSession
 from sqlalchemy.engine import Connection
@@ -330,6 +331,11 @@ class Filled:
     """Files of rows that the join state lacked."""
     results: tuple[Path, ...]
     """Folders with results."""
+
+    def tables(self, home: Home) -> tuple[Iterator[pa.Table], Iterator[pa.Table]]:
+        """The witness rows that the join state lacked, and the rows of links."""
+        files = {kind: [home.root / path for of, path in self.lacking if of == kind] for kind, _ in self.lacking}
+        return map(pq.read_table, files.get("witness", ())), map(pq.read_table, files.get("link", ()))
 
 
 def back_fill(

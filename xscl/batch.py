@@ -216,9 +216,7 @@ def _held_batch(planner: Planner, driver: Driver, session: Callable[[], SparkSes
     queries = answered(span.waiting, span.batch)
     prepared = time.perf_counter()
     tag = _tag(span)
-    again = first if span.replay else 0
-    publisher = None if span.publishing is None else Publisher(home, span.publishing, tag, queries, again)
-    driver.forget()  # it lacks the rows that the join state gets
+    publisher = None if span.publishing is None else Publisher(home, span.publishing, tag, queries)
     with counted_jobs(session, f"xscl-batch-{tag}") as jobs:
         work = BatchWork(home, driver, jobs.session, plan, span.batch, first, span.state, tag)
         with _named_failure(work, span, publisher) as changes:
@@ -232,6 +230,7 @@ def _held_batch(planner: Planner, driver: Driver, session: Callable[[], SparkSes
                 next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest={}, fresh=filled.lacking)
             )
             work.state = changes[0].after
+            driver.extend(*filled.tables(home), first)
             if publisher is not None:
                 for path in filled.results:
                     publisher.found(stored_matches(path, publisher.groups))

@@ -209,15 +209,9 @@ class Publisher:
     After each level of the batch ``found`` is told its matches.
     """
 
-    def __init__(
-        self, home: Home, published: Publishing, tag: str, answered: Collection[QueryInfo] = (), again: int = 0
-    ) -> None:
-        """``answered`` are the queries that the batch answers from what was held, as they are to be after it.
-
-        ``again`` is the place at which late events are taken again, where everything comes to be then; else 0.
-        """
+    def __init__(self, home: Home, published: Publishing, tag: str, answered: Collection[QueryInfo] = ()) -> None:
+        """``answered`` are the queries that the batch answers from what was held, as they are to be after it."""
         self._home = home
-        self._again = again
         self._answered = {info.query: info for info in answered}
         self._came: dict[int, int] = {}
         """Where the documents that the batch published came to be."""
@@ -231,8 +225,10 @@ class Publisher:
         self._selections: dict[int, Selection | None] = {}
         self._serials: Counter[int] = Counter()
         """Documents published at each place, those of earlier batches too."""
-        self._old_serials = bool(answered) or bool(again)
-        """Whether those of earlier batches are still to be read."""
+        self._first = home.catalog.processed()[0] + 1
+        """The place at which the batch begins."""
+        self._old_serials = True
+        """Whether those of earlier batches are still to be read, if need be."""
         self._tables: list[pa.Table] = []
         self._files: list[dict[str, object]] = []
         self._ids: list[dict[str, object]] = []
@@ -336,7 +332,7 @@ class Publisher:
             id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
             last = max(match.docids, key=place_of)
             came = max(
-                self._again, info.docid_from, *(self._came.get(docid, place_of(docid)) for docid in match.docids)
+                self._first, info.docid_from, *(self._came.get(docid, place_of(docid)) for docid in match.docids)
             )
             output = _Output(
                 id_, info, match, place_of(last), came, max(row["ts"] for row in rows), members[last]["received"]
@@ -351,7 +347,7 @@ class Publisher:
     def _events(self, outputs: Sequence[_Output]) -> list[_Event]:
         """Those whose documents are within the limits, in the order of their numbers."""
         events: list[_Event] = []
-        if self._old_serials:
+        if self._old_serials and any(output.place < self._first for output in outputs):
             with self._home.catalog.read() as connection:
                 self._serials.update(_serials(connection))
             self._old_serials = False
