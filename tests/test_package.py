@@ -39,7 +39,6 @@ ALLOWED = {
         "xscl.session",
         "xscl.class_archive",
         "xscl.start_time",
-        "xscl.backfill",
         "xscl.batch",
         "xscl.executors",
         "xscl.jobs",
