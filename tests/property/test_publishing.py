@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from local_engine import compiled
 from lxml import etree
 from oracle.evaluate import Answer, Doc
-from oracle.publish import Published, Standing, published
+from oracle.history import Standing
+from oracle.publish import Published, published
 from strategies import NAMESPACES, Dice, many_block_query, plain_stream
 
 import xscl

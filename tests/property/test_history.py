@@ -1,0 +1,190 @@
+"""Queries that start with what is held, against the oracle: random homes in which documents, registrations of all kinds,
+drops and batches come in any order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import sqlalchemy as sa
+from oracle.evaluate import Answer, Doc
+from oracle.history import NO_RULES, Rules, Standing, marked_late
+from oracle.publish import published
+from property.test_publishing import canonical, listed, rows_of_files, sound_query
+from strategies import NAMESPACES, Dice, plain_stream
+
+import xscl
+from xscl.engine import Engine
+from xscl.matches import match_id
+from xscl.parser import parse_query
+from xscl.settings import Settings
+from xscl.tables import QUERIES
+from xscl.types import format_time
+
+SECOND = 1_000_000
+
+
+@dataclass(frozen=True)
+class Register:
+    """A registration."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Drop:
+    """The end of the query of that name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """Batches of so many events until nothing waits; they change no answer."""
+
+    batch_docs: int
+
+
+Step = Doc | Register | Drop | Run
+DECLARED = "DECLARE NAMESPACE n = 'urn:n'; "
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a home is to list."""
+
+    ids: Mapping[str, set[str]]
+    """Of the matches of each name."""
+    documents: Mapping[tuple[str, str], str]
+    """What is published: channel and id to content."""
+
+
+def prepare(engine: Engine, rules: Rules) -> None:
+    """Declare the channels S and T as the rules have them."""
+    for name in ("S", "T"):
+        if name in {*rules.lateness, *rules.clocks}:
+            lateness = rules.lateness.get(name)
+            engine.add_channel(
+                name, lateness=None if lateness is None else f"{lateness} us", clock=rules.clocks.get(name)
+            )
+
+
+def take(engine: Engine, steps: Sequence[Step]) -> dict[Doc, int]:
+    """Take in steps in order; the documents with the places that the home gave them."""
+    taken: dict[Doc, int] = {}
+    for step in steps:
+        match step:
+            case Doc():
+                _, last = engine.home.catalog.processed()
+                engine.ingest([xscl.Event(step.channel, step.id, step.ts / 1e6, xml=step.xml)])
+                taken[step] = last + 1
+            case Register(name, text):
+                engine.register(DECLARED + text, name=name)
+            case Drop(name):
+                engine.drop(name)
+            case Run(batch_docs):
+                engine.run_once(batch_docs=batch_docs)
+    return taken
+
+
+def truth(engine: Engine, taken: Mapping[Doc, int], rules: Rules) -> Truth:
+    """What the oracle says of all registrations of a home, of which some may have one name."""
+    with engine.home.catalog.read() as connection:
+        rows = connection.execute(sa.select(QUERIES).order_by(QUERIES.c.query)).all()
+    registered = {str(row.query): Standing(parse_query(row.text), row.docid_from, row.docid_until) for row in rows}
+    digests = {str(row.query): row.digest for row in rows}
+
+    def named(number: str, answer: Answer) -> str:
+        return match_id(digests[number], *answer)
+
+    events = marked_late(taken, rules)
+    found = published(registered, events, named, rules=rules, namespaces=NAMESPACES)
+    ids: dict[str, set[str]] = {row.qid: set() for row in rows}
+    for row in rows:
+        ids[row.qid] |= {named(str(row.query), answer) for answer in found.answers[str(row.query)]}
+    return Truth(ids, {(doc.channel, doc.id): doc.xml for doc in found.documents})
+
+
+def check(
+    folder: Path, steps: Sequence[Step], rules: Rules = NO_RULES, *, settings: Settings | None = None
+) -> tuple[Truth, dict[str, list[tuple[str, tuple[tuple[str, str], ...], str]]]]:
+    """Take in everything, process it, and hold what is listed against the oracle."""
+    with xscl.connect(home=folder, settings=settings or Settings()) as engine:
+        prepare(engine, rules)
+        taken = take(engine, steps)
+        engine.run_once()
+        expected = truth(engine, taken, rules)
+        found = listed(engine)
+        for name, ids in expected.ids.items():
+            rows = found.get(name, [])
+            assert {id_ for id_, _, _ in rows} == ids, (name, steps, rules)
+            assert len(rows) == len(ids), ("listed twice", name, steps)
+        publishes = {step.name: parse_query(step.text).publish for step in steps if isinstance(step, Register)}
+        outputs = {(publishes[name], id_): document for name, rows in found.items() for id_, _, document in rows}
+        for key, document in expected.documents.items():
+            assert canonical(outputs[key]) == canonical(document)
+        return expected, found
+
+
+# -- random homes ----------------------------------------------------------------------------------------------
+
+
+def starting(choose: Dice, docs: Sequence[Doc]) -> str:
+    """A STARTING clause, or none."""
+    time = format_time(choose.one(*docs).ts + choose.one(0, 0, 1))
+    return choose.one("", " STARTING NOW", " STARTING ALL", " STARTING ALL", " STARTING ALL", f" STARTING '{time}'")
+
+
+def texts_of(choose: Dice) -> Iterator[str]:
+    """Queries of one to three blocks in up to four levels of published channels."""
+    yield sound_query(choose, ("S",), 2) + " PUBLISH T"
+    yield f"S/a PUBLISH {choose.one('P', 'O')}"
+    yield choose.one("S//b->x", "T//b[. = '1']", "S/a[./b and not(./c)]", "T/a//text()")
+    yield sound_query(choose, ("S", "T"), 2) + f" PUBLISH {choose.one('P', 'Q')}"
+    yield sound_query(choose, ("S", "T"), 2)
+    yield sound_query(choose, ("P", "T", "P"), 2) + " PUBLISH Q"
+    yield sound_query(choose, ("Q", "P", "T"), 3)
+    yield sound_query(choose, ("Q", "Q", "S"), 2)
+    yield "Q//b PUBLISH R"
+    yield "R"
+
+
+def workload(seed: int) -> tuple[list[Step], Rules]:
+    """Documents of S and T with queries registered, dropped and registered again at random places, and batches."""
+    choose = Dice(seed)
+    docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 6, 9)]
+    steps: list[Step] = list(docs)
+    for number, text in enumerate(texts_of(choose)):
+        if choose.chance(30):
+            continue
+        register = Register(f"q{number}", text + starting(choose, docs))
+        at = choose.count(0, len(steps))
+        steps.insert(at, register)
+        if choose.chance(25):
+            at = choose.count(at + 1, len(steps))
+            steps.insert(at, Drop(register.name))
+            if choose.chance(60):
+                steps.insert(choose.count(at + 1, len(steps)), register)
+    for _ in range(choose.one(0, 0, 1, 2, 3, 5)):
+        steps.insert(choose.count(0, len(steps)), Run(choose.one(1, 2, 3, 100)))
+    rules = NO_RULES
+    if choose.chance(50):
+        lateness = {name: choose.one(0, 1, 2, 4) * SECOND for name in ("S", "T") if choose.chance(70)}
+        rules = Rules(lateness, {}, {"S": "both", "T": "both"} if choose.chance(40) else {})
+    return steps, rules
+
+
+def test_random_homes(tmp_path: Path) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(20):
+        steps, rules = workload(seed)
+        expected, _ = check(tmp_path / str(seed), steps, rules)
+        counts["matches"] += sum(map(len, expected.ids.values()))
+        counts.update(channel for channel, _ in expected.documents)
+    assert counts["matches"] > 200 and all(counts[channel] > 10 for channel in "PQ"), counts
