@@ -117,6 +117,13 @@ join (
 ) q on q.asked = r.gid and array_min({_PLACES}) > q.after and array_max({_PLACES}) < q.docid_until
   and r.batch >= q.since
 """
+_IN_TIME = """left join (
+  select d.docs, min(e.ts) as ts_min
+  from (select docs, explode(docs) as docid from (select distinct docs from xscl_docs)) d
+  join xscl_events e on e.docid = d.docid group by d.docs
+) m on m.docs = r.docs
+where q.ts_from is null or m.ts_min >= q.ts_from
+"""
 # What is said of a match's documents, whatever their number; members in block order as in ``matches.match_id``.
 _MEMBERS = """
 select docs, min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as received_min,
@@ -307,8 +314,14 @@ class _Views:
             columns = [(column.name, column.type) for column in rt_table(template).columns]
             frame = self._frame(columns, self.home.catalog.rt_rows(template))
         else:
-            frame = self._derived(_rout_text(template))
+            frame = self._derived(_rout_text(template, timed=self._timed(template)))
         frame.createOrReplaceTempView(name)
+
+    def _timed(self, template: Template) -> bool:
+        """Whether some query of a template starts at a time."""
+        with self.home.catalog.read() as connection:
+            timed = sa.select(QUERIES.c.query).where(QUERIES.c.template == template.id, QUERIES.c.ts_from.is_not(None))
+            return connection.execute(timed.limit(1)).first() is not None
 
     def _all_events(self) -> DataFrame:
         with self.home.catalog.read() as connection:
@@ -373,12 +386,12 @@ class _Views:
         return self.session.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
 
 
-def _rout_text(template: Template) -> str:
+def _rout_text(template: Template, *, timed: bool) -> str:
+    """``timed``: some query starts at a time, so times of members must be looked up."""
     docs = [f"r.docs[{i}] as docid{i + 1}" for i in range(template.block_count)]
     nodes = [f"r.nodes[{i}] as node{i + 1}" for i in range(template.width)]
     return f"""
 select q.qid, r.case, {", ".join(docs + nodes)}, r.batch
 from ({_STORED.format(relation="rout")}) r
 join xscl_instances i on i.iid = r.instance and i.template = '{template.id}'
-{_SEEN}
-"""
+{_SEEN}{_IN_TIME if timed else ""}"""

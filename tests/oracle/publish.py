@@ -50,7 +50,7 @@ def published(
     """Answers of all queries over documents at these places; ``match_id`` names what they publish."""
     known = dict(events)
     there = dict(events)
-    """From which place on a document is there; that of one that was published of what was held is later than its own."""
+    """From which place on a document is there: later than its own, if it was published of what was held."""
     while True:
         taken = {(doc.channel, doc.id) for doc in known}
         found: dict[str, set[Answer]] = {name: set() for name in queries}
