@@ -20,6 +20,7 @@ from sqlalchemy import Column, Integer, MetaData, Table
 from sqlalchemy.engine import Connection, Engine
 
 from xscl.errors import CatalogError
+from xscl.steps import step
 from xscl.tables import (
     CHANNELS,
     DERIVED_VERSION,
@@ -268,11 +269,14 @@ class Catalog:
         with self.engine.connect() as connection:
             self._lock(connection, lock)
             try:
+                step("catalog.begin")
                 yield connection
+                step("catalog.commit")
             except BaseException:
                 connection.rollback()
                 raise
             connection.commit()
+        step("catalog.committed")
 
     @staticmethod
     def _lock(connection: Connection, lock: sa.Select[tuple[object]]) -> None:

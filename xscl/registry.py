@@ -25,6 +25,7 @@ from xscl.parser import RawStatement, parse_query, parse_script, raw_statements
 from xscl.prepared import Prepared, Preparer
 from xscl.publishing import Publications, is_published, later_note
 from xscl.queries import reads
+from xscl.steps import step
 from xscl.tables import GROUPS, NEVER, QUERIES
 from xscl.tokens import Token
 from xscl.types import MAX_NAME, QueryOutcome, is_name
@@ -123,6 +124,8 @@ class Registry:
             work = _Work(self, connection, strict)
             yield work
             work.loading.flush()
+            step("register.commit")
+        step("register.committed")
         self._known.learn(work.loading.new)
 
     def _many(
