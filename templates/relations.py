@@ -73,8 +73,8 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
     columns: list[Column[object]] = [
         Column("qid", String),
         Column("case", Integer),
-        *(Column(name, BigInteger) for name in SUBSCRIBED),
     ]
+    columns += [Column(name, BigInteger) for name in SUBSCRIBED]
     columns += [Column(f"var{i}", String) for i in range(1, template.width + 1)]
     for edge in range(1, len(template.joins) + 1):
         columns += [
