@@ -194,6 +194,12 @@ def _make_ready(catalog: Catalog, create: bool, folder: Path | None) -> None:
     with catalog.read() as connection:
         versions = catalog.versions(connection)
     if versions is None and create:
+        if folder is not None and any((folder / "events").glob("*.parquet")):
+            raise CatalogError(
+                "XSCL_NO_CATALOG",
+                f"{folder} holds events, and there is no catalogue in {catalog.engine.url} that names them",
+                hint="give the catalogue's address with --catalog, or bring the catalogue back from a backup",
+            )
         catalog.create()
         with catalog.read() as connection:
             versions = catalog.versions(connection)

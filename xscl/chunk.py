@@ -198,14 +198,28 @@ def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
             chunk.write()
             step("intake.commit")
     except BaseException:
-        # The catalogue names no file of a transaction that failed.
-        for file in () if chunk is None else chunk.files:
-            file.unlink(missing_ok=True)
+        if chunk is not None:
+            _discard(terms.home, chunk.files)
         raise
     step("intake.committed")
     for problem in chunk.rejected:
         chunk.report.note(problem)
     report.add(chunk.report)
+
+
+def _discard(home: Home, files: list[Path]) -> None:
+    """Unlink the files of a transaction that failed; one that may have been committed keeps them."""
+    if not files:
+        return
+    try:
+        with home.catalog.read() as connection:
+            named = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.path == f"events/{files[0].name}")
+            if connection.execute(named).first() is not None:
+                return
+    except sa.exc.SQLAlchemyError:
+        return  # the next run removes what no row names
+    for file in files:
+        file.unlink(missing_ok=True)
 
 
 def rejection(problem: Rejected) -> dict[str, object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
@@ -192,6 +191,7 @@ def eval_(
     from xscl.inputs import reading_of
     from xscl.intake import Intake
     from xscl.registry import Registry
+    from xscl.scratch import temporary_folder
 
     texts = list(query or [])
     if not texts and len(arguments) < 2:
@@ -212,7 +212,7 @@ def eval_(
         ts_format=ts_format,
         ts_zone=ts_zone,
     )
-    with tempfile.TemporaryDirectory(prefix="xscl-eval-") as folder:
+    with temporary_folder("xscl-eval") as folder:
         opened = init_home(folder)
         registry = Registry(opened.catalog)
         outcomes = registry.register_many(texts) if texts else registry.load(read_text(arguments[0]))

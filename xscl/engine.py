@@ -40,6 +40,7 @@ from xscl.session import register_sources, start_session
 from xscl.settings import DEFAULT_SETTINGS, Settings
 from xscl.sql_intake import take_sql_table
 from xscl.steps import step
+from xscl.tidy import tidy
 from xscl.types import Match, QueryOutcome
 from xscl.views import sql_session
 
@@ -445,6 +446,7 @@ class Engine:
     def _begin(self) -> None:
         """Before the first batch."""
         step("run.begin")
+        tidy(self.home)
         step("run.tidied")
 
     # -- answers -----------------------------------------------------------------------------------------------

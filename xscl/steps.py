@@ -42,6 +42,10 @@ STEPS: Mapping[str, str] = {
     "batch.joined": "a level is joined, its results are not written",
     "batch.results": "a level's results are written",
     "batch.links": "a level's rows of links are written",
+    "fill.planned": "queries are going to be answered from what is held, their plan is made",
+    "fill.part": "a part of the held events is walked and joined, rows that the join state lacks are not written",
+    "fill.rows": "the rows of a part that the join state lacks are written",
+    "fill.walked": "all held events are walked, the join state with their rows is not made",
     "batch.publish": "a level's documents are made, their file is not written",
     "batch.published": "a file of published documents is written",
     "state.write": "a file of join state is going to be written",
@@ -61,6 +65,7 @@ STEPS: Mapping[str, str] = {
     "executors.witnesses": "executors have written witness rows",
     "executors.results": "executors have written what pairs come to",
     "executors.assembled": "executors have written what queries of three and more blocks come to",
+    "files.orphan": "a file that no row names is going to be removed",
     "files.unlink": "files that went out of use long ago are going to be unlinked",
 }
 """What is true at each step."""
