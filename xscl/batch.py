@@ -30,7 +30,6 @@ from xscl.event_files import Level
 from xscl.home import Home
 from xscl.jobs import counted_jobs
 from xscl.levels import BatchWork, levels
-from xscl.matches import stored_matches
 from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
 from xscl.row_ranges import channel_counts, nth_event
@@ -46,6 +45,7 @@ from xscl.state import (
     unlink_state,
 )
 from xscl.steps import step
+from xscl.stored_matches import stored_matches
 from xscl.tables import BATCHES, FLUSHES, HOME, INTAKE_FILES
 from xscl.templates.retention import REACH_SCHEMA
 
