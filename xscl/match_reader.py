@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -35,9 +36,10 @@ from xscl.stored_matches import NO_DOC, Combinations, Meanings, Results, StoredM
 from xscl.tables import BATCHES, CHANNELS
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import batch_of, batches_of
+from xscl.templates.template import Template
 from xscl.types import Match, MatchEvent
 
-__all__ = ["Committed", "FoundMatch", "MatchReader", "Times"]
+__all__ = ["Committed", "FoundMatch", "MatchReader", "Times", "built_matches", "members_of"]
 
 _FIRST_PART, _PART = 50, 500
 """Combinations that are read together: few at first, so that the first match is soon there."""
@@ -174,7 +176,9 @@ class MatchReader:
             rows = order[first:last]
             chosen = zip(part_of[rows].tolist(), rows.tolist(), strict=True)
             several = self._found(everything, [(self.committed.parts[number], row) for number, row in chosen])
-            yield from sorted(several, key=lambda item: (item.ts, item.query.name, item.id))
+            several.sort(key=lambda item: (item.ts, item.query.name, item.id, item.match.batch))
+            # A query that starts with what is held, was dropped and is registered again has some matches again.
+            yield from (next(same) for _, same in groupby(several, key=lambda item: item.id))
 
     def by_commit(self, begin: Cursor) -> Iterator[FoundMatch]:
         """Matches behind a cursor, in the order of batches, documents, queries and nodes."""
@@ -258,7 +262,7 @@ class MatchReader:
             new = {gid for match in stored for gid in match.groups} - self._subscribers.keys()
             self._subscribers.update((gid, []) for gid in new)
             self._note([info for info in of_groups(self._home.catalog, new) if new.intersection(info.groups)], new)
-        members = _members(self._home, {docid for match in stored for docid in match.docids})
+        members = members_of(self._home, {docid for match in stored for docid in match.docids})
         return [item for match in stored for item in self._seen(match, members)]
 
     def _note(self, queries: Sequence[QueryInfo], groups: frozenset[int] | set[int] | None = None) -> None:
@@ -281,22 +285,35 @@ class MatchReader:
 
     def built(self, found: Iterator[FoundMatch]) -> Iterator[Match]:
         """Matches with their documents."""
-        channels = self._home.catalog.channels()
-        blocks: dict[str, tuple[int, ...]] = {}
-        selections: dict[int, Selection | None] = {}
-        for part in _parts(found):
-            docids = {docid for item in part for docid in item.match.docids}
-            events = events_of(self._home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
-            documents = {
-                row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events
-            }
-            for item in part:
-                if item.query.template not in blocks:
-                    blocks[item.query.template] = self._home.catalog.template(item.query.template).blocks
-                if item.query.query not in selections:
-                    selections[item.query.query] = selection_of(item.query)
-            there = [item for item in part if all(docid in documents for docid in item.match.docids)]
-            yield from in_fresh_dictionary(_matches, there, blocks, selections, documents)
+        return built_matches(self._home, found)
+
+
+def built_matches(
+    home: Home, found: Iterator[FoundMatch], templates: Mapping[str, Template] = MappingProxyType({})
+) -> Iterator[Match]:
+    """Matches with their documents; ``templates`` are those that the catalogue may not have."""
+    channels = home.catalog.channels()
+    blocks: dict[str, tuple[int, ...]] = {name: template.blocks for name, template in templates.items()}
+    selections: dict[int, Selection | None] = {}
+    for part in _parts(found):
+        docids = {docid for item in part for docid in item.match.docids}
+        events = events_of(home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
+        documents = {
+            row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events
+        }
+        for item in part:
+            if item.query.template not in blocks:
+                blocks[item.query.template] = home.catalog.template(item.query.template).blocks
+            if item.query.query not in selections:
+                selections[item.query.query] = selection_of(item.query)
+        there = [item for item in part if all(docid in documents for docid in item.match.docids)]
+        yield from in_fresh_dictionary(_matches, there, blocks, selections, documents)
+
+
+def members_of(home: Home, docids: set[int]) -> dict[int, MatchEvent]:
+    """What is said of the members of matches, by their numbers; those that are gone are left out."""
+    rows = events_of(home, docids, ["docid", "channel", "id", "ts"]).to_pylist()
+    return {row["docid"]: MatchEvent(row["channel"], row["id"], row["ts"]) for row in rows}
 
 
 def _asked(home: Home, query: str) -> list[QueryInfo]:
@@ -307,11 +324,6 @@ def _asked(home: Home, query: str) -> list[QueryInfo]:
             "XSCL_QUERY_NOT_FOUND", f"there is no query {query!r}", hint="list them with 'xscl query list'"
         )
     return asked
-
-
-def _members(home: Home, docids: set[int]) -> dict[int, MatchEvent]:
-    rows = events_of(home, docids, ["docid", "channel", "id", "ts"]).to_pylist()
-    return {row["docid"]: MatchEvent(row["channel"], row["id"], row["ts"]) for row in rows}
 
 
 def _cuts(beginnings: Int64s) -> Iterator[tuple[int, int | None]]:

@@ -13,8 +13,8 @@ import pytest
 import xscl
 import xscl.demo
 from xscl.engine import Engine
-from xscl.event_files import EVENT_SCHEMA
-from xscl.matches import events_of, match_json
+from xscl.event_files import EVENT_SCHEMA, events_of
+from xscl.matches import match_json
 from xscl.types import Match, format_time
 
 HERE = Path(str(xscl.demo.__file__)).parent

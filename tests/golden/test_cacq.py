@@ -18,9 +18,9 @@ from strategies import Dice
 
 from xscl.catalog import QueryInfo
 from xscl.compile import ChannelFacts
-from xscl.matches import match_id
 from xscl.planner import Planner
 from xscl.state import held_state
+from xscl.stored_matches import match_id
 from xscl.xpath.column_conditions import All, alternatives
 from xscl.xpath.relational import ChannelSplit, RowShape
 from xscl.xpath.row_columns import RowColumns

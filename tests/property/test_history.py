@@ -18,9 +18,9 @@ from strategies import NAMESPACES, Dice, plain_stream
 
 import xscl
 from xscl.engine import Engine
-from xscl.matches import match_id
 from xscl.parser import parse_query
 from xscl.settings import Settings
+from xscl.stored_matches import match_id
 from xscl.tables import QUERIES
 from xscl.types import format_time
 
