@@ -25,14 +25,16 @@ from pyspark.sql import SparkSession
 from xscl.backfill import answered, back_fill, mark_filled, next_stop, waiting_queries
 from xscl.catalog import QueryInfo
 from xscl.driver import Driver
-from xscl.errors import EngineError
+from xscl.errors import EngineError, XsclError
 from xscl.event_files import Level
+from xscl.faults import file_fault
 from xscl.home import Home
 from xscl.jobs import counted_jobs
 from xscl.levels import BatchWork, levels
 from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
 from xscl.row_ranges import channel_counts, nth_event
+from xscl.session import session_has_ended
 from xscl.state import (
     HeldState,
     StateChange,
@@ -254,11 +256,9 @@ def _process(work: BatchWork, level: Level, publisher: Publisher | None) -> None
 
 def _publish(work: BatchWork, publisher: Publisher | None) -> dict[str, int]:
     """Process what is published, level by level; the greatest event time of what came to each channel."""
-    published: dict[str, int] = {}
     for level in levels(work.plan, publisher):
         _process(work, level, publisher)
-        published |= newest_times(level.paths, level.first, level.last)
-    return published
+    return {} if publisher is None else publisher.newest
 
 
 def _counted(report: BatchReport, counts: Counter[str], publisher: Publisher | None, tag: str) -> BatchReport:
@@ -310,8 +310,16 @@ def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -
                 discard_change(work.home, change)
             if publisher is not None:
                 publisher.discard()
+        if isinstance(error, (PySparkException, Py4JError, OSError)) and session_has_ended():
+            raise EngineError(
+                "XSCL_SPARK_GONE",
+                f"batch {span.batch} (places {span.first} to {span.last}) failed: Java, in which Spark runs, has ended",
+                hint="nothing of the batch is visible; the next run starts Java anew. Was there too little memory?",
+            ) from error
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
+        if (fault := file_fault(error, work.home.root)) is not None:
+            raise fault from error
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         # A worker's traceback ends with what went wrong in Python.
         named = [line for line in lines if line.startswith(("xscl.", "OSError", "MemoryError"))]
@@ -329,7 +337,7 @@ def _visible(home: Home, tag: str) -> bool:
         with home.catalog.read() as connection:
             named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
             return bool(connection.scalar(named))
-    except sa.exc.SQLAlchemyError:
+    except (sa.exc.SQLAlchemyError, XsclError):
         return True  # who knows; the next run removes what no row names
 
 

@@ -22,6 +22,7 @@ def channel_add(
     schema: Annotated[str | None, typer.Option(help='Columns: "room string, temp double".')] = None,
     lateness: Annotated[str | None, typer.Option(help="How late an event may be, e.g. '1 h'.")] = None,
     clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None,
+    idle: Annotated[str | None, typer.Option(help="How far it may be behind the newest of all channels.")] = None,
     of: Annotated[str | None, typer.Option(help="Make it a stream of this channel.")] = None,
     source: Annotated[str | None, typer.Option(help="Of a stream: streams of one source share equal events.")] = None,
     home: HomeOption = None,
@@ -31,7 +32,7 @@ def channel_add(
     from xscl.channels import add_channel
 
     opened = open_given(home, catalog)
-    shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock}
+    shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock, "idle": idle}
     add_channel(opened.catalog, name, kind=kind, **shape, of=of, source=source)
     say(f"channel {name}" if of is None else f"stream {name} of {of}")
 
@@ -44,6 +45,9 @@ def channel_set(
     schema: Annotated[str | None, typer.Option(help='Columns: "room string, temp double".')] = None,
     lateness: Annotated[str | None, typer.Option(help="How late an event may be; 'none' for no limit.")] = None,
     clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None,
+    idle: Annotated[
+        str | None, typer.Option(help="How far it may be behind the newest of all; 'none' for no limit.")
+    ] = None,
     source: Annotated[str | None, typer.Option(help="Of a stream; 'none' for no source.")] = None,
     home: HomeOption = None,
     catalog: CatalogOption = None,
@@ -52,7 +56,7 @@ def channel_set(
     from xscl.channels import set_channel
 
     opened = open_given(home, catalog)
-    shape = {"kind": kind, "element": element, "schema": schema, "lateness": lateness, "clock": clock}
+    shape = {"kind": kind, "element": element, "schema": schema, "lateness": lateness, "clock": clock, "idle": idle}
     set_channel(opened.catalog, name, **shape, source=source)
     say(f"channel {name}")
 
@@ -73,5 +77,5 @@ def channel_list(
     """List channels and, behind each, its streams."""
     from xscl.channels import channel_rows
 
-    columns = ["channel", "of", "source", "kind", "events", "element", "schema", "lateness", "clock"]
+    columns = ["channel", "of", "source", "kind", "events", "element", "schema", "lateness", "clock", "idle"]
     print_rows(channel_rows(open_given(home, catalog).catalog), columns, format_of(format, json))

@@ -1,5 +1,5 @@
-"""The Parquet files of events: their columns, their names, the events in them, which of those are walked together, and
-the document of a row.
+"""The Parquet files of events: their columns, their names, the events in them, which are walked together, and the
+document of a row.
 """
 
 from __future__ import annotations

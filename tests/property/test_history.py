@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from oracle.evaluate import Answer, Doc
 from oracle.history import NO_RULES, Rules, Standing, marked_late
 from oracle.publish import published
-from property.test_publishing import canonical, listed, sound_query
+from property.test_publishing import by_query, canonical, listed, sound_query
 from strategies import NAMESPACES, Dice, plain_stream
 
 import xscl
@@ -188,6 +188,61 @@ def test_random_homes(tmp_path: Path) -> None:
         counts["matches"] += sum(map(len, expected.ids.values()))
         counts.update(channel for channel, _ in expected.documents)
     assert counts["matches"] > 200 and all(counts[channel] > 10 for channel in "PQ"), counts
+
+
+def test_standing_historical_and_asked_once(tmp_path: Path) -> None:
+    """One text: registered before all documents, after some and after all of them, and asked without being registered."""
+    count = 0
+    for seed in range(12):
+        choose = Dice(2_000 + seed)
+        docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 8, 12)]
+        lateness = {name: choose.one(1, 2, 4) * SECOND for name in ("S", "T") if choose.chance(50)}
+        rules = Rules(lateness, {}, {})
+        texts = [sound_query(choose, ("S", "T"), 3) for _ in range(2)] + [choose.one("S//b->x", "T/a[./b]", "S//@k")]
+        texts = [
+            text + choose.one(" STARTING ALL", f" STARTING '{format_time(choose.one(*docs).ts)}'") for text in texts
+        ]
+        registrations: list[Step] = [Register(f"q{number}", text) for number, text in enumerate(texts)]
+        middle = choose.count(1, len(docs) - 1)
+        orders: list[list[Step]] = [
+            [*registrations, *docs],
+            [*docs, *registrations],
+            [*docs[:middle], Run(2), *registrations, *docs[middle:]],
+        ]
+        seen = []
+        for number, steps in enumerate(orders):
+            _, found = check(tmp_path / f"{seed}-{number}", steps, rules)
+            seen.append({name: sorted(rows) for name, rows in found.items()})
+        with xscl.connect(home=tmp_path / f"{seed}-once") as engine:
+            prepare(engine, rules)
+            take(engine, docs)
+            if choose.chance(50):
+                engine.run_once(batch_docs=3)
+            asked = [
+                match for n, text in enumerate(texts) for match in engine.query_once(DECLARED + text, name=f"q{n}")
+            ]
+            seen.append({name: sorted(rows) for name, rows in by_query(asked).items()})
+        assert all(found == seen[0] for found in seen), (seed, docs, texts)
+        count += sum(map(len, seen[0].values()))
+    assert count > 100, count
+
+
+def test_a_dropped_query_has_nothing_of_what_is_published_later(tmp_path: Path) -> None:
+    """It shares a group with a live one, and what is published of what was held takes places from before the drop."""
+    docs = [Doc("S", f"e{number}", number * SECOND, f"<a><k>{number % 2}</k></a>") for number in range(4)]
+    reader = "P/a/k->x JOIN {x = y, 1 h} S/a/k->y"
+    steps: list[Step] = [Register("live", reader), Register("ended", reader), *docs, Drop("ended"), Run(100)]
+    steps += [Register("held", "S/a PUBLISH P STARTING ALL")]
+    _, found = check(tmp_path, steps)
+    assert set(found) == {"live", "held"}
+
+
+def test_a_query_that_is_registered_again_publishes_nothing_twice(tmp_path: Path) -> None:
+    docs = [Doc("S", f"e{number}", number * SECOND, f"<a><k>{number % 2}</k></a>") for number in range(4)]
+    again = Register("held", "S/a PUBLISH P STARTING ALL")
+    steps: list[Step] = [Register("reader", "P/a"), *docs[:2], again, Run(1), docs[2], Drop("held"), docs[3], again]
+    expected, found = check(tmp_path, steps)
+    assert len(expected.documents) == 4 == len(found["held"])
 
 
 def test_any_order_of_queries_documents_and_batches(tmp_path: Path) -> None:
