@@ -216,7 +216,7 @@ def _back_fill_batch(
             work.state = changes[0].after
             if publisher is not None:
                 for path in filled.results:
-                    publisher.found(stored_matches(path, publisher.groups))
+                    publisher.found(stored_matches(path, first, publisher.groups))
             published = _publish(work, publisher)
             joined = time.perf_counter()
             if published:
@@ -251,7 +251,7 @@ def _process(work: BatchWork, level: Level, publisher: Publisher | None) -> None
     """Process a level, and tell what it came to."""
     matches = work.process(level)
     if publisher is not None and matches:
-        publisher.found(stored_matches(work.results(level), publisher.groups))
+        publisher.found(stored_matches(work.results(level), work.first, publisher.groups))
 
 
 def _publish(work: BatchWork, publisher: Publisher | None) -> dict[str, int]:

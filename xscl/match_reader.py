@@ -105,6 +105,8 @@ class Committed:
     """The last batch."""
     parts: tuple[_Part, ...]
     """Where the batches with matches have their results, in their order."""
+    firsts: Mapping[int, int]
+    """Their first places."""
     kept: Mapping[str, int]
     """Channels whose older events may be gone, and from which time on they are there."""
     forgets: bool
@@ -116,15 +118,16 @@ class Committed:
         with home.catalog.snapshot() as connection:
             last = connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0
             wanted = BATCHES.c.matches > 0, BATCHES.c.batch >= first, BATCHES.c.result_path.is_not(None)
-            statement = sa.select(BATCHES.c.batch, BATCHES.c.result_path).where(*wanted).order_by(BATCHES.c.batch)
-            batches = connection.execute(statement).all()
+            columns = BATCHES.c.batch, BATCHES.c.first, BATCHES.c.result_path
+            batches = connection.execute(sa.select(*columns).where(*wanted).order_by(BATCHES.c.batch)).all()
             channels = connection.execute(sa.select(CHANNELS)).all()
         parts = []
         for path, some in groupby(batches, key=lambda row: row.result_path):
             numbers = [row.batch for row in some]
             parts.append(_Part(path, numbers[0], numbers[-1]))
         kept = {row.name: row.kept_from for row in channels if row.kept_from is not None}
-        return cls(last, tuple(parts), kept, bool(kept) or any(row.retention is not None for row in channels))
+        firsts = {row.batch: row.first for row in batches}
+        return cls(last, tuple(parts), firsts, kept, bool(kept) or any(row.retention is not None for row in channels))
 
 
 class FoundMatch(NamedTuple):
@@ -257,7 +260,9 @@ class MatchReader:
         for part, row in rows:
             origin, docids = int(combinations.origin[row]), combinations.docids(row)
             meanings = self._meanings_of(part).of(origin, int(combinations.number[row]))
-            stored += (StoredMatch(docids, *meaning, batch_of(origin)) for meaning in meanings)
+            batch = batch_of(origin)
+            batch_first = self.committed.firsts[batch]
+            stored += (StoredMatch(docids, *meaning, batch, batch_first) for meaning in meanings)
         if self._asked is None:
             new = {gid for match in stored for gid in match.groups} - self._subscribers.keys()
             self._subscribers.update((gid, []) for gid in new)

@@ -96,7 +96,7 @@ def query_once(
             assert plan is not None
             walk = HeldWalk(scratch, settings, session, plan, events, 1, "once")
             for level in walk.parts():
-                found += stored_matches(walk.work.results(level))
+                found += stored_matches(walk.work.results(level), place)
             walk.close()
         finally:
             planner.close()

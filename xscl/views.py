@@ -116,6 +116,7 @@ join (
   select q.*, history as asked, 0 as after, 0 as since from xscl_queries q where history is not null
 ) q on q.asked = r.gid and array_min({_PLACES}) > q.after and array_max({_PLACES}) < q.docid_until
   and r.batch >= q.since
+join xscl_batches b on b.batch = r.batch and b.first < q.docid_until
 """
 _IN_TIME = """left join (
   select d.docs, min(e.ts) as ts_min
