@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
 from pathlib import Path
 
 import sqlalchemy as sa
-from oracle.evaluate import Answer, Doc
+from oracle.evaluate import Answer, Doc, answers
 from oracle.history import NO_RULES, Rules, Standing, marked_late
 from oracle.publish import published
 from property.test_publishing import by_query, canonical, listed, sound_query
@@ -76,18 +77,21 @@ def prepare(engine: Engine, rules: Rules) -> None:
 def take(engine: Engine, steps: Sequence[Step]) -> dict[Doc, int]:
     """Take in steps in order; the documents with the places that the home gave them."""
     taken: dict[Doc, int] = {}
-    for step in steps:
-        match step:
-            case Doc():
-                _, last = engine.home.catalog.processed()
-                engine.ingest([xscl.Event(step.channel, step.id, step.ts / 1e6, xml=step.xml)])
-                taken[step] = last + 1
-            case Register(name, text):
-                engine.register(DECLARED + text, name=name)
-            case Drop(name):
-                engine.drop(name)
-            case Run(batch_docs):
-                engine.run_once(batch_docs=batch_docs)
+    for is_doc, some in groupby(steps, key=lambda step: isinstance(step, Doc)):
+        if is_doc:
+            docs = [step for step in some if isinstance(step, Doc)]
+            _, last = engine.home.catalog.processed()
+            engine.ingest([xscl.Event(doc.channel, doc.id, doc.ts / 1e6, xml=doc.xml) for doc in docs])
+            taken |= {doc: place for place, doc in enumerate(docs, start=last + 1)}
+            continue
+        for step in some:
+            match step:
+                case Register(name, text):
+                    engine.register(DECLARED + text, name=name)
+                case Drop(name):
+                    engine.drop(name)
+                case Run(batch_docs):
+                    engine.run_once(batch_docs=batch_docs)
     return taken
 
 
@@ -136,19 +140,30 @@ def check(
 def starting(choose: Dice, docs: Sequence[Doc]) -> str:
     """A STARTING clause, or none."""
     time = format_time(choose.one(*docs).ts + choose.one(0, 0, 1))
-    return choose.one("", " STARTING NOW", " STARTING ALL", " STARTING ALL", " STARTING ALL", f" STARTING '{time}'")
+    return choose.one("", " STARTING NOW", *[" STARTING ALL"] * 6, *[f" STARTING '{time}'"] * 2)
 
 
-def texts_of(choose: Dice) -> Iterator[str]:
+def telling_query(choose: Dice, docs: Sequence[Doc], channels: Sequence[str], most: int) -> str:
+    """A query of two or more blocks that has answers if all that is published is like the documents."""
+    alike = [replace(doc, channel=channel) for doc in docs for channel in {doc.channel: 0, **dict.fromkeys(channels)}]
+    for _ in range(20):
+        text = sound_query(choose, channels, most)
+        if answers(parse_query(text), alike, namespaces=NAMESPACES):
+            break
+    return text
+
+
+def texts_of(choose: Dice, docs: Sequence[Doc]) -> Iterator[str]:
     """Queries of one to three blocks in up to four levels of published channels."""
-    yield sound_query(choose, ("S",), 2) + " PUBLISH T"
-    yield f"S/a PUBLISH {choose.one('P', 'O')}"
+    yield telling_query(choose, docs, ("S",), 2) + " PUBLISH T"
+    yield f"S/a PUBLISH {choose.one('P', 'P', 'O')}"
     yield choose.one("S//b->x", "T//b[. = '1']", "S/a[./b and not(./c)]", "T/a//text()")
-    yield sound_query(choose, ("S", "T"), 2) + f" PUBLISH {choose.one('P', 'Q')}"
-    yield sound_query(choose, ("S", "T"), 2)
-    yield sound_query(choose, ("P", "T", "P"), 2) + " PUBLISH Q"
-    yield sound_query(choose, ("Q", "P", "T"), 3)
-    yield sound_query(choose, ("Q", "Q", "S"), 2)
+    yield telling_query(choose, docs, ("S", "T"), 2) + f" PUBLISH {choose.one('P', 'Q')}"
+    yield telling_query(choose, docs, ("S", "T"), 3)
+    yield telling_query(choose, docs, ("P", "T", "P"), 2) + " PUBLISH Q"
+    yield telling_query(choose, docs, ("P", "S", "P"), 3)
+    yield telling_query(choose, docs, ("Q", "P"), 2)
+    yield choose.one("P/a->x[./b->y] JOIN {y = z, 6 s} S/a[./b->z]", "T/a/b->x FOLLOWED BY {x = y, 3 s} P/a/b->y")
     yield "Q//b PUBLISH R"
     yield "R"
 
@@ -158,8 +173,8 @@ def workload(seed: int) -> tuple[list[Step], Rules]:
     choose = Dice(seed)
     docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 6, 9)]
     steps: list[Step] = list(docs)
-    for number, text in enumerate(texts_of(choose)):
-        if choose.chance(30):
+    for number, text in enumerate(texts_of(choose, docs)):
+        if choose.chance(25):
             continue
         register = Register(f"q{number}", text + starting(choose, docs))
         at = choose.count(0, len(steps))
@@ -182,26 +197,26 @@ def workload(seed: int) -> tuple[list[Step], Rules]:
 
 def test_random_homes(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(20):
+    for seed in range(10):
         steps, rules = workload(seed)
         expected, _ = check(tmp_path / str(seed), steps, rules)
         counts["matches"] += sum(map(len, expected.ids.values()))
         counts.update(channel for channel, _ in expected.documents)
-    assert counts["matches"] > 200 and all(counts[channel] > 10 for channel in "PQ"), counts
+    assert counts["matches"] > 100 and all(counts[channel] > 10 for channel in "PQ"), counts
 
 
 def test_standing_historical_and_asked_once(tmp_path: Path) -> None:
-    """One text: registered before all documents, after some and after all of them, and asked without being registered."""
+    """One text: registered before, between and behind the documents, and asked without being registered."""
     count = 0
-    for seed in range(12):
+    for seed in range(6):
         choose = Dice(2_000 + seed)
         docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 8, 12)]
         lateness = {name: choose.one(1, 2, 4) * SECOND for name in ("S", "T") if choose.chance(50)}
         rules = Rules(lateness, {}, {})
-        texts = [sound_query(choose, ("S", "T"), 3) for _ in range(2)] + [choose.one("S//b->x", "T/a[./b]", "S//@k")]
-        texts = [
-            text + choose.one(" STARTING ALL", f" STARTING '{format_time(choose.one(*docs).ts)}'") for text in texts
-        ]
+        texts = [telling_query(choose, docs, ("S", "T"), 3) for _ in range(3)]
+        texts.append(choose.one("S//b->x", "T/a[./b]", "S//@k"))
+        time = format_time(choose.one(*docs).ts)
+        texts = [text + choose.one(" STARTING ALL", f" STARTING '{time}'") for text in texts]
         registrations: list[Step] = [Register(f"q{number}", text) for number, text in enumerate(texts)]
         middle = choose.count(1, len(docs) - 1)
         orders: list[list[Step]] = [
@@ -218,13 +233,11 @@ def test_standing_historical_and_asked_once(tmp_path: Path) -> None:
             take(engine, docs)
             if choose.chance(50):
                 engine.run_once(batch_docs=3)
-            asked = [
-                match for n, text in enumerate(texts) for match in engine.query_once(DECLARED + text, name=f"q{n}")
-            ]
-            seen.append({name: sorted(rows) for name, rows in by_query(asked).items()})
+            asked = (engine.query_once(DECLARED + text, name=f"q{number}") for number, text in enumerate(texts))
+            seen.append({name: sorted(rows) for name, rows in by_query(chain.from_iterable(asked)).items()})
         assert all(found == seen[0] for found in seen), (seed, docs, texts)
         count += sum(map(len, seen[0].values()))
-    assert count > 100, count
+    assert count > 50, count
 
 
 def test_a_dropped_query_has_nothing_of_what_is_published_later(tmp_path: Path) -> None:
@@ -248,12 +261,13 @@ def test_a_query_that_is_registered_again_publishes_nothing_twice(tmp_path: Path
 def test_any_order_of_queries_documents_and_batches(tmp_path: Path) -> None:
     """Queries that start with all that is held, in random orders with random batches: one answer, the same ids."""
     count = 0
-    for seed in range(4):
+    for seed in range(3):
         choose = Dice(1_000 + seed)
-        steps: list[Step] = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 5, 7)]
-        steps += [Register(f"q{number}", f"{text} STARTING ALL") for number, text in enumerate(texts_of(choose))]
+        docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 5, 7)]
+        steps: list[Step] = list(docs)
+        steps += [Register(f"q{number}", f"{text} STARTING ALL") for number, text in enumerate(texts_of(choose, docs))]
         seen = []
-        for number in range(5):
+        for number in range(4):
             order = list(steps)
             if number:
                 choose.random.shuffle(order)
@@ -263,4 +277,4 @@ def test_any_order_of_queries_documents_and_batches(tmp_path: Path) -> None:
             seen.append({name: {id_ for id_, _, _ in rows} for name, rows in found.items()})
             count += sum(map(len, expected.ids.values()))
         assert all(found == seen[0] for found in seen), (seed, steps)
-    assert count > 300
+    assert count > 100, count
