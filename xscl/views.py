@@ -282,7 +282,9 @@ class _Views:
             "r_member": _R_MEMBER.format(processed=processed),
             "r_bin": _R_BIN,
             "r_doc": _R_DOC,
-            "matches": _MATCHES.format(members=_MEMBERS_OF_STREAMS if self.names else _PLAIN_MEMBERS),
+            "matches": _once(
+                _MATCHES.format(members=_MEMBERS_OF_STREAMS if self.names else _PLAIN_MEMBERS), repeats=self._repeats()
+            ),
             "xscl_docs": _DOCS,
         }
 
@@ -315,8 +317,16 @@ class _Views:
             columns = [(column.name, column.type) for column in rt_table(template).columns]
             frame = self._frame(columns, self.home.catalog.rt_rows(template))
         else:
-            frame = self._derived(_rout_text(template, timed=self._timed(template)))
+            text = _rout_text(template, timed=self._timed(template))
+            frame = self._derived(_once(text, repeats=self._repeats()))
         frame.createOrReplaceTempView(name)
+
+    def _repeats(self) -> bool:
+        """Whether a query that starts with what is held was registered again, and so has some matches again."""
+        with self.home.catalog.read() as connection:
+            held = sa.select(QUERIES.c.digest).where(QUERIES.c.history.is_not(None))
+            again = held.group_by(QUERIES.c.digest).having(sa.func.count() > 1)
+            return connection.execute(again.limit(1)).first() is not None
 
     def _timed(self, template: Template) -> bool:
         """Whether some query of a template starts at a time."""
@@ -350,7 +360,9 @@ class _Views:
 
     def _results(self) -> DataFrame:
         with self.home.catalog.read() as connection:
-            statement = sa.select(BATCHES.c.result_path).order_by(BATCHES.c.batch)
+            # A batch that has found nothing may have no folder.
+            found = sa.or_(BATCHES.c.rout > 0, BATCHES.c.matches > 0)
+            statement = sa.select(BATCHES.c.result_path).where(found).order_by(BATCHES.c.batch)
             paths = [path for path in connection.scalars(statement) if path is not None]
         return read_parquet(self.session, RESULT_SCHEMA, self.home.paths(paths))
 
@@ -385,6 +397,11 @@ class _Views:
         if not rows:
             return self.session.createDataFrame([], spark_schema(schema))
         return self.session.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
+
+
+def _once(text: str, *, repeats: bool) -> str:
+    """The rows of a view, whose last column is ``batch``; if there may be ``repeats``, each once with its first batch."""
+    return f"select * except (batch), min(batch) as batch from ({text}) group by all" if repeats else text
 
 
 def _rout_text(template: Template, *, timed: bool) -> str:

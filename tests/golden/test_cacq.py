@@ -385,7 +385,7 @@ def test_gp5_a_join_over_old_and_new_data(rows_engine: Engine) -> None:
 
     take("R", "a", {1: 4, 2: 3, 3: 7}, ["r1", "r2", "r3"])
     take("S", "b", {4: 2, 5: 3, 6: 1, 7: 5}, ["s1", "s2", "s3", "s4"])
-    rows_engine.register("R[./a < 5]/a->x JOIN {x > y} S[./b > 1]/b->y STARTING ALL", name="Q")
+    rows_engine.register("R[./a < 5][./a->x] JOIN {x > y} S[./b > 1][./b->y] STARTING ALL", name="Q")
     rows_engine.run_once()
     old = {("r1", "s1"), ("r1", "s2"), ("r2", "s1")}
     assert pairs() == old
