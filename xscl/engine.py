@@ -30,6 +30,7 @@ from xscl.ingest.sources import read_paths
 from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
 from xscl.inputs import follow_paths, reading_of
 from xscl.intake import Intake, IntakeReport
+from xscl.late import LateChoice, Taken, take_again
 from xscl.locks import RunLock
 from xscl.matches import MatchListing, list_matches
 from xscl.planner import Planner
@@ -410,6 +411,22 @@ class Engine:
 
         writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
         return (writer.trigger(availableNow=True) if available_now else writer).start()
+
+    def replay_late(
+        self, *, channel: str | None = None, since: int | None = None, until: int | None = None, ids: Sequence[str] = ()
+    ) -> Taken:
+        """Have late events taken as if they had been in time: the next batch finds what they join with.
+
+        Args:
+            channel: only those of this channel.
+            since: only those of this event time or later, microseconds since the epoch.
+            until: only those of this event time or earlier.
+            ids: only these.
+
+        Raises:
+            CatalogError: there is no such channel, no late event of one of the ids, or nothing of them is held.
+        """
+        return take_again(self.home, LateChoice(channel, since, until, tuple(ids)))
 
     # -- running -----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from xscl.errors import CatalogError
 
-__all__ = ["RunLock", "locked", "running", "try_lock"]
+__all__ = ["RunLock", "holder", "locked", "running", "try_lock"]
 
 
 def try_lock(path: Path) -> BinaryIO | None:
@@ -58,6 +58,16 @@ def locked(path: Path, doing: str, hint: str) -> Iterator[None]:
             # Who is refused next must not be told of this process; the lock goes when the file is closed.
             with suppress(OSError):
                 lock.truncate(0)
+
+
+def holder(path: Path) -> str | None:
+    """Who has a file locked, as in "process 17"; None: nobody."""
+    lock = try_lock(path) if path.exists() else None
+    if lock is not None:
+        with lock:
+            lock.truncate(0)
+        return None
+    return _holder(path) if path.exists() else None
 
 
 def _holder(path: Path) -> str:

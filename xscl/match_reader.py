@@ -11,35 +11,29 @@ batch, and what lies before the cursor's batch is not read.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import numpy as np
 import sqlalchemy as sa
-from lxml import etree
 
 from xscl.catalog import QueryInfo
 from xscl.cursors import Cursor
 from xscl.errors import CatalogError
-from xscl.event_files import event_document, events_of
+from xscl.event_files import events_of
 from xscl.home import Home
-from xscl.match_output import match_output, selection_of
 from xscl.match_window import parse_window
-from xscl.output import Selection
 from xscl.parquet import codes, int64s
 from xscl.queries import of_groups
-from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.stored_matches import NO_DOC, Combinations, Meanings, Results, StoredMatch, match_id
 from xscl.tables import BATCHES, CHANNELS
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import batch_of, batches_of
-from xscl.templates.template import Template
-from xscl.types import Match, MatchEvent
+from xscl.types import MatchEvent
 
-__all__ = ["Committed", "FoundMatch", "MatchReader", "Times", "built_matches", "members_of"]
+__all__ = ["FoundMatch", "MatchReader", "Member", "Times", "members_of"]
 
 _FIRST_PART, _PART = 50, 500
 """Combinations that are read together: few at first, so that the first match is soon there."""
@@ -105,8 +99,6 @@ class Committed:
     """The last batch."""
     parts: tuple[_Part, ...]
     """Where the batches with matches have their results, in their order."""
-    firsts: Mapping[int, int]
-    """Their first places."""
     kept: Mapping[str, int]
     """Channels whose older events may be gone, and from which time on they are there."""
     forgets: bool
@@ -118,16 +110,23 @@ class Committed:
         with home.catalog.snapshot() as connection:
             last = connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0
             wanted = BATCHES.c.matches > 0, BATCHES.c.batch >= first, BATCHES.c.result_path.is_not(None)
-            columns = BATCHES.c.batch, BATCHES.c.first, BATCHES.c.result_path
-            batches = connection.execute(sa.select(*columns).where(*wanted).order_by(BATCHES.c.batch)).all()
+            statement = sa.select(BATCHES.c.batch, BATCHES.c.result_path).where(*wanted).order_by(BATCHES.c.batch)
+            batches = connection.execute(statement).all()
             channels = connection.execute(sa.select(CHANNELS)).all()
         parts = []
         for path, some in groupby(batches, key=lambda row: row.result_path):
             numbers = [row.batch for row in some]
             parts.append(_Part(path, numbers[0], numbers[-1]))
         kept = {row.name: row.kept_from for row in channels if row.kept_from is not None}
-        firsts = {row.batch: row.first for row in batches}
-        return cls(last, tuple(parts), firsts, kept, bool(kept) or any(row.retention is not None for row in channels))
+        return cls(last, tuple(parts), kept, bool(kept) or any(row.retention is not None for row in channels))
+
+
+class Member(NamedTuple):
+    """A member of a match."""
+
+    event: MatchEvent
+    version: int
+    """Of its item, from 1."""
 
 
 class FoundMatch(NamedTuple):
@@ -137,7 +136,7 @@ class FoundMatch(NamedTuple):
     query: QueryInfo
     ts: int
     match: StoredMatch
-    members: tuple[MatchEvent, ...]
+    members: tuple[Member, ...]
 
     @property
     def cursor(self) -> Cursor:
@@ -203,6 +202,14 @@ class MatchReader:
                     if _is_behind(item.cursor, begin):
                         yield item
 
+    def of_documents(self, batch: int, path: str, wanted: Collection[tuple[int, ...]]) -> list[FoundMatch]:
+        """The matches of some combinations of documents that a batch found, whose results are at ``path``."""
+        part = _Part(path, batch, batch)
+        found, _ = self._in_time(self._combinations(part), sort=False)
+        firsts = np.array(sorted({docids[0] for docids in wanted}), dtype=np.int64)
+        rows = np.flatnonzero(np.isin(found.docs[:, 0], firsts)).tolist()
+        return self._found(found, [(part, row) for row in rows if found.docids(row) in wanted])
+
     # -- combinations ------------------------------------------------------------------------------------------
 
     def _combinations(self, part: _Part) -> Combinations:
@@ -260,9 +267,7 @@ class MatchReader:
         for part, row in rows:
             origin, docids = int(combinations.origin[row]), combinations.docids(row)
             meanings = self._meanings_of(part).of(origin, int(combinations.number[row]))
-            batch = batch_of(origin)
-            batch_first = self.committed.firsts[batch]
-            stored += (StoredMatch(docids, *meaning, batch, batch_first) for meaning in meanings)
+            stored += (StoredMatch(docids, *meaning, batch_of(origin)) for meaning in meanings)
         if self._asked is None:
             new = {gid for match in stored for gid in match.groups} - self._subscribers.keys()
             self._subscribers.update((gid, []) for gid in new)
@@ -276,49 +281,18 @@ class MatchReader:
                 if groups is None or gid in groups:
                     self._subscribers.setdefault(gid, []).append(info)
 
-    def _seen(self, match: StoredMatch, members: Mapping[int, MatchEvent]) -> Iterator[FoundMatch]:
+    def _seen(self, match: StoredMatch, members: Mapping[int, Member]) -> Iterator[FoundMatch]:
         """A stored match, once for each query that sees it."""
         if any(docid not in members for docid in match.docids):
             return  # gone meanwhile
-        events = tuple(members[docid] for docid in match.docids)
+        mine = tuple(members[docid] for docid in match.docids)
+        events = [member.event for member in mine]
         begin, named = min(event.ts for event in events), [(event.channel, event.id) for event in events]
         queries = {info.query: info for gid in match.groups for info in self._subscribers.get(gid, ())}
         for info in queries.values():
             if match.is_seen_by(info) and (info.ts_from is None or info.ts_from <= begin):
                 id_ = match_id(info.digest, named, match.nodes)
-                yield FoundMatch(id_, info, max(event.ts for event in events), match, events)
-
-    def built(self, found: Iterator[FoundMatch]) -> Iterator[Match]:
-        """Matches with their documents."""
-        return built_matches(self._home, found)
-
-
-def built_matches(
-    home: Home, found: Iterator[FoundMatch], templates: Mapping[str, Template] = MappingProxyType({})
-) -> Iterator[Match]:
-    """Matches with their documents; ``templates`` are those that the catalogue may not have."""
-    channels = home.catalog.channels()
-    blocks: dict[str, tuple[int, ...]] = {name: template.blocks for name, template in templates.items()}
-    selections: dict[int, Selection | None] = {}
-    for part in _parts(found):
-        docids = {docid for item in part for docid in item.match.docids}
-        events = events_of(home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
-        documents = {
-            row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events
-        }
-        for item in part:
-            if item.query.template not in blocks:
-                blocks[item.query.template] = home.catalog.template(item.query.template).blocks
-            if item.query.query not in selections:
-                selections[item.query.query] = selection_of(item.query)
-        there = [item for item in part if all(docid in documents for docid in item.match.docids)]
-        yield from in_fresh_dictionary(_matches, there, blocks, selections, documents)
-
-
-def members_of(home: Home, docids: set[int]) -> dict[int, MatchEvent]:
-    """What is said of the members of matches, by their numbers; those that are gone are left out."""
-    rows = events_of(home, docids, ["docid", "channel", "id", "ts"]).to_pylist()
-    return {row["docid"]: MatchEvent(row["channel"], row["id"], row["ts"]) for row in rows}
+                yield FoundMatch(id_, info, max(event.ts for event in events), match, mine)
 
 
 def _asked(home: Home, query: str) -> list[QueryInfo]:
@@ -329,6 +303,12 @@ def _asked(home: Home, query: str) -> list[QueryInfo]:
             "XSCL_QUERY_NOT_FOUND", f"there is no query {query!r}", hint="list them with 'xscl query list'"
         )
     return asked
+
+
+def members_of(home: Home, docids: set[int]) -> dict[int, Member]:
+    """What is said of the members of matches, by their numbers; those that are gone are left out."""
+    rows = events_of(home, docids, ["docid", "channel", "id", "ts", "version"]).to_pylist()
+    return {row["docid"]: Member(MatchEvent(row["channel"], row["id"], row["ts"]), row["version"]) for row in rows}
 
 
 def _cuts(beginnings: Int64s) -> Iterator[tuple[int, int | None]]:
@@ -363,41 +343,3 @@ def _reached(keys: Sequence[Int64s], order: Int64s, wanted: Sequence[int]) -> in
         else:
             high = middle
     return low
-
-
-def _parts(found: Iterator[FoundMatch]) -> Iterator[list[FoundMatch]]:
-    size = _FIRST_PART
-    part: list[FoundMatch] = []
-    for item in found:
-        part.append(item)
-        if len(part) >= size:
-            yield part
-            part, size = [], _PART
-    if part:
-        yield part
-
-
-def _matches(
-    found: Sequence[FoundMatch],
-    blocks: Mapping[str, tuple[int, ...]],
-    selections: Mapping[int, Selection | None],
-    documents: Mapping[int, str],
-) -> list[Match]:
-    roots = {docid: parse_stored(document) for docid, document in documents.items()}
-    return [_match(item, blocks[item.query.template], selections[item.query.query], roots) for item in found]
-
-
-def _match(
-    item: FoundMatch, blocks: tuple[int, ...], selection: Selection | None, roots: Mapping[int, etree._Element]
-) -> Match:
-    output = match_output(item.query, blocks, selection, item.match, roots)
-    return Match(
-        id=item.id,
-        query=item.query.name,
-        ts=item.ts,
-        events=item.members,
-        nodes=output.nodes,
-        values=output.values,
-        document=output.document,
-        cursor=str(item.cursor),
-    )

@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from xscl.backfill import HeldWalk, held_events
 from xscl.catalog import QueryInfo
 from xscl.home import Home
-from xscl.match_reader import FoundMatch, built_matches, members_of
+from xscl.match_reader import FoundMatch, Member, members_of
+from xscl.matches import built_matches
 from xscl.planner import Planner
 from xscl.registry import Registry, namespaces_json
 from xscl.settings import Settings
@@ -25,7 +26,7 @@ from xscl.stored_matches import StoredMatch, match_id, stored_matches
 from xscl.streams import resolve_stream
 from xscl.subscribers import Chosen, GroupText
 from xscl.tables import HOME, QUERIES
-from xscl.types import Match, MatchEvent
+from xscl.types import Match
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,13 +91,13 @@ def query_once(
         scratch = _Scratch(Path(folder), home.catalog, home)
         for each in _FOLDERS:
             scratch.folder(each).mkdir()
-        planner = Planner(scratch, Chosen([group], (0, place)))
+        planner = Planner(scratch, Chosen([group], {group.number: (0, place)}))
         try:
             plan = planner.plan(place, place)
             assert plan is not None
             walk = HeldWalk(scratch, settings, session, plan, events, 1, "once")
             for level in walk.parts():
-                found += stored_matches(walk.work.results(level), place)
+                found += stored_matches(walk.work.results(level))
             walk.close()
         finally:
             planner.close()
@@ -110,10 +111,10 @@ def query_once(
     return OnceAnswer((replace(match, cursor="") for match in built), tuple(notes))
 
 
-def _found(info: QueryInfo, match: StoredMatch, members: Mapping[int, MatchEvent]) -> FoundMatch:
-    events = tuple(members[docid] for docid in match.docids)
-    id_ = match_id(info.digest, [(event.channel, event.id) for event in events], match.nodes)
-    return FoundMatch(id_, info, max(event.ts for event in events), match, events)
+def _found(info: QueryInfo, match: StoredMatch, members: Mapping[int, Member]) -> FoundMatch:
+    mine = tuple(members[docid] for docid in match.docids)
+    id_ = match_id(info.digest, [(member.event.channel, member.event.id) for member in mine], match.nodes)
+    return FoundMatch(id_, info, max(member.event.ts for member in mine), match, mine)
 
 
 def _waiting_notes(home: Home, names: Iterable[str]) -> Iterator[str]:

@@ -58,18 +58,15 @@ class StoredMatch:
     groups: frozenset[int]
     batch: int
     """That found it."""
-    first: int
-    """The first place of that batch."""
 
     def is_seen_by(self, query: QueryInfo) -> bool:
         """Whether a query has it, as far as places tell; one that starts at a time asks for times too.
 
         A query that was answered from what was held has the matches found for it then (``history``), and of its group
-        those of later levels and batches, whose members may be older than the query.  One that was dropped has none of
-        a batch behind the drop, though all members may be from before it: what is published of what was held is.
+        those of later levels and batches, whose members may be older than the query.
         """
         places = [place_of(docid) for docid in self.docids]
-        if max(self.first, *places) >= query.docid_until:
+        if max(places) >= query.docid_until or (query.ended is not None and self.batch > query.ended):
             return False
         if query.history is not None and query.history in self.groups:
             return True
@@ -211,8 +208,8 @@ class Meanings:
         return Meaning(tuple(nodes), tuple(witness), frozenset(groups))
 
 
-def stored_matches(path: str | Path, first: int, groups: Collection[int] | None = None) -> Iterator[StoredMatch]:
-    """The matches at a path of results of a batch that begins at the place ``first``, of some groups or of all."""
+def stored_matches(path: str | Path, groups: Collection[int] | None = None) -> Iterator[StoredMatch]:
+    """The matches at a path of results, of some groups or of all."""
     results = Results(path)
     meanings = results.meanings(groups)
     if not meanings:
@@ -222,4 +219,4 @@ def stored_matches(path: str | Path, first: int, groups: Collection[int] | None 
     for row, (origin, number) in enumerate(zip(found.origin.tolist(), found.number.tolist(), strict=True)):
         docids = found.docids(row)
         for nodes, witness, satisfied in meanings.of(origin, number):
-            yield StoredMatch(docids, nodes, witness, satisfied, batch_of(origin), first)
+            yield StoredMatch(docids, nodes, witness, satisfied, batch_of(origin))

@@ -107,7 +107,7 @@ from (
 ) c join xscl_docs d on d.origin = c.origin and d.class = c.class
 """
 _PLACES = f"transform(r.docs, d -> {place_sql('d')})"
-# As ``matches.StoredMatch.is_seen_by``; each query stands once for each group whose matches it may have.
+# As ``stored_matches.StoredMatch.is_seen_by``; each query stands once for each group whose matches it may have.
 _SEEN = f"""
 join (
   select q.*, gid as asked, sees_from as after,
@@ -115,8 +115,16 @@ join (
   union all
   select q.*, history as asked, 0 as after, 0 as since from xscl_queries q where history is not null
 ) q on q.asked = r.gid and array_min({_PLACES}) > q.after and array_max({_PLACES}) < q.docid_until
-  and r.batch >= q.since
-join xscl_batches b on b.batch = r.batch and b.first < q.docid_until
+  and r.batch >= q.since and r.batch <= coalesce(q.ended, {NEVER})
+"""
+# Combinations whose members are all kept: what is older may be gone.
+_KEPT = """
+select d.docs
+from (select docs, docid from (select distinct docs from xscl_docs) lateral view explode(docs) p as docid) d
+join xscl_events e on e.docid = d.docid
+join xscl_channels c on c.name = e.channel and e.ts >= coalesce(c.kept_from, e.ts)
+group by d.docs
+having count(*) = size(d.docs)
 """
 _IN_TIME = """left join (
   select d.docs, min(e.ts) as ts_min
@@ -125,25 +133,10 @@ _IN_TIME = """left join (
 ) m on m.docs = r.docs
 where q.ts_from is null or m.ts_min >= q.ts_from
 """
-# What is said of a match's documents, whatever their number; members in block order as in ``matches.match_id``.
-_MEMBERS = """
-select docs, min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as received_min,
-       max(e.received) as received_max,
-       array_join(transform(array_sort(collect_list(
-         struct(d.place, concat(sha2(e.channel, 256), sha2(e.id, 256)) as member))), m -> m.member), '') as members,
-       {shown} as shown
-from (
-  select docs, place, docid
-  from (select distinct docs from xscl_docs) lateral view posexplode(docs) p as place, docid
-) d
-join xscl_events e on e.docid = d.docid
-{copies}group by docs
-"""
-_PLAIN_MEMBERS = _MEMBERS.format(shown="docs", copies="")
+_ONLY_KEPT = "left semi join xscl_kept k on k.docs = r.docs"
+_MEMBER = "concat(sha2({0}.channel, 256), sha2({0}.id, 256))"
 # A copy by another stream is no event of its own, and stands for the event.
-_MEMBERS_OF_STREAMS = _MEMBERS.format(
-    shown="transform(array_sort(collect_list(struct(d.place, coalesce(w.docid, d.docid) as docid))), m -> m.docid)",
-    copies="""left join (
+_COPIES = """left join (
   select a.docid as copy, w.docid
   from xscl_events a
   join xscl_memberships m on m.number = a.membership and m.channel = a.channel and not m.whole
@@ -151,17 +144,75 @@ _MEMBERS_OF_STREAMS = _MEMBERS.format(
   left join xscl_memberships n on n.number = w.membership and n.channel = w.channel
   where coalesce(n.whole, true)
 ) w on w.copy = d.docid
-""",
+"""
+# Of events that are newer versions: where they came, and what the version before is as a member.
+_VERSIONS = f"""
+select e.docid, {place_sql("e.docid")} as at, v.member
+from xscl_events e
+left join (
+  select distinct a.channel, a.item, a.version, {_MEMBER.format("a")} as member from xscl_events a
+) v on v.channel = e.channel and v.item = e.item and v.version = e.version - 1
+where e.version > 1
+"""
+_JOIN_VERSIONS = "left join xscl_versions v on v.docid = d.docid\n"
+_NEWEST = "max_by(struct(d.place, v.member), struct(v.at, v.docid)) filter (where v.docid is not null)"
+
+
+def _members_text(*, streams: bool, versions: bool) -> str:
+    """What is said of a match's documents, whatever their number; members in block order as in match ids.
+
+    With ``versions`` also what the members are like with the version before in place of the newer one that came last
+    (``replacements``).
+    """
+    shown = (
+        "transform(array_sort(collect_list(struct(d.place, coalesce(w.docid, d.docid) as docid))), m -> m.docid)"
+        if streams
+        else "docs"
+    )
+    return f"""
+select docs, ts_min, ts_max, received_min, received_max, shown,
+       array_join(transform(members, m -> m.member), '') as members,
+       if(newest.member is null, null,
+          array_join(transform(members, m -> if(m.place = newest.place, newest.member, m.member)), '')) as before
+from (
+  select docs, min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as received_min,
+         max(e.received) as received_max, {shown} as shown,
+         array_sort(collect_list(struct(d.place, {_MEMBER.format("e")} as member))) as members,
+         {_NEWEST if versions else "cast(null as struct<place: int, member: string>)"} as newest
+  from (
+    select docs, place, docid
+    from (select distinct docs from xscl_docs) lateral view posexplode(docs) p as place, docid
+  ) d
+  join xscl_events e on e.docid = d.docid
+  {_COPIES if streams else ""}{_JOIN_VERSIONS if versions else ""}group by docs
 )
-# The same digest as ``matches.match_id``.
-_MATCHES = f"""
+"""
+
+
+def _matches_text(*, streams: bool, versions: bool, kept: bool) -> str:
+    """The relation ``matches``: ids are the same digests as ``stored_matches.match_id``."""
+    found = f"""
 select substring(sha2(concat(q.digest, m.members, array_join(r.nodes, ',')), 256), 1, 32) as match,
        q.qid, m.ts_min, m.ts_max, m.received_min, m.received_max, m.shown as docids,
-       r.nodes, cast(null as string) as replaces, r.batch
+       r.nodes, {"q.query, m.members, m.before" if versions else "cast(null as string) as replaces"}, r.batch
 from ({_STORED.format(relation="match")}) r
+{_ONLY_KEPT if kept else ""}
 {_SEEN}
-join ({{members}}) m on m.docs = r.docs and (q.ts_from is null or m.ts_min >= q.ts_from)
+join ({_members_text(streams=streams, versions=versions)}) m
+  on m.docs = r.docs and (q.ts_from is null or m.ts_min >= q.ts_from)
 """
+    if not versions:
+        return found
+    return f"""
+with found as ({found}),
+older as (
+  select query, members, array_sort(collect_list(struct(match, nodes))) as matches from found group by query, members
+)
+select f.match, f.qid, f.ts_min, f.ts_max, f.received_min, f.received_max, f.docids, f.nodes,
+       coalesce(get(filter(o.matches, m -> m.nodes = f.nodes), 0).match, get(o.matches, 0).match) as replaces, f.batch
+from found f left join older o on o.query = f.query and o.members = f.before
+"""
+
 
 RELATION_NAMES = (
     "batches",
@@ -256,11 +307,18 @@ class _Views:
         self.home = home
         self.session = session
         self.made: set[str] = set()
+        self.kept = False
+        """Whether matches of some time are hidden."""
+        self.timed = False
+        """Whether some query starts at a time."""
+        self.repeats = False
+        """Whether one that starts with what is held was registered again, and so has some matches again."""
         self.simple: dict[str, Callable[[], DataFrame]] = {
             "xscl_events": self._all_events,
             "xscl_witness": self._held_witness,
             "xscl_results": self._results,
             "xscl_batches": lambda: self._table(BATCHES),
+            "xscl_channels": lambda: self._table(CHANNELS),
             "xscl_queries": lambda: self._table(QUERIES),
             "xscl_memberships": self._memberships,
             "xscl_instances": lambda: self._table(INSTANCES),
@@ -282,15 +340,26 @@ class _Views:
             "r_member": _R_MEMBER.format(processed=processed),
             "r_bin": _R_BIN,
             "r_doc": _R_DOC,
-            "matches": _once(
-                _MATCHES.format(members=_MEMBERS_OF_STREAMS if self.names else _PLAIN_MEMBERS), repeats=self._repeats()
-            ),
             "xscl_docs": _DOCS,
+            "xscl_kept": _KEPT,
+            "xscl_versions": _VERSIONS,
         }
 
     def create(self, statement: str) -> None:
         """Create the views that a statement mentions, and those that they need."""
         names = {word.lower() for word in re.findall(r"\w+", statement)}
+        with self.home.catalog.read() as connection:
+            self.kept = bool(connection.scalar(sa.select(sa.func.count(CHANNELS.c.kept_from))))
+            # What is replaced costs a join of all matches with themselves.
+            wanted = "replaces" in names or "*" in re.sub(r"\(\s*\*\s*\)", "", statement)
+            newer = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.version > 1).limit(1)
+            versions = wanted and "matches" in names and connection.scalar(newer) is not None
+            timed = sa.select(QUERIES.c.query).where(QUERIES.c.ts_from.is_not(None)).limit(1)
+            self.timed = connection.scalar(timed) is not None
+            held = sa.select(QUERIES.c.digest).where(QUERIES.c.history.is_not(None)).group_by(QUERIES.c.digest)
+            self.repeats = connection.scalar(held.having(sa.func.count() > 1).limit(1)) is not None
+        text = _matches_text(streams=bool(self.names), versions=versions, kept=self.kept)
+        self.derived["matches"] = _once(text) if self.repeats else text
         mentions_all = bool(re.match(r"\s*show\b", statement, re.IGNORECASE))
         for template in self.home.catalog.shapes():
             for name in (f"rt_{template.id}", f"rout_{template.id}"):
@@ -317,22 +386,9 @@ class _Views:
             columns = [(column.name, column.type) for column in rt_table(template).columns]
             frame = self._frame(columns, self.home.catalog.rt_rows(template))
         else:
-            text = _rout_text(template, timed=self._timed(template))
-            frame = self._derived(_once(text, repeats=self._repeats()))
+            text = _rout_text(template, kept=self.kept, timed=self.timed)
+            frame = self._derived(_once(text) if self.repeats else text)
         frame.createOrReplaceTempView(name)
-
-    def _repeats(self) -> bool:
-        """Whether a query that starts with what is held was registered again, and so has some matches again."""
-        with self.home.catalog.read() as connection:
-            held = sa.select(QUERIES.c.digest).where(QUERIES.c.history.is_not(None))
-            again = held.group_by(QUERIES.c.digest).having(sa.func.count() > 1)
-            return connection.execute(again.limit(1)).first() is not None
-
-    def _timed(self, template: Template) -> bool:
-        """Whether some query of a template starts at a time."""
-        with self.home.catalog.read() as connection:
-            timed = sa.select(QUERIES.c.query).where(QUERIES.c.template == template.id, QUERIES.c.ts_from.is_not(None))
-            return connection.execute(timed.limit(1)).first() is not None
 
     def _all_events(self) -> DataFrame:
         with self.home.catalog.read() as connection:
@@ -399,17 +455,17 @@ class _Views:
         return self.session.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
 
 
-def _once(text: str, *, repeats: bool) -> str:
-    """The rows of a view, whose last column is ``batch``; if there may be ``repeats``, each once with its first batch."""
-    return f"select * except (batch), min(batch) as batch from ({text}) group by all" if repeats else text
+def _once(text: str) -> str:
+    """The rows of a view whose last column is ``batch``, each with its first batch."""
+    return f"select * except (batch), min(batch) as batch from ({text}) group by all"
 
 
-def _rout_text(template: Template, *, timed: bool) -> str:
-    """``timed``: some query starts at a time, so times of members must be looked up."""
+def _rout_text(template: Template, *, kept: bool, timed: bool) -> str:
     docs = [f"r.docs[{i}] as docid{i + 1}" for i in range(template.block_count)]
     nodes = [f"r.nodes[{i}] as node{i + 1}" for i in range(template.width)]
     return f"""
 select q.qid, r.case, {", ".join(docs + nodes)}, r.batch
 from ({_STORED.format(relation="rout")}) r
+{_ONLY_KEPT if kept else ""}
 join xscl_instances i on i.iid = r.instance and i.template = '{template.id}'
 {_SEEN}{_IN_TIME if timed else ""}"""

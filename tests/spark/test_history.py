@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from property.test_history import Register, prepare, take, workload
+from property.test_history import Drop, Register, prepare, take, workload
 
 import xscl
 from xscl.settings import Settings
@@ -24,6 +24,9 @@ def test_views_say_what_the_list_says(spark: SparkSession, tmp_path: Path, seed:
     with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(driver_rows=driver_rows)) as engine:
         prepare(engine, rules)
         take(engine, steps)
+        engine.run_once()
+        again = next(info for info in engine.queries() if info.filled is not None)
+        take(engine, [Drop(again.name), Register(again.name, again.text)])
         engine.run_once()
         listed = [(match.query, match.id, len(match.events)) for match in engine.matches()]
         statement = "SELECT qid, match, docids, nodes, ts_min, ts_max FROM matches"
