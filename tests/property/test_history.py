@@ -244,10 +244,11 @@ def test_a_dropped_query_has_nothing_of_what_is_published_later(tmp_path: Path) 
     """It shares a group with a live one, and what is published of what was held takes places from before the drop."""
     docs = [Doc("S", f"e{number}", number * SECOND, f"<a><k>{number % 2}</k></a>") for number in range(4)]
     reader = "P/a/k->x JOIN {x = y, 1 h} S/a/k->y"
-    steps: list[Step] = [Register("live", reader), Register("ended", reader), *docs, Drop("ended"), Run(100)]
-    steps += [Register("held", "S/a PUBLISH P STARTING ALL")]
-    _, found = check(tmp_path, steps)
+    steps: list[Step] = [Register("live", reader), Register("ended", reader), Register("too", f"{reader} PUBLISH Q")]
+    steps += [*docs, Drop("ended"), Drop("too"), Run(100), Register("held", "S/a PUBLISH P STARTING ALL")]
+    expected, found = check(tmp_path, steps)
     assert set(found) == {"live", "held"}
+    assert {channel for channel, _ in expected.documents} == {"P"}
 
 
 def test_a_query_that_is_registered_again_publishes_nothing_twice(tmp_path: Path) -> None:
