@@ -142,3 +142,26 @@ def test_python_of_sources_runs(engine: Engine, tmp_path: Path) -> None:
         exec(compile(block, "sources.md", "exec"), {"spark": engine.spark, "engine": engine})
     found = engine.sql("SELECT channel, count(*) FROM events GROUP BY channel ORDER BY channel").collect()
     assert [tuple(row) for row in found] == [("documents", 3), ("news", 1), ("news.raw", 1)]
+
+
+def test_commands_of_history_print_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No Spark is needed."""
+    import shlex
+
+    from xscl.cli import main
+
+    page = (ROOT / "docs" / "history.md").read_text(encoding="utf-8")
+    assert (ROOT / "docs" / "examples" / "history" / "cold.xscl").read_text(encoding="utf-8") in page
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("XSCL_HOME", str(tmp_path / "home"))
+    shown = "".join(block.partition("```")[0] for block in page.split("```console\n")[1:])
+    for part in shown.split("$ ")[1:]:
+        command, _, output = part.partition("\n")
+        monkeypatch.setattr("sys.argv", shlex.split(command))
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code in (0, None), command
+        printed = capsys.readouterr().out
+        assert [line.rstrip() for line in printed.splitlines()] == output.splitlines(), command
