@@ -1,0 +1,74 @@
+"""Upkeep of a home between batches, so that one that runs for years levels off.
+
+It is done by the process that runs batches, after a commit, a few things at a time: what is left waits for a later one.
+Nothing it does changes an answer.  A process may end anywhere: what no row names means nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from typing import Protocol
+
+from xscl.catalog_upkeep import sweep_queries, trim_catalog
+from xscl.event_upkeep import EventUpkeep
+from xscl.held import keep_times
+from xscl.home import Home
+from xscl.old_files import unlink_old
+from xscl.result_upkeep import ResultUpkeep
+
+__all__ = ["EVERY", "Upkeep"]
+
+EVERY = 8
+"""Commits between two looks at what there is to do: as many as files of one tier are left alone."""
+_SECONDS = 0.25
+"""After so long the rest waits for the next look."""
+_TRIMS = 16
+"""Looks between two at the rows of listings."""
+
+
+class _Knows(Protocol):
+    def variables(self) -> Collection[int] | None:
+        """The variables of all queries up to the place that is processed; None if that is not known."""
+
+
+class Upkeep:
+    """Looks after a home.
+
+    Args:
+        home: the home.
+        planner: knows what live queries ask.
+    """
+
+    def __init__(self, home: Home, planner: _Knows) -> None:
+        self._home = home
+        self._planner = planner
+        self._events = EventUpkeep(home)
+        self._results = ResultUpkeep(home)
+        self._commits = 0
+        self._looks = 0
+
+    def after_commit(self) -> None:
+        """Do some of what there is to do, each ``EVERY`` commits; the first commit of a process is one of them."""
+        if self._commits % EVERY == 0:
+            self.work(_SECONDS)
+        self._commits += 1
+
+    def work(self, seconds: float) -> None:
+        """Do what there is to do, until that has taken some time."""
+        end = time.monotonic() + seconds
+        with self._home.catalog.read() as connection:
+            kept = keep_times(connection)
+        for _ in self._jobs(kept):
+            if time.monotonic() >= end:
+                return
+
+    def _jobs(self, kept: Mapping[str, int]) -> Iterator[object]:
+        yield unlink_old(self._home, time.time_ns() // 1000)
+        if self._looks % _TRIMS == 0:
+            with self._home.catalog.begin() as connection:
+                trim_catalog(connection, kept)
+            yield sweep_queries(self._home, self._planner.variables())
+        self._looks += 1
+        yield from self._events.work(kept)
+        yield from self._results.work(kept, self._events.oldest_kept(kept))
