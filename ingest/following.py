@@ -258,10 +258,11 @@ class Follower:
             waiting += 1
             for record in read_event_lines((line,), source=shown, first_line=number):
                 if isinstance(record, (Register, Drop, Flush)):
-                    # These are transactions of their own.
-                    yield self._put(name, before)
-                    yield record
-                    waiting = _LINES
+                    # These are transactions of their own, which keep how far they go.
+                    if waiting > 1:
+                        yield self._put(name, before)
+                    yield replace(record, position=self._put(name, at))
+                    waiting = 0
                 else:
                     yield record
             if waiting >= _LINES:

@@ -35,12 +35,23 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """How far an input that grows was read; it is kept once everything before it is committed."""
+
+    source: str
+    position: str
+    """As JSON; its reader knows what it means."""
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """A query to register at this place of the intake order; ``name`` is None where the service names it."""
 
     text: str
     name: str | None
     source: str
+    position: Position | None = None
+    """How far its input was read when this was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,8 @@ class Drop:
 
     name: str
     source: str
+    position: Position | None = None
+    """As of ``Register``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +69,8 @@ class Flush:
     """A batch ends here."""
 
     source: str
+    position: Position | None = None
+    """As of ``Register``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +86,6 @@ class Rejected:
     channel: str | None = None
     id: str | None = None
     ts: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """How far an input that grows was read; it is kept once everything before it is committed."""
-
-    source: str
-    position: str
-    """As JSON; its reader knows what it means."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Homes that earlier versions made, kept to test that this version takes them.
 
 ``0.1`` has queries of every kind; in ``0.1-moved`` are joins whose meta-variables that version put in another order.
+``schema-7`` has what ``home_of_schema_7`` says; versions of that schema did not answer queries from what was held.
 """
 
 from __future__ import annotations

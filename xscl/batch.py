@@ -41,6 +41,7 @@ from xscl.state import (
     same_state,
     unlink_state,
 )
+from xscl.steps import step
 from xscl.tables import BATCHES, FLUSHES, HOME, INTAKE_FILES
 from xscl.templates.retention import REACH_SCHEMA
 
@@ -137,6 +138,7 @@ def process_batch(
         if events:
             change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
         return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), change)
+    step("batch.planned")
     prepared = time.perf_counter()
     tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
     publisher = None if span.publishing is None else Publisher(home, span.publishing, tag)
@@ -225,9 +227,12 @@ def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -
 
 def _visible(home: Home, tag: str) -> bool:
     """Whether the catalogue names the files of a batch: what goes wrong after its transaction takes nothing back."""
-    with home.catalog.read() as connection:
-        named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
-        return bool(connection.scalar(named))
+    try:
+        with home.catalog.read() as connection:
+            named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
+            return bool(connection.scalar(named))
+    except sa.exc.SQLAlchemyError:
+        return True  # who knows; the next run removes what no row names
 
 
 # -- commit ----------------------------------------------------------------------------------------------------
@@ -246,7 +251,9 @@ def _commit(
     started = time.perf_counter() if since is None else since
     after = change.after
     report = replace(report, state_rows=after.rows, state_bytes=after.size, purged=change.purged)
+    step("batch.before")
     with home.catalog.begin() as connection:
+        step("batch.begin")
         if connection.scalar(sa.select(HOME.c.processed).with_for_update()) != report.first - 1:
             raise EngineError(
                 "XSCL_HOME_IN_USE",
@@ -255,6 +262,7 @@ def _commit(
             )
         now = time.time_ns() // 1000
         unused = commit_state(connection, change, now)
+        step("batch.state")
         home.catalog.reject(connection, refused, now)
         if publisher is not None:
             publisher.commit(connection)
@@ -265,6 +273,10 @@ def _commit(
             report = replace(report, commit_s=time.perf_counter() - started)
             values = {name: getattr(report, name) for name in report.__slots__}
             connection.execute(BATCHES.insert().values(**values, committed=now))
+        step("batch.commit")
+    step("batch.committed")
     unlink_state(unused)
+    step("batch.unlinked")
     driver.committed(after, report.first, report.last)
+    step("batch.done")
     return replace(report, commit_s=time.perf_counter() - started)

@@ -20,6 +20,7 @@ from sqlalchemy import Column, Integer, MetaData, Table
 from sqlalchemy.engine import Connection, Engine
 
 from xscl.errors import CatalogError
+from xscl.steps import step
 from xscl.tables import (
     CHANNELS,
     DERIVED_VERSION,
@@ -193,6 +194,12 @@ def _make_ready(catalog: Catalog, create: bool, folder: Path | None) -> None:
     with catalog.read() as connection:
         versions = catalog.versions(connection)
     if versions is None and create:
+        if folder is not None and any((folder / "events").glob("*.parquet")):
+            raise CatalogError(
+                "XSCL_NO_CATALOG",
+                f"{folder} holds events, and there is no catalogue in {catalog.engine.url} that names them",
+                hint="give the catalogue's address with --catalog, or bring the catalogue back from a backup",
+            )
         catalog.create()
         with catalog.read() as connection:
             versions = catalog.versions(connection)
@@ -268,11 +275,14 @@ class Catalog:
         with self.engine.connect() as connection:
             self._lock(connection, lock)
             try:
+                step("catalog.begin")
                 yield connection
+                step("catalog.commit")
             except BaseException:
                 connection.rollback()
                 raise
             connection.commit()
+        step("catalog.committed")
 
     @staticmethod
     def _lock(connection: Connection, lock: sa.Select[tuple[object]]) -> None:

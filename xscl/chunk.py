@@ -23,6 +23,7 @@ from xscl.known_events import KnownEvents
 from xscl.publishing import is_published
 from xscl.registry import Registry
 from xscl.safexml import Limits
+from xscl.steps import step
 from xscl.streams import Memberships
 from xscl.tables import CLOCKS, EVENT_IDS, INTAKE_FILES, LATE
 from xscl.types import Event, format_time
@@ -149,7 +150,9 @@ class Chunk:
         first, last = table.column("docid")[0].as_py(), table.column("docid")[-1].as_py()
         file = new_event_file(self.terms.home, first)
         self.files.append(file)
+        step("intake.write")
         write_event_file(file, table)
+        step("intake.wrote")
         path = f"events/{file.name}"
         values = {"path": path, "first": first, "last": last, "rows": len(table)}
         self.connection.execute(INTAKE_FILES.insert().values(values))
@@ -177,6 +180,7 @@ def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
     """A transaction that is written at the end, and counted in ``report`` once it is committed."""
     catalog = terms.home.catalog
     chunk: Chunk | None = None
+    step("intake.chunk")
     try:
         with catalog.begin() as connection:
             streams, memberships = catalog.streams(connection), Memberships(connection)
@@ -192,14 +196,30 @@ def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
             )
             yield chunk
             chunk.write()
+            step("intake.commit")
     except BaseException:
-        # The catalogue names no file of a transaction that failed.
-        for file in () if chunk is None else chunk.files:
-            file.unlink(missing_ok=True)
+        if chunk is not None:
+            _discard(terms.home, chunk.files)
         raise
+    step("intake.committed")
     for problem in chunk.rejected:
         chunk.report.note(problem)
     report.add(chunk.report)
+
+
+def _discard(home: Home, files: list[Path]) -> None:
+    """Unlink the files of a transaction that failed; one that may have been committed keeps them."""
+    if not files:
+        return
+    try:
+        with home.catalog.read() as connection:
+            named = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.path == f"events/{files[0].name}")
+            if connection.execute(named).first() is not None:
+                return
+    except sa.exc.SQLAlchemyError:
+        return  # the next run removes what no row names
+    for file in files:
+        file.unlink(missing_ok=True)
 
 
 def rejection(problem: Rejected) -> dict[str, object]:

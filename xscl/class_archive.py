@@ -12,11 +12,12 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+
+from xscl.scratch import temporary_folder
 
 __all__ = [
     "ClassArchive",
@@ -220,7 +221,7 @@ def _run_session(target: Path) -> None:
     assert gateway is not None
     java: subprocess.Popen[bytes] = gateway.proc
     try:
-        with tempfile.TemporaryDirectory(prefix="xscl-classes-") as scratch:
+        with temporary_folder("xscl-classes") as scratch:
             with xscl.connect(home=scratch, spark=session) as engine:
                 engine.register_many(_QUERIES)
                 for number in range(2):
@@ -250,7 +251,7 @@ def _main() -> None:
     archive = find_archive(java_version()[1])
     if archive is None:
         sys.exit(1)
-    with tempfile.TemporaryDirectory(prefix="xscl-classes-") as scratch:
+    with temporary_folder("xscl-classes") as scratch:
         # Should Java crash, its report goes there.
         os.chdir(scratch)
         made = make_archive(archive)

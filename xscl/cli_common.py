@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from xscl.errors import CatalogError
 from xscl.listing import Format
+from xscl.settings import DEFAULT_SETTINGS, Settings, parse_size
 
 if TYPE_CHECKING:
     from xscl.home import Home
+    from xscl.types import QueryOutcome
 
 __all__ = [
+    "CACHE",
+    "MOST",
     "PARTLY",
+    "BatchDocsOption",
+    "CacheOption",
     "CatalogOption",
+    "DriverRowsOption",
     "FormatOption",
     "HomeOption",
     "JsonOption",
     "Output",
+    "StrictOption",
     "complain",
+    "cut",
     "exit_partly",
     "format_of",
+    "one_line",
     "open_given",
+    "read_text",
+    "report_outcomes",
     "say",
+    "settings_of",
+    "time_given",
 ]
 
 PARTLY = 3
 """Exit code where some was done, and some was refused."""
+
+MOST = 2**63 - 1
+"""What databases hold."""
 
 HomeOption = Annotated[
     Path | None,
@@ -43,6 +62,30 @@ CatalogOption = Annotated[
 ]
 FormatOption = Annotated[Format | None, typer.Option("--format", help="How to print.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array.")]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse channels that do not exist.")]
+
+
+BatchDocsOption = Annotated[int, typer.Option("--batch-docs", min=1, help="Documents in a batch at most.")]
+
+
+DriverRowsOption = Annotated[
+    int,
+    typer.Option(
+        "--driver-rows",
+        min=0,
+        max=MOST,
+        help="Batches with more rows or pairs of rows are joined by Spark's executors; with 0 all are.",
+    ),
+]
+
+
+CacheOption = Annotated[
+    str,
+    typer.Option("--cache", metavar="SIZE", help="Memory for join state in this process: bytes, or with k, m or g."),
+]
+
+
+CACHE = f"{DEFAULT_SETTINGS.cache_bytes >> 20}m"
 
 
 class Output:
@@ -82,3 +125,62 @@ def exit_partly(done: int, failed: int) -> None:
     """Leave with 3 where some failed and some did not, with 1 where all failed."""
     if failed:
         raise typer.Exit(PARTLY if done else 1)
+
+
+def settings_of(driver_rows: int, cache: str) -> Settings:
+    """How the engine runs, as the options say."""
+    try:
+        return Settings(driver_rows, parse_size(cache))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--cache") from None
+
+
+def read_text(file: str) -> str:
+    """Statements of a file, or of stdin."""
+    from xscl.registry import read_script
+
+    if file != "-":
+        return read_script(file)
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise CatalogError("XSCL_SOURCE_UNREADABLE", "-: it is not UTF-8 text") from None
+
+
+def time_given(text: str | None, option: str) -> int | None:
+    """Microseconds since 1970 of an option: ISO 8601, or seconds."""
+    from decimal import Decimal, InvalidOperation
+
+    from xscl.types import to_micros
+
+    if text is None:
+        return None
+    try:
+        try:
+            return to_micros(Decimal(text))
+        except InvalidOperation:
+            return to_micros(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def one_line(text: str) -> str:
+    """The text with single spaces only."""
+    return " ".join(text.split())
+
+
+def report_outcomes(outcomes: Iterable[QueryOutcome], file: str) -> None:
+    """Say what became of statements."""
+    for outcome in outcomes:
+        if outcome.error is None:
+            say(f"{outcome.action} {outcome.name}")
+            if outcome.note:
+                say(f"note: {outcome.name}: {outcome.note}")
+        else:
+            complain(f"{file}:{outcome.line}: {outcome.name or 'unnamed query'}: {outcome.error}")
+
+
+def cut(text: str, size: int = 60) -> str:
+    """The text in one line, of so many characters at most."""
+    text = one_line(text)
+    return text if len(text) <= size else text[: size - 1] + "…"

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -28,6 +29,7 @@ from xscl.ingest.sources import read_paths
 from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
 from xscl.inputs import follow_paths, reading_of
 from xscl.intake import Intake, IntakeReport
+from xscl.locks import RunLock
 from xscl.matches import list_matches
 from xscl.planner import Planner
 from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
@@ -37,6 +39,8 @@ from xscl.registry import Registry, read_script
 from xscl.session import register_sources, start_session
 from xscl.settings import DEFAULT_SETTINGS, Settings
 from xscl.sql_intake import take_sql_table
+from xscl.steps import step
+from xscl.tidy import tidy
 from xscl.types import Match, QueryOutcome
 from xscl.views import sql_session
 
@@ -77,6 +81,7 @@ class Engine:
         self._planner = Planner(home)
         self._driver = Driver(home, settings)
         self._lock = threading.Lock()
+        self._run_lock = RunLock(home.root, self._begin)
 
     def __enter__(self) -> Self:
         return self
@@ -403,22 +408,46 @@ class Engine:
     # -- running -----------------------------------------------------------------------------------------------
 
     def run_once(self, *, batch_docs: int = DEFAULT_BATCH_DOCS) -> list[BatchReport]:
-        """Process everything taken in so far; one report a batch."""
+        """Process everything taken in so far; one report a batch.
+
+        Raises:
+            CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
+            EngineError: a batch failed; nothing of it is visible, and it runs again next time.
+        """
         if batch_docs < 1:
             raise EngineError("XSCL_BAD_OPTION", f"a batch has at least one document, not {batch_docs}")
         reports = []
-        with self._lock:
+        with self._lock, self._run_lock.held():
             while (span := next_range(self.home, batch_docs)) is not None:
+                step("run.ranged")
                 reports.append(process_batch(self._planner, self._driver, lambda: self.spark, *span))
         return reports
 
     def start(self, *, every: str = "30 seconds", batch_docs: int = DEFAULT_BATCH_DOCS) -> RunHandle:
-        """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery."""
+        """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery.
+
+        Raises:
+            CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
+        """
         try:
             pause = parse_duration(every) / 1e6
         except ValueError as error:
             raise EngineError("XSCL_BAD_OPTION", f"every: {error}") from None
-        return RunHandle(lambda: self.run_once(batch_docs=batch_docs), pause)
+        return RunHandle(lambda: self.run_once(batch_docs=batch_docs), pause, self._run_lock)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep others from running batches on this home, from entering the context until leaving it.
+
+        Raises:
+            CatalogError: on entering, ``XSCL_HOME_IN_USE``: another process does.
+        """
+        return self._run_lock.held()
+
+    def _begin(self) -> None:
+        """Before the first batch."""
+        step("run.begin")
+        tidy(self.home)
+        step("run.tidied")
 
     # -- answers -----------------------------------------------------------------------------------------------
 
@@ -439,11 +468,13 @@ class Engine:
 
 
 class RunHandle:
-    """A loop that processes batches in a thread of its own."""
+    """A loop that processes batches in a thread of its own, and holds the home's lock until it ends."""
 
-    def __init__(self, run: Callable[[], list[BatchReport]], every_s: float) -> None:
+    def __init__(self, run: Callable[[], list[BatchReport]], every_s: float, lock: RunLock) -> None:
+        lock.take()
         self._run = run
         self._every_s = every_s
+        self._lock = lock
         self._stop = threading.Event()
         self._progress: list[BatchReport] = []
         self._error: BaseException | None = None
@@ -496,6 +527,8 @@ class RunHandle:
                 self._stop.wait(max(0.0, self._every_s - (time.monotonic() - began)))
         except BaseException as error:
             self._error = error
+        finally:
+            self._lock.release()
 
 
 def _peek(items: Iterator[object]) -> tuple[object, Iterable[object]]:

@@ -25,6 +25,7 @@ from xscl.event_files import EVENT_SCHEMA
 from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.planner import Plan
 from xscl.state import LINK_SCHEMA
+from xscl.steps import step
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.order import join_order, pair_limit, unselective_edges
@@ -90,6 +91,7 @@ def write_witnesses(
     needed = with_documents(spark, events, shapes).where(events.channel.isin([*answered, *walked]))
     witnesses = needed.select(*READ).mapInArrow(work, spark_schema(WITNESS_SCHEMA))
     witnesses.write.parquet(str(target))
+    step("executors.witnesses")
 
 
 def write_results(
@@ -124,6 +126,7 @@ def write_results(
             partners_path=str(partners),
         )
         resolved(matched, path, origin).write.parquet(str(target))
+        step("executors.results")
     finally:
         partners.unlink()
 
@@ -157,6 +160,7 @@ def write_assembled(
         origin=origin,
     )
     found.write.parquet(str(target))
+    step("executors.assembled")
 
 
 _FEW = 1_000

@@ -5,6 +5,7 @@
     witness/        join state: witness rows, rows of links, and how long they are kept
     results/        rows of R_out and matches, one folder a batch
     programs/       what workers load: automata and programs by version
+    run.lock        held by the process that runs batches
     polling.lock    held by the process that polls the feeds
 
 A file counts only if the catalogue names it.
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from xscl.catalog import Catalog, open_catalog
 from xscl.errors import CatalogError
+from xscl.steps import step
 
 __all__ = ["Home", "default_home", "init_home", "open_home"]
 
@@ -58,6 +60,7 @@ def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
             (path / folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CatalogError("XSCL_NO_HOME", f"no home can be made at {root}: {error.strerror}") from None
+    step("home.folders")
     return Home(path, open_catalog(catalog_url or _catalog_url(path), create=True, folder=path))
 
 

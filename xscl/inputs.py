@@ -19,6 +19,7 @@ from xscl.intake import Intake, IntakeReport
 from xscl.namespaces import DEFAULT_NAMESPACES
 from xscl.positions import positions_in
 from xscl.safexml import DEFAULT_LIMITS, Limits
+from xscl.steps import step
 
 __all__ = ["follow_paths", "reading_of"]
 
@@ -94,6 +95,8 @@ def _looks(intake: Intake, follower: Follower, pause: float) -> Iterator[IntakeR
         began = time.monotonic()
         records = follower.look()
         for first in records:
-            yield intake.take(itertools.chain([first], itertools.islice(records, _AT_ONCE - 1)))
+            report = intake.take(itertools.chain([first], itertools.islice(records, _AT_ONCE - 1)))
+            step("follow.taken")
+            yield report
         yield IntakeReport()
         time.sleep(max(0.0, pause - (time.monotonic() - began)))

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 
+from sqlalchemy.engine import Connection
+
 from xscl.chunk import Terms, open_chunk, rejection
 from xscl.errors import XsclError
 from xscl.event_checks import CheckedEvent, check_event
@@ -67,23 +69,34 @@ class Intake:
 
     def _act(self, record: Register | Drop | Flush, report: IntakeReport) -> None:
         terms = self.terms
+
+        def keep_position(connection: Connection) -> None:
+            if record.position is not None:
+                put_positions(connection, [record.position], terms.now())
+
         try:
             match record:
                 case Register(text, name):
-                    terms.registry.register(text, name=name, strict=terms.strict)
+                    terms.registry.register(text, name=name, strict=terms.strict, then=keep_position)
                     report.registered += 1
                 case Drop(name):
-                    terms.registry.drop(name)
+                    with self.catalog.begin() as connection:
+                        terms.registry.drop(name, connection=connection)
+                        keep_position(connection)
                     report.dropped += 1
                 case Flush():
                     with self.catalog.begin() as connection:
                         place, _ = self.catalog.take_places(connection, 1, terms.now())
                         connection.execute(FLUSHES.insert().values(place=place))
+                        keep_position(connection)
         except XsclError as error:
+            if error.condition == "XSCL_CATALOG_BUSY":
+                raise  # that is no fault of the record
             problem = Rejected(record.source, error.condition, str(error).partition("] ")[2])
             report.note(problem)
             with self.catalog.begin() as connection:
                 self.catalog.reject(connection, [rejection(problem)], terms.now())
+                keep_position(connection)
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
         positions = [record for record in records if isinstance(record, Position)]

@@ -27,6 +27,7 @@ from xscl.places import place_of
 from xscl.planner import Plan
 from xscl.published import Publisher
 from xscl.state import HeldState, Kind, write_links
+from xscl.steps import step
 from xscl.templates.find import TooManyRows
 from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA, origin_of
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
@@ -106,7 +107,9 @@ class BatchWork:
         path = f"witness/{self.tag}-{level.number}"
         fresh = self._witnesses(level, self.home.root / path)
         self.stage1_s += time.perf_counter() - started
+        step("batch.witnesses")
         counts = self._join(level, fresh, self.home.root / path)
+        step("batch.results")
         self.counts += counts + Counter(witness=fresh.count_rows())
         self.refused += _refused(fresh)
         if counts["refused"]:
@@ -115,6 +118,7 @@ class BatchWork:
         if counts["link"]:
             links = write_links(self.home, f"{self.tag}-{level.number}", _link_batches(self.results(level)))
             self.written += [] if links is None else [("link", links)]
+            step("batch.links")
         return counts["match"]
 
     @property
@@ -151,6 +155,7 @@ class BatchWork:
             target.mkdir()
             pq.write_table(rows, target / "part-0.parquet", row_group_size=_ROW_GROUP)
         self.waiting.clear()
+        step("batch.waiting")
 
     def _join(self, level: Level, fresh: ds.Dataset, fresh_path: Path) -> Counter[str]:
         """Write what the witnesses of a level come to, and how much it is."""
@@ -161,6 +166,7 @@ class BatchWork:
             except TooManyRows:
                 pass
             else:
+                step("batch.joined")
                 target.mkdir(parents=True)
                 out.write(target)
                 return out.counts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.home import Home
 from xscl.parser import parse_query
 from xscl.prepared import Preparer
+from xscl.scratch import hold_folder, let_folder_go
 from xscl.streams import stored_memberships
 from xscl.subscribers import Subscribers
 from xscl.tables import GROUPS
@@ -98,11 +98,13 @@ class _Files:
 
     @property
     def folder(self) -> Path:
-        self._path.mkdir(exist_ok=True)
+        if not self._path.exists():
+            self._path.mkdir()
+            hold_folder(self._path)
         return self._path
 
     def remove(self) -> None:
-        shutil.rmtree(self._path, ignore_errors=True)
+        let_folder_go(self._path)
 
 
 @dataclass(slots=True, eq=False)

@@ -13,9 +13,9 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import httpx2
@@ -24,7 +24,7 @@ from sqlalchemy.engine import Connection
 
 from xscl import __version__
 from xscl.catalog import Catalog
-from xscl.errors import CatalogError, SourceError, XsclError
+from xscl.errors import SourceError, XsclError
 from xscl.feeds import DueFeed, due_feeds, find_feeds, move_feed, store_values
 from xscl.home import Home
 from xscl.ingest.addresses import Resolve
@@ -43,6 +43,8 @@ from xscl.ingest.fetched import FetchedFeed, read_fetched
 from xscl.ingest.poll_hints import hints_json
 from xscl.ingest.records import FeedDocument, Poll
 from xscl.intake import Intake
+from xscl.locks import locked
+from xscl.steps import step
 from xscl.tables import FEEDS, HOSTS
 
 __all__ = ["DEFAULT_POLL_SETTINGS", "Clock", "PollReport", "PollSettings", "environment_settings", "poll"]
@@ -157,7 +159,12 @@ def poll(
     """
     clock = clock or Clock()
     began = time.monotonic()
-    with _alone(home):
+    alone = locked(
+        home.root / "polling.lock",
+        f"polls the feeds of {home.root}",
+        "wait until it is done; 'xscl run --fetch' polls by itself",
+    )
+    with alone:
         due = _wanted(home.catalog, clock.now(), urls, everything)
         fetcher = Fetcher(
             user_agent(__version__, settings.contact),
@@ -205,23 +212,6 @@ def _run(work: Awaitable[None]) -> None:
         return
     with ThreadPoolExecutor(1, "xscl-poll") as threads:
         threads.submit(run).result()
-
-
-@contextmanager
-def _alone(home: Home) -> Iterator[None]:
-    """Only one process polls a home's feeds; the lock goes with the process, however that ends."""
-    import fcntl
-
-    with (home.root / "polling.lock").open("ab") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise CatalogError(
-                "XSCL_HOME_IN_USE",
-                f"another process polls the feeds of {home.root}",
-                hint="wait until it is done; 'xscl run --fetch' polls by itself",
-            ) from None
-        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +331,7 @@ class _Pass:
 
     def _store(self, decided: Sequence[_Decided]) -> None:
         documents = [one.document for one in decided if one.document is not None]
+        step("poll.fetched")
         try:
             taken = self.intake.take(documents)
         except XsclError:
@@ -357,6 +348,7 @@ class _Pass:
         self.report.events += taken.taken
         self.report.versions += taken.versions
         self.report.rejected += taken.rejected
+        step("poll.taken")
         with self.home.catalog.begin() as connection:
             self.hosts.save(connection)
             for one in decided:
@@ -366,6 +358,7 @@ class _Pass:
                     url = one.feed.subscription.url
                     if problem := move_feed(connection, one.feed.number, url, one.move):
                         self.report.problems.append((url, problem))
+        step("poll.stored")
 
 
 def _counted(feed: DueFeed, fetched: Fetched) -> dict[str, object]:

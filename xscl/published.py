@@ -34,6 +34,7 @@ from xscl.output import Selection
 from xscl.places import PUBLISHED, place_of, published_docid
 from xscl.queries import of_groups
 from xscl.safexml import in_fresh_dictionary, parse_stored
+from xscl.steps import step
 from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, INTAKE_FILES, LATE, QUERIES
 from xscl.types import format_time
 from xscl.values import digest_text
@@ -255,7 +256,9 @@ class Publisher:
             return None
         table = pa.Table.from_pylist([event.row() for event in events], schema=EVENT_SCHEMA)
         path = self._home.folder("events") / f"{self._tag}-{len(self._files) + 1}.parquet"
+        step("batch.publish")
         write_event_file(path, table)
+        step("batch.published")
         self._tables.append(table)
         first, last = events[0].docid, events[-1].docid
         self._files.append({"path": f"events/{path.name}", "first": first, "last": last, "rows": len(events)})

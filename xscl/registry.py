@@ -25,6 +25,7 @@ from xscl.parser import RawStatement, parse_query, parse_script, raw_statements
 from xscl.prepared import Prepared, Preparer
 from xscl.publishing import Publications, is_published, later_note
 from xscl.queries import reads
+from xscl.steps import step
 from xscl.tables import GROUPS, NEVER, QUERIES
 from xscl.tokens import Token
 from xscl.types import MAX_NAME, QueryOutcome, is_name
@@ -56,8 +57,16 @@ class Registry:
         name: str | None = None,
         strict: bool = False,
         connection: Connection | None = None,
+        then: Callable[[Connection], None] | None = None,
     ) -> str:
         """Register one query, which DECLAREs may precede; returns its name.
+
+        Args:
+            text: the query.
+            name: its name; by default the text's, or one that the service gives.
+            strict: refuse it over channels that do not exist.
+            connection: do it in this transaction.
+            then: is called in the same transaction.
 
         Raises:
             QueryError: the text is no sound query.
@@ -70,7 +79,10 @@ class Registry:
             work.loading.flush()
             return name
         with self._transaction(strict) as work:
-            return work.register(text, name)[0]
+            name, _ = work.register(text, name)
+            if then is not None:
+                then(work.connection)
+            return name
 
     def load(self, text: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
         """Every statement of a script, with an outcome each; with ``atomic`` all or none."""
@@ -123,6 +135,8 @@ class Registry:
             work = _Work(self, connection, strict)
             yield work
             work.loading.flush()
+            step("register.commit")
+        step("register.committed")
         self._known.learn(work.loading.new)
 
     def _many(

@@ -34,6 +34,7 @@ from xscl.ingest.rows import cells_digest, is_column
 from xscl.intake_report import IntakeReport
 from xscl.positions import put_positions
 from xscl.row_ranges import StoredRows, rows_by_id, stored_rows
+from xscl.steps import step
 from xscl.streams import resolve_stream
 from xscl.tables import EVENT_IDS, ROW_RANGES
 from xscl.types import Event, Scalar, is_name
@@ -71,6 +72,7 @@ def take_rows(terms: Terms, table: RowTable, report: IntakeReport) -> None:
                 _Work(chunk, part).take()
             if part.position is not None:
                 put_positions(chunk.connection, [part.position], chunk.now)
+        step("intake.rows")
 
 
 @dataclass(slots=True)

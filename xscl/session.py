@@ -8,13 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from xscl.class_archive import find_archive, make_in_background, reading_options, writing_options
 from xscl.errors import EngineError
+from xscl.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,8 +84,7 @@ def start_session(*, classes_to: Path | None = None) -> SparkSession:
         return active
     _, java = java_version()
     # A folder that nobody else can write to: the JVM reads its logging settings from here.
-    scratch = Path(tempfile.mkdtemp(prefix="xscl-spark-"))
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    scratch = scratch_folder("xscl-spark")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if classes_to is not None:
         return _local_session(scratch, writing_options(classes_to))
@@ -116,6 +115,8 @@ def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # A Java that is killed leaves its own temporary folders behind.
+        "spark.local.dir": str(scratch),
         "spark.sql.catalogImplementation": "in-memory",
         # Batches are small: one shuffle partition a core, and plans that do not change under way.
         "spark.sql.shuffle.partitions": str(max(2, cores)),

@@ -32,6 +32,7 @@ from sqlalchemy.engine import Connection
 from xscl.arrow import MEMBER
 from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home
+from xscl.steps import step
 from xscl.tables import CHANNELS, CLOCKS, STATE_FILES
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER, Floors, floors
@@ -275,8 +276,10 @@ def next_state(
     try:
         for path, table in rows.items():
             kept = table.filter(pa.array(rule.now.keep(table.column("var").to_numpy(), table.column("ts").to_numpy())))
+            step("state.write")
             if _write(home.root / f"{path}.parquet", WITNESS_SCHEMA, _on_time(kept).to_batches()):
                 written.append(f"{path}.parquet")
+                step("state.wrote")
         own_files = [
             *(("witness", path) for path in written),
             *((k, n) for k, path in fresh for n in _files(home, path)),
@@ -293,11 +296,14 @@ def next_state(
         merged: list[StateFile] = []
         for inputs in plan:
             written.append(f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-{inputs[0].kind}.parquet")
+            step("state.merge")
             merged.append(_merged(home, written[-1], inputs, batch, rule, fresh_paths))
+            step("state.merged")
         reach_file = None
         if not reach.equals(before.reach):
             written.append(f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-reach.parquet")
             pq.write_table(reach, home.root / written[-1])
+            step("state.reach")
             reach_file = facts_of_file(home.root, written[-1], "reach", batch)
     except BaseException:
         _unlink(home, written)
@@ -369,6 +375,7 @@ def _each(connection: Connection, statement: sa.Update | sa.Delete, rows: list[d
 def unlink_state(paths: Iterable[Path]) -> None:
     """Unlink files that went out of use; a folder goes with its last one."""
     for path in paths:
+        step("files.unlink")
         path.unlink(missing_ok=True)
         folder = path.parent
         if folder.name != "witness" and folder.is_dir() and not any(folder.rglob("*.parquet")):

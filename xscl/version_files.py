@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from xscl.steps import step
+
 __all__ = ["Version", "VersionFiles", "load_version", "write_version"]
 
 _MOST_FILES = 100
@@ -70,7 +72,9 @@ def write_version(version: Version, path: Path) -> None:
     """Write a version; the files of the versions before it must stay."""
     # It is there with all its content or not at all.
     unfinished = path.with_name(f".{path.name}")
+    step("workers.write")
     unfinished.write_bytes(pickle.dumps(version, protocol=5))
+    step("workers.half")
     unfinished.replace(path)
 
 

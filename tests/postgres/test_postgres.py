@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
@@ -20,10 +21,11 @@ from homes import matches_of, unpacked
 from xscl.catalog import Catalog, Versions, open_catalog
 from xscl.channels import add_channel, channel_rows
 from xscl.compile import CompiledQuery, compile_query
+from xscl.engine import Engine
 from xscl.errors import CatalogError
 from xscl.home import Home, init_home, open_home
 from xscl.intake import Intake
-from xscl.matches import list_matches
+from xscl.matches import list_matches, match_json
 from xscl.parser import parse_query
 from xscl.planner import Planner
 from xscl.queries import QueryFilter, count_queries, list_queries
@@ -322,8 +324,8 @@ def test_intake(url: str, tmp_path: Path) -> None:
     home.catalog.close()
 
 
-def copied(folder: Path, url: str) -> None:
-    """The old home's catalogue, as the first revision would have it on PostgreSQL."""
+def copied(folder: Path, url: str, revision: str = "0001") -> None:
+    """An old home's catalogue, as the revision of its schema would have it on PostgreSQL."""
     from alembic import command
     from alembic.config import Config
 
@@ -332,7 +334,7 @@ def copied(folder: Path, url: str) -> None:
     config.set_main_option("script_location", "xscl:migrations")
     with source.connect() as here, target.begin() as there:
         config.attributes["connection"] = there
-        command.upgrade(config, "0001")
+        command.upgrade(config, revision)
         there.exec_driver_sql("drop table alembic_version")
         for name in sa.inspect(here).get_table_names():
             if name in METADATA.tables:
@@ -376,6 +378,22 @@ def test_an_old_home_is_upgraded(url: str, tmp_path: Path) -> None:
     }
     for each in (home, sqlite):
         each.catalog.close()
+
+
+def test_a_home_of_schema_7_is_upgraded(url: str, tmp_path: Path) -> None:
+    folder = unpacked("schema-7", tmp_path)
+    copied(folder, url, "0007")
+    home = open_home(folder, url)
+    with home.catalog.read() as connection:
+        assert home.catalog.versions(connection) == Versions.here()
+    found = [json.dumps(match_json(match), ensure_ascii=False) for match in list_matches(home)]
+    assert found == matches_of("schema-7")
+    with Engine(home) as engine:
+        xml = "<blog><author>B</author></blog>"
+        assert engine.ingest([Event("S", "d12", 103, xml=xml)]).taken == 1
+        engine.run_once()
+        fresh = {(m.query, *(event.id for event in m.events)) for m in engine.matches()}
+        assert fresh >= {("author_long", "d2", "d12"), ("author_long", "d7", "d12"), ("author", "d7", "d8")}
 
 
 def test_numbers_go_on_after_rebuilding(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

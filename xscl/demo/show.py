@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import as_file, files
@@ -16,6 +15,7 @@ from rich.console import Console
 from xscl.engine import Engine, connect
 from xscl.errors import EngineError
 from xscl.safexml import parse_xml
+from xscl.scratch import temporary_folder
 from xscl.types import Match, format_time
 
 __all__ = ["run_demo"]
@@ -62,8 +62,8 @@ def _home(home: Path | None) -> Iterator[Path]:
     if home is not None:
         yield home
         return
-    with tempfile.TemporaryDirectory(prefix="xscl-demo-") as folder:
-        yield Path(folder)
+    with temporary_folder("xscl-demo") as folder:
+        yield folder
 
 
 def _register(engine: Engine, here: Path, console: Console) -> None:

@@ -21,6 +21,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from home_of_schema_7 import FIRST, LATER, fill, more
 from homes import matches_of, unpacked
 from local_engine import LocalEngine
 from oracle.evaluate import Doc
@@ -49,10 +50,14 @@ from xscl.tables import (
     HOME,
     INSTANCES,
     INTAKE_FILES,
+    LATE,
+    MEMBERSHIPS,
     METADATA,
     QUERIES,
     SCHEMA_VERSION,
+    SOURCES,
     STATE_FILES,
+    STREAMS,
     TEMPLATES,
     VARIABLES,
 )
@@ -580,3 +585,69 @@ def test_what_dropped_queries_found_stays(old: Path, monkeypatch: pytest.MonkeyP
     home = open_home(old)
     assert matches(home) == matches_of("0.1")
     home.catalog.close()
+
+
+# -- the home of schema 7 --------------------------------------------------------------------------------------
+
+NOT_ANSWERED = {"all", "since"}
+"""Queries that start before they were registered: the version that made the home did not answer them from what was."""
+
+
+def found(home: Home) -> dict[str, list[dict[str, Any]]]:
+    by_query: dict[str, list[dict[str, Any]]] = {}
+    for match in list_matches(home):
+        by_query.setdefault(match.query, []).append(match_json(match))
+    return by_query
+
+
+def test_a_home_of_schema_7_is_upgraded(tmp_path: Path) -> None:
+    folder = unpacked("schema-7", tmp_path)
+    home = open_home(folder)
+    with home.catalog.read() as connection:
+        assert home.catalog.versions(connection) == Versions.here()
+    assert matches(home) == matches_of("schema-7")
+    infos = home.catalog.queries(live_only=False)
+    assert {info.name for info in infos} == {*FIRST, *LATER, "short_lived"}
+    assert all(info.sees_from == info.docid_from and info.ts_from is info.history is None for info in infos)
+    assert {info.name for info in infos if info.filled is not None} == NOT_ANSWERED
+    assert {info.name for info in infos if not info.live} == {"author_again", "short_lived"}
+    home.catalog.close()
+    again = open_home(folder)
+    assert matches(again) == matches_of("schema-7")
+    again.catalog.close()
+
+
+def test_a_home_of_schema_7_goes_on_as_one_of_this_version(tmp_path: Path) -> None:
+    (tmp_path / "fresh").mkdir()
+    with Engine(init_home(tmp_path / "fresh" / "home")) as fresh:
+        fill(fresh, tmp_path / "fresh")
+        stored = Engine(open_home(unpacked("schema-7", tmp_path)))
+        (tmp_path / "log.ndjson").write_bytes((tmp_path / "fresh" / "log.ndjson").read_bytes())
+        with stored.home.catalog.begin() as connection:
+            # The file that was followed lies elsewhere now.
+            connection.execute(SOURCES.update().values(source=str(tmp_path / "log.ndjson")))
+        with stored:
+            before = found(stored.home)
+            more(fresh, tmp_path / "fresh")
+            more(stored, tmp_path)
+            expected, got = found(fresh.home), found(stored.home)
+            tables = (CLOCKS, LATE, MEMBERSHIPS, STREAMS)
+            for table in tables:
+                assert rows_of(stored.home, table) == rows_of(fresh.home, table), table.name
+        for name in expected.keys() - NOT_ANSWERED:
+            assert got[name] == expected[name], name
+        # They see what came after them.
+        as_now = {json.dumps(match["events"]) for match in got["late_comer"]}
+        assert {json.dumps(match["events"]) for match in got["all"]} == as_now
+        gone_on = {name for name, listed in got.items() if len(listed) > len(before.get(name, ()))}
+        assert gone_on >= {"author", "author_long", "once", "three", "price", "seen", "echo", "loudest", "wires"}
+        assert gone_on >= {"wire", "items", "raw", "hot", "all", "since", "fresh"}
+
+
+def rows_of(home: Home, table: sa.Table) -> list[dict[str, object]]:
+    """Rows without the time of their receipt, and without what schema 7 did not keep."""
+    rows = [
+        {name: value for name, value in row.items() if name not in ("received", "docid")}
+        for row in home.catalog.rows(table)
+    ]
+    return sorted(rows, key=repr)

@@ -1,0 +1,77 @@
+"""``xscl channel``: channels and their streams."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from xscl.cli_common import CatalogOption, FormatOption, HomeOption, JsonOption, format_of, open_given, say
+from xscl.listing import print_rows
+
+__all__ = ["channel_app"]
+
+channel_app = typer.Typer(no_args_is_help=True, help="Channels: named streams of documents or rows.")
+
+
+@channel_app.command("add")
+def channel_add(
+    name: str,
+    kind: Annotated[str, typer.Option(help="xml or rows")] = "xml",
+    element: Annotated[str | None, typer.Option(help="Root element of a row's document.")] = None,
+    schema: Annotated[str | None, typer.Option(help='Columns: "room string, temp double".')] = None,
+    lateness: Annotated[str | None, typer.Option(help="How late an event may be, e.g. '1 h'.")] = None,
+    clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None,
+    of: Annotated[str | None, typer.Option(help="Make it a stream of this channel.")] = None,
+    source: Annotated[str | None, typer.Option(help="Of a stream: streams of one source share equal events.")] = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Create a channel, or a stream of one."""
+    from xscl.channels import add_channel
+
+    opened = open_given(home, catalog)
+    shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock}
+    add_channel(opened.catalog, name, kind=kind, **shape, of=of, source=source)
+    say(f"channel {name}" if of is None else f"stream {name} of {of}")
+
+
+@channel_app.command("set")
+def channel_set(
+    name: str,
+    kind: Annotated[str | None, typer.Option(help="xml or rows; only while the channel is empty")] = None,
+    element: Annotated[str | None, typer.Option(help="Root element of a row's document.")] = None,
+    schema: Annotated[str | None, typer.Option(help='Columns: "room string, temp double".')] = None,
+    lateness: Annotated[str | None, typer.Option(help="How late an event may be; 'none' for no limit.")] = None,
+    clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None,
+    source: Annotated[str | None, typer.Option(help="Of a stream; 'none' for no source.")] = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Change a channel, or the source of a stream."""
+    from xscl.channels import set_channel
+
+    opened = open_given(home, catalog)
+    shape = {"kind": kind, "element": element, "schema": schema, "lateness": lateness, "clock": clock}
+    set_channel(opened.catalog, name, **shape, source=source)
+    say(f"channel {name}")
+
+
+@channel_app.command("drop")
+def channel_drop(name: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
+    """Remove a channel or a stream that holds no events and that nothing reads."""
+    from xscl.channels import drop_channel
+
+    drop_channel(open_given(home, catalog).catalog, name)
+    say(f"dropped {name}")
+
+
+@channel_app.command("list")
+def channel_list(
+    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
+) -> None:
+    """List channels and, behind each, its streams."""
+    from xscl.channels import channel_rows
+
+    columns = ["channel", "of", "source", "kind", "events", "element", "schema", "lateness", "clock"]
+    print_rows(channel_rows(open_given(home, catalog).catalog), columns, format_of(format, json))

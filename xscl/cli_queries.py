@@ -1,0 +1,268 @@
+"""``xscl query``: standing queries."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from xscl.cli_common import (
+    MOST,
+    CatalogOption,
+    FormatOption,
+    HomeOption,
+    JsonOption,
+    StrictOption,
+    complain,
+    cut,
+    exit_partly,
+    format_of,
+    one_line,
+    open_given,
+    read_text,
+    report_outcomes,
+    say,
+)
+from xscl.cli_reading import (
+    ColumnsOption,
+    DelimiterOption,
+    HeaderOption,
+    IdOption,
+    NullOption,
+    SchemaOption,
+    SplitOption,
+    WholeOption,
+    delimiter_of,
+    rejection,
+)
+from xscl.listing import Format, print_rows
+
+if TYPE_CHECKING:
+    from xscl.trial import BlockWitness
+
+__all__ = ["query_app"]
+
+_FEW = 1_000
+"""Queries whose channels are looked at for a note."""
+
+
+_SCREEN = 100  # rows of a table for a person
+
+
+query_app = typer.Typer(no_args_is_help=True, help="Standing queries.")
+
+
+@query_app.command("add")
+def query_add(
+    name: str, text: str, strict: StrictOption = False, home: HomeOption = None, catalog: CatalogOption = None
+) -> None:
+    """Register a query."""
+    from xscl.publishing import later_note
+    from xscl.registry import Registry
+
+    registry = Registry(open_given(home, catalog).catalog)
+    name = registry.register(text, name=name, strict=strict)
+    info = registry.catalog.query(name)
+    if note := later_note(info.starting):
+        say(f"note: {note}")
+    for channel in registry.unknown_channels(text):
+        say(f"note: there is no channel {channel!r} yet; its first event will create it")
+    say(f"query {name}")
+
+
+@query_app.command("load")
+def query_load(
+    file: Annotated[str, typer.Argument(help="A file of statements; '-' reads stdin.")],
+    strict: StrictOption = False,
+    atomic: Annotated[bool, typer.Option("--atomic", help="All statements or none.")] = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Register the queries of a file; every bad statement is reported, the good ones are kept."""
+    from xscl.registry import Registry
+
+    text = read_text(file)
+    registry = Registry(open_given(home, catalog).catalog)
+    try:
+        outcomes = registry.load(text, strict=strict, atomic=atomic)
+    except KeyboardInterrupt:
+        kept = "nothing is kept" if atomic else "what was registered until then is kept ('xscl query list --count')"
+        complain(f"interrupted; {kept}")
+        raise typer.Exit(130) from None
+    report_outcomes(outcomes, file)
+    taken = [outcome for outcome in outcomes if outcome.ok]
+    done = Counter(outcome.action for outcome in taken)
+    parts = [f"{count} {action}" for action, count in sorted(done.items(), key=lambda item: -item[1])]
+    say(", ".join([*(parts or ["nothing registered"]), f"{len(outcomes) - len(taken)} refused"]))
+    for channel in registry.unknown_channels(text) if len(taken) <= _FEW else ():
+        say(f"note: there is no channel {channel!r} yet; its first event will create it")
+    exit_partly(len(taken), len(outcomes) - len(taken))
+
+
+@query_app.command("list")
+def query_list(
+    like: Annotated[str | None, typer.Option(help="Names that fit a pattern of '*' and '?'.")] = None,
+    template: Annotated[str | None, typer.Option(help="Queries of a template.")] = None,
+    group: Annotated[int | None, typer.Option(min=1, max=MOST, help="Queries of a group: they ask the same.")] = None,
+    channel: Annotated[str | None, typer.Option(help="Queries that read a channel.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="NAME", help="Names after this one.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
+    offset: Annotated[int, typer.Option(min=0, max=MOST, help="Leave out the first so many.")] = 0,
+    count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List queries by name; for a person the first hundred, for a program all."""
+    from xscl.queries import QueryFilter, count_queries, list_queries
+
+    opened = open_given(home, catalog)
+    wanted = QueryFilter(like, template, group, channel, after, limit, offset)
+    if count:
+        print(count_queries(opened.catalog, wanted))  # noqa: T201
+        return
+    printed = format_of(format, json)
+    if limit is None and printed is Format.table and sys.stdout.isatty():
+        wanted = replace(wanted, limit=_SCREEN)
+    last = None
+
+    def rows() -> Iterator[dict[str, object]]:
+        nonlocal last
+        for q in list_queries(opened.catalog, wanted):
+            last = q.name
+            text = one_line(q.text)
+            yield {"query": q.name, "template": q.template, "group": q.gid, "place": q.docid_from, "text": text}
+
+    shown = print_rows(rows(), ["query", "template", "group", "place", "text"], printed)
+    if limit is None and shown == wanted.limit:
+        more = count_queries(opened.catalog, replace(wanted, after=last))
+        if more:
+            say(f"note: {more:,} more; go on with --after {last}, or take all with --format ndjson")
+
+
+@query_app.command("show")
+def query_show(
+    name: str,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print a query in canonical text, which 'xscl query load -' takes in another home."""
+    from xscl.explain import canonical_text, query_facts
+
+    opened = open_given(home, catalog)
+    if json or format is not None:
+        facts = query_facts(opened.catalog, name)
+        print_rows([facts], [*facts], format_of(format, json))
+        return
+    print(canonical_text(opened.catalog.query(name)))  # noqa: T201
+
+
+@query_app.command("explain")
+def query_explain(name: str, home: HomeOption = None, catalog: CatalogOption = None, json: JsonOption = False) -> None:
+    """Explain a query: normal form, canonical variables, windows, template, who shares it, SQL."""
+    from xscl.explain import explain, explanation_text
+
+    found = explain(open_given(home, catalog).catalog, name)
+    if json:
+        print_rows([found.record()], [], Format.json)
+        return
+    print(explanation_text(found))  # noqa: T201
+
+
+@query_app.command("test")
+def query_test(
+    name: str,
+    files: Annotated[
+        list[str], typer.Argument(help="Event files, XML documents, feeds, files of rows, archives, directories, '-'.")
+    ],
+    channel: Annotated[
+        str | None,
+        typer.Option(help="Channel of what is read.", show_default="the query's, if it reads only one"),
+    ] = None,
+    whole: WholeOption = False,
+    split: SplitOption = None,
+    id: IdOption = None,
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    null: NullOption = None,
+    schema: SchemaOption = None,
+    columns: ColumnsOption = None,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many witnesses; 0 for all.")] = 100,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show which witnesses documents give: the nodes and values of each block's variables.  Nothing is stored."""
+    from xscl.ingest.sources import read_paths
+    from xscl.inputs import reading_of
+    from xscl.trial import Trial
+
+    opened = open_given(home, catalog)
+    trial = Trial(opened.catalog.query(name), opened.catalog.channels(), opened.catalog.streams())
+    read = {of_channel.removesuffix(".raw") for _, of_channel in trial.blocks}
+    if channel is None:
+        channel = next(iter(read)) if len(read) == 1 else None
+    reading = reading_of(
+        channel=channel,
+        whole=whole,
+        split=split,
+        id=id,
+        delimiter=delimiter_of(delimiter),
+        header=header,
+        null=null or (),
+        schema=schema,
+        columns=columns,
+    )
+    found = trial.witnesses(read_paths(files, reading, stdin=sys.stdin.buffer))
+    printed = format_of(format, json)
+    as_row = _witness_line if printed is Format.table else _witness_record
+    rows = (as_row(witness) for witness in itertools.islice(found, limit or None))
+    wide = ["document", "channel", "block", "name", "bindings"]
+    shown = print_rows(rows, ["document", "block", "witness"] if printed is Format.table else wide, printed)
+    if limit and shown == limit:
+        say(f"note: the first {limit} witnesses; there may be more, --limit 0 gives all")
+    for problem in trial.problems:
+        complain(rejection(problem))
+    documents = trial.documents.total()
+    for number, (block, of_channel) in enumerate(trial.blocks, start=1):
+        say(
+            f"block {number} ({block}): witnesses {trial.found[number]}, documents of channel {of_channel} "
+            f"{trial.documents[of_channel]}"
+        )
+    for other in sorted(name for name in trial.documents if name.removesuffix(".raw") not in read):
+        say(f"note: the query does not read channel {other}, of which {trial.documents[other]} documents came")
+    exit_partly(documents, len(trial.problems))
+
+
+@query_app.command("drop")
+def query_drop(name: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
+    """End a query; its matches stay."""
+    from xscl.registry import Registry
+
+    Registry(open_given(home, catalog).catalog).drop(name)
+    say(f"dropped {name}")
+
+
+def _witness_record(witness: BlockWitness) -> dict[str, object]:
+    bindings = {name: {"node": bound.node, "value": bound.value} for name, bound in witness.bindings.items()}
+    return {
+        "document": witness.document,
+        "channel": witness.channel,
+        "block": witness.block,
+        "name": witness.name,
+        "bindings": bindings,
+    }
+
+
+def _witness_line(witness: BlockWitness) -> dict[str, object]:
+    bindings = (f"{name}={bound.node} {cut(bound.value, 40)!r}" for name, bound in witness.bindings.items())
+    return {"document": witness.document, "block": witness.block, "witness": "  ".join(bindings)}

@@ -1,0 +1,171 @@
+"""``xscl run``, ``stats``, ``sql``, ``demo`` and ``bench``: what works on a home, and what it cost."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from xscl.cli_common import (
+    CACHE,
+    BatchDocsOption,
+    CacheOption,
+    CatalogOption,
+    DriverRowsOption,
+    FormatOption,
+    HomeOption,
+    JsonOption,
+    complain,
+    format_of,
+    open_given,
+    say,
+    settings_of,
+)
+from xscl.cli_feeds import ContactOption, poll_settings, report_poll
+from xscl.listing import Format, print_rows
+from xscl.settings import DEFAULT_SETTINGS
+
+if TYPE_CHECKING:
+    from xscl.batch import BatchReport
+
+__all__ = ["bench", "demo", "run", "sql", "stats"]
+
+
+def run(
+    once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop.")] = False,
+    every: Annotated[str, typer.Option(help="How often to look for new events.")] = "30s",
+    fetch: Annotated[bool, typer.Option("--fetch", help="Before that, ask the feeds that are due.")] = False,
+    contact: ContactOption = None,
+    batch_docs: BatchDocsOption = 10_000,
+    driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
+    cache: CacheOption = CACHE,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Process what was taken in: once, or until stopped."""
+    from xscl.durations import parse_duration
+    from xscl.engine import Engine
+    from xscl.status import skipped_notes
+
+    try:
+        pause = parse_duration(every) / 1e6
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--every") from None
+    settings = settings_of(driver_rows, cache)
+    with Engine(open_given(home, catalog), settings=settings) as engine, engine.alone():
+        while True:
+            began = time.monotonic()
+            if fetch:
+                report_poll(engine.fetch_feeds(settings=poll_settings(contact, patience_s=pause)), only_news=True)
+            first = engine.home.catalog.processed()[0] + 1
+            for report in engine.run_once(batch_docs=batch_docs):
+                _report_batch(report)
+            for note in skipped_notes(engine.home.catalog, first):
+                say(note)
+            if once:
+                return
+            time.sleep(max(0.0, pause - (time.monotonic() - began)))
+
+
+def sql(
+    statement: str,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many rows; 0 for all.")] = 1000,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run a read-only Spark SQL statement over the home's relations."""
+    from xscl.engine import Engine
+    from xscl.views import sql_errors
+
+    frame = Engine(open_given(home, catalog)).sql(statement)
+    with sql_errors():
+        rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
+    if limit and len(rows) > limit:
+        rows = rows[:limit]
+        say(f"note: only the first {limit} rows; --limit 0 gives all")
+    print_rows(rows, frame.columns, format_of(format, json))
+
+
+def stats(
+    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
+) -> None:
+    """Print what each batch did, and what the home holds (columns: docs/architecture.md, What stats shows)."""
+    from xscl.status import batch_columns, batch_rows, state_notes
+
+    opened = open_given(home, catalog)
+    print_rows(batch_rows(opened.catalog), batch_columns(), format_of(format, json))
+    for note in state_notes(opened):
+        say(note)
+
+
+def demo(
+    home: Annotated[Path | None, typer.Option("--home", help="Keep the demonstration's home here.")] = None,
+) -> None:
+    """Run the main job on bundled real feeds and print matches a person can read."""
+    from xscl.demo.show import run_demo
+
+    run_demo(home)
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help="Which (docs/benchmarks.md); or all.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Write tables, plots and the machine's data here.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object of figures.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, within about a minute.")] = False,
+    queries: Annotated[int | None, typer.Option(min=1, help="How many queries.")] = None,
+    items: Annotated[int | None, typer.Option(min=1, help="How many documents.")] = None,
+    batch_docs: Annotated[int | None, typer.Option(min=1, help="How many documents in a batch.")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
+    workload: Annotated[str, typer.Option(help="For register: two-level, three-level or rss.")] = "two-level",
+    windows: Annotated[str, typer.Option(help="For register: '7 days'; random: '1 h..30 days'.")] = "unbounded",
+) -> None:
+    """Measure, with baselines in the same run (docs/benchmarks.md)."""
+    from json import dumps
+
+    from xscl.bench.benches import BENCHES, BenchSettings
+    from xscl.bench.plot import can_draw
+    from xscl.bench.report import write_report
+    from xscl.bench.workload import SCHEMAS, Windows
+
+    if name != "all" and name not in BENCHES:
+        raise typer.BadParameter(f"there is no bench {name!r}; there are: all, {', '.join(BENCHES)}")
+    if workload not in SCHEMAS:
+        raise typer.BadParameter(f"there is no workload {workload!r}; there are: {', '.join(SCHEMAS)}")
+    try:
+        Windows.parse(windows)
+    except ValueError as error:
+        raise typer.BadParameter(f"--windows: {error}") from None
+    settings = BenchSettings(quick, queries, seed, workload, windows, items, batch_docs)
+    reports = [run(settings, say) for bench, run in BENCHES.items() if name in ("all", bench)]
+    for report in reports:
+        if out is not None:
+            written = write_report(report, out)
+            say("written: " + ", ".join(map(str, written)))
+            if not can_draw():
+                say("no plots: matplotlib is not installed (pip install 'xscl[bench]')")
+        if not json:
+            print_rows(report.table, list(report.table[0]), Format.table)
+            print()  # noqa: T201
+            rows = [{"figure": figure, "value": value} for figure, value in report.figures.items()]
+            print_rows(rows, ["figure", "value"], Format.table)
+    if json:
+        figures = {r.bench: {**r.figures, "table": [dict(row) for row in r.table]} for r in reports}
+        print(dumps(figures if name == "all" else figures[name]))  # noqa: T201
+    if wrong := [report.bench for report in reports if report.figures.get("digest_equal") is False]:
+        complain(f"error: the variants of {', '.join(wrong)} gave different results: their figures compare nothing")
+        raise typer.Exit(1)
+
+
+def _report_batch(report: BatchReport) -> None:
+    if report.events:
+        published = f", {report.published} published" if report.published else ""
+        jobs = "" if report.jobs is None else f", {report.jobs} Spark jobs"
+        say(
+            f"batch {report.batch}: {report.events} events, {report.witnesses} witnesses, {report.pairs} candidate "
+            f"pairs, {report.matches} stored matches{published}, joined in the {report.joined_in}{jobs}; "
+            f"stage 1 {report.stage1_s:.2f} s, joins {report.join_s:.2f} s"
+        )

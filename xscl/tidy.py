@@ -1,0 +1,74 @@
+"""Files that no row names: what processes left that ended while they wrote, removed before the first batch.
+
+Nothing that is named, or that somebody is about to name, is touched.  Files of ``witness/`` and ``results/`` are
+written under the home's lock, which whoever tidies up holds.  Events are taken in by any process, but written within
+its transaction, and only one transaction writes at a time: a file that was there before this one began, and has no row,
+will never have one.  A folder of ``programs/`` is locked while its process lives.
+
+Where the catalogue and the folder do not belong together, nothing is removed: if a file of events is missing that a row
+names, or one is there with a number that was never given out.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.home import Home
+from xscl.scratch import remove_left
+from xscl.steps import step
+from xscl.tables import BATCHES, HOME, INTAKE_FILES, OLD_FILES, STATE_FILES
+
+__all__ = ["named_files", "tidy", "unnamed_files"]
+
+_FOLDERS = ("events", "witness", "results")
+_PATHS = (INTAKE_FILES.c.path, STATE_FILES.c.path, BATCHES.c.result_path, OLD_FILES.c.path)
+"""Columns that name files and folders of the home."""
+
+
+def tidy(home: Home) -> None:
+    """Remove what no row names; the caller holds the home's lock."""
+    for path in unnamed_files(home):
+        step("files.orphan")
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    remove_left(home.folder("programs"), "*")
+
+
+def unnamed_files(home: Home) -> list[Path]:
+    """Files and folders of the home that no row names; none if folder and catalogue do not belong together."""
+    there = {f"{folder}/{path.name}" for folder in _FOLDERS for path in home.folder(folder).iterdir()}
+    if not there:
+        return []
+    with home.catalog.begin() as connection:
+        named = {_top(path) for path in named_files(connection)}
+        events = set(connection.scalars(sa.select(INTAKE_FILES.c.path)))
+        given_out = connection.scalars(sa.select(HOME.c.next_place)).one()
+    left = sorted(there - named)
+    if events - there or any(_first_place(path) > given_out for path in left):
+        return []
+    return [home.root / path for path in left]
+
+
+def named_files(connection: Connection) -> Iterable[str]:
+    """The files and folders that rows name, as paths in the home."""
+    for column in _PATHS:
+        yield from connection.scalars(sa.select(column).where(column.is_not(None)))
+
+
+def _top(path: str) -> str:
+    """The entry of the home's folder: of a folder of files, the folder."""
+    return "/".join(Path(path).parts[:2])
+
+
+def _first_place(path: str) -> int:
+    """The first place of a file of events that were taken in; 0 of other files."""
+    found = re.match(r"events/(\d{12})-", path)
+    return int(found[1]) if found else 0
