@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from xscl.driver import Driver
 from xscl.errors import EngineError
+from xscl.held import Reaches, move_held
 from xscl.home import Home
 from xscl.jobs import counted_jobs
 from xscl.levels import BatchWork, Level, levels
@@ -137,7 +138,7 @@ def process_batch(
         change = same_state(span.state)
         if events:
             change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
-        return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), change)
+        return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), change, {})
     step("batch.planned")
     prepared = time.perf_counter()
     tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
@@ -184,7 +185,8 @@ def process_batch(
                 result_path=f"results/{tag}",
             )
             try:
-                return _commit(home, driver, report, change, work.refused, publisher, since=joined)
+                reaches = planner.reach.channels
+                return _commit(home, driver, report, change, reaches, work.refused, publisher, since=joined)
             except BaseException:
                 if not _visible(home, tag):
                     discard_change(home, change)
@@ -243,6 +245,7 @@ def _commit(
     driver: Driver,
     report: BatchReport,
     change: StateChange,
+    reaches: Reaches,
     refused: Iterable[Mapping[str, object]] = (),
     publisher: Publisher | None = None,
     since: float | None = None,
@@ -263,6 +266,8 @@ def _commit(
         now = time.time_ns() // 1000
         unused = commit_state(connection, change, now)
         step("batch.state")
+        if report.events:
+            move_held(home, connection, report.first, report.last, reaches)
         home.catalog.reject(connection, refused, now)
         if publisher is not None:
             publisher.commit(connection)

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -86,12 +86,12 @@ def trim_catalog(connection: Connection, kept: Mapping[str, int]) -> None:
 # -- queries -------------------------------------------------------------------------------------------------------
 
 
-def sweep_queries(home: Home, live: Collection[int] | None) -> int:
+def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]) -> int:
     """Remove dropped queries without stored matches, if there are many; how many went.
 
     Args:
         home: the home.
-        live: the variables of all live queries up to the place that is processed; None if that is not known.
+        planned: the variables of queries, and the greatest number of one that was looked at for that.
     """
     with home.catalog.read() as connection:
         processed = connection.scalar(sa.select(HOME.c.processed)) or 0
@@ -99,11 +99,7 @@ def sweep_queries(home: Home, live: Collection[int] | None) -> int:
         count = connection.scalar(sa.select(sa.func.count()).select_from(QUERIES).where(ended)) or 0
         if count < max(FEWEST_DROPPED, 2 * total(connection, _KEPT)):
             return 0
-        paths = [
-            path
-            for path in connection.scalars(sa.select(BATCHES.c.result_path).distinct())
-            if path is not None
-        ]
+        paths = [path for path in connection.scalars(sa.select(BATCHES.c.result_path).distinct()) if path is not None]
         begins = {row.batch: row.first for row in connection.execute(sa.select(BATCHES.c.batch, BATCHES.c.first))}
     oldest = _oldest_matches(home.paths(paths), begins)
     with home.catalog.begin() as connection:
@@ -121,8 +117,9 @@ def sweep_queries(home: Home, live: Collection[int] | None) -> int:
             connection.execute(QUERIES.delete().where(QUERIES.c.query.in_(part)))
         _set(connection, _KEPT, count - len(gone))
         _remove_groups(connection, oldest)
-        if live is not None:
-            _remove_variables(connection, live, processed)
+        used, newest = planned()
+        if newest >= last:
+            _remove_variables(connection, used)
         connection.execute(HOME.update().values(swept=HOME.c.swept + 1))
     return len(gone)
 
@@ -164,11 +161,8 @@ def _remove_groups(connection: Connection, used: Mapping[int, int]) -> None:
     connection.execute(INSTANCES.delete().where(~has_group, INSTANCES.c.iid < last))
 
 
-def _remove_variables(connection: Connection, live: Collection[int], processed: int) -> None:
-    """Remove variables of no live query, unless there are queries that nobody has looked at yet."""
-    later = sa.select(QUERIES.c.query).where(QUERIES.c.docid_from > processed).limit(1)
-    if connection.execute(later).first() is not None:
-        return
+def _remove_variables(connection: Connection, live: Collection[int]) -> None:
+    """Remove variables that no live query has."""
     known = np.array(connection.scalars(sa.select(VARIABLES.c.key)).all(), np.int64)
     gone = known[~np.isin(known, np.array(sorted(live), np.int64))]
     for part in _parts(gone.tolist()):

@@ -42,6 +42,7 @@ from xscl.sql_intake import take_sql_table
 from xscl.steps import step
 from xscl.tidy import tidy
 from xscl.types import Match, QueryOutcome
+from xscl.upkeep import Upkeep
 from xscl.views import sql_session
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Engine:
             register_sources(spark)
         self._planner = Planner(home)
         self._driver = Driver(home, settings)
+        self._upkeep = Upkeep(home, self._planner)
         self._lock = threading.Lock()
         self._run_lock = RunLock(home.root, self._begin)
 
@@ -421,6 +423,7 @@ class Engine:
             while (span := next_range(self.home, batch_docs)) is not None:
                 step("run.ranged")
                 reports.append(process_batch(self._planner, self._driver, lambda: self.spark, *span))
+                self._upkeep.after_commit()
         return reports
 
     def start(self, *, every: str = "30 seconds", batch_docs: int = DEFAULT_BATCH_DOCS) -> RunHandle:

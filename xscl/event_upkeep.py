@@ -32,6 +32,7 @@ from xscl.event_files import EVENT_SCHEMA, write_event_file
 from xscl.home import Home
 from xscl.old_files import put_out_of_use
 from xscl.places import PUBLISHED, place_of
+from xscl.steps import step
 from xscl.tables import EVENT_IDS, HOME, INTAKE_FILES, ROW_RANGES
 
 __all__ = ["EventFile", "EventUpkeep", "runs_of"]
@@ -186,6 +187,7 @@ class EventUpkeep:
         try:
             if path is not None:
                 self._write(path, source, docids[stays] if len(removed) else None, inputs)
+            step("upkeep.events")
             self._forget_ids(removed)
             with home.catalog.begin() as connection:
                 _take_out(connection, inputs)
@@ -195,6 +197,7 @@ class EventUpkeep:
                     if spans:
                         connection.execute(ROW_RANGES.insert(), [{**span, "path": path} for span in spans])
                 put_out_of_use(connection, [file.path for file in inputs], now)
+            step("upkeep.swapped")
         except BaseException:
             if path is not None and not self._is_named(path):
                 (home.root / path).unlink(missing_ok=True)
@@ -231,6 +234,7 @@ class EventUpkeep:
             with self._home.catalog.begin() as connection:
                 for first, last in runs_of(part):
                     connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid.between(first, last)))
+            step("upkeep.ids")
 
 
 def _runs(files: Sequence[EventFile], tiers: Sequence[int | None], tier: int) -> Iterator[list[EventFile]]:

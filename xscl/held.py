@@ -24,7 +24,7 @@ from xscl.tables import CHANNELS, CLOCKS, INTAKE_FILES
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER
 
-__all__ = ["Reaches", "held_up", "keep_times", "move_held"]
+__all__ = ["Reaches", "held_up", "held_up_note", "keep_times", "move_held"]
 
 Reaches = Mapping[tuple[str, str], int]
 """(channel, channel of a partner) and how much later a partner may be at most, for what live queries ask."""
@@ -60,7 +60,7 @@ def move_held(home: Home, connection: Connection, first: int, last: int, reaches
 def keep_times(connection: Connection) -> dict[str, int]:
     """The time from which on events are kept, of each channel from which some may have gone."""
     statement = sa.select(CHANNELS.c.name, CHANNELS.c.kept_from).where(CHANNELS.c.kept_from.is_not(None))
-    return {name: time for name, time in connection.execute(statement)}
+    return {row.name: row.kept_from for row in connection.execute(statement)}
 
 
 def held_up(catalog: Catalog) -> list[str]:
@@ -69,6 +69,14 @@ def held_up(catalog: Catalog) -> list[str]:
     behind = sa.and_(held.is_not(None), CHANNELS.c.kept_from.is_(None))
     with catalog.read() as connection:
         return list(connection.scalars(sa.select(CHANNELS.c.name).where(behind).order_by(CHANNELS.c.name)))
+
+
+def held_up_note(channel: str) -> str:
+    """What to say of a channel whose retention has no effect yet."""
+    return (
+        f"channel {channel}: its events stay beyond its retention, because live queries may join any of them; give the "
+        "channels they are joined with a lateness, and the queries windows"
+    )
 
 
 def _floor(channel: str, reaches: Reaches, marks: Mapping[str, int | None]) -> int:

@@ -31,6 +31,7 @@ from xscl.errors import EngineError
 from xscl.home import Home
 from xscl.matches import events_of
 from xscl.old_files import put_out_of_use
+from xscl.steps import step
 from xscl.tables import BATCHES
 from xscl.templates.results import RESULT_SCHEMA
 
@@ -201,7 +202,9 @@ class ResultUpkeep:
                 for part in (meant, docs):
                     if part.num_rows:
                         writer.write_table(part.replace_schema_metadata(schema.metadata), row_group_size=_ROW_GROUP)
+            step("upkeep.results")
             self._replace(inputs, name)
+            step("upkeep.folders")
         except BaseException:
             if not self._is_named(name):
                 shutil.rmtree(home.root / name, ignore_errors=True)

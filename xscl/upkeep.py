@@ -16,6 +16,7 @@ from xscl.held import keep_times
 from xscl.home import Home
 from xscl.old_files import unlink_old
 from xscl.result_upkeep import ResultUpkeep
+from xscl.steps import step
 
 __all__ = ["EVERY", "Upkeep"]
 
@@ -28,8 +29,8 @@ _TRIMS = 16
 
 
 class _Knows(Protocol):
-    def variables(self) -> Collection[int] | None:
-        """The variables of all queries up to the place that is processed; None if that is not known."""
+    def variables(self) -> tuple[Collection[int], int]:
+        """The variables of what live queries ask, and the number of the last query that was looked at for it."""
 
 
 class Upkeep:
@@ -55,20 +56,28 @@ class Upkeep:
         self._commits += 1
 
     def work(self, seconds: float) -> None:
-        """Do what there is to do, until that has taken some time."""
-        end = time.monotonic() + seconds
+        """Do what there is to do with events, until that has taken some time, and with results likewise."""
+        step("upkeep.begin")
         with self._home.catalog.read() as connection:
             kept = keep_times(connection)
-        for _ in self._jobs(kept):
-            if time.monotonic() >= end:
-                return
-
-    def _jobs(self, kept: Mapping[str, int]) -> Iterator[object]:
-        yield unlink_old(self._home, time.time_ns() // 1000)
+        unlink_old(self._home, time.time_ns() // 1000)
         if self._looks % _TRIMS == 0:
-            with self._home.catalog.begin() as connection:
-                trim_catalog(connection, kept)
-            yield sweep_queries(self._home, self._planner.variables())
+            self._look_at_rows(kept)
         self._looks += 1
-        yield from self._events.work(kept)
-        yield from self._results.work(kept, self._events.oldest_kept(kept))
+        _some(self._events.work(kept), seconds)
+        _some(self._results.work(kept, self._events.oldest_kept(kept)), seconds)
+
+    def _look_at_rows(self, kept: Mapping[str, int]) -> None:
+        with self._home.catalog.begin() as connection:
+            trim_catalog(connection, kept)
+        step("upkeep.trimmed")
+        if sweep_queries(self._home, self._planner.variables):
+            step("upkeep.swept")
+
+
+def _some(jobs: Iterator[object], seconds: float) -> None:
+    """Do one thing at least, and others until some time has passed."""
+    end = time.monotonic() + seconds
+    for _ in jobs:
+        if time.monotonic() >= end:
+            return
