@@ -27,6 +27,7 @@ LEAVES = {
     "xscl.places",
     "xscl.version_files",
     "xscl.namespaces",
+    "xscl.steps",
     "xscl.version",
 }
 PARTS = ("xpath", "templates", "ingest")
