@@ -34,6 +34,7 @@ __all__ = [
     "ResultColumns",
     "admitted",
     "batch_of",
+    "batches_of",
     "batch_sql",
     "different",
     "origin_of",
@@ -81,6 +82,11 @@ def batch_of(origin: int) -> int:
     7
     """
     return origin >> (_LEVEL_BITS + _PART_BITS)
+
+
+def batches_of(origins: Int64s) -> Int64s:
+    """``batch_of`` of a column."""
+    return origins >> (_LEVEL_BITS + _PART_BITS)
 
 
 def batch_sql(origin: str) -> str:

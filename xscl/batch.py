@@ -27,7 +27,6 @@ from xscl.held import Reaches, move_held
 from xscl.home import Home
 from xscl.jobs import counted_jobs
 from xscl.levels import BatchWork, Level, levels
-from xscl.matches import stored_matches
 from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
 from xscl.row_ranges import channel_counts, nth_event
@@ -43,6 +42,7 @@ from xscl.state import (
     unlink_state,
 )
 from xscl.steps import step
+from xscl.stored_matches import stored_matches
 from xscl.tables import BATCHES, FLUSHES, HOME, INTAKE_FILES
 from xscl.templates.retention import REACH_SCHEMA
 

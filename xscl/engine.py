@@ -30,7 +30,7 @@ from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
 from xscl.inputs import follow_paths, reading_of
 from xscl.intake import Intake, IntakeReport
 from xscl.locks import RunLock
-from xscl.matches import list_matches
+from xscl.matches import MatchListing, list_matches
 from xscl.planner import Planner
 from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.positions import position_of
@@ -41,7 +41,7 @@ from xscl.settings import DEFAULT_SETTINGS, Settings
 from xscl.sql_intake import take_sql_table
 from xscl.steps import step
 from xscl.tidy import tidy
-from xscl.types import Match, QueryOutcome
+from xscl.types import QueryOutcome
 from xscl.upkeep import Upkeep
 from xscl.views import sql_session
 
@@ -455,10 +455,42 @@ class Engine:
     # -- answers -----------------------------------------------------------------------------------------------
 
     def matches(
-        self, query: str | None = None, *, since: int | None = None, until: int | None = None
-    ) -> Iterator[Match]:
-        """Matches of one query, or of all, sorted by (ts, query, match); bounds in microseconds, both included."""
-        return list_matches(self.home, query=query, since=since, until=until)
+        self,
+        query: str | None = None,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        now: int | None = None,
+        window: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> MatchListing:
+        """Matches of one query, or of all, that are committed when this is called.
+
+        They are sorted by (ts, query, match); with ``after`` they come in the order in which they were committed, and
+        ``cursor`` of a match, or of the listing, is where to go on from::
+
+            listing = engine.matches(after=cursor)        # "start" the first time
+            for match in listing:
+                deliver(match)
+            cursor = listing.cursor
+
+        Args:
+            query: only of the query of this name, also if it was dropped.
+            since: of this event time or later; all times in microseconds, all bounds included.
+            until: of this event time or earlier.
+            now: as it was at this moment: without matches of a later time; by default, for ``window``, the time now.
+            window: only those with all members in it: ``NOW-7d..NOW``, ``2026-01-01T00:00:00Z..NOW``, ``2..12``.
+            after: only those behind this cursor; ``start`` is before all.
+            limit: at most so many.
+
+        Raises:
+            CatalogError: there was never a query of that name.
+            EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``.
+        """
+        return list_matches(
+            self.home, query=query, since=since, until=until, now=now, window=window, after=after, limit=limit
+        )
 
     def matches_df(self, query: str | None = None) -> DataFrame:
         """The relation ``matches``, of one query or of all."""

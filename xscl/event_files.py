@@ -1,18 +1,24 @@
-"""The Parquet files of events: their columns, their names, and the document of a row that lies in them."""
+"""The Parquet files of events: their columns, their names, the events in them, and the document of a row."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import sqlalchemy as sa
 
 from xscl.catalog import ChannelInfo
 from xscl.home import Home
 from xscl.ingest.rows import cells_document
+from xscl.parquet import int64s, joined, read_columns, rows_where
+from xscl.tables import INTAKE_FILES
+from xscl.templates.columns import Int64s
 
-__all__ = ["EVENT_SCHEMA", "event_document", "new_event_file", "write_event_file"]
+__all__ = ["EVENT_SCHEMA", "event_document", "events_of", "new_event_file", "write_event_file"]
 
 EVENT_SCHEMA = pa.schema(
     [
@@ -58,3 +64,33 @@ def event_document(content: str | None, cells: list[str | None] | None, channel:
         return content
     assert cells is not None and channel.schema is not None
     return cells_document(cells, list(channel.schema), element=channel.element)
+
+
+def events_of(
+    home: Home, docids: Collection[int] | Int64s, columns: Sequence[str], also: Sequence[pa.Table] = ()
+) -> pa.Table:
+    """Some events by number, from the files that hold them, or from tables that no file holds yet."""
+    wanted = np.unique(np.fromiter(docids, dtype=np.int64, count=len(docids)))
+    schema = pa.schema([EVENT_SCHEMA.field(name) for name in columns])
+    if not len(wanted):
+        return joined([], schema)
+    names = list(dict.fromkeys(["docid", *columns]))
+
+    def has(least: int, greatest: int) -> bool:
+        # The first wanted number from the least on lies before the greatest.
+        place = np.searchsorted(wanted, least)
+        return bool(place < len(wanted) and wanted[place] <= greatest)
+
+    with home.catalog.read() as connection:
+        spanned = INTAKE_FILES.c.last >= int(wanted[0]), INTAKE_FILES.c.first <= int(wanted[-1])
+        files = connection.execute(sa.select(INTAKE_FILES).where(*spanned).order_by(INTAKE_FILES.c.first)).all()
+    read = [
+        read_columns(path, EVENT_SCHEMA, names, "docid", has)
+        for path in home.paths([file.path for file in files if has(file.first, file.last)])
+    ]
+    found = []
+    for table in [*read, *(table.select(names) for table in also)]:
+        numbers = int64s(table.column("docid"))
+        places = np.minimum(np.searchsorted(wanted, numbers), len(wanted) - 1)
+        found.append(rows_where(table, wanted[places] == numbers).select(list(columns)))
+    return joined(found, schema)

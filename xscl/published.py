@@ -27,14 +27,15 @@ from sqlalchemy.engine import Connection
 from xscl.catalog import ChannelInfo, QueryInfo
 from xscl.errors import DocumentError, EngineError, XsclError
 from xscl.event_checks import stored_document
-from xscl.event_files import EVENT_SCHEMA, event_document, write_event_file
+from xscl.event_files import EVENT_SCHEMA, event_document, events_of, write_event_file
 from xscl.home import Home
-from xscl.matches import StoredMatch, events_of, match_document, match_id, selection_of
+from xscl.match_output import match_document, selection_of
 from xscl.output import Selection
 from xscl.places import PUBLISHED, place_of, published_docid
 from xscl.queries import of_groups
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.steps import step
+from xscl.stored_matches import StoredMatch, match_id
 from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, INTAKE_FILES, LATE, QUERIES
 from xscl.types import format_time
 from xscl.values import digest_text

@@ -29,7 +29,7 @@ import sqlalchemy as sa
 
 from xscl.errors import EngineError
 from xscl.home import Home
-from xscl.matches import events_of
+from xscl.event_files import events_of
 from xscl.old_files import put_out_of_use
 from xscl.steps import step
 from xscl.tables import BATCHES

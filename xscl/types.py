@@ -84,6 +84,10 @@ class Match:
     """String values of the joined variables in one witness."""
     document: str
     """The output document."""
+    replaces: str | None = None
+    """The id of the match with the version that the newest version among the members replaces; None: there is none."""
+    cursor: str = ""
+    """The place right behind it in the order of commits."""
 
 
 @dataclass(frozen=True, slots=True)

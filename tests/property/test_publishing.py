@@ -22,9 +22,9 @@ from strategies import NAMESPACES, Dice, many_block_query, plain_stream
 import xscl
 from xscl.engine import Engine
 from xscl.errors import QueryError
-from xscl.matches import match_id
 from xscl.parser import parse_query
 from xscl.settings import Settings
+from xscl.stored_matches import match_id
 from xscl.tables import QUERIES
 from xscl.xpath.witness import WITNESS_SCHEMA
 

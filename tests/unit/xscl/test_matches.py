@@ -6,17 +6,15 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from stored_by_hand import store
 
 from xscl.errors import CatalogError
 from xscl.home import Home, init_home
 from xscl.intake import Intake
-from xscl.matches import find_match, list_matches, match_id, match_json
+from xscl.matches import find_match, list_matches, match_json
 from xscl.registry import Registry
-from xscl.tables import BATCHES
-from xscl.templates.results import RESULT_SCHEMA, origin_of
+from xscl.stored_matches import match_id
 from xscl.types import Event, MatchEvent
 
 S = 1_000_000
@@ -29,28 +27,6 @@ def home(tmp_path: Path) -> Iterator[Home]:
     opened = init_home(tmp_path / "home")
     yield opened
     opened.catalog.close()
-
-
-def store(home: Home, *matches: tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]) -> None:
-    """A batch's results: (query, docids, result nodes, meta-variables' nodes)."""
-    batch = len(home.catalog.rows(BATCHES)) + 1
-    rows: list[dict[str, object]] = []
-    for number, (name, docids, nodes, witness) in enumerate(matches):
-        info = home.catalog.queries(live_only=False, name=name)[0]
-        of_class = {"origin": origin_of(batch, 0), "class": number}
-        left, right = (*docids, None)[:2]
-        rows.append({"relation": "docs", **of_class, "d1": left, "d2": right})
-        shared = {**of_class, "groups": [info.gid], "cases": [1]}
-        rows.append({"relation": "match", "nodes": nodes, "witness": witness, **shared})
-        rows.append({"relation": "rout", "nodes": witness, **shared})
-    path = home.folder("results") / str(batch)
-    path.mkdir()
-    pq.write_table(pa.Table.from_pylist(rows, schema=RESULT_SCHEMA), path / "part.parquet")
-    zeros = dict.fromkeys(("first", "last", "events", "witnesses", "pairs", "rout", "committed"), 0)
-    times = dict.fromkeys(("prepare_s", "stage1_s", "join_s", "commit_s"), 0.0)
-    with home.catalog.begin() as connection:
-        values = {"batch": batch, "matches": len(matches), "result_path": f"results/{batch}", **zeros, **times}
-        connection.execute(BATCHES.insert().values(**values))
 
 
 @pytest.fixture
