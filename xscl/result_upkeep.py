@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from xscl.errors import EngineError
-from xscl.home import Home
 from xscl.event_files import events_of
+from xscl.home import Home
 from xscl.old_files import put_out_of_use
 from xscl.steps import step
 from xscl.tables import BATCHES

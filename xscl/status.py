@@ -52,9 +52,7 @@ def state_notes(home: Home) -> Iterator[str]:
         sums = (sa.func.coalesce(sa.func.sum(BATCHES.c[name]), 0) for name in SUMMED)
         told = connection.execute(sa.select(*sums)).one()
         purged, asked, found = (count + total(connection, name) for count, name in zip(told, SUMMED, strict=True))
-        late, rejected = (
-            _count(connection, table) + total(connection, table.name) for table in (LATE, REJECTED)
-        )
+        late, rejected = (_count(connection, table) + total(connection, table.name) for table in (LATE, REJECTED))
         unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
     processed, last = catalog.processed()
     yield (

@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-import sqlalchemy as sa
 
 import xscl.event_upkeep
 import xscl.old_files
@@ -17,7 +16,6 @@ import xscl.upkeep
 from xscl.engine import Engine
 from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home, init_home
-from xscl.ingest.records import RowTable
 from xscl.row_ranges import channel_counts, event_count
 from xscl.tables import BATCHES, CHANNELS, EVENT_IDS, INTAKE_FILES, ROW_RANGES
 from xscl.types import Event
