@@ -301,6 +301,8 @@ class Publisher:
         members = {row["docid"]: row for row in events_of(self._home, docids, columns, self._tables).to_pylist()}
         found: dict[tuple[str, str], _Output] = {}
         for info, match in waiting:
+            if not all(docid in members for docid in match.docids):
+                continue  # an event that came older than its channel holds may be gone; the match is not listed either
             rows = [members[docid] for docid in match.docids]
             id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
             last = max(match.docids, key=place_of)

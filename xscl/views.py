@@ -21,6 +21,7 @@ from xscl.arrow import spark_schema
 from xscl.errors import EngineError
 from xscl.event_files import EVENT_SCHEMA
 from xscl.executors import read_parquet, with_documents
+from xscl.held import keep_times
 from xscl.home import Home
 from xscl.places import place_sql
 from xscl.planner import row_shapes
@@ -96,6 +97,16 @@ select /*+ BROADCAST(f) */ w.* from {rows} w join {floors} f on w.var = f.var an
 _DOCS = """
 select origin, class, coalesce(docs, filter(array(d1, d2), d -> d is not null)) as docs
 from xscl_results where relation = 'docs'
+"""
+# Where events may be gone: combinations of which every document is there.
+_KEPT_DOCS = f"""
+select s.origin, s.class, s.docs
+from ({_DOCS}) s lateral view explode(s.docs) x as docid join xscl_events e on e.docid = x.docid
+group by s.origin, s.class, s.docs having count(distinct x.docid) = size(s.docs)
+"""
+_KEPT_EVENTS = f"""
+select /*+ BROADCAST(c) */ e.* from {{events}} e left join xscl_keeps c on c.name = e.channel
+where c.kept_from is null or e.ts >= c.kept_from or {place_sql("e.docid")} > {{processed}}
 """
 # Every combination of documents with what its class means, and the groups apart.
 _STORED = f"""
@@ -252,6 +263,7 @@ class _Views:
             "xscl_events": self._all_events,
             "xscl_witness": self._held_witness,
             "xscl_results": self._results,
+            "xscl_keeps": lambda: self._table(CHANNELS),
             "xscl_batches": lambda: self._table(BATCHES),
             "xscl_queries": lambda: self._table(QUERIES),
             "xscl_memberships": self._memberships,
@@ -267,7 +279,9 @@ class _Views:
             "variables": lambda: self._table(VARIABLES, without=("key",)),
         }
         self.names = list(member_names(home.catalog))
-        processed = home.catalog.processed()[0]
+        self.processed = processed = home.catalog.processed()[0]
+        with home.catalog.read() as connection:
+            self.kept = keep_times(connection)
         self.derived: dict[str, str] = {
             "events": _EVENTS if self.names else _PLAIN_EVENTS,
             "r_docts": _R_DOCTS.format(processed=processed),
@@ -275,7 +289,7 @@ class _Views:
             "r_bin": _R_BIN,
             "r_doc": _R_DOC,
             "matches": _MATCHES.format(members=_MEMBERS_OF_STREAMS if self.names else _PLAIN_MEMBERS),
-            "xscl_docs": _DOCS,
+            "xscl_docs": _KEPT_DOCS if self.kept else _DOCS,
         }
 
     def create(self, statement: str) -> None:
@@ -315,6 +329,10 @@ class _Views:
             statement = sa.select(INTAKE_FILES.c.path).order_by(INTAKE_FILES.c.first)
             paths = [row.path for row in connection.execute(statement)]
         events = read_parquet(self.session, EVENT_SCHEMA, self.home.paths(paths))
+        if self.kept:
+            self._make("xscl_keeps")
+            statement = _KEPT_EVENTS.format(events="{events}", processed=self.processed)
+            events = self.session.sql(statement, events=events)
         return with_documents(self.session, events, row_shapes(self.home.catalog.channels()))
 
     def _held_witness(self) -> DataFrame:
@@ -337,7 +355,8 @@ class _Views:
     def _results(self) -> DataFrame:
         with self.home.catalog.read() as connection:
             statement = sa.select(BATCHES.c.result_path).order_by(BATCHES.c.batch)
-            paths = [path for path in connection.scalars(statement) if path is not None]
+            # Batches whose results were merged name the same folder.
+            paths = [path for path in dict.fromkeys(connection.scalars(statement)) if path is not None]
         return read_parquet(self.session, RESULT_SCHEMA, self.home.paths(paths))
 
     def _table(self, table: Table, *, without: Sequence[str] = ()) -> DataFrame:
