@@ -280,9 +280,12 @@ class SliceCache:
     def load(self, parts: Iterable[pa.Table], batch: int) -> None:
         """Take in the state while there is room; values with rows beyond that are in files only."""
         hashes, docs = [_NONE], [_NONE]
+        here: list[Int64s] = []
         for part in parts:
             if self.size < self.most_bytes:
-                self.add(self.run_of(part, batch))
+                run = self.run_of(part, batch)
+                here.append(run.docs)
+                self.add(run)
             else:
                 hashes.append(rising(part.column("h").to_numpy()))
                 docs.append(rising(part.column("docid").to_numpy()))
@@ -290,6 +293,9 @@ class SliceCache:
             gone = rising(np.concatenate(hashes))
             own = [own for (shared, _), own in self._apart.items() if shared in gone]
             self._leave(np.union1d(gone, np.array(own, dtype=np.int64)), np.concatenate(docs))
+        if len(here) > 1:
+            found, counts = np.unique(np.concatenate(here), return_counts=True)
+            self._find_again(found[counts > 1])
 
     def missing(self, hashes: Int64s) -> Int64s:
         """Which of some hashes, as files have them, have rows in files only; counts hits."""
@@ -364,6 +370,27 @@ class SliceCache:
         return docs if self.blind else docs[_in(docs, self.absent_docs)]
 
     # -- inside ------------------------------------------------------------------------------------------------
+
+    def _find_again(self, docs: Int64s) -> None:
+        """Tell of the rows of some documents, rising, which have another one with the same value and key.
+
+        The rows of a document came in several parts, as where some of them were added to the state later.
+        """
+        places = [np.flatnonzero(_in(run.rows.doc, docs)) for run in self.runs]
+        parts = [take(run.rows, at) for run, at in zip(self.runs, places, strict=True)]
+        if not sum(map(len, places)):
+            return
+        rows = stacked(parts)
+        order = np.lexsort((rows.doc, rows.key, rows.h))
+        same = np.ones(len(order) - 1, dtype=np.bool_)
+        for column in (rows.h, rows.key, rows.doc):
+            same &= column[order[1:]] == column[order[:-1]]
+        again = np.zeros(len(order), dtype=np.bool_)
+        again[order[1:][same]] = True
+        again[order[:-1][same]] = True
+        ends = np.cumsum([len(at) for at in places])
+        for run, at, of_run in zip(self.runs, places, np.split(again, ends[:-1]), strict=True):
+            run.rows.again[at] |= of_run
 
     def _leave(self, hashes: Int64s, docs: Int64s) -> None:
         """Have the slices of some values in files only, and be without some documents."""

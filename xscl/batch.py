@@ -12,24 +12,31 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import sqlalchemy as sa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from xscl.backfill import answered, back_fill, mark_filled, next_stop, waiting_queries
+from xscl.catalog import QueryInfo
 from xscl.driver import Driver
-from xscl.errors import EngineError
+from xscl.errors import EngineError, XsclError
+from xscl.event_files import Level
+from xscl.faults import file_fault
 from xscl.held import Reaches, move_held
 from xscl.home import Home
 from xscl.jobs import counted_jobs
-from xscl.levels import BatchWork, Level, levels
+from xscl.levels import BatchWork, levels
 from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
 from xscl.row_ranges import channel_counts, nth_event
+from xscl.session import session_has_ended
 from xscl.state import (
     HeldState,
     StateChange,
@@ -88,19 +95,25 @@ class BatchReport:
     """Size of the files that hold them."""
     purged: int = 0
     """Rows of earlier batches that are held no more."""
+    filled: int = 0
+    """Queries answered from what was held."""
     result_path: str | None = None
 
 
 def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
     """The next batch's (first, last) place of the intake order; None if there is nothing to do.
 
-    A batch has ``batch_docs`` events at most and ends at a flush.
+    A batch has ``batch_docs`` events at most and ends at a flush, and before a query that is to be answered from what
+    is held; that is a batch of its own (``backfill``).
     """
     with home.catalog.read() as connection:
         row = connection.execute(sa.select(HOME.c.processed, HOME.c.next_place)).one()
         first, last = row.processed + 1, row.next_place - 1
         if first > last:
             return None
+        is_filling, last = next_stop(connection, first, last)
+        if is_filling:
+            return first, last
         nth = nth_event(connection, first, last, batch_docs)
         flush = connection.scalar(sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place >= first))
         return first, acyclic_end(connection, first, min(place for place in (last, nth, flush) if place is not None))
@@ -119,6 +132,8 @@ class _Range:
     """The files that hold them."""
     state: HeldState
     publishing: Publishing | None
+    waiting: tuple[QueryInfo, ...]
+    """If any, it is a batch that answers these from what is held."""
 
 
 def process_batch(
@@ -128,6 +143,8 @@ def process_batch(
     home = planner.home
     started = time.perf_counter()
     span = _range(home, first, last)
+    if span.waiting:
+        return _back_fill_batch(planner, driver, session, span)
     events = sum(span.channels.values())
     plan = planner.plan(first, last) if events else None
     newest = newest_times(span.paths, first, last) if events else {}
@@ -138,43 +155,34 @@ def process_batch(
         change = same_state(span.state)
         if events:
             change = next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest=newest, fresh=())
-        return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), change, {})
+        return _commit(home, driver, replace(report, prepare_s=time.perf_counter() - started), [change])
     step("batch.planned")
     prepared = time.perf_counter()
-    tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
+    tag = _tag(span)
     publisher = None if span.publishing is None else Publisher(home, span.publishing, tag)
     before = driver.slices
     with counted_jobs(session, f"xscl-batch-{tag}") as jobs:
         work = BatchWork(home, driver, jobs.session, plan, span.batch, first, span.state, tag)
-        with _named_failure(work, span, publisher):
-            published: dict[str, int] = {}
-            for level in levels(plan, Level(0, first, last, span.channels, span.paths), publisher):
-                matches = work.process(level)
-                if publisher is not None and matches:
-                    publisher.found(stored_matches(work.results(level), publisher.groups))
-                if level.number:
-                    published |= newest_times(level.paths, level.first, level.last)
+        with _named_failure(work, span, publisher) as changes:
+            _process(work, Level(0, first, last, span.channels, span.paths), publisher)
+            published = _publish(work, publisher)
             joined = time.perf_counter()
-            change = next_state(
-                home,
-                span.state,
-                batch=span.batch,
-                last=last,
-                reach=planner.reach.table(plan.program, last),
-                newest=newest,
-                fresh=work.files,
-                rows=work.waiting,
-                published=published,
+            changes.append(
+                next_state(
+                    home,
+                    span.state,
+                    batch=span.batch,
+                    last=last,
+                    reach=planner.reach.table(plan.program, last),
+                    newest=newest,
+                    fresh=work.files,
+                    rows=work.waiting,
+                    published=published,
+                )
             )
             slices_asked, slices_found = (now - then for now, then in zip(driver.slices, before, strict=True))
             report = replace(
-                report,
-                witnesses=work.counts["witness"],
-                pairs=work.counts["pairs"],
-                rout=work.counts["rout"],
-                matches=work.counts["match"],
-                published=0 if publisher is None else publisher.count,
-                links=work.counts["link"],
+                _counted(report, work.counts, publisher, tag),
                 jobs=jobs.count(),
                 joined_in=work.joined_in,
                 slices_asked=max(slices_asked, 0),
@@ -182,40 +190,141 @@ def process_batch(
                 prepare_s=prepared - started,
                 stage1_s=work.stage1_s,
                 join_s=joined - prepared - work.stage1_s,
-                result_path=f"results/{tag}",
             )
-            try:
-                reaches = planner.reach.channels
-                return _commit(home, driver, report, change, reaches, work.refused, publisher, since=joined)
-            except BaseException:
-                if not _visible(home, tag):
-                    discard_change(home, change)
-                raise
+            reaches = planner.reach.channels
+            return _commit(home, driver, report, changes, work.refused, publisher, since=joined, reaches=reaches)
+
+
+def _back_fill_batch(
+    planner: Planner, driver: Driver, session: Callable[[], SparkSession], span: _Range
+) -> BatchReport:
+    """Answer queries from what is held, publish what they publish for that, and commit."""
+    home, first, last = planner.home, span.first, span.last
+    started = time.perf_counter()
+    plan = planner.plan(first, last + 1)  # those that were registered at the last place are part of it
+    assert plan is not None, "a query is not dropped where it is registered"
+    reach = planner.reach.table(plan.program, last)
+    queries = answered(span.waiting, span.batch)
+    prepared = time.perf_counter()
+    tag = _tag(span)
+    publisher = None if span.publishing is None else Publisher(home, span.publishing, tag, queries)
+    driver.forget()  # it lacks the rows that the join state gets
+    with counted_jobs(session, f"xscl-batch-{tag}") as jobs:
+        work = BatchWork(home, driver, jobs.session, plan, span.batch, first, span.state, tag)
+        with _named_failure(work, span, publisher) as changes:
+            filled = back_fill(home, driver.settings, jobs.session, queries, span.state, reach, span.batch, tag)
+            changes.append(
+                next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest={}, fresh=filled.lacking)
+            )
+            work.state = changes[0].after
+            if publisher is not None:
+                for path in filled.results:
+                    publisher.found(stored_matches(path, publisher.groups))
+            published = _publish(work, publisher)
+            joined = time.perf_counter()
+            if published:
+                changes.append(
+                    next_state(
+                        home,
+                        work.state,
+                        batch=span.batch,
+                        last=last,
+                        reach=reach,
+                        newest={},
+                        fresh=work.files,
+                        rows=work.waiting,
+                        published=published,
+                    )
+                )
+            report = BatchReport(span.batch, first, last, 0, filled=len(queries))
+            stage1_s = filled.work.stage1_s + work.stage1_s
+            report = replace(
+                _counted(report, filled.work.counts + work.counts, publisher, tag),
+                jobs=jobs.count(),
+                joined_in=max(filled.work.joined_in, work.joined_in),
+                prepare_s=prepared - started,
+                stage1_s=stage1_s,
+                join_s=joined - prepared - stage1_s,
+            )
+            refused = [*filled.work.refused, *work.refused]
+            return _commit(home, driver, report, changes, refused, publisher, queries, since=joined)
+
+
+def _process(work: BatchWork, level: Level, publisher: Publisher | None) -> None:
+    """Process a level, and tell what it came to."""
+    matches = work.process(level)
+    if publisher is not None and matches:
+        publisher.found(stored_matches(work.results(level), publisher.groups))
+
+
+def _publish(work: BatchWork, publisher: Publisher | None) -> dict[str, int]:
+    """Process what is published, level by level; the greatest event time of what came to each channel."""
+    published: dict[str, int] = {}
+    for level in levels(work.plan, publisher):
+        _process(work, level, publisher)
+        published |= newest_times(level.paths, level.first, level.last)
+    return published
+
+
+def _counted(report: BatchReport, counts: Counter[str], publisher: Publisher | None, tag: str) -> BatchReport:
+    """A report with what was found."""
+    return replace(
+        report,
+        witnesses=counts["witness"],
+        pairs=counts["pairs"],
+        rout=counts["rout"],
+        matches=counts["match"],
+        published=0 if publisher is None else publisher.count,
+        links=counts["link"],
+        result_path=f"results/{tag}",
+    )
+
+
+def _tag(span: _Range) -> str:
+    """Begins the names of the files of an attempt at a batch."""
+    return f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
 
 
 def _range(home: Home, first: int, last: int) -> _Range:
     with home.catalog.read() as connection:
         number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
         channels = channel_counts(connection, first, last)
+        waiting = waiting_queries(connection, first, last)
         files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
         paths = home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first))))
         published = publishing(connection, first, last) if channels else None
-        return _Range(number, first, last, channels, paths, held_state(home, connection), published)
+        if waiting:
+            published = publishing(connection, first, last + 1)
+        return _Range(number, first, last, channels, paths, held_state(home, connection), published, waiting)
 
 
 @contextmanager
-def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -> Iterator[None]:
-    """Remove what a batch that fails has written; give a failure of Spark its batch."""
+def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -> Iterator[list[StateChange]]:
+    """Remove what a batch that fails has written; give a failure of Spark its batch.
+
+    The list is for what it makes of the join state.
+    """
+    changes: list[StateChange] = []
     try:
-        yield
+        yield changes
     except BaseException as error:
         work.driver.forget()
         if not _visible(work.home, work.tag):
             work.discard()
+            for change in changes:
+                discard_change(work.home, change)
             if publisher is not None:
                 publisher.discard()
+        if isinstance(error, (PySparkException, Py4JError, OSError)) and session_has_ended():
+            raise EngineError(
+                "XSCL_SPARK_GONE",
+                f"batch {span.batch} (places {span.first} to {span.last}) failed: Java, in which Spark runs, has ended",
+                hint="nothing of the batch is visible; the next run starts Java anew. Was there too little memory?",
+            ) from error
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
+        if (fault := file_fault(error, work.home.root)) is not None:
+            raise fault from error
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         # A worker's traceback ends with what went wrong in Python.
         named = [line for line in lines if line.startswith(("xscl.", "OSError", "MemoryError"))]
@@ -233,7 +342,7 @@ def _visible(home: Home, tag: str) -> bool:
         with home.catalog.read() as connection:
             named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
             return bool(connection.scalar(named))
-    except sa.exc.SQLAlchemyError:
+    except (sa.exc.SQLAlchemyError, XsclError):
         return True  # who knows; the next run removes what no row names
 
 
@@ -244,16 +353,18 @@ def _commit(
     home: Home,
     driver: Driver,
     report: BatchReport,
-    change: StateChange,
-    reaches: Reaches,
+    changes: Sequence[StateChange],
     refused: Iterable[Mapping[str, object]] = (),
     publisher: Publisher | None = None,
+    filled: Sequence[QueryInfo] = (),
     since: float | None = None,
+    reaches: Reaches = MappingProxyType({}),
 ) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
     started = time.perf_counter() if since is None else since
-    after = change.after
-    report = replace(report, state_rows=after.rows, state_bytes=after.size, purged=change.purged)
+    after = changes[-1].after
+    purged = sum(change.purged for change in changes)
+    report = replace(report, state_rows=after.rows, state_bytes=after.size, purged=purged)
     step("batch.before")
     with home.catalog.begin() as connection:
         step("batch.begin")
@@ -264,7 +375,7 @@ def _commit(
                 hint="one process works on a home at a time; nothing was done twice",
             )
         now = time.time_ns() // 1000
-        unused = commit_state(connection, change, now)
+        unused = [path for change in changes for path in commit_state(connection, change, now)]
         step("batch.state")
         if report.events:
             move_held(home, connection, report.first, report.last, reaches)
@@ -272,8 +383,9 @@ def _commit(
         if publisher is not None:
             publisher.commit(connection)
             home.catalog.reject(connection, publisher.rejected, now)
+        mark_filled(connection, filled)
         connection.execute(HOME.update().values(processed=report.last))
-        if report.events:
+        if report.events or report.filled:
             # The row cannot have the time of its own writing; that of all before it is nearly the whole.
             report = replace(report, commit_s=time.perf_counter() - started)
             values = {name: getattr(report, name) for name in report.__slots__}

@@ -20,6 +20,7 @@ from sqlalchemy import Column, Integer, MetaData, Table
 from sqlalchemy.engine import Connection, Engine
 
 from xscl.errors import CatalogError
+from xscl.faults import catalog_fault
 from xscl.steps import step
 from xscl.tables import (
     CHANNELS,
@@ -182,11 +183,12 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
         _make_ready(catalog, create, folder)
     except BaseException as error:
         catalog.close()
+        hint = "create it with 'xscl init'"
+        if isinstance(error, CatalogError) and error.condition == "XSCL_CATALOG_UNREACHABLE":
+            raise CatalogError("XSCL_NO_CATALOG", error.message, hint=hint) from error
         if not isinstance(error, sa.exc.DBAPIError):
             raise
-        raise CatalogError(
-            "XSCL_NO_CATALOG", f"no catalogue at {shown}: {error.orig}", hint="create it with 'xscl init'"
-        ) from error
+        raise CatalogError("XSCL_NO_CATALOG", f"no catalogue at {shown}: {error.orig}", hint=hint) from error
     return catalog
 
 
@@ -227,6 +229,10 @@ class Catalog:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        name = engine.url.database
+        self._file = Path(name) if engine.dialect.name == "sqlite" and name and name != ":memory:" else None
+        self._inode: tuple[int, int] | None = None
+        """Of the file when it was opened."""
 
     def close(self) -> None:
         """Give the database back."""
@@ -272,7 +278,7 @@ class Catalog:
     @contextmanager
     def _transaction(self, lock: sa.Select[tuple[object]]) -> Iterator[Connection]:
         """A transaction that holds SQLite's write lock, or the lock that a statement takes elsewhere."""
-        with self.engine.connect() as connection:
+        with self._connected() as connection:
             self._lock(connection, lock)
             try:
                 step("catalog.begin")
@@ -286,30 +292,61 @@ class Catalog:
 
     @staticmethod
     def _lock(connection: Connection, lock: sa.Select[tuple[object]]) -> None:
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("begin immediate")
+            return
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"set local lock_timeout = {_BUSY_TIMEOUT_MS}")
+        connection.execute(lock)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        """A connection; faults of the database, inside, have names of ours.
+
+        Raises:
+            CatalogError: ``XSCL_CATALOG_GONE``, or what ``catalog_fault`` says.
+            EngineError: ``XSCL_DISK_FULL``.
+        """
+        self._require_file()
         try:
-            if connection.dialect.name == "sqlite":
-                connection.exec_driver_sql("begin immediate")
-                return
-            if connection.dialect.name == "postgresql":
-                connection.exec_driver_sql(f"set local lock_timeout = {_BUSY_TIMEOUT_MS}")
-            connection.execute(lock)
-        except sa.exc.OperationalError as error:
+            with self.engine.connect() as connection:
+                yield connection
+        except sa.exc.DBAPIError as error:
+            named = catalog_fault(error, str(self.engine.url))
+            if named is None:
+                raise
+            raise named from error
+
+    def _require_file(self) -> None:
+        """Refuse to go on with a file that was removed or replaced: what SQLite writes to it would be lost."""
+        if self._file is None:
+            return
+        try:
+            state = self._file.stat()
+            now = state.st_dev, state.st_ino
+        except OSError:
+            if self._inode is None:
+                return  # it is not made yet
+            now = None
+        if self._inode is None:
+            self._inode = now
+        elif now != self._inode:
             raise CatalogError(
-                "XSCL_CATALOG_BUSY",
-                f"the catalogue could not be locked for writing: {error.orig}",
-                hint="another process is writing to this home; try again when it is done",
-            ) from error
+                "XSCL_CATALOG_GONE",
+                f"the catalogue {self._file} was {'removed' if now is None else 'replaced'} while it was open",
+                hint="stop what works on this home, bring the catalogue back from a backup, and start again",
+            )
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection for reading."""
-        with self.engine.connect() as connection:
+        with self._connected() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """A connection whose statements all read what was committed at one moment."""
-        with self.engine.connect() as connection:
+        with self._connected() as connection:
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql("begin")
             elif connection.dialect.name == "postgresql":

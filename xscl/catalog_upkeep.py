@@ -100,7 +100,9 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
         if count < max(FEWEST_DROPPED, 2 * total(connection, _KEPT)):
             return 0
         paths = [path for path in connection.scalars(sa.select(BATCHES.c.result_path).distinct()) if path is not None]
-        begins = {row.batch: row.first for row in connection.execute(sa.select(BATCHES.c.batch, BATCHES.c.first))}
+        # What queries are answered from what is held may have members from long before.
+        ordinary = sa.select(BATCHES.c.batch, BATCHES.c.first).where(BATCHES.c.filled == 0)
+        begins = {row.batch: row.first for row in connection.execute(ordinary)}
     oldest = _oldest_matches(home.paths(paths), begins)
     with home.catalog.begin() as connection:
         last = connection.scalar(sa.select(sa.func.max(QUERIES.c.query))) or 0

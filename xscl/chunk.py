@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo, StreamInfo, channel_facts
-from xscl.errors import CatalogError, DocumentError
+from xscl.errors import CatalogError, DocumentError, XsclError
 from xscl.event_checks import require_kind
 from xscl.event_files import EVENT_SCHEMA, new_event_file, write_event_file
 from xscl.home import Home
@@ -216,7 +216,7 @@ def _discard(home: Home, files: list[Path]) -> None:
             named = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.path == f"events/{files[0].name}")
             if connection.execute(named).first() is not None:
                 return
-    except sa.exc.SQLAlchemyError:
+    except (sa.exc.SQLAlchemyError, XsclError):
         return  # the next run removes what no row names
     for file in files:
         file.unlink(missing_ok=True)

@@ -24,6 +24,8 @@ from xscl.cli_common import (
     settings_of,
 )
 from xscl.cli_feeds import ContactOption, poll_settings, report_poll
+from xscl.cli_signals import ended_by_signals
+from xscl.errors import XsclError
 from xscl.listing import Format, print_rows
 from xscl.settings import DEFAULT_SETTINGS
 
@@ -47,6 +49,7 @@ def run(
     """Process what was taken in: once, or until stopped."""
     from xscl.durations import parse_duration
     from xscl.engine import Engine
+    from xscl.faults import Patience
     from xscl.status import skipped_notes
 
     try:
@@ -54,19 +57,30 @@ def run(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--every") from None
     settings = settings_of(driver_rows, cache)
-    with Engine(open_given(home, catalog), settings=settings) as engine, engine.alone():
-        while True:
+    patience = Patience(complain)
+    with Engine(open_given(home, catalog), settings=settings) as engine, engine.alone(), ended_by_signals() as end:
+        while not end.wanted:
             began = time.monotonic()
-            if fetch:
-                report_poll(engine.fetch_feeds(settings=poll_settings(contact, patience_s=pause)), only_news=True)
-            first = engine.home.catalog.processed()[0] + 1
-            for report in engine.run_once(batch_docs=batch_docs):
-                _report_batch(report)
-            for note in skipped_notes(engine.home.catalog, first):
-                say(note)
-            if once:
-                return
-            time.sleep(max(0.0, pause - (time.monotonic() - began)))
+            try:
+                if fetch:
+                    report_poll(engine.fetch_feeds(settings=poll_settings(contact, patience_s=pause)), only_news=True)
+                first = engine.home.catalog.processed()[0] + 1
+                for report in engine.run_once(batch_docs=batch_docs, stop=lambda: end.wanted):
+                    _report_batch(report)
+                for note in skipped_notes(engine.home.catalog, first):
+                    say(note)
+                if once:
+                    break
+                patience.went_well()
+                wait_s = max(0.0, pause - (time.monotonic() - began))
+            except XsclError as error:
+                tried_again = None if once else patience.wait_s(error)
+                if tried_again is None:
+                    raise
+                wait_s = tried_again
+            end.wait(wait_s)
+    if end.code:
+        raise typer.Exit(end.code)
 
 
 def sql(

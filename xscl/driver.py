@@ -7,7 +7,7 @@ than the state, or not be there at all: what a batch needs and the driver does n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from xscl.event_files import EVENT_SCHEMA, event_document
+from xscl.event_files import EVENT_SCHEMA, Level, event_document
 from xscl.home import Home
 from xscl.planner import Plan
 from xscl.settings import Settings
@@ -128,29 +128,28 @@ class Driver:
         return self._finder is not None and self._finder.cache.blind
 
     @property
+    def is_full(self) -> bool:
+        """Whether what is remembered takes more memory than it may."""
+        return self._finder is not None and self._finder.cache.size > self.settings.cache_bytes
+
+    @property
     def slices(self) -> tuple[int, int]:
         """Values asked for so far, and those that needed nothing from the files."""
         cache = None if self._finder is None else self._finder.cache
         return (0, 0) if cache is None else (cache.asked, cache.hits)
 
-    def witnesses(
-        self, plan: Plan, paths: list[str], first: int, last: int, channels: Mapping[str, int]
-    ) -> pa.Table | None:
-        """The witness rows of a range of the intake order, made here; None if executors make them sooner.
-
-        ``channels`` says how many events of each channel there are.
-        """
-        events = sum(number for channel, number in channels.items() if channel in plan.walked)
-        rows = sum(number for channel, number in channels.items() if channel in plan.answered)
+    def witnesses(self, plan: Plan, level: Level) -> pa.Table | None:
+        """The witness rows of a level's documents, made here; None if executors make them sooner."""
+        events = sum(number for channel, number in level.channels.items() if channel in plan.walked)
+        rows = sum(number for channel, number in level.channels.items() if channel in plan.answered)
         if rows > _MOST_ROWS or events > _SMALL and (events > _MOST or events * self._event_s > _LONG_S):
             return None
-        read = sorted((plan.walked | plan.answered).intersection(channels))
-        wanted = (
-            (ds.field("docid") >= first)
-            & (ds.field("docid") <= last)
-            & ds.field("channel").isin(pa.array(read, pa.string()))
-        )
-        table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=_READ, filter=wanted)
+        read = sorted((plan.walked | plan.answered).intersection(level.channels))
+        table = ds.dataset(level.paths, schema=EVENT_SCHEMA).to_table(columns=_READ, filter=_wanted(level, read))
+        if level.on_time:
+            in_time = pc.is_in(table.column("docid"), pa.array(sorted(level.on_time), pa.int64()))
+            late = pc.and_not(table.column("late"), in_time)
+            table = table.set_column(table.schema.get_field_index("late"), "late", late)
         if table.column("content").nbytes > _MOST_BYTES or table.nbytes > _MOST_BYTES + _MOST_ROW_BYTES:
             return None
         began = time.perf_counter()
@@ -182,6 +181,17 @@ class Driver:
                     rows = rows.filter(pa.array(floors.keep_links(*columns)))
                 self._links.add(rows, batch=0)
         assemble(plan.program, self._links, out.link_rows(), origin, out)
+
+
+def _wanted(level: Level, channels: Collection[str]) -> pc.Expression:
+    """The events of a level of some channels."""
+    wanted = (ds.field("docid") >= level.first) & (ds.field("docid") <= level.last)
+    wanted &= ds.field("channel").isin(pa.array(channels, pa.string()))
+    for channel, least in level.since.items():
+        wanted &= (ds.field("channel") != channel) | (ds.field("ts") >= least)
+    if level.only is not None:
+        wanted &= ds.field("docid").isin(pa.array(sorted(level.only), pa.int64()))
+    return wanted
 
 
 def _links_held(state: HeldState) -> int:

@@ -20,7 +20,8 @@ from xscl.catalog import QueryInfo
 from xscl.channels import add_channel, drop_channel
 from xscl.driver import Driver
 from xscl.durations import parse_duration
-from xscl.errors import EngineError, SourceError
+from xscl.errors import EngineError, SourceError, XsclError
+from xscl.faults import Patience, named_file_faults
 from xscl.frames import arrow_table, frame_events, frame_texts, has_documents
 from xscl.home import Home, init_home
 from xscl.ingest.records import Record, RowTable
@@ -36,7 +37,7 @@ from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.positions import position_of
 from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry, read_script
-from xscl.session import register_sources, start_session
+from xscl.session import register_sources, session_has_ended, start_session
 from xscl.settings import DEFAULT_SETTINGS, Settings
 from xscl.sql_intake import take_sql_table
 from xscl.steps import step
@@ -77,6 +78,7 @@ class Engine:
         self.home = home
         self.registry = Registry(home.catalog)
         self._spark = spark
+        self._is_given = spark is not None
         if spark is not None:
             register_sources(spark)
         self._planner = Planner(home)
@@ -100,8 +102,8 @@ class Engine:
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session, started on first use."""
-        if self._spark is None:
+        """The Spark session, started on first use, and anew if its Java has ended."""
+        if self._spark is None or not self._is_given and session_has_ended():
             self._spark = start_session()
         return self._spark
 
@@ -409,8 +411,14 @@ class Engine:
 
     # -- running -----------------------------------------------------------------------------------------------
 
-    def run_once(self, *, batch_docs: int = DEFAULT_BATCH_DOCS) -> list[BatchReport]:
+    def run_once(
+        self, *, batch_docs: int = DEFAULT_BATCH_DOCS, stop: Callable[[], bool] = lambda: False
+    ) -> list[BatchReport]:
         """Process everything taken in so far; one report a batch.
+
+        Args:
+            batch_docs: documents in a batch at most.
+            stop: is asked before each batch; once it says so, none begins.
 
         Raises:
             CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
@@ -419,8 +427,8 @@ class Engine:
         if batch_docs < 1:
             raise EngineError("XSCL_BAD_OPTION", f"a batch has at least one document, not {batch_docs}")
         reports = []
-        with self._lock, self._run_lock.held():
-            while (span := next_range(self.home, batch_docs)) is not None:
+        with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
+            while not stop() and (span := next_range(self.home, batch_docs)) is not None:
                 step("run.ranged")
                 reports.append(process_batch(self._planner, self._driver, lambda: self.spark, *span))
                 self._upkeep.after_commit()
@@ -436,7 +444,7 @@ class Engine:
             pause = parse_duration(every) / 1e6
         except ValueError as error:
             raise EngineError("XSCL_BAD_OPTION", f"every: {error}") from None
-        return RunHandle(lambda: self.run_once(batch_docs=batch_docs), pause, self._run_lock)
+        return RunHandle(lambda stop: self.run_once(batch_docs=batch_docs, stop=stop), pause, self._run_lock)
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep others from running batches on this home, from entering the context until leaving it.
@@ -503,9 +511,12 @@ class Engine:
 
 
 class RunHandle:
-    """A loop that processes batches in a thread of its own, and holds the home's lock until it ends."""
+    """A loop that processes batches in a thread of its own, and holds the home's lock until it ends.
 
-    def __init__(self, run: Callable[[], list[BatchReport]], every_s: float, lock: RunLock) -> None:
+    It goes on by itself after what passes (``faults.PASSES``); ``lastProblem`` says what it waits for.
+    """
+
+    def __init__(self, run: Callable[[Callable[[], bool]], list[BatchReport]], every_s: float, lock: RunLock) -> None:
         lock.take()
         self._run = run
         self._every_s = every_s
@@ -513,6 +524,7 @@ class RunHandle:
         self._stop = threading.Event()
         self._progress: list[BatchReport] = []
         self._error: BaseException | None = None
+        self._problem: XsclError | None = None
         self._thread = threading.Thread(target=self._loop, name="xscl-run", daemon=True)
         self._thread.start()
 
@@ -531,13 +543,18 @@ class RunHandle:
         """The last hundred batches."""
         return list(self._progress)
 
+    @property
+    def lastProblem(self) -> XsclError | None:  # noqa: N802 - as the others
+        """What the last try failed with, if that may pass; None if it went well."""
+        return self._problem
+
     def exception(self) -> BaseException | None:
         """What ended the loop, if it failed."""
         return self._error
 
     def processAllAvailable(self) -> None:  # noqa: N802 - pyspark's name
         """Process everything taken in so far, now."""
-        self._note(self._run())
+        self._note(self._run(lambda: False))
 
     def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - pyspark's name
         """Wait until the loop ends; raises what ended it. False if ``timeout`` seconds passed first."""
@@ -555,11 +572,21 @@ class RunHandle:
         self._progress = [*self._progress, *reports][-100:]
 
     def _loop(self) -> None:
+        patience = Patience()
         try:
             while not self._stop.is_set():
                 began = time.monotonic()
-                self._note(self._run())
-                self._stop.wait(max(0.0, self._every_s - (time.monotonic() - began)))
+                try:
+                    self._note(self._run(self._stop.is_set))
+                    self._problem = None
+                    patience.went_well()
+                    pause = self._every_s - (time.monotonic() - began)
+                except XsclError as error:
+                    pause_s = patience.wait_s(error)
+                    if pause_s is None:
+                        raise
+                    self._problem, pause = error, pause_s
+                self._stop.wait(max(0.0, pause))
         except BaseException as error:
             self._error = error
         finally:

@@ -1,9 +1,12 @@
-"""The Parquet files of events: their columns, their names, the events in them, and the document of a row."""
+"""The Parquet files of events: their columns, their names, the events in them, which are walked together, and the
+document of a row.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +21,7 @@ from xscl.parquet import int64s, joined, read_columns, rows_where
 from xscl.tables import INTAKE_FILES
 from xscl.templates.columns import Int64s
 
-__all__ = ["EVENT_SCHEMA", "event_document", "events_of", "new_event_file", "write_event_file"]
+__all__ = ["EVENT_SCHEMA", "Level", "event_document", "events_of", "new_event_file", "write_event_file"]
 
 EVENT_SCHEMA = pa.schema(
     [
@@ -44,6 +47,34 @@ EVENT_SCHEMA = pa.schema(
 _GROUP = 2_000  # small enough that a batch is read by all cores
 _GROUP_OF_ROWS = 10_000
 _REPEATED = ["channel", "version", "time_source", "membership"]  # columns of few different values
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Documents of a batch that are joined together with all before them."""
+
+    number: int
+    """0 for the events of the batch."""
+    first: int
+    """The least of their numbers."""
+    last: int
+    channels: Mapping[str, int]
+    """Documents of each channel."""
+    paths: list[str]
+    """The files that hold them."""
+    part: int = 0
+    """Of the parts of a level that are processed one after another, from 0."""
+    since: Mapping[str, int] = field(default_factory=dict)
+    """The least event time of a channel's documents, microseconds; older ones are left out."""
+    on_time: frozenset[int] = frozenset()
+    """Late documents that count as if they were not."""
+    only: frozenset[int] | None = None
+    """If given, all others are left out."""
+
+    @property
+    def name(self) -> str:
+        """Different for different levels and parts of a batch."""
+        return f"{self.number}-{self.part}" if self.part else str(self.number)
 
 
 def new_event_file(home: Home, first: int) -> Path:

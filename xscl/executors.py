@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast, lit
 
 from xscl.arrow import spark_schema
-from xscl.event_files import EVENT_SCHEMA
+from xscl.event_files import EVENT_SCHEMA, Level
 from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.planner import Plan
 from xscl.state import LINK_SCHEMA
@@ -55,9 +55,16 @@ def with_documents(spark: SparkSession, events: DataFrame, shapes: Mapping[str, 
     return spark.sql(_WITH_DOCUMENTS, args={"shapes": json.dumps(told)}, events=events)
 
 
-def _events_frame(spark: SparkSession, paths: list[str], first: int, last: int) -> DataFrame:
-    """The events of a range of the intake order, in the shape of ``EVENT_SCHEMA``."""
-    return read_parquet(spark, EVENT_SCHEMA, paths).where(f"docid between {first} and {last}")
+def _events_frame(spark: SparkSession, level: Level, channels: Collection[str]) -> DataFrame:
+    """The events of a level of some channels, in the shape of ``EVENT_SCHEMA``."""
+    events = read_parquet(spark, EVENT_SCHEMA, level.paths).where(f"docid between {level.first} and {level.last}")
+    wanted = events.channel.isin([*channels])
+    for channel, least in level.since.items():
+        wanted &= (events.channel != channel) | (events.ts >= least)
+    if level.only is not None:
+        wanted &= events.docid.isin(sorted(level.only))
+    in_time = events.docid.isin(sorted(level.on_time))
+    return events.where(wanted).withColumn("late", events.late & ~in_time if level.on_time else events.late)
 
 
 def read_parquet(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -> DataFrame:
@@ -69,17 +76,11 @@ def read_parquet(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -
     return spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True).parquet(*literal)
 
 
-def write_witnesses(
-    spark: SparkSession, plan: Plan, paths: list[str], first: int, last: int, channels: Collection[str], target: Path
-) -> None:
-    """Write the witness rows of a range of the intake order, in one job.
-
-    ``paths`` are the files that hold its events, which are of ``channels``.
-    """
-    events = _events_frame(spark, paths, first, last)
-    answered, walked = plan.answered.intersection(channels), plan.walked.intersection(channels)
+def write_witnesses(spark: SparkSession, plan: Plan, level: Level, target: Path) -> None:
+    """Write the witness rows of a level's documents, in one job."""
+    answered, walked = (names.intersection(level.channels) for names in (plan.answered, plan.walked))
     # Rows of earlier versions are documents, and walked for all that is asked of them.
-    old = bool(answered) and any("cells" not in pq.read_schema(path).names for path in paths)
+    old = bool(answered) and any("cells" not in pq.read_schema(path).names for path in level.paths)
     shapes = {name: plan.shapes[name] for name in walked if name in plan.shapes}
     specs = str(plan.specs_path) if walked else None
     rows = str(plan.rows_path) if answered else None
@@ -88,7 +89,7 @@ def write_witnesses(
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return witness_batches(batches, specs=specs, rows=rows, old=of_old)
 
-    needed = with_documents(spark, events, shapes).where(events.channel.isin([*answered, *walked]))
+    needed = with_documents(spark, _events_frame(spark, level, answered | walked), shapes)
     witnesses = needed.select(*READ).mapInArrow(work, spark_schema(WITNESS_SCHEMA))
     witnesses.write.parquet(str(target))
     step("executors.witnesses")

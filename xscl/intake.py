@@ -17,6 +17,7 @@ from xscl.chunk import Terms, open_chunk, rejection
 from xscl.errors import XsclError
 from xscl.event_checks import CheckedEvent, check_event
 from xscl.event_intake import take_events
+from xscl.faults import FAULTS, named_file_faults
 from xscl.feed_intake import events_of, take_feed
 from xscl.feed_memory import FeedStates
 from xscl.home import Home
@@ -58,14 +59,18 @@ class Intake:
         """Take records in their order; everything that can be taken is."""
         report = IntakeReport()
         for chunk in _chunks(records):
-            first = chunk[0]
-            if isinstance(first, (Register, Drop, Flush)):
-                self._act(first, report)
-            elif isinstance(first, RowTable):
-                take_rows(self.terms, first, report)
-            else:
-                self._take_chunk(chunk, report)
+            with named_file_faults(self.home.root):
+                self._take(chunk, report)
         return report
+
+    def _take(self, chunk: list[Record], report: IntakeReport) -> None:
+        first = chunk[0]
+        if isinstance(first, (Register, Drop, Flush)):
+            self._act(first, report)
+        elif isinstance(first, RowTable):
+            take_rows(self.terms, first, report)
+        else:
+            self._take_chunk(chunk, report)
 
     def _act(self, record: Register | Drop | Flush, report: IntakeReport) -> None:
         terms = self.terms
@@ -90,8 +95,8 @@ class Intake:
                         connection.execute(FLUSHES.insert().values(place=place))
                         keep_position(connection)
         except XsclError as error:
-            if error.condition == "XSCL_CATALOG_BUSY":
-                raise  # that is no fault of the record
+            if error.condition in FAULTS:
+                raise  # the record can do nothing about it
             problem = Rejected(record.source, error.condition, str(error).partition("] ")[2])
             report.note(problem)
             with self.catalog.begin() as connection:

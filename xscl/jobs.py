@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 __all__ = ["Jobs", "counted_jobs"]
@@ -52,4 +53,5 @@ def counted_jobs(session: Callable[[], SparkSession], group: str) -> Iterator[Jo
     try:
         yield jobs
     finally:
-        jobs.close()
+        with suppress(Py4JError, OSError):  # Java has ended, and nothing is counted any more
+            jobs.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from xscl.driver import Driver
+from xscl.event_files import Level
 from xscl.executors import read_state, write_assembled, write_results, write_witnesses
 from xscl.home import Home
 from xscl.places import place_of
@@ -32,35 +33,21 @@ from xscl.templates.find import TooManyRows
 from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA, origin_of
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
 
-__all__ = ["BatchWork", "Level", "levels"]
+__all__ = ["BatchWork", "levels"]
 
 _ROW_GROUP = 64_000
 _JOINED = 1 << 15
 """The first part of a level that numbers classes of queries of three and more blocks, where executors join."""
+_OF_PARTS = 128
+"""The first level that numbers classes where executors join one of several parts of a level; they number many each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """Documents of a batch that are joined together with all before them."""
-
-    number: int
-    """0 for the events of the batch."""
-    first: int
-    """The least of their numbers."""
-    last: int
-    channels: Mapping[str, int]
-    """Documents of each channel."""
-    paths: list[str]
-    """The files that hold them."""
-
-
-def levels(plan: Plan, events: Level, publisher: Publisher | None) -> Iterator[Level]:
-    """The events of a batch, then level by level what is published.
+def levels(plan: Plan, publisher: Publisher | None) -> Iterator[Level]:
+    """What is published for the events of a batch, level by level.
 
     Each level is processed, and the publisher told what was found, before the next is asked for.  What no query reads
     is published and goes no further.
     """
-    yield events
     number = 0
     for channels in () if publisher is None else publisher.levels:
         assert publisher is not None
@@ -96,15 +83,17 @@ class BatchWork:
     refused: list[dict[str, object]] = field(default_factory=list)
     """Documents that could not be matched or joined, as rows of ``rejected``."""
     stage1_s: float = 0.0
+    _parts: int = 0
+    """Parts of levels that executors have joined."""
 
     def results(self, level: Level) -> Path:
         """The folder of what a level comes to."""
-        return self.home.root / "results" / self.tag / str(level.number)
+        return self.home.root / "results" / self.tag / level.name
 
     def process(self, level: Level) -> int:
         """Write what the documents of a level come to; how many matches that is."""
         started = time.perf_counter()
-        path = f"witness/{self.tag}-{level.number}"
+        path = f"witness/{self.tag}-{level.name}"
         fresh = self._witnesses(level, self.home.root / path)
         self.stage1_s += time.perf_counter() - started
         step("batch.witnesses")
@@ -116,7 +105,7 @@ class BatchWork:
             self.refused += _refused_together(self.results(level))
         self.written.append(("witness", path))
         if counts["link"]:
-            links = write_links(self.home, f"{self.tag}-{level.number}", _link_batches(self.results(level)))
+            links = write_links(self.home, f"{self.tag}-{level.name}", _link_batches(self.results(level)))
             self.written += [] if links is None else [("link", links)]
             step("batch.links")
         return counts["match"]
@@ -126,29 +115,15 @@ class BatchWork:
         """Those of ``written`` that are."""
         return [(kind, path) for kind, path in self.written if path not in self.waiting]
 
-    def discard(self) -> None:
-        """Remove what was written: the batch has failed."""
-        shutil.rmtree(self.home.folder("results") / self.tag, ignore_errors=True)
-        for path in self.home.folder("witness").glob(f"{self.tag}-*"):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+    def tables(self, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The rows of one of ``written``, some at a time."""
+        if path in self.waiting:
+            yield self.waiting[path]
+            return
+        for batch in ds.dataset(self.home.root / path, schema=schema).to_batches():
+            yield pa.Table.from_batches([batch])
 
-    # -- stages ------------------------------------------------------------------------------------------------
-
-    def _witnesses(self, level: Level, target: Path) -> ds.Dataset:
-        """Make the witness rows of a level, and write them if executors do it."""
-        here = None
-        if self.driver.settings.driver_rows:
-            here = self.driver.witnesses(self.plan, level.paths, level.first, level.last, level.channels)
-        if here is None:
-            write_witnesses(self.session(), self.plan, level.paths, level.first, level.last, level.channels, target)
-            return ds.dataset(target, schema=WITNESS_SCHEMA)
-        self.waiting[str(target.relative_to(self.home.root))] = here
-        return ds.InMemoryDataset(here)
-
-    def _write_waiting(self) -> None:
+    def write_waiting(self) -> None:
         """Put witness rows that wait into files, all of them."""
         for path, rows in self.waiting.items():
             target = self.home.root / path
@@ -157,9 +132,35 @@ class BatchWork:
         self.waiting.clear()
         step("batch.waiting")
 
+    def drop(self) -> None:
+        """Remove the rows written so far: nothing is to be joined with them any more."""
+        for _, path in self.written:
+            if self.waiting.pop(path, None) is None:
+                _remove(self.home.root / path)
+        self.written.clear()
+
+    def discard(self) -> None:
+        """Remove what was written: the batch has failed."""
+        shutil.rmtree(self.home.folder("results") / self.tag, ignore_errors=True)
+        for path in self.home.folder("witness").glob(f"{self.tag}-*"):
+            _remove(path)
+
+    # -- stages ------------------------------------------------------------------------------------------------
+
+    def _witnesses(self, level: Level, target: Path) -> ds.Dataset:
+        """Make the witness rows of a level, and write them if executors do it."""
+        here = None
+        if self.driver.settings.driver_rows:
+            here = self.driver.witnesses(self.plan, level)
+        if here is None:
+            write_witnesses(self.session(), self.plan, level, target)
+            return ds.dataset(target, schema=WITNESS_SCHEMA)
+        self.waiting[str(target.relative_to(self.home.root))] = here
+        return ds.InMemoryDataset(here)
+
     def _join(self, level: Level, fresh: ds.Dataset, fresh_path: Path) -> Counter[str]:
         """Write what the witnesses of a level come to, and how much it is."""
-        origin, target = origin_of(self.batch, level.number), self.results(level)
+        origin, target = origin_of(self.batch, level.number, level.part), self.results(level)
         if self.joined_in == "driver" and fresh.count_rows() <= self.driver.settings.driver_rows:
             try:
                 out = self.driver.results(self.plan, self.state, fresh.to_table(), self.first, origin, self._fetch)
@@ -172,11 +173,16 @@ class BatchWork:
                 return out.counts
         self.driver.forget()
         self.joined_in = "executors"
-        self._write_waiting()
+        self.write_waiting()
+        number = level.number
+        if level.part:
+            number = _OF_PARTS + self._parts
+            self._parts += 1
+        origin = origin_of(self.batch, number)
         write_results(self.session(), self.plan, fresh_path, self._paths("witness"), target, origin)
         counts = _count_results(target)
         if counts["link"]:
-            joined, origin = target / "joined", origin_of(self.batch, level.number, _JOINED)
+            joined, origin = target / "joined", origin_of(self.batch, number, _JOINED)
             write_assembled(self.session(), self.plan, target, self._paths("link"), joined, origin)
             counts += _count_results(joined)
         return counts
@@ -195,10 +201,18 @@ class BatchWork:
 
     def _paths(self, kind: Kind) -> list[str]:
         """The files of what was there before the level that is under way."""
-        self._write_waiting()
+        self.write_waiting()
         own = [self.home.root / path for of, path in self.written if of == kind]
         files = [file for path in own for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
         return [*self.state.paths(kind), *map(str, files)]
+
+
+def _remove(path: Path) -> None:
+    """A file or a folder."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 # -- what was found --------------------------------------------------------------------------------------------

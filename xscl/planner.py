@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo, all_facts
@@ -20,8 +19,7 @@ from xscl.parser import parse_query
 from xscl.prepared import Preparer
 from xscl.scratch import hold_folder, let_folder_go
 from xscl.streams import stored_memberships
-from xscl.subscribers import Subscribers
-from xscl.tables import GROUPS
+from xscl.subscribers import Chosen, Subscribers
 from xscl.templates.members import Membership
 from xscl.templates.program import GroupChange, LiveGroup, Program, ProgramFiles
 from xscl.templates.retention import ReachBuilder
@@ -33,9 +31,6 @@ from xscl.xpath.spec_files import SpecFiles, SpecKey, spec_key
 from xscl.xpath.states import WitnessSpec
 
 __all__ = ["Plan", "Planner", "row_shapes"]
-
-_IN = 500
-"""Groups whose texts are read together."""
 
 _Facts = tuple[ChannelFacts | None, ...]
 
@@ -147,12 +142,14 @@ class Planner:
     that was left by another process, or version, is ever loaded.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, chosen: Chosen | None = None) -> None:
+        """With ``chosen`` it plans for these groups, and not for those that queries of a range subscribe to."""
         self.home = home
+        self._chosen = chosen
         self._start()
 
     def _start(self) -> None:
-        self._subscribers = Subscribers()
+        self._subscribers: Subscribers | Chosen = self._chosen or Subscribers()
         self.reach = ReachBuilder()
         """How long the state is kept for the groups of the program."""
         self._facts: dict[str, ChannelFacts] = {}
@@ -230,11 +227,8 @@ class Planner:
 
     def _compile(self, connection: Connection, gids: list[int]) -> Iterator[tuple[int, int, CompiledQuery]]:
         """(group, instance, what it is compiled to)."""
-        rows: list[sa.Row[tuple[int, int, str, str]]] = []
-        for start in range(0, len(gids), _IN):
-            statement = sa.select(GROUPS.c.gid, GROUPS.c.iid, GROUPS.c.text, GROUPS.c.namespaces)
-            rows += connection.execute(statement.where(GROUPS.c.gid.in_(gids[start : start + _IN])))
-        rows.sort(key=lambda row: (row.iid, row.namespaces, row.gid))
+        rows = self._subscribers.texts(connection, gids)
+        rows.sort(key=lambda row: (row.iid, row.namespaces, row.number))
         for (iid, namespaces), found in groupby(rows, key=lambda row: (row.iid, row.namespaces)):
             alike = list(found)
             declared = json.loads(namespaces)
@@ -242,10 +236,10 @@ class Planner:
             preparer = Preparer(declared, self._facts) if len(alike) > 1 else None
             for row in alike:
                 if preparer is not None:
-                    yield row.gid, iid, preparer.prepare_text(row.text).compiled
+                    yield row.number, iid, preparer.prepare_text(row.text).compiled
                 else:
                     query = parse_query(row.text)
-                    yield row.gid, iid, compile_query(query, row.text, namespaces=declared, channels=self._facts)
+                    yield row.number, iid, compile_query(query, row.text, namespaces=declared, channels=self._facts)
 
     def _change(self, stale: list[int], compiled: list[_Compiled], memberships: Mapping[int, Membership]) -> None:
         """Bring the program up to date with the groups that wait."""

@@ -4,9 +4,11 @@ Channels are published to in levels: those of a level are fed by queries over ch
 is complete before it is read, and every match of the batch is found in the level of its last document.  A published
 document takes the place of the last member of its match in the intake order.  Nothing here needs Spark.
 
-Lateness: a published document is late by the clock of its channel as it stands at that place, which is the greatest
-time of what was taken in on the channels of the clock up to there, and of what was published to this channel before.
-It makes nothing late that is taken in: that was settled by the intake, perhaps before the match was found.
+Lateness: a published document is late by the clock of its channel as it stands where the document comes to be, which is
+the greatest time of what was taken in on the channels of the clock up to there, and of what was published to this
+channel before.  It makes nothing late that is taken in: that was settled by the intake, perhaps before the match was
+found.  A document comes to be at its place, or where a query that was answered from what is held was registered: the
+join state of then has no partners for older ones.
 """
 
 from __future__ import annotations
@@ -138,6 +140,8 @@ class _Output:
     query: QueryInfo
     match: StoredMatch
     place: int
+    came: int
+    """The place at which it came to be: its own, or a later one where what was held was searched."""
     ts: int
     received: int
 
@@ -202,17 +206,24 @@ class Publisher:
     After each level of the batch ``found`` is told its matches.
     """
 
-    def __init__(self, home: Home, published: Publishing, tag: str) -> None:
+    def __init__(self, home: Home, published: Publishing, tag: str, answered: Collection[QueryInfo] = ()) -> None:
+        """``answered`` are the queries that the batch answers from what was held, as they are to be after it."""
         self._home = home
+        self._answered = {info.query: info for info in answered}
+        self._came: dict[int, int] = {}
+        """Where the documents that the batch published came to be."""
         self._published = published
         self._tag = tag
         self._channels = home.catalog.channels()
         self._waiting: dict[str, list[tuple[QueryInfo, StoredMatch]]] = {}
         """By the channel they are published to."""
-        self._subscribers: dict[int, list[QueryInfo]] = {}
+        self._subscribers: dict[int, dict[int, QueryInfo]] = {}
+        """Of each group those that publish, by number."""
         self._selections: dict[int, Selection | None] = {}
         self._serials: Counter[int] = Counter()
-        """Documents published at each place."""
+        """Documents published at each place, those of earlier batches too."""
+        self._old_serials = bool(answered)
+        """Whether those of earlier batches are still to be read."""
         self._tables: list[pa.Table] = []
         self._files: list[dict[str, object]] = []
         self._ids: list[dict[str, object]] = []
@@ -223,7 +234,8 @@ class Publisher:
     @property
     def groups(self) -> frozenset[int]:
         """Groups with a query that publishes: whose matches it is to be told."""
-        return self._published.groups
+        histories = (info.history for info in self._answered.values() if info.publish is not None)
+        return self._published.groups.union(gid for gid in histories if gid is not None)
 
     @property
     def count(self) -> int:
@@ -232,14 +244,17 @@ class Publisher:
 
     def found(self, matches: Iterable[StoredMatch]) -> None:
         """Take note of new matches; only those of ``groups`` matter."""
-        mine = [(match, match.groups & self.groups) for match in matches]
+        publishing = self.groups
+        mine = [(match, match.groups & publishing) for match in matches]
         new = {gid for _, groups in mine for gid in groups} - self._subscribers.keys()
-        for info in of_groups(self._home.catalog, new):
+        for info in (*of_groups(self._home.catalog, new), *self._answered.values()):
             if info.publish is not None:
-                self._subscribers.setdefault(info.gid, []).append(info)
+                now = self._answered.get(info.query, info)
+                for gid in new.intersection(now.groups):
+                    self._subscribers.setdefault(gid, {})[info.query] = now
         for match, groups in mine:
             for gid in groups:
-                for info in self._subscribers.get(gid, ()):
+                for info in self._subscribers.get(gid, {}).values():
                     if match.is_seen_by(info):
                         assert info.publish is not None
                         self._waiting.setdefault(info.publish, []).append((info, match))
@@ -304,10 +319,13 @@ class Publisher:
             if not all(docid in members for docid in match.docids):
                 continue  # an event that came older than its channel holds may be gone; the match is not listed either
             rows = [members[docid] for docid in match.docids]
+            if info.ts_from is not None and min(row["ts"] for row in rows) < info.ts_from:
+                continue
             id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
             last = max(match.docids, key=place_of)
+            came = max(info.docid_from, *(self._came.get(docid, place_of(docid)) for docid in match.docids))
             output = _Output(
-                id_, info, match, place_of(last), max(row["ts"] for row in rows), members[last]["received"]
+                id_, info, match, place_of(last), came, max(row["ts"] for row in rows), members[last]["received"]
             )
             found[output.channel, id_] = output
         with self._home.catalog.read() as connection:
@@ -319,6 +337,10 @@ class Publisher:
     def _events(self, outputs: Sequence[_Output]) -> list[_Event]:
         """Those whose documents are within the limits, in the order of their numbers."""
         events: list[_Event] = []
+        if self._old_serials:
+            with self._home.catalog.read() as connection:
+                self._serials.update(_serials(connection))
+            self._old_serials = False
         for start in range(0, len(outputs), _CHUNK):
             part = outputs[start : start + _CHUNK]
             for output, content in zip(part, self._documents(part), strict=True):
@@ -327,6 +349,7 @@ class Publisher:
                     continue
                 docid = published_docid(output.place, self._serials[output.place])
                 self._serials[output.place] += 1
+                self._came[docid] = output.came
                 events.append(_Event(docid, output, content))
         return sorted(self._judged(events), key=lambda event: event.docid)
 
@@ -359,7 +382,7 @@ class Publisher:
             if channel.lateness is None:
                 yield from found
                 continue
-            places = np.array([event.output.place for event in found], dtype=np.int64)
+            places = np.array([event.output.came for event in found], dtype=np.int64)
             times = np.array([event.output.ts for event in found], dtype=np.int64)
             for event, time in zip(found, self._clock(channel, places, times)(places), strict=True):
                 late = time is not None and event.output.ts < time - channel.lateness
@@ -370,7 +393,9 @@ class Publisher:
     def _clock(
         self, channel: ChannelInfo, places: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
     ) -> Callable[[npt.NDArray[np.int64]], list[int | None]]:
-        """The channel's clock at each place; ``places`` and ``times`` are those of what this level publishes to it."""
+        """The channel's clock at each place; ``places`` tell where what this level publishes to it comes
+        to be, ``times`` are its event times.
+        """
         members = [info.name for info in self._channels.values() if info.clock == channel.clock]
         last = int(places.max())
         with self._home.catalog.read() as connection:
@@ -440,6 +465,16 @@ def _greatest_by(
         return (None if end == 0 else int(greatest[end - 1]) for end in ends.tolist())
 
     return at
+
+
+def _serials(connection: Connection) -> dict[int, int]:
+    """How many documents were published at each place."""
+    docids = connection.scalars(sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.docid >= PUBLISHED))
+    greatest: dict[int, int] = {}
+    for docid in docids:
+        place, serial = place_of(docid), docid - published_docid(place_of(docid), 0)
+        greatest[place] = max(serial + 1, greatest.get(place, 0))
+    return greatest
 
 
 def _new_channel(name: str) -> ChannelInfo:

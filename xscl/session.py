@@ -6,8 +6,11 @@ import atexit
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -19,7 +22,7 @@ from xscl.scratch import scratch_folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["java_version", "register_sources", "start_session"]
+__all__ = ["java_version", "register_sources", "session_has_ended", "start_session"]
 
 JAVA_HINT = (
     "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@21) "
@@ -78,6 +81,8 @@ def start_session(*, classes_to: Path | None = None) -> SparkSession:
 
     # Workers otherwise run the python3 of the PATH, which need not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if session_has_ended():
+        _forget_session()
     active = SparkSession.getActiveSession()
     if active is not None:
         register_sources(active)
@@ -143,9 +148,33 @@ def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
     builder = SparkSession.builder.master(f"local[{cores}]")
     for key, value in options.items():
         builder = builder.config(key, value)
+    interrupt = signal.getsignal(signal.SIGINT)
     session: SparkSession = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupt)  # Spark has put in its own
     register_sources(session)
     return session
+
+
+def session_has_ended() -> bool:
+    """Whether the Java of this process's sessions was started here and is no more."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
+def _forget_session() -> None:
+    """Have the next session start a new Java: pyspark keeps the one that it started first."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        with suppress(Exception):  # nobody is there any more
+            gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
 
 
 def register_sources(spark: SparkSession) -> None:

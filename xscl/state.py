@@ -54,6 +54,7 @@ __all__ = [
     "same_state",
     "unlink_state",
     "write_links",
+    "write_rows",
 ]
 
 LINK_SCHEMA = pa.schema(
@@ -229,7 +230,7 @@ def write_links(home: Home, name: str, rows: Iterable[pa.RecordBatch]) -> str | 
     """Write rows of links (link, members, nodes) as state; the path, None if there are none."""
     path = f"witness/{name}-links.parquet"
     kept = (part for batch in rows for part in link_rows(pa.Table.from_batches([batch])).to_batches())
-    return path if _write(home.root / path, LINK_SCHEMA, kept) else None
+    return path if write_rows(home.root / path, LINK_SCHEMA, kept) else None
 
 
 def link_rows(rows: pa.Table) -> pa.Table:
@@ -277,7 +278,7 @@ def next_state(
         for path, table in rows.items():
             kept = table.filter(pa.array(rule.now.keep(table.column("var").to_numpy(), table.column("ts").to_numpy())))
             step("state.write")
-            if _write(home.root / f"{path}.parquet", WITNESS_SCHEMA, _on_time(kept).to_batches()):
+            if write_rows(home.root / f"{path}.parquet", WITNESS_SCHEMA, _on_time(kept).to_batches()):
                 written.append(f"{path}.parquet")
                 step("state.wrote")
         own_files = [
@@ -569,12 +570,12 @@ def _merged(
     if sum(file.held for file in inputs) <= _SORTED:
         table = pa.Table.from_batches(rows, schema)
         rows = iter(table.sort_by(_TIMES[kind][0]).to_batches())
-    _write(home.root / path, schema, rows)
+    write_rows(home.root / path, schema, rows)
     merged = facts_of_file(home.root, path, kind, batch)
     return replace(merged, held=merged.rows)
 
 
-def _write(path: Path, schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> int:
+def write_rows(path: Path, schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> int:
     """Write a file, unless there is no row at all; the number of rows."""
     count = 0
     writer: pq.ParquetWriter | None = None

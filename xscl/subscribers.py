@@ -1,7 +1,8 @@
 """Which groups have subscribers that see events of a range, kept up to date by reading what has changed.
 
 A query sees the events of a range if it was registered before the range's end and not dropped before its beginning.  A
-registration is no batch boundary: who sees which event is told apart by the places of the intake order.
+registration is no batch boundary: who sees which event is told apart by the places of the intake order.  A query that
+sees what was there before it counts from the range of its registration on, and then from the beginning.
 
 Queries' numbers and places grow together, so what was registered since is what has greater numbers, and what was
 dropped since has greater places.  Ranges go forward; after one that goes back everything is read again.
@@ -10,15 +11,15 @@ dropped since has greater places.  Ranges go forward; after one that goes back e
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.tables import HOME, NEVER, QUERIES
+from xscl.tables import GROUPS, HOME, NEVER, QUERIES
 
-__all__ = ["Subscribers"]
+__all__ = ["Chosen", "GroupText", "Subscribers", "group_texts"]
 
 _IN = 500
 """Groups that are asked for together."""
@@ -26,6 +27,17 @@ _PAGE = 1_000
 """Queries that are read together."""
 # Written out, because a parameter would keep SQLite from using the index on what was dropped.
 _DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupText:
+    """A group by the number it has in a program, and what it is compiled from."""
+
+    number: int
+    iid: int
+    text: str
+    namespaces: str
+    """A JSON object."""
 
 
 @dataclass(slots=True)
@@ -47,7 +59,7 @@ class Subscribers:
     def __init__(self) -> None:
         self._groups: dict[int, _Subscribed] = {}
         self._ends: list[tuple[int, int, int]] = []
-        """(place of the drop, group, place of the registration) of dropped queries, a heap."""
+        """(place of the drop, group, least docid that it sees) of dropped queries, a heap."""
         self._range: tuple[int, int] | None = None
         self._seen = 0
         """The greatest number of a query that was read."""
@@ -77,6 +89,10 @@ class Subscribers:
         """Have everything read again by the next call of ``move``: queries have been put into other groups."""
         self._range = None
 
+    def texts(self, connection: Connection, gids: Iterable[int]) -> list[GroupText]:
+        """What some groups are compiled from."""
+        return group_texts(connection, {gid: gid for gid in gids})
+
     def move(self, connection: Connection, first: int, last: int) -> set[int] | None:
         """Go to the range of places from ``first`` to ``last``.
 
@@ -97,11 +113,11 @@ class Subscribers:
     def _read_all(self, connection: Connection, first: int, last: int) -> None:
         alive = QUERIES.c.docid_from < last, QUERIES.c.docid_until > first
         live = sa.func.sum(sa.case((QUERIES.c.docid_until == NEVER, 1), else_=0))
-        statement = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.docid_from), live).where(*alive)
+        statement = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.sees_from), live).where(*alive)
         rows = connection.execute(statement.group_by(QUERIES.c.gid).order_by(QUERIES.c.gid))
         self._groups = {gid: _Subscribed(least, int(count)) for gid, least, count in rows}
         self._ends = []
-        ended = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.docid_from).where(*alive, _DROPPED)
+        ended = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(*alive, _DROPPED)
         for end, gid, start in connection.execute(ended):
             self._drop(end, gid, start)
         newest = sa.select(QUERIES.c.query).where(QUERIES.c.docid_from < last).order_by(QUERIES.c.query.desc()).limit(1)
@@ -109,7 +125,7 @@ class Subscribers:
 
     def _read_changes(self, connection: Connection, first: int, last: int) -> set[int]:
         changed: set[int] = set()
-        dropped = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.docid_from).where(
+        dropped = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(
             QUERIES.c.docid_until >= self._read_until, _DROPPED, QUERIES.c.query <= self._seen
         )
         for end, gid, start in connection.execute(dropped):
@@ -137,7 +153,7 @@ class Subscribers:
                 leaderless.discard(gid)
         waiting = sorted(leaderless)
         for place in range(0, len(waiting), _IN):
-            statement = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.docid_from)).where(
+            statement = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.sees_from)).where(
                 QUERIES.c.gid.in_(waiting[place : place + _IN]),
                 QUERIES.c.docid_from < last,
                 QUERIES.c.docid_until > first,
@@ -153,8 +169,8 @@ class Subscribers:
         heapq.heappush(self._ends, (end, gid, start))
 
     def _registered(self, connection: Connection, last: int) -> Iterator[tuple[int, int, int]]:
-        """(group, places of registration and drop) of queries registered since; those that see nothing yet can wait."""
-        columns = QUERIES.c.query, QUERIES.c.gid, QUERIES.c.docid_from, QUERIES.c.docid_until
+        """(group, least docid seen, place of the drop) of queries registered since; those that see nothing yet wait."""
+        columns = QUERIES.c.query, QUERIES.c.gid, QUERIES.c.docid_from, QUERIES.c.docid_until, QUERIES.c.sees_from
         while True:
             statement = sa.select(*columns).where(QUERIES.c.query > self._seen).order_by(QUERIES.c.query).limit(_PAGE)
             rows = connection.execute(statement).all()
@@ -162,6 +178,48 @@ class Subscribers:
                 if row.docid_from >= last:
                     return
                 self._seen = row.query
-                yield row.gid, row.docid_from, row.docid_until
+                yield row.gid, row.sees_from, row.docid_until
             if len(rows) < _PAGE:
                 return
+
+
+class Chosen:
+    """Some groups, and no others, whatever the range: what ``Subscribers`` is to live queries."""
+
+    def __init__(self, groups: Iterable[GroupText], span: tuple[int, int]) -> None:
+        """``span`` is the least and the greatest docid that all of them see."""
+        self._texts: Mapping[int, GroupText] = {group.number: group for group in groups}
+        self._span = span
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._texts
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._texts)
+
+    def span(self, number: int) -> tuple[int, int]:
+        """The least and the greatest docid that a group sees."""
+        return self._span
+
+    def texts(self, connection: Connection, numbers: Iterable[int]) -> list[GroupText]:
+        """What some of them are compiled from."""
+        return [self._texts[number] for number in numbers]
+
+    def forget(self) -> None:
+        """Nothing is remembered."""
+
+    def move(self, connection: Connection, first: int, last: int) -> None:
+        """Any of them may have come."""
+
+
+def group_texts(connection: Connection, numbers: Mapping[int, int]) -> list[GroupText]:
+    """What stored groups are compiled from; ``numbers`` gives each the number it is to have."""
+    found = []
+    gids = sorted(numbers)
+    for start in range(0, len(gids), _IN):
+        statement = sa.select(GROUPS.c.gid, GROUPS.c.iid, GROUPS.c.text, GROUPS.c.namespaces)
+        for gid, iid, text, namespaces in connection.execute(
+            statement.where(GROUPS.c.gid.in_(gids[start : start + _IN]))
+        ):
+            found.append(GroupText(numbers[gid], iid, text, namespaces))
+    return found

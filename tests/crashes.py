@@ -1,0 +1,408 @@
+"""A long run that may end anywhere and goes on by itself, and what it must have come to in the end.
+
+The workload has all that a home takes: documents and rows of an event file that is followed, with queries registered
+and dropped between them, tables of rows, and feeds that are polled.  A *round* takes in what has come and runs a batch.
+After a crash whoever runs it begins the round anew that was not finished, as a scheduler would: what was taken in is
+known, and nothing else says how far it was.
+
+    python tests/crashes.py FOLDER --seed 1 --rounds 50      goes on with the run in FOLDER, to its end
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import httpx2
+import pyarrow as pa
+import pyarrow.dataset as ds
+import sqlalchemy as sa
+
+import xscl
+from xscl import scratch
+from xscl.engine import Engine
+from xscl.event_files import EVENT_SCHEMA
+from xscl.feeds import add_feed
+from xscl.intake import IntakeReport
+from xscl.matches import match_json
+from xscl.polling import Clock, poll
+from xscl.settings import Settings
+from xscl.steps import STEPS, VARIABLE, hooked
+from xscl.tables import BATCHES, FEEDS, INTAKE_FILES, LATE, QUERIES, REJECTED
+from xscl.tidy import unnamed_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+START = datetime(2018, 12, 1, tzinfo=UTC)
+_CORPUS = files("xscl.demo") / "corpus"
+_FEEDS = ("past-day", "all-day")
+_ROUND = timedelta(minutes=7)
+
+QUERIES_AT_FIRST = {
+    "pairs": 'SELECT <pair k="{x}">{y}</pair> FROM S/a/k->x FOLLOWED BY {x = y, 1 h} S/b/k->y PUBLISH P',
+    "met": "P/pair/@k->x JOIN {x = y, 1 h} T/k->y PUBLISH Q",
+    "last": "Q//k->x JOIN {x = y, 1 h} P//k->y JOIN {y = z, 1 h} T/k->z",
+    "near": "S/*[./k->x][./m->m] JOIN {x = y AND m != n, 10 minutes, ONCE} S/*[./k->y][./m->n]",
+    "single": "S/a[./m > 5]",
+    "fog": "weather->w[./visib <= 1][./origin->o1] FOLLOWED BY {o1 = o2, 2 h} "
+    "flights->f[./dep_delay >= 60][./origin->o2]",
+    "again": "quakes->a[./guid->g1][./title->t1] JOIN {g1 = g2 AND t1 != t2, 2 days} "
+    "quakes->b[./guid->g2][./title->t2]",
+    "both": "quakes->a[./guid->g1][./channel_title->c1] JOIN {g1 = g2 AND c1 != c2, 2 days, ONCE} "
+    "quakes->b[./guid->g2][./channel_title->c2]",
+}
+LATER = (
+    "S/*[./k->x] JOIN {x = y, @W minutes} T/k->y",
+    "S/*[./k->x] JOIN {x = y, @W minutes} T/k->y STARTING ALL",
+    "S/a[./k->x][./m->m] FOLLOWED BY {x = y AND m < n, @W minutes} S/b[./k->y][./m->n] STARTING ALL",
+    "S/a[./m = @N] STARTING ALL",
+    "P/pair/@k->x FOLLOWED BY {x = y, @W minutes} P/pair/@k->y",
+    "S/a/k->x JOIN {x = y, @W minutes} T/k->y JOIN {y = z, @W minutes} P//k->z",
+    "S/a/k->x FOLLOWED BY {x = y, @W minutes} T/k->y PUBLISH Q",
+    "readings->a[./room->r][./temp > 25] JOIN {r = q, @W minutes} readings->b[./room->q][./temp < 15]",
+    "weather->w[./visib < @N][./origin->o]",
+)
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What comes in one round."""
+
+    lines: Sequence[str]
+    """Of the event file."""
+    readings: Sequence[Mapping[str, object]]
+    """A table of rows."""
+    feeds: Mapping[str, bytes]
+    """By address, what the feeds say now."""
+
+
+def workload(seed: int, rounds: int) -> list[Round]:
+    """Equal seeds give equal rounds."""
+    generator = random.Random(seed)
+    quakes = _entries("earthquakes-past-day.atom.gz")
+    with gzip.open(str(_CORPUS / "new-york-2013.ndjson.gz"), "rt", encoding="utf-8") as file:
+        rows = file.read().splitlines()[: rounds * 12]
+    live: list[str] = []
+    found = []
+    for number in range(rounds):
+        lines: list[str] = []
+        if number == 0:
+            lines += [_line(register={"name": n, "text": t}) for n, t in QUERIES_AT_FIRST.items()]
+        for event in range(generator.randrange(8, 20)):
+            lines.append(_event(generator, number, event))
+            if generator.random() < 0.08:
+                name, text = f"L{number}_{event}", _later(generator)
+                live.append(name)
+                lines.append(_line(register={"name": name, "text": text}))
+            if live and generator.random() < 0.04:
+                lines.append(_line(drop=live.pop(generator.randrange(len(live)))))
+            if generator.random() < 0.02:
+                lines.append(_line(flush=True))
+            if generator.random() < 0.01:
+                lines.append(_line(register={"name": "pairs", "text": "S//taken"}))
+        lines += rows[number * 12 : number * 12 + 12]
+        readings = [
+            {
+                "id": f"r{number}-{n}",
+                "ts": _time(generator, number).isoformat(),
+                "room": f"room {generator.randrange(5)}",
+                "temp": generator.randrange(100, 300) / 10,
+            }
+            for n in range(generator.randrange(0, 12))
+        ]
+        feeds = {
+            f"http://{name}.example/feed": _feed(
+                name, quakes[max(0, len(quakes) - 10 * number - 10 * n) :][:25], number
+            )
+            for n, name in enumerate(_FEEDS)
+        }
+        found.append(Round(lines, readings, feeds if number % 3 == 0 else {}))
+    return found
+
+
+def _time(generator: random.Random, number: int) -> datetime:
+    late = timedelta(minutes=generator.choice([0, 0, 0, 0, 5, 20, 45, 90]))
+    return START + number * _ROUND + timedelta(seconds=generator.randrange(400)) - late
+
+
+def _event(generator: random.Random, number: int, event: int) -> str:
+    channel, name = generator.choice([("S", "a"), ("S", "b"), ("T", "t")])
+    k, m = generator.randrange(40), generator.randrange(10)
+    xml = f"<k>{k}</k>" if channel == "T" else f"<{name}><k>{k}</k><m>{m}</m></{name}>"
+    if generator.random() < 0.02:
+        xml = "<not-well-formed>"
+    return _line(channel=channel, id=f"{channel}{number}-{event}", ts=_time(generator, number).isoformat(), xml=xml)
+
+
+def _later(generator: random.Random) -> str:
+    text = generator.choice(LATER)
+    return text.replace("@W", str(generator.choice([5, 20, 60, 300]))).replace("@N", str(generator.randrange(1, 9)))
+
+
+def _line(**values: object) -> str:
+    return json.dumps(values)
+
+
+def _entries(name: str) -> list[str]:
+    with gzip.open(str(_CORPUS / name), "rt", encoding="utf-8") as file:
+        text = file.read()
+    return [f"<entry>{part.partition('</entry>')[0]}</entry>" for part in text.split("<entry>")[1:]]
+
+
+def _feed(name: str, entries: Sequence[str], number: int) -> bytes:
+    # Some entries are told differently later.
+    told = [entry.replace("<title>M ", "<title>M 1") if (len(entry) + number) % 7 == 0 else entry for entry in entries]
+    head = (
+        '<feed xmlns="http://www.w3.org/2005/Atom" xmlns:georss="http://www.georss.org/georss">'
+        f"<title>Quakes, {name}</title><id>urn:{name}</id><updated>2018-12-07T05:59:50Z</updated>"
+    )
+    return f"{head}{''.join(told)}</feed>".encode()
+
+
+# -- running ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Run:
+    """A run in a folder, which goes on where it was when it is opened again."""
+
+    folder: Path
+    rounds: Sequence[Round]
+    settings: Settings = field(default_factory=Settings)
+    spark: SparkSession | None = None
+    after: Callable[[Engine], None] = lambda engine: None
+    """Is called when it was opened, and after each round."""
+
+    def play(self) -> None:
+        """Go on to the end."""
+        self.folder.mkdir(exist_ok=True)
+        with xscl.connect(home=self.folder / "home", spark=self.spark, settings=self.settings) as engine:
+            self._prepare(engine)
+            self.after(engine)
+            done = self.folder / "rounds"
+            for number in range(int(done.read_text()) if done.exists() else 0, len(self.rounds)):
+                self._round(engine, number)
+                self.after(engine)
+                _replace(done, str(number + 1))
+
+    def _prepare(self, engine: Engine) -> None:
+        there = engine.home.catalog.channels()
+        for name, options in (
+            ("S", {"lateness": "30 minutes"}),
+            ("T", {"lateness": "30 minutes", "clock": "S"}),
+            ("readings", {"kind": "rows", "schema": "id string, ts timestamp, room string, temp double"}),
+            ("quakes", {"lateness": "30 days"}),
+        ):
+            if name not in there:
+                engine.add_channel(name, **options)
+        with engine.home.catalog.read() as connection:
+            known = set(connection.scalars(sa.select(FEEDS.c.url)))
+        for name in _FEEDS:
+            if f"http://{name}.example/feed" not in known:
+                add_feed(engine.home.catalog, f"http://{name}.example/feed", now=_micros(0), channel="quakes")
+
+    def _round(self, engine: Engine, number: int) -> None:
+        work = self.rounds[number]
+        events = self.folder / "events.ndjson"
+        text = "".join(f"{line}\n" for one in self.rounds[: number + 1] for line in one.lines).encode()
+        have = events.stat().st_size if events.exists() else 0
+        with events.open("ab") as file:
+            file.write(text[have:])
+        looks = engine.follow(events, every="1 h")
+        while next(looks) != IntakeReport():
+            pass
+        looks.close()
+        if work.readings:
+            engine.ingest(pa.Table.from_pylist(list(work.readings)), channel="readings", id="id", ts="ts")
+        if work.feeds:
+            _poll(engine, work.feeds, number)
+        engine.run_once(batch_docs=200)
+
+
+def _replace(path: Path, text: str) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
+
+
+def _micros(number: int) -> int:
+    return int((START + timedelta(days=10) + number * _ROUND).timestamp()) * 1_000_000
+
+
+def _poll(engine: Engine, feeds: Mapping[str, bytes], number: int) -> None:
+    slept = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal slept
+        slept += seconds
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return ["93.184.216.34"]
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        url = f"http://{request.headers['host']}{request.url.path}"
+        return httpx2.Response(200, content=feeds[url], headers={"content-type": "application/atom+xml"})
+
+    report = poll(
+        engine.home,
+        everything=True,
+        clock=Clock(lambda: _micros(number) + int(slept * 1e6), sleep),
+        chance=lambda: 0.5,
+        resolve=resolve,
+        transport=httpx2.MockTransport(answer),
+    )
+    assert not report.problems, report.problems
+
+
+# -- what it has come to ---------------------------------------------------------------------------------------
+
+
+def outcome(engine: Engine) -> dict[str, list[Any]]:
+    """Everything that must not depend on where the run was ended."""
+    catalog = engine.home.catalog
+    assert unnamed_files(engine.home) == [], "files that no row names are left"
+    spans = [(row["first"], row["last"]) for row in catalog.rows(BATCHES)]
+    assert all(a[1] < b[0] for a, b in zip(sorted(spans), sorted(spans)[1:], strict=False)), "batches overlap"
+    processed, last = catalog.processed()
+    assert processed == last
+    paths = engine.home.paths([str(row["path"]) for row in catalog.rows(INTAKE_FILES)])
+    wanted = ["channel", "id", "version", "ts", "late", "declared", "content", "cells"]
+    events = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=wanted).to_pylist()
+    refused = ("channel", "id", "ts", "condition", "message")
+    return {
+        "matches": sorted(_text(match_json(match)) for match in engine.matches()),
+        "events": sorted(map(_text, events)),
+        "late": sorted(_text({name: row[name] for name in refused}) for row in catalog.rows(LATE)),
+        "rejected": sorted(
+            _text({name: _shown(row[name]) for name in (*refused, "source")}) for row in catalog.rows(REJECTED)
+        ),
+        "queries": sorted((row["qid"], row["docid_until"] > 1 << 60, row["text"]) for row in catalog.rows(QUERIES)),
+        "feeds": sorted((row["url"], row["items"], row["versions"]) for row in catalog.rows(FEEDS)),
+    }
+
+
+def _shown(value: object) -> object:
+    """Without the folder of the run."""
+    return f"{Path(value).name}" if isinstance(value, str) and value.startswith("/") else value
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def differences(expected: Mapping[str, list[Any]], found: Mapping[str, list[Any]]) -> list[str]:
+    """What is missing and what is too much, in words."""
+    told = []
+    for name in expected:
+        missing = Counter(map(str, expected[name])) - Counter(map(str, found[name]))
+        added = Counter(map(str, found[name])) - Counter(map(str, expected[name]))
+        for word, which in (("missing", missing), ("too many", added)):
+            if which:
+                told.append(f"{name}: {sum(which.values())} {word}, as {next(iter(which))[:300]}")
+    return told
+
+
+# -- crashes ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def dying(at: str, times: int) -> Iterator[list[str]]:
+    """The process ends, for all it can tell, when it comes to a step for so many times.
+
+    From then on nothing is committed and nothing removed, whatever handles the exception; memory is the caller's to
+    throw away.  Gives the list of steps since the end.
+    """
+    left, dead = times, []
+    real = Path.unlink, shutil.rmtree
+
+    def hook(name: str) -> None:
+        nonlocal left
+        left -= name == at
+        if dead or (name == at and left == 0):
+            dead.append(name)
+            raise Crash(f"{at}:{times}")
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        if not dead:
+            real[0](path, missing_ok=missing_ok)
+
+    def rmtree(*arguments: Any, **options: Any) -> None:
+        if not dead:
+            real[1](*arguments, **options)
+
+    Path.unlink, shutil.rmtree = unlink, rmtree  # type: ignore[method-assign, assignment]
+    try:
+        with hooked(hook):
+            yield dead
+    finally:
+        Path.unlink, shutil.rmtree = real  # type: ignore[method-assign]
+        for folder in list(scratch._held):
+            if folder.parent.name == "programs":
+                scratch._held.pop(folder).close()
+
+
+def crashed(run: Run, at: str, times: int) -> bool:
+    """Play a run on until it comes to a step for so many times, and ends there; False if it came to its end before."""
+    try:
+        with dying(at, times):
+            run.play()
+    except Crash:
+        return True
+    return False
+
+
+def killed(run: Run, at: str, times: int, arguments: Sequence[str]) -> bool:
+    """The same with a process of its own, which is killed."""
+    environment = {**os.environ, VARIABLE: f"{at}:{times}", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, __file__, str(run.folder), *arguments]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if ended.returncode == -signal.SIGKILL:
+        return True
+    assert ended.returncode == 0, ended.stderr
+    return False
+
+
+def reached(run: Run) -> Counter[str]:
+    """Play a run to its end; how often it came to each step."""
+    counts: Counter[str] = Counter()
+    with hooked(lambda name: counts.update([name])):
+        run.play()
+    assert set(counts) <= set(STEPS)
+    return counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--executors", action="store_true")
+    given = parser.parse_args()
+    settings = Settings(driver_rows=0) if given.executors else Settings()
+    Run(given.folder, workload(given.seed, given.rounds), settings).play()
+
+
+if __name__ == "__main__":
+    main()

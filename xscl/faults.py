@@ -1,0 +1,171 @@
+"""Faults of what lies around: disks, the database, Java.  They get a name, and a hint what to do.
+
+Some pass by themselves (``PASSES``): who runs without end waits and tries again, longer each time (``Patience``).
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from xscl.errors import CatalogError, EngineError, XsclError
+
+__all__ = ["FAULTS", "PASSES", "Patience", "catalog_fault", "file_fault", "named_file_faults"]
+
+PASSES = frozenset({"XSCL_CATALOG_BUSY", "XSCL_CATALOG_UNREACHABLE", "XSCL_DISK_FULL", "XSCL_SPARK_GONE", "XSCL_BATCH"})
+"""Conditions that may be gone after a while."""
+FAULTS = PASSES | {"XSCL_CATALOG_GONE", "XSCL_CATALOG_DAMAGED", "XSCL_FILE_MISSING"}
+"""Conditions that no document and no query can be blamed for."""
+_BATCHES = 5
+"""So often a batch is tried that fails for a reason nobody here knows."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_AGAIN = "nothing was lost or done by halves; 'xscl run' goes on when it is run again"
+
+
+# -- the catalogue ---------------------------------------------------------------------------------------------
+
+
+def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
+    """What a database's error means if it is none of the statement: what to raise instead.
+
+    ``where`` is the address of the catalogue, without a password.
+    """
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is not None:
+        kind = _SQLITE.get(code & 0xFF)
+    else:
+        state = str(getattr(error.orig, "sqlstate", None) or "")
+        kind = next((kind for start, kind in _SQLSTATES.items() if state.startswith(start)), None)
+        # What the driver could not send has no state.
+        if kind is None and (error.connection_invalidated or not state and isinstance(error, sa.exc.OperationalError)):
+            kind = "unreachable"
+    told = str(error.orig).strip().partition("\n")[0]
+    match kind:
+        case "busy":
+            return CatalogError(
+                "XSCL_CATALOG_BUSY",
+                f"the catalogue could not be locked: {told}",
+                hint="another process works on this home; try again when it is done",
+            )
+        case "full":
+            return _disk_full(f"the catalogue {where} cannot be written: {told}")
+        case "damaged":
+            return CatalogError(
+                "XSCL_CATALOG_DAMAGED",
+                f"the catalogue {where} cannot be read: {told}",
+                hint="stop what works on it, and bring it back from a backup; the files of the home are as they were",
+            )
+        case "unreachable":
+            return CatalogError(
+                "XSCL_CATALOG_UNREACHABLE",
+                f"the catalogue {where} does not answer: {told}",
+                hint=f"look after its server, or its disk; {_AGAIN}",
+            )
+    return None
+
+
+# Result codes of SQLite.
+_SQLITE = {
+    5: "busy",  # BUSY
+    6: "busy",  # LOCKED
+    8: "unreachable",  # READONLY
+    10: "unreachable",  # IOERR
+    11: "damaged",  # CORRUPT
+    13: "full",  # FULL
+    14: "unreachable",  # CANTOPEN
+    26: "damaged",  # NOTADB
+}
+# Classes of SQL states, and single ones before their class.
+_SQLSTATES = {
+    "53100": "full",
+    "53": "busy",
+    "55P03": "busy",
+    "40": "busy",
+    "08": "unreachable",
+    "57P": "unreachable",
+    "58": "unreachable",
+    "XX001": "damaged",
+    "XX002": "damaged",
+}
+
+
+def _disk_full(what: str) -> EngineError:
+    return EngineError("XSCL_DISK_FULL", what, hint=f"make room on the disk; {_AGAIN}")
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+
+def file_fault(error: BaseException, root: Path) -> EngineError | None:
+    """What an error of a file means, if that lies in the home ``root`` or the disk is full: what to raise instead."""
+    text = str(error)
+    if isinstance(error, OSError) and (error.errno in _FULL or "No space left" in text):
+        where = getattr(error, "filename", None) or root
+        return _disk_full(f"{where} cannot be written: {error.strerror or text}")
+    if "No space left on device" in text:
+        return _disk_full(f"Spark cannot write: {text.strip().partition(chr(10))[0]}")
+    if isinstance(error, FileNotFoundError) or re.search(r"PATH_NOT_FOUND|FileNotFoundException|does not exist", text):
+        found = re.search(re.escape(str(root)) + r"/[^\s'\"]+", text)
+        path = found[0].rstrip(".,:;]") if found else getattr(error, "filename", None)
+        if path is not None and Path(path).is_relative_to(root):
+            return EngineError(
+                "XSCL_FILE_MISSING",
+                f"{path} is missing, which the catalogue names",
+                hint="bring it back from a backup, or 'xscl doctor --repair' goes on without what was in it",
+            )
+    return None
+
+
+@contextmanager
+def named_file_faults(root: Path) -> Iterator[None]:
+    """Give errors of files of the home ``root`` their names."""
+    try:
+        yield
+    except XsclError:
+        raise
+    except Exception as error:
+        named = file_fault(error, root)
+        if named is None:
+            raise
+        raise named from error
+
+
+# -- going on --------------------------------------------------------------------------------------------------
+
+
+class Patience:
+    """Says how long to wait after a fault, and tells of it once.
+
+    Args:
+        say: shows a message.
+        most_s: seconds between two tries at most.
+    """
+
+    def __init__(self, say: Callable[[str], None] = lambda text: None, *, most_s: float = 60.0) -> None:
+        self._say = say
+        self._most_s = most_s
+        self._failed = 0
+        self._told: str | None = None
+
+    def wait_s(self, error: BaseException) -> float | None:
+        """Seconds until the next try; None if that would be in vain."""
+        if not isinstance(error, XsclError) or error.condition not in PASSES:
+            return None
+        self._failed += 1
+        if error.condition == "XSCL_BATCH" and self._failed >= _BATCHES:
+            return None
+        if error.condition != self._told:
+            self._told = error.condition
+            self._say(f"warning: {error}\n  it is tried again, with growing pauses")
+        return min(self._most_s, 2.0 ** (self._failed - 1))
+
+    def went_well(self) -> None:
+        """There is no fault now."""
+        if self._failed:
+            self._say(f"it goes on after {self._failed} {'try' if self._failed == 1 else 'tries'}")
+        self._failed, self._told = 0, None
