@@ -72,6 +72,8 @@ class ChannelInfo:
     """Columns of a row channel; a type is None while only NULLs were seen.  None: fixed by the first row."""
     lateness: int | None
     clock: str
+    retention: int | None = None
+    """How long events are held, microseconds; None: for ever.  ``put_channel`` leaves it as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -604,6 +606,7 @@ def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:
         schema=None if row.schema is None else json.loads(row.schema),
         lateness=row.lateness,
         clock=row.clock,
+        retention=row.retention,
     )
 
 

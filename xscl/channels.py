@@ -24,6 +24,10 @@ from xscl.types import MAX_NAME, is_name
 __all__ = ["add_channel", "channel_rows", "drop_channel", "set_channel"]
 
 
+LONGEST_RETENTION = 1 << 60
+"""Microseconds: beyond the distance of any two event times."""
+
+
 def add_channel(
     catalog: Catalog,
     name: str,
@@ -33,6 +37,7 @@ def add_channel(
     schema: str | None = None,
     lateness: str | None = None,
     clock: str | None = None,
+    retention: str | None = None,
     of: str | None = None,
     source: str | None = None,
 ) -> None:
@@ -44,10 +49,10 @@ def add_channel(
     """
     _require_name(name)
     if of is not None:
-        if (kind, element, schema, lateness, clock) != ("xml", None, None, None, None):
+        if (kind, element, schema, lateness, clock, retention) != ("xml", None, None, None, None, None):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
-                "a stream has the kind, element, columns, lateness and clock of its channel",
+                "a stream has the kind, element, columns, lateness, clock and retention of its channel",
                 hint=f"set them with 'xscl channel set {of}'",
             )
         _add_stream(catalog, name, of, source)
@@ -60,6 +65,7 @@ def add_channel(
     with catalog.begin() as connection:
         _require_free(catalog, connection, name)
         _put(catalog, connection, _changed(channel, kind, element, schema, lateness, clock))
+        _put_retention(connection, name, retention)
 
 
 def set_channel(
@@ -71,6 +77,7 @@ def set_channel(
     schema: str | None = None,
     lateness: str | None = None,
     clock: str | None = None,
+    retention: str | None = None,
     source: str | None = None,
 ) -> None:
     """Change a channel, or the source of a stream (``none``: no source); None leaves a setting as it is.
@@ -82,7 +89,7 @@ def set_channel(
         channel = catalog.channels(connection).get(name)
         stream = catalog.streams(connection).get(name)
         if stream is not None:
-            if source is None or (kind, element, schema, lateness, clock) != (None,) * 5:
+            if source is None or (kind, element, schema, lateness, clock, retention) != (None,) * 6:
                 raise CatalogError(
                     "XSCL_BAD_CHANNEL",
                     f"{name} is a stream of {stream.channel}: only its source can be set",
@@ -100,7 +107,7 @@ def set_channel(
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
                 f"the channel {name} holds events, so its kind, element and columns stay",
-                hint="lateness and clock can be changed at any time",
+                hint="lateness, clock and retention can be changed at any time",
             )
         if kind is not None and kind != channel.kind and _readers(connection, name):
             raise CatalogError(
@@ -118,6 +125,7 @@ def set_channel(
         if changed.clock != channel.clock:
             _carry_clock(connection, channel.clock, changed.clock)
         _put(catalog, connection, changed)
+        _put_retention(connection, name, retention)
         if (changed.lateness, changed.clock) != (channel.lateness, channel.clock):
             # Events up to here were judged by other settings, which join state waits for.
             taken = connection.scalar(sa.select(HOME.c.next_place)) or 1
@@ -152,7 +160,7 @@ def drop_channel(catalog: Catalog, name: str) -> None:
             raise CatalogError(
                 "XSCL_CHANNEL_USED",
                 f"the {'channel' if stream is None else 'stream'} {name} cannot be dropped: {reason}",
-                hint="events are kept for ever; drop queries, streams and subscriptions first",
+                hint="drop queries, streams and subscriptions first; events go when a retention ends (docs/housekeeping.md)",
             )
         if stream is None:
             connection.execute(CHANNELS.delete().where(CHANNELS.c.name == name))
@@ -172,6 +180,7 @@ def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
                 "kind": channel.kind,
                 "lateness": "no limit" if channel.lateness is None else format_duration(channel.lateness),
                 "clock": channel.clock,
+                "retention": "for ever" if channel.retention is None else format_duration(channel.retention),
             }
             schema = ", ".join(f"{c} {t or 'unknown'}" for c, t in columns.items()) or None
             shape = {"element": channel.element if channel.kind == "rows" else None, "schema": schema}
@@ -274,6 +283,23 @@ def _carry_clock(connection: Connection, old: str, new: str) -> None:
         connection.execute(CLOCKS.insert().values(name=new, greatest=greatest[old]))
     elif greatest[old] > greatest[new]:
         connection.execute(CLOCKS.update().where(CLOCKS.c.name == new).values(greatest=greatest[old]))
+
+
+def _put_retention(connection: Connection, name: str, text: str | None) -> None:
+    """Keep how long a channel holds its events: ``none`` for ever, None as it was."""
+    if text is None:
+        return
+    retention = None
+    if text != "none":
+        try:
+            retention = parse_duration(text)
+        except ValueError as error:
+            raise CatalogError("XSCL_BAD_CHANNEL", f"retention: {error}") from None
+        if retention > LONGEST_RETENTION:
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL", f"retention: {text!r} is longer than all time", hint="'none' holds for ever"
+            )
+    connection.execute(CHANNELS.update().where(CHANNELS.c.name == name).values(retention=retention))
 
 
 def _changed(

@@ -118,6 +118,7 @@ class Engine:
         schema: str | None = None,
         lateness: str | None = None,
         clock: str | None = None,
+        retention: str | None = None,
         of: str | None = None,
         source: str | None = None,
     ) -> None:
@@ -130,6 +131,7 @@ class Engine:
             schema: columns of a row channel, ``room string, temp double``; fixed by the first row by default.
             lateness: how far behind the channel's clock an event may be; no limit by default.
             clock: name of a clock that several channels share; each has its own by default.
+            retention: how long events are held, as of the channel's clock; for ever by default.
             of: make it a stream of this channel, with which it shares all of the above; the channel is made, for
                 documents, if it is not there.
             source: of a stream: equal events of streams of one source are one event.
@@ -137,7 +139,7 @@ class Engine:
         Raises:
             CatalogError: the name is taken, or queries use it for a channel that is not there yet.
         """
-        shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock}
+        shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock, "retention": retention}
         add_channel(self.home.catalog, name, kind=kind, **shape, of=of, source=source)
 
     def drop_channel(self, name: str) -> None:

@@ -51,7 +51,8 @@ def move_held(home: Home, connection: Connection, first: int, last: int, reaches
         if clock is None:
             continue
         held = _later(row.held_from, min(clock, received) - row.retention)
-        kept = _later(row.kept_from, min(held, _floor(row.name, reaches, marks)))
+        floor = _floor(row.name, reaches, marks)
+        kept = row.kept_from if held is None else _later(row.kept_from, min(held, floor))
         if (held, kept) != (row.held_from, row.kept_from):
             mine = CHANNELS.update().where(CHANNELS.c.name == row.name)
             connection.execute(mine.values(held_from=held, kept_from=kept))

@@ -208,12 +208,12 @@ class Planner:
 
     def variables(self) -> tuple[set[int], int]:
         """The variables of what was planned last, and the number of the last query that was read for it."""
-        found = set()
+        found: set[int] = set()
         for known in self._groups.values():
             for spec in known.specs:
                 parts = (*spec.spec.edges, *spec.spec.hanging)
                 found.update(d.key for d in (spec.spec.definition, *(d for edge in parts for d in edge)))
-        return found, self._subscribers.newest
+        return found, self._subscribers.newest if isinstance(self._subscribers, Subscribers) else 0
 
     # -- groups ------------------------------------------------------------------------------------------------
 

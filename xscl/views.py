@@ -331,8 +331,8 @@ class _Views:
         events = read_parquet(self.session, EVENT_SCHEMA, self.home.paths(paths))
         if self.kept:
             self._make("xscl_keeps")
-            statement = _KEPT_EVENTS.format(events="{events}", processed=self.processed)
-            events = self.session.sql(statement, events=events)
+            text = _KEPT_EVENTS.format(events="{events}", processed=self.processed)
+            events = self.session.sql(text, events=events)
         return with_documents(self.session, events, row_shapes(self.home.catalog.channels()))
 
     def _held_witness(self) -> DataFrame:

@@ -13,6 +13,7 @@ import xscl.event_upkeep
 import xscl.old_files
 import xscl.result_upkeep
 import xscl.upkeep
+from xscl.channels import set_channel
 from xscl.engine import Engine
 from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home, init_home
@@ -35,12 +36,6 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     monkeypatch.setattr(xscl.old_files, "GRACE", -1)
     with Engine(init_home(tmp_path / "home")) as engine:
         yield engine
-
-
-def set_retention(home: Home, channel: str, seconds: float) -> None:
-    with home.catalog.begin() as connection:
-        mine = CHANNELS.update().where(CHANNELS.c.name == channel)
-        connection.execute(mine.values(retention=round(seconds * SECOND)))
 
 
 def document(number: int, ts: float, channel: str = "S") -> Event:
@@ -79,7 +74,7 @@ def test_small_files_become_few(engine: Engine) -> None:
 
 def test_events_leave_when_nothing_may_join_them(engine: Engine) -> None:
     engine.add_channel("S", lateness="1 s")
-    set_retention(engine.home, "S", 10)
+    set_channel(engine.home.catalog, "S", retention="10 s")
     engine.register(PAIRS)
     run(engine, range(60))
     kept = engine.home.catalog.rows(CHANNELS)[0]["kept_from"]
@@ -97,7 +92,7 @@ def test_events_leave_when_nothing_may_join_them(engine: Engine) -> None:
 
 def test_a_channel_without_a_lateness_keeps_what_may_be_joined(engine: Engine) -> None:
     engine.add_channel("S")
-    set_retention(engine.home, "S", 10)
+    set_channel(engine.home.catalog, "S", retention="10 s")
     engine.register(PAIRS)
     run(engine, range(30))
     assert len(events(engine.home)) == 30 and engine.home.catalog.rows(CHANNELS)[0]["held_from"] == 19 * SECOND
@@ -108,7 +103,7 @@ def test_a_channel_without_a_lateness_keeps_what_may_be_joined(engine: Engine) -
 
 def test_an_id_that_is_gone_is_a_new_event(engine: Engine) -> None:
     engine.add_channel("S", lateness="0 s")
-    set_retention(engine.home, "S", 2)
+    set_channel(engine.home.catalog, "S", retention="2 s")
     run(engine, range(20))
     assert engine.ingest([document(0, 20)]).taken == 1
     assert engine.ingest([document(19, 19)]).duplicates == 1
@@ -117,7 +112,7 @@ def test_an_id_that_is_gone_is_a_new_event(engine: Engine) -> None:
 def test_rows_in_ranges(engine: Engine) -> None:
     engine.add_channel("R", kind="rows", schema="t timestamp, v double")
     engine.add_channel("S")
-    set_retention(engine.home, "R", 100)
+    set_channel(engine.home.catalog, "R", retention="100 s")
     for start in range(0, 400, 50):
         numbers = list(range(start, start + 50))
         table = pa.table({"t": pa.array([n * SECOND for n in numbers], pa.timestamp("us", "UTC")), "v": [1.0] * 50})
@@ -145,7 +140,7 @@ def test_upkeep_may_end_anywhere(engine: Engine, step: str) -> None:
             raise Ended
 
     engine.add_channel("S", lateness="1 s")
-    set_retention(engine.home, "S", 10)
+    set_channel(engine.home.catalog, "S", retention="10 s")
     engine.register(PAIRS)
     ends = 0
     for number in range(60):
