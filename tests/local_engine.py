@@ -63,6 +63,8 @@ class LocalEngine:
     """Of each channel that has one, microseconds; None: nothing is purged."""
     clocks: Mapping[str, str] = field(default_factory=dict)
     """By channel; those that are not named share one."""
+    idle: Mapping[str, int] = field(default_factory=dict)
+    """Of each channel that has one, microseconds."""
     purged: int = 0
     """Witness rows and rows of links that are held no more."""
     batches: int = 0
@@ -139,9 +141,13 @@ class LocalEngine:
         for doc in self.docs:
             clock = self.clocks.get(doc.channel, "")
             greatest[clock] = max(doc.ts, greatest.get(clock, doc.ts))
-        marks = {
-            c: greatest[clock] - late for c, late in lateness.items() if (clock := self.clocks.get(c, "")) in greatest
-        }
+        marks = {}
+        for channel, late in lateness.items():
+            shown = [greatest[clock]] if (clock := self.clocks.get(channel, "")) in greatest else []
+            if channel in self.idle and greatest:
+                shown.append(max(greatest.values()) - self.idle[channel])
+            if shown:
+                marks[channel] = max(shown) - late
         return floors(self.reach.table(load_program(self.program), 0), marks)
 
     def _purge(self, rule: Floors) -> None:

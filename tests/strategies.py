@@ -778,3 +778,38 @@ def _run_together(before: str, token: str) -> bool:
 def query_texts(draw: Any) -> str:
     """One query by the grammar, with random spacing, comments and case of keywords."""
     return spaced(Choices(draw), draw(query_tokens()))
+
+
+def dense_stream(choose: Dice) -> list[Doc]:
+    """Events of a few equal values at whole seconds, up to four seconds out of order, so that windows end on them."""
+    found = []
+    for number in range(choose.count(22, 30)):
+        ts = max(0, number // 2 - choose.one(0, 0, 0, 1, 2, 4)) * SECOND
+        xml = f"<a><b>{choose.one(1, 1, 2)}</b><c>{choose.one(1, 2)}</c></a>"
+        found.append(Doc(choose.one(*CHANNELS), f"e{number}", ts, xml))
+    return found
+
+
+def dense_query(choose: Dice) -> str:
+    """Two to four blocks that are joined by value or by time alone, with short windows on any two of them."""
+    text = ""
+    for number in range(choose.one(2, 2, 3, 3, 4)):
+        block = f"{choose.one(*CHANNELS)}->r{number}[./b->x{number}][./c->y{number}]"
+        if number == 0:
+            text = block
+            continue
+        follows = choose.chance(40)
+        asked = [f"x{choose.count(0, number - 1)} = x{number}"] if choose.chance(85) else []
+        if choose.chance(20):
+            asked.append(f"y{choose.count(0, number - 1)} != y{number}")
+        low = choose.count(0, 2)
+        asked.append(f"{low} s..{low + choose.count(0, 2)} s" if follows and choose.chance(50) else f"{low + 1} s")
+        if choose.chance(30):
+            low = choose.count(-3, 2)
+            asked.append(f"r{number} - r{choose.count(0, number - 1)} IN [{low} s, {low + choose.count(0, 4)} s]")
+        if choose.chance(20):
+            asked.append(f"MAXWINDOW {choose.count(2, 5)} s")
+        atoms = " AND ".join(part for part in asked if "=" in part)
+        windows = [part for part in asked if "=" not in part]
+        text += f" {'FOLLOWED BY' if follows else 'JOIN'} {{{', '.join([*filter(None, [atoms]), *windows])}}} {block}"
+    return text

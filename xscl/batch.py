@@ -259,11 +259,9 @@ def _process(work: BatchWork, level: Level, publisher: Publisher | None) -> None
 
 def _publish(work: BatchWork, publisher: Publisher | None) -> dict[str, int]:
     """Process what is published, level by level; the greatest event time of what came to each channel."""
-    published: dict[str, int] = {}
     for level in levels(work.plan, publisher):
         _process(work, level, publisher)
-        published |= newest_times(level.paths, level.first, level.last)
-    return published
+    return {} if publisher is None else publisher.newest
 
 
 def _counted(report: BatchReport, counts: Counter[str], publisher: Publisher | None, tag: str) -> BatchReport:

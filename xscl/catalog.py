@@ -72,8 +72,10 @@ class ChannelInfo:
     """Columns of a row channel; a type is None while only NULLs were seen.  None: fixed by the first row."""
     lateness: int | None
     clock: str
+    idle: int | None = None
+    """Its clock counts as at most so far behind the newest of all channels, microseconds; None: as it is."""
     retention: int | None = None
-    """How long events are held, microseconds; None: for ever.  ``put_channel`` leaves it as it is."""
+    """How long events are held, microseconds; None: for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +394,8 @@ class Catalog:
             "schema": None if channel.schema is None else json.dumps(channel.schema),
             "lateness": channel.lateness,
             "clock": channel.clock,
+            "idle": channel.idle,
+            "retention": channel.retention,
         }
         changed = connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel.name).values(**values))
         if changed.rowcount == 0:
@@ -606,6 +610,7 @@ def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:
         schema=None if row.schema is None else json.loads(row.schema),
         lateness=row.lateness,
         clock=row.clock,
+        idle=row.idle,
         retention=row.retention,
     )
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import RAW, Catalog, ChannelInfo
+from xscl.clocks import LONGEST
 from xscl.durations import format_duration, parse_duration
 from xscl.errors import CatalogError
 from xscl.ingest.rows import parse_schema
@@ -18,14 +19,10 @@ from xscl.queries import reads
 from xscl.registry import Registry
 from xscl.row_ranges import channel_counts, event_count
 from xscl.streams import hold_stream, stored_memberships
-from xscl.tables import CHANNELS, CLOCKS, EVENT_IDS, FEEDS, HOME, NEVER, QUERIES, STREAMS
+from xscl.tables import CHANNELS, EVENT_IDS, FEEDS, HOME, NEVER, QUERIES, STREAMS
 from xscl.types import MAX_NAME, is_name
 
 __all__ = ["add_channel", "channel_rows", "drop_channel", "set_channel"]
-
-
-LONGEST_RETENTION = 1 << 60
-"""Microseconds: beyond the distance of any two event times."""
 
 
 def add_channel(
@@ -37,6 +34,7 @@ def add_channel(
     schema: str | None = None,
     lateness: str | None = None,
     clock: str | None = None,
+    idle: str | None = None,
     retention: str | None = None,
     of: str | None = None,
     source: str | None = None,
@@ -49,10 +47,10 @@ def add_channel(
     """
     _require_name(name)
     if of is not None:
-        if (kind, element, schema, lateness, clock, retention) != ("xml", None, None, None, None, None):
+        if (kind, element, schema, lateness, clock, idle, retention) != ("xml", *(None,) * 6):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
-                "a stream has the kind, element, columns, lateness, clock and retention of its channel",
+                "a stream has the kind, element, columns, lateness, clock, idle time and retention of its channel",
                 hint=f"set them with 'xscl channel set {of}'",
             )
         _add_stream(catalog, name, of, source)
@@ -64,8 +62,7 @@ def add_channel(
     channel = ChannelInfo(name, "xml", False, name, None, None, name)
     with catalog.begin() as connection:
         _require_free(catalog, connection, name)
-        _put(catalog, connection, _changed(channel, kind, element, schema, lateness, clock))
-        _put_retention(connection, name, retention)
+        _put(catalog, connection, _changed(channel, kind, element, schema, lateness, clock, idle, retention))
 
 
 def set_channel(
@@ -77,6 +74,7 @@ def set_channel(
     schema: str | None = None,
     lateness: str | None = None,
     clock: str | None = None,
+    idle: str | None = None,
     retention: str | None = None,
     source: str | None = None,
 ) -> None:
@@ -89,7 +87,7 @@ def set_channel(
         channel = catalog.channels(connection).get(name)
         stream = catalog.streams(connection).get(name)
         if stream is not None:
-            if source is None or (kind, element, schema, lateness, clock, retention) != (None,) * 6:
+            if source is None or (kind, element, schema, lateness, clock, idle, retention) != (None,) * 7:
                 raise CatalogError(
                     "XSCL_BAD_CHANNEL",
                     f"{name} is a stream of {stream.channel}: only its source can be set",
@@ -107,7 +105,7 @@ def set_channel(
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
                 f"the channel {name} holds events, so its kind, element and columns stay",
-                hint="lateness, clock and retention can be changed at any time",
+                hint="lateness, clock, idle time and retention can be changed at any time",
             )
         if kind is not None and kind != channel.kind and _readers(connection, name):
             raise CatalogError(
@@ -115,18 +113,15 @@ def set_channel(
                 f"queries read the channel {name}, so its kind stays: documents that joined with it were kept for it",
                 hint="drop the queries first",
             )
-        changed = _changed(channel, kind or channel.kind, element, schema, lateness, clock)
+        changed = _changed(channel, kind or channel.kind, element, schema, lateness, clock, idle, retention)
         if changed.schema != channel.schema and _readers(connection, name) and event_count(connection):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
                 f"queries read the channel {name}, so its columns stay: events that joined with them were kept for it",
                 hint="drop the queries first",
             )
-        if changed.clock != channel.clock:
-            _carry_clock(connection, channel.clock, changed.clock)
         _put(catalog, connection, changed)
-        _put_retention(connection, name, retention)
-        if (changed.lateness, changed.clock) != (channel.lateness, channel.clock):
+        if (changed.lateness, changed.clock, changed.idle) != (channel.lateness, channel.clock, channel.idle):
             # Events up to here were judged by other settings, which join state waits for.
             taken = connection.scalar(sa.select(HOME.c.next_place)) or 1
             connection.execute(CHANNELS.update().where(CHANNELS.c.clock == changed.clock).values(settled=taken - 1))
@@ -160,7 +155,7 @@ def drop_channel(catalog: Catalog, name: str) -> None:
             raise CatalogError(
                 "XSCL_CHANNEL_USED",
                 f"the {'channel' if stream is None else 'stream'} {name} cannot be dropped: {reason}",
-                hint="drop queries, streams and subscriptions first; events go when a retention ends (docs/housekeeping.md)",
+                hint="drop queries, streams and subscriptions first; events go only when a retention ends",
             )
         if stream is None:
             connection.execute(CHANNELS.delete().where(CHANNELS.c.name == name))
@@ -180,6 +175,7 @@ def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
                 "kind": channel.kind,
                 "lateness": "no limit" if channel.lateness is None else format_duration(channel.lateness),
                 "clock": channel.clock,
+                "idle": None if channel.idle is None else format_duration(channel.idle),
                 "retention": "for ever" if channel.retention is None else format_duration(channel.retention),
             }
             schema = ", ".join(f"{c} {t or 'unknown'}" for c, t in columns.items()) or None
@@ -273,35 +269,6 @@ def _readers(connection: Connection, name: str) -> bool:
     return connection.execute(live.limit(1)).first() is not None
 
 
-def _carry_clock(connection: Connection, old: str, new: str) -> None:
-    """A clock has seen what its channels have seen."""
-    rows = connection.execute(sa.select(CLOCKS).where(CLOCKS.c.name.in_([old, new])))
-    greatest = {row.name: row.greatest for row in rows}
-    if old not in greatest:
-        return
-    if new not in greatest:
-        connection.execute(CLOCKS.insert().values(name=new, greatest=greatest[old]))
-    elif greatest[old] > greatest[new]:
-        connection.execute(CLOCKS.update().where(CLOCKS.c.name == new).values(greatest=greatest[old]))
-
-
-def _put_retention(connection: Connection, name: str, text: str | None) -> None:
-    """Keep how long a channel holds its events: ``none`` for ever, None as it was."""
-    if text is None:
-        return
-    retention = None
-    if text != "none":
-        try:
-            retention = parse_duration(text)
-        except ValueError as error:
-            raise CatalogError("XSCL_BAD_CHANNEL", f"retention: {error}") from None
-        if retention > LONGEST_RETENTION:
-            raise CatalogError(
-                "XSCL_BAD_CHANNEL", f"retention: {text!r} is longer than all time", hint="'none' holds for ever"
-            )
-    connection.execute(CHANNELS.update().where(CHANNELS.c.name == name).values(retention=retention))
-
-
 def _changed(
     channel: ChannelInfo,
     kind: str,
@@ -309,6 +276,8 @@ def _changed(
     schema: str | None,
     lateness: str | None,
     clock: str | None,
+    idle: str | None,
+    retention: str | None,
 ) -> ChannelInfo:
     if kind not in ("xml", "rows"):
         raise CatalogError("XSCL_BAD_CHANNEL", f"a channel is of kind xml or rows, not {kind!r}")
@@ -321,20 +290,31 @@ def _changed(
     columns = parse_schema(schema) if schema else channel.schema
     if kind == "xml":
         columns = None
-    late = channel.lateness
-    if lateness is not None:
-        try:
-            late = None if lateness == "none" else parse_duration(lateness)
-        except ValueError as error:
-            raise CatalogError("XSCL_BAD_CHANNEL", f"lateness: {error}") from None
     return replace(
         channel,
         kind=kind,
         element=element or channel.element,
         schema=columns,
-        lateness=late,
+        lateness=_duration("lateness", lateness, channel.lateness),
         clock=clock or channel.clock,
+        idle=_duration("idle", idle, channel.idle),
+        retention=_duration("retention", retention, channel.retention),
     )
+
+
+def _duration(option: str, text: str | None, known: int | None) -> int | None:
+    """An option's time in microseconds: ``none`` is none, None what is known."""
+    if text is None or text == "none":
+        return known if text is None else None
+    try:
+        found = parse_duration(text)
+    except ValueError as error:
+        raise CatalogError("XSCL_BAD_CHANNEL", f"{option}: {error}") from None
+    if found > LONGEST:
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL", f"{option}: {text!r} is longer than all time", hint="'none' for no limit"
+        )
+    return found
 
 
 def _put(catalog: Catalog, connection: Connection, channel: ChannelInfo) -> None:

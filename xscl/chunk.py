@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo, StreamInfo, channel_facts
+from xscl.clocks import Clocks, is_late
 from xscl.errors import CatalogError, DocumentError, XsclError
 from xscl.event_checks import require_kind
 from xscl.event_files import EVENT_SCHEMA, new_event_file, write_event_file
@@ -25,7 +26,7 @@ from xscl.registry import Registry
 from xscl.safexml import Limits
 from xscl.steps import step
 from xscl.streams import Memberships
-from xscl.tables import CLOCKS, EVENT_IDS, INTAKE_FILES, LATE
+from xscl.tables import CHANNELS, EVENT_IDS, INTAKE_FILES, LATE
 from xscl.types import Event, format_time
 
 __all__ = ["Chunk", "Terms", "open_chunk", "rejection"]
@@ -54,13 +55,13 @@ class Chunk:
     now: int
     channels: dict[str, ChannelInfo]
     streams: Mapping[str, StreamInfo]
-    clocks: dict[str, int]
+    clocks: Clocks
     memberships: Memberships
     known: KnownEvents
     moves: int = 0
     """How often a clock has moved."""
     moved: set[str] = field(default_factory=set)
-    """Clocks that have."""
+    """Channels that have a newer event than before."""
     placed: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
     """By channel and id the rows of events whose streams are of a source, each with the moves until then."""
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -118,26 +119,25 @@ class Chunk:
             known = None if before is None else channel_facts(before)
             self.terms.registry.refresh(self.connection, channel.name, known)
 
-    def move_clock(self, clock: str, ts: int) -> None:
-        """Set a clock to a greater time."""
-        self.clocks[clock] = ts
-        self.moved.add(clock)
-        self.moves += 1
+    def see(self, channel: ChannelInfo, ts: int) -> None:
+        """Note the time of an event that is taken in."""
+        self.moves += self.clocks.see(channel, ts)
+        self.moved.add(channel.name)
 
-    def is_late(self, channel: ChannelInfo, ts: int) -> bool:
-        """Whether an event of this time is late now; it moves the clock of its channel."""
-        greatest = self.clocks.get(channel.clock)
-        if greatest is None or ts > greatest:
-            self.move_clock(channel.clock, ts)
-        return greatest is not None and channel.lateness is not None and ts < greatest - channel.lateness
+    def late_by(self, channel: ChannelInfo, ts: int) -> int | None:
+        """What the clock shows, if an event of this time is late now, and None if not; the event moves it."""
+        shown = self.clocks.shown(channel)
+        self.see(channel, ts)
+        return shown if is_late(channel, ts, shown) else None
 
-    def note_late(self, channel: ChannelInfo, id_: str, ts: int, received: int, clock: int) -> None:
-        """Note an event that came when its clock stood at ``clock``."""
+    def note_late(self, channel: ChannelInfo, id_: str, docid: int, ts: int, received: int, clock: int) -> None:
+        """Note an event that came when its clock showed ``clock``."""
         self.report.late += 1
         self.late.append(
             {
                 "channel": channel.name,
                 "id": id_,
+                "docid": docid,
                 "ts": ts,
                 "received": received,
                 "condition": "XSCL_LATE",
@@ -165,11 +165,9 @@ class Chunk:
             self.write_file(pa.Table.from_pylist(self.rows, schema=EVENT_SCHEMA))
         if self.ids:
             connection.execute(EVENT_IDS.insert(), self.ids)
-        for clock in self.moved:
-            greatest = self.clocks[clock]
-            changed = connection.execute(CLOCKS.update().where(CLOCKS.c.name == clock).values(greatest=greatest))
-            if changed.rowcount == 0:
-                connection.execute(CLOCKS.insert().values(name=clock, greatest=greatest))
+        for name in self.moved:
+            newest = self.clocks.newest[name]
+            connection.execute(CHANNELS.update().where(CHANNELS.c.name == name).values(newest=newest))
         if self.late:
             connection.execute(LATE.insert(), self.late)
         self.terms.home.catalog.reject(connection, map(rejection, self.rejected), self.now)
@@ -184,13 +182,15 @@ def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
     try:
         with catalog.begin() as connection:
             streams, memberships = catalog.streams(connection), Memberships(connection)
+            channels = catalog.channels(connection)
+            newest = {row.name: row.newest for row in connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.newest))}
             chunk = Chunk(
                 terms,
                 connection,
                 terms.now(),
-                catalog.channels(connection),
+                channels,
                 streams,
-                {row.name: row.greatest for row in connection.execute(sa.select(CLOCKS))},
+                Clocks(channels.values(), newest),
                 memberships,
                 KnownEvents(connection, terms.home, streams, memberships),
             )

@@ -18,7 +18,7 @@ from xscl import __version__
 from xscl.cli_channels import channel_app
 from xscl.cli_common import Output, complain
 from xscl.cli_feeds import feed_app
-from xscl.cli_home import doctor, init
+from xscl.cli_home import doctor, export, import_, init
 from xscl.cli_ingest import eval_, ingest
 from xscl.cli_matches import match_app
 from xscl.cli_queries import query_app
@@ -36,7 +36,19 @@ app = typer.Typer(
 )
 
 
-_COMMANDS: tuple[Callable[..., None], ...] = (init, doctor, ingest, run, sql, stats, eval_, demo, bench)
+_COMMANDS: tuple[Callable[..., None], ...] = (
+    init,
+    doctor,
+    export,
+    import_,
+    ingest,
+    run,
+    sql,
+    stats,
+    eval_,
+    demo,
+    bench,
+)
 """In the order of the help."""
 for _command in _COMMANDS:
     app.command(_command.__name__.rstrip("_"))(_command)

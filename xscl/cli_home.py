@@ -1,15 +1,21 @@
-"""``xscl init`` and ``xscl doctor``."""
+"""``xscl init``, ``doctor``, ``export`` and ``import``: the home as a whole."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import gzip
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated, BinaryIO, cast
 
 import typer
 
-from xscl.cli_common import CatalogOption, FormatOption, HomeOption, JsonOption, format_of, say
+from xscl.cli_common import CatalogOption, FormatOption, HomeOption, JsonOption, format_of, open_given, say
 from xscl.listing import print_rows
 
-__all__ = ["doctor", "init"]
+__all__ = ["doctor", "export", "import_", "init"]
 
 
 def init(home: HomeOption = None, catalog: CatalogOption = None) -> None:
@@ -38,3 +44,65 @@ def doctor(
     print_rows(rows, ["check", "state", "found", "advice"], format_of(format, json))
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
+
+
+def export(
+    file: Annotated[str, typer.Argument(help="The archive to write, or with --events the event file; '-': stdout.")],
+    events: Annotated[
+        bool, typer.Option("--events", help="Only what was taken in, in its order, as an event file.")
+    ] = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Write everything of a home to one file; other processes may go on meanwhile."""
+    opened = open_given(home, catalog)
+    if events:
+        from xscl.replay import export_events
+
+        with _written(file, zipped=file.endswith(".gz")) as stream:
+            written = export_events(opened, stream)
+        say(f"{file}: {written.events:,} events, {written.queries:,} queries")
+        if written.channels:
+            say("before it is taken in, the channels are made by:")
+        for line in (*written.channels, *(f"note: {note}" for note in written.notes)):
+            say(line)
+        return
+    from xscl.archive import export_home
+
+    with _written(file) as stream:
+        packed = export_home(opened, stream)
+    say(
+        f"{file}: {packed.events:,} events, {packed.queries:,} queries, {packed.batches:,} batches; "
+        f"{packed.files:,} files of {packed.bytes:,} bytes with the catalogue"
+    )
+
+
+def import_(
+    file: Annotated[str, typer.Argument(help="An archive that 'xscl export' wrote; '-': stdin.")],
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Make a home of an archive; there must be none yet."""
+    from xscl.archive import import_home
+    from xscl.home import default_home
+
+    root = home or default_home()
+    with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as stream:
+        packed = import_home(root, stream, catalog)
+    say(f"home at {root}: {packed.events:,} events, {packed.queries:,} queries, {packed.batches:,} batches")
+
+
+@contextmanager
+def _written(file: str, *, zipped: bool = False) -> Iterator[BinaryIO]:
+    """A file to write to, which is there when all of it is; ``-`` is stdout."""
+    if file == "-":
+        yield sys.stdout.buffer
+        return
+    target = Path(file)
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with gzip.open(unfinished, "wb", compresslevel=6) if zipped else unfinished.open("xb") as stream:
+            yield cast(BinaryIO, stream)
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)

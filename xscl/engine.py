@@ -118,6 +118,7 @@ class Engine:
         schema: str | None = None,
         lateness: str | None = None,
         clock: str | None = None,
+        idle: str | None = None,
         retention: str | None = None,
         of: str | None = None,
         source: str | None = None,
@@ -131,6 +132,8 @@ class Engine:
             schema: columns of a row channel, ``room string, temp double``; fixed by the first row by default.
             lateness: how far behind the channel's clock an event may be; no limit by default.
             clock: name of a clock that several channels share; each has its own by default.
+            idle: the clock counts as at most so far behind the newest of all channels, so that a channel to which
+                nothing comes does not hold up the others; by default it is as it is.
             retention: how long events are held, as of the channel's clock; for ever by default.
             of: make it a stream of this channel, with which it shares all of the above; the channel is made, for
                 documents, if it is not there.
@@ -139,8 +142,8 @@ class Engine:
         Raises:
             CatalogError: the name is taken, or queries use it for a channel that is not there yet.
         """
-        shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock, "retention": retention}
-        add_channel(self.home.catalog, name, kind=kind, **shape, of=of, source=source)
+        times = {"lateness": lateness, "clock": clock, "idle": idle, "retention": retention}
+        add_channel(self.home.catalog, name, kind=kind, element=element, schema=schema, **times, of=of, source=source)
 
     def drop_channel(self, name: str) -> None:
         """Remove a channel or a stream that holds no events and that nothing reads.

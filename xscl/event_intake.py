@@ -50,7 +50,7 @@ def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcom
     content, cells, channel = event_content(channel, item, chunk.terms.limits)
     chunk.put_channel(channel)
     ts, copied = identity.ts, identity.copied
-    late = chunk.is_late(channel, ts)
+    late_by = chunk.late_by(channel, ts)
     row: dict[str, Any] = {
         "docid": docid,
         "channel": channel.name,
@@ -59,7 +59,7 @@ def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcom
         "item": docid if identity.item is None else identity.item,
         "ts": ts,
         "received": received,
-        "late": late,
+        "late": late_by is not None,
         "declared": item.ts,
         "time_source": event.time_source or ("received" if item.ts is None else "given"),
         "content": content,
@@ -99,8 +99,8 @@ def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcom
             "membership": row["membership"],
         }
     )
-    if late:
-        chunk.note_late(channel, row["id"], ts, received, chunk.clocks[channel.clock])
+    if late_by is not None:
+        chunk.note_late(channel, row["id"], known.docid, ts, received, late_by)
     if copied is not None:
         return "shared"
     return "version" if identity.version > 1 else "taken"

@@ -19,8 +19,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import Catalog
+from xscl.clocks import Clocks
 from xscl.home import Home
-from xscl.tables import CHANNELS, CLOCKS, INTAKE_FILES
+from xscl.tables import CHANNELS, INTAKE_FILES
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER
 
@@ -44,7 +45,7 @@ def move_held(home: Home, connection: Connection, first: int, last: int, reaches
     received = _received(home, connection, first, last) if rows else None
     if received is None:
         return
-    clocks = _clocks(connection)
+    clocks = _clocks(home, connection)
     marks = {row.name: row.watermark for row in connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark))}
     for row in rows:
         clock = clocks.get(row.name)
@@ -112,12 +113,14 @@ def _received(home: Home, connection: Connection, first: int, last: int) -> int 
     return None
 
 
-def _clocks(connection: Connection) -> dict[str, int]:
+def _clocks(home: Home, connection: Connection) -> dict[str, int]:
     """What the clock of each channel shows, of what is processed."""
-    processed = {row.name: row.processed for row in connection.execute(sa.select(CLOCKS))}
+    rows = {row.name: row for row in connection.execute(sa.select(CHANNELS))}
+    channels = home.catalog.channels(connection)
+    clocks = Clocks(channels.values(), {name: row.processed for name, row in rows.items()})
     found = {}
-    for row in connection.execute(sa.select(CHANNELS)):
-        times = [time for time in (processed.get(row.clock), row.published) if time is not None]
+    for name, row in rows.items():
+        times = [time for time in (clocks.shown(channels[name]), row.published) if time is not None]
         if times:
-            found[row.name] = max(times)
+            found[name] = max(times)
     return found

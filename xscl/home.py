@@ -22,9 +22,9 @@ from xscl.catalog import Catalog, open_catalog
 from xscl.errors import CatalogError
 from xscl.steps import step
 
-__all__ = ["Home", "default_home", "init_home", "open_home"]
+__all__ = ["HOME_FOLDERS", "Home", "default_home", "init_home", "open_home"]
 
-_FOLDERS = ("events", "witness", "results", "programs")
+HOME_FOLDERS = ("events", "witness", "results", "programs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
     """Create a home, or complete one; what is there stays."""
     path = Path(root).resolve()
     try:
-        for folder in _FOLDERS:
+        for folder in HOME_FOLDERS:
             (path / folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CatalogError("XSCL_NO_HOME", f"no home can be made at {root}: {error.strerror}") from None
@@ -71,7 +71,7 @@ def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
         CatalogError: there is none, or it is of a later version.
     """
     path = Path(root).resolve()
-    if not all((path / folder).is_dir() for folder in _FOLDERS):
+    if not all((path / folder).is_dir() for folder in HOME_FOLDERS):
         raise CatalogError(
             "XSCL_NO_HOME",
             f"there is no xscl home at {root}",

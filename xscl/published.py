@@ -6,9 +6,10 @@ document takes the place of the last member of its match in the intake order.  N
 
 Lateness: a published document is late by the clock of its channel as it stands where the document comes to be, which is
 the greatest time of what was taken in on the channels of the clock up to there, and of what was published to this
-channel before.  It makes nothing late that is taken in: that was settled by the intake, perhaps before the match was
-found.  A document comes to be at its place, or where a query that was answered from what is held was registered: the
-join state of then has no partners for older ones.
+channel before; with an idle time, it is at most so far behind what was taken in anywhere up to there (``clocks``).  It
+makes nothing late that is taken in: that was settled by the intake, perhaps before the match was found.  A document
+comes to be at its place, or where a query that was answered from what is held was registered: the join state of then
+has no partners for older ones.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo, QueryInfo
+from xscl.clocks import Clocks, is_late
 from xscl.errors import DocumentError, EngineError, XsclError
 from xscl.event_checks import stored_document
 from xscl.event_files import EVENT_SCHEMA, event_document, events_of, write_event_file
@@ -38,7 +41,7 @@ from xscl.queries import of_groups
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.steps import step
 from xscl.stored_matches import StoredMatch, match_id
-from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, INTAKE_FILES, LATE, QUERIES
+from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, HOME, INTAKE_FILES, LATE, QUERIES
 from xscl.types import format_time
 from xscl.values import digest_text
 
@@ -228,6 +231,8 @@ class Publisher:
         self._files: list[dict[str, object]] = []
         self._ids: list[dict[str, object]] = []
         self._late: list[dict[str, object]] = []
+        self.newest: dict[str, int] = {}
+        """By channel the greatest event time of what was published."""
         self.rejected: list[dict[str, object]] = []
         """Output documents that are no events, as rows of relation ``rejected``."""
 
@@ -279,6 +284,9 @@ class Publisher:
         first, last = events[0].docid, events[-1].docid
         self._files.append({"path": f"events/{path.name}", "first": first, "last": last, "rows": len(events)})
         self._ids += [event.id_row() for event in events]
+        for event in events:
+            name, ts = event.output.channel, event.output.ts
+            self.newest[name] = max(ts, self.newest.get(name, ts))
         return PublishedFile(path, first, last, Counter(event.output.channel for event in events))
 
     def discard(self) -> None:
@@ -384,40 +392,38 @@ class Publisher:
                 continue
             places = np.array([event.output.came for event in found], dtype=np.int64)
             times = np.array([event.output.ts for event in found], dtype=np.int64)
-            for event, time in zip(found, self._clock(channel, places, times)(places), strict=True):
-                late = time is not None and event.output.ts < time - channel.lateness
+            for event, shown in zip(found, self._shown(channel, places, times), strict=True):
+                late = is_late(channel, event.output.ts, shown)
                 yield replace(event, late=late)
-                if time is not None and late:
-                    self._late.append(_late_row(event, time))
+                if shown is not None and late:
+                    self._late.append(_late_row(event, shown))
 
-    def _clock(
+    def _shown(
         self, channel: ChannelInfo, places: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
-    ) -> Callable[[npt.NDArray[np.int64]], list[int | None]]:
-        """The channel's clock at each place; ``places`` tell where what this level publishes to it comes
-        to be, ``times`` are its event times.
+    ) -> Iterator[int | None]:
+        """What the channel's clock shows at these places, where what this level publishes to it comes to be, with these
+        event times.
         """
-        members = [info.name for info in self._channels.values() if info.clock == channel.clock]
         last = int(places.max())
         with self._home.catalog.read() as connection:
-            statement = sa.select(INTAKE_FILES.c.path).where(
-                (INTAKE_FILES.c.first <= last) | (INTAKE_FILES.c.first >= PUBLISHED)
-            )
-            paths = self._home.paths([row.path for row in connection.execute(statement)])
-        docid, own = ds.field("docid"), ds.field("channel") == channel.name
-        wanted = ((docid <= last) & ds.field("channel").isin(members)) | ((docid >= PUBLISHED) & own)
-        table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=["docid", "ts"], filter=wanted)
+            rows = {row.name: row for row in connection.execute(sa.select(CHANNELS))}
+            processed = connection.scalar(sa.select(HOME.c.processed)) or 0
+            files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last > processed, INTAKE_FILES.c.first <= last)
+            paths = self._home.paths(list(connection.scalars(files)))
+        # Up to the batch, what was processed and published; in it, event by event.
+        before = Clocks(self._channels.values(), {name: row.processed for name, row in rows.items()})
+        earlier = rows[channel.name].published if channel.name in rows else None
+        wanted = (ds.field("docid") > processed) & (ds.field("docid") <= last)
+        table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=["docid", "channel", "ts"], filter=wanted)
         docids, seen = table.column("docid").to_numpy(), table.column("ts").to_numpy()
-        intake = docids < PUBLISHED
-        taken_in = _greatest_by(docids[intake], seen[intake])
-        published = _greatest_by(
-            np.concatenate([place_of(docids[~intake]), places]), np.concatenate([seen[~intake], times])
-        )
-
-        def at(wanted: npt.NDArray[np.int64]) -> list[int | None]:
-            both = zip(taken_in(wanted, "right"), published(wanted, "left"), strict=True)
-            return [max((time for time in pair if time is not None), default=None) for pair in both]
-
-        return at
+        sharing = [info.name for info in self._channels.values() if info.clock == channel.clock]
+        mine = pc.is_in(table.column("channel"), pa.array(sharing, pa.string())).to_numpy()
+        own = _greatest_by(docids[mine], seen[mine], before.own(channel))(places, "right")
+        published = _greatest_by(places, times, earlier)(places, "left")
+        any_channel = _greatest_by(docids, seen, before.greatest)(places, "right")
+        for of_clock, of_channel, newest in zip(own, published, any_channel, strict=True):
+            behind = None if channel.idle is None or newest is None else newest - channel.idle
+            yield max((time for time in (of_clock, of_channel, behind) if time is not None), default=None)
 
 
 def _documents(
@@ -454,15 +460,20 @@ def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> set[tuple
 
 
 def _greatest_by(
-    places: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64], times: npt.NDArray[np.int64], before: int | None
 ) -> Callable[[npt.NDArray[np.int64], str], Iterator[int | None]]:
-    """A function: the greatest time at the places below each of some ('left'), or also at them ('right')."""
+    """A function: the greatest of ``before`` and of the times at the places below each of some.
+
+    With side 'right', those at the places themselves count as well, with 'left' they do not.
+    """
     order = np.argsort(places, kind="stable")
     ordered, greatest = places[order], np.maximum.accumulate(times[order])
 
     def at(wanted: npt.NDArray[np.int64], side: str) -> Iterator[int | None]:
         ends = np.searchsorted(ordered, wanted, side="left" if side == "left" else "right")
-        return (None if end == 0 else int(greatest[end - 1]) for end in ends.tolist())
+        for end in ends.tolist():
+            known = before if end == 0 else int(greatest[end - 1])
+            yield known if before is None or known is None else max(known, before)
 
     return at
 
@@ -493,6 +504,7 @@ def _late_row(event: _Event, clock: int) -> dict[str, object]:
     return {
         "channel": output.channel,
         "id": output.id,
+        "docid": event.docid,
         "ts": output.ts,
         "received": output.received,
         "condition": "XSCL_LATE",

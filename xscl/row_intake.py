@@ -23,6 +23,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo
 from xscl.chunk import Chunk, Terms, open_chunk
+from xscl.clocks import shown_before
 from xscl.errors import DocumentError, SourceError, XsclError
 from xscl.event_checks import CheckedEvent, check_channel_name, check_event, event_content
 from xscl.event_files import EVENT_SCHEMA
@@ -369,7 +370,7 @@ class _Work:
         given = times if whole else times.take(pa.array(which))
         dated = ~_mask(given.is_null())
         ts = np.where(dated, given.fill_null(0).to_numpy(zero_copy_only=False), received)
-        late, clocks = self._lateness(channel, ts)
+        shown, late = shown_before(channel, chunk.clocks, ts)
         texts = ids.texts if whole else ids.texts.take(pa.array(which))
         taken = cells if whole else [column.take(pa.array(which)) for column in cells]
         columns: dict[str, pa.Array] = {
@@ -402,23 +403,11 @@ class _Work:
             )
         else:
             self._write_ids(channel, which, texts, docids, ts, received)
-        chunk.move_clock(channel.clock, int(clocks[-1]))
+        chunk.see(channel, int(ts.max()))
         chunk.report.taken += count
         for place in np.flatnonzero(late).tolist():
-            id_ = texts[place].as_py()
-            chunk.note_late(channel, id_, int(ts[place]), int(received[place]), int(clocks[place]))
-
-    def _lateness(self, channel: ChannelInfo, ts: Places) -> tuple[Mask, Places]:
-        """Which rows are late, and the clock after each row."""
-        before = self.chunk.clocks.get(channel.clock)
-        if before is None:
-            clocks = np.maximum.accumulate(ts)
-            earlier = np.concatenate([ts[:1], clocks[:-1]])
-        else:
-            clocks = np.maximum(np.maximum.accumulate(ts), before)
-            earlier = np.concatenate([np.array([before], dtype=np.int64), clocks[:-1]])
-        late = np.zeros(len(ts), dtype=np.bool_) if channel.lateness is None else ts < earlier - channel.lateness
-        return late, clocks
+            id_, docid = texts[place].as_py(), int(docids[place])
+            chunk.note_late(channel, id_, docid, int(ts[place]), int(received[place]), int(shown[place]))
 
     def _write_ids(
         self, channel: ChannelInfo, which: Places, texts: pa.StringArray, docids: Places, ts: Places, received: Places

@@ -30,10 +30,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.arrow import MEMBER
+from xscl.clocks import Clocks
 from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home
 from xscl.steps import step
-from xscl.tables import CHANNELS, CLOCKS, STATE_FILES
+from xscl.tables import CHANNELS, STATE_FILES
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER, Floors, floors
 from xscl.xpath.witness import WITNESS_SCHEMA
@@ -150,7 +151,7 @@ class StateChange:
 
     after: HeldState
     processed: Mapping[str, int]
-    """By clock of the batch's events, the greatest event time of processed events."""
+    """By channel with newer events than before, the greatest event time of processed events."""
     published: Mapping[str, int]
     """By channel, the greatest event time of what the batch published to it."""
     watermarks: Mapping[str, int | None]
@@ -271,7 +272,7 @@ def next_state(
             nothing late that is taken in; but whatever is published there later is late by it.
     """
     with home.catalog.read() as connection:
-        processed, moved, watermarks = _watermarks(connection, last, newest, published)
+        clocks, moved, watermarks = _watermarks(home, connection, last, newest, published)
     rule = _Rule(home.root, before.floors, floors(reach, watermarks))
     written: list[str] = []
     try:
@@ -292,7 +293,7 @@ def next_state(
         for file in (*before.files, *own):
             counted, lower = rule.counted(file, fresh=file.path in fresh_paths)
             (lowered if lower and counted.held else known).append(counted)
-        span = _span(rule.now, max(processed.values(), default=None))
+        span = _span(rule.now, clocks.greatest)
         plan = [*([file] for file in lowered), *_merges(known, span)]
         merged: list[StateFile] = []
         for inputs in plan:
@@ -321,7 +322,7 @@ def next_state(
         after=HeldState(
             home.root, tuple(files), reach, before.reach_path if reach_file is None else reach_file.path, watermarks
         ),
-        processed={clock: ts for clock, ts in processed.items() if clock in moved},
+        processed={channel: clocks.newest[channel] for channel in moved},
         published=published,
         watermarks={name: mark for name, mark in watermarks.items() if mark != before.watermarks.get(name)},
         added=tuple(added if reach_file is None else (*added, reach_file)),
@@ -357,8 +358,8 @@ def commit_state(connection: Connection, change: StateChange, now: int) -> list[
     counted = [{"b_path": file.path, "held": file.held} for file in change.counted]
     _each(connection, STATE_FILES.update(), counted)
     _each(connection, STATE_FILES.update(), [{"b_path": path, "replaced": now} for path in change.replaced])
-    for clock, greatest in change.processed.items():
-        connection.execute(CLOCKS.update().where(CLOCKS.c.name == clock).values(processed=greatest))
+    for channel, greatest in change.processed.items():
+        connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(processed=greatest))
     for channel, greatest in change.published.items():
         known = sa.func.coalesce(CHANNELS.c.published, greatest)
         later = sa.case((known > greatest, known), else_=greatest)
@@ -394,26 +395,23 @@ def _unlink(home: Home, paths: Iterable[str]) -> None:
 
 
 def _watermarks(
-    connection: Connection, last: int, newest: Mapping[str, int], published: Mapping[str, int]
-) -> tuple[dict[str, int], set[str], dict[str, int | None]]:
-    """By clock the greatest event time up to the place ``last``, the clocks that it moves, each channel's watermark."""
-    channels = connection.execute(sa.select(CHANNELS)).all()
-    processed: dict[str, int] = {
-        row.name: row.processed for row in connection.execute(sa.select(CLOCKS)) if row.processed is not None
-    }
-    moved = set()
-    for row in channels:
-        if row.name in newest and newest[row.name] > processed.get(row.clock, EVER):
-            processed[row.clock] = newest[row.name]
-            moved.add(row.clock)
+    home: Home, connection: Connection, last: int, newest: Mapping[str, int], published: Mapping[str, int]
+) -> tuple[Clocks, set[str], dict[str, int | None]]:
+    """The clocks of what is processed up to the place ``last``, the channels that move, each channel's watermark."""
+    rows = {row.name: row for row in connection.execute(sa.select(CHANNELS))}
+    channels = home.catalog.channels(connection)
+    clocks = Clocks(channels.values(), {name: row.processed for name, row in rows.items()})
+    moved = {name for name in newest.keys() & rows.keys() if newest[name] > clocks.newest.get(name, EVER)}
+    for name in moved:
+        clocks.see(channels[name], newest[name])
     watermarks: dict[str, int | None] = {}
-    for row in channels:
-        times = (processed.get(row.clock), row.published, published.get(row.name))
+    for name, row in rows.items():
+        times = (clocks.shown(channels[name]), row.published, published.get(name))
         known = [time for time in times if time is not None]
         # Events that are not processed yet may have been judged by what a channel's lateness was before.
         settled = row.lateness is not None and last >= row.settled
-        watermarks[row.name] = max(known) - row.lateness if settled and known else None
-    return processed, moved, watermarks
+        watermarks[name] = max(known) - row.lateness if settled and known else None
+    return clocks, moved, watermarks
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, S
 __all__ = [
     "BATCHES",
     "CHANNELS",
-    "CLOCKS",
     "DERIVED_VERSION",
     "EVENT_IDS",
     "FEEDS",
@@ -79,8 +78,10 @@ CHANNELS = Table(
         BigInteger,
         nullable=False,
         server_default="0",
-        comment="place up to which events may have been judged by another lateness or clock",
+        comment="place up to which events may have been judged by another lateness, clock or idle time",
     ),
+    Column("newest", BigInteger, comment="greatest event time of what was taken in; NULL: nothing was"),
+    Column("processed", BigInteger, comment="that of processed events; NULL: none, or not known"),
     Column("published", BigInteger, comment="greatest event time of what queries published to it; NULL: not known"),
     Column("watermark", BigInteger, comment="no event of a later batch is older; NULL: any age, or not known"),
     Column("retention", BigInteger, comment="how long events are held, microseconds; NULL: for ever"),
@@ -89,13 +90,6 @@ CHANNELS = Table(
     ),
     Column("held_from", BigInteger, comment="older events are held no more; NULL: all are"),
     Column("kept_from", BigInteger, comment="older events may be gone, and no match has one; NULL: none is"),
-)
-CLOCKS = Table(
-    "clocks",
-    METADATA,
-    Column("name", String, primary_key=True),
-    Column("greatest", BigInteger, nullable=False, comment="greatest event time seen"),
-    Column("processed", BigInteger, comment="greatest event time of processed events; NULL: not known"),
 )
 TEMPLATES = Table(
     "templates",

@@ -21,6 +21,7 @@ from oracle.evaluate import Doc
 import xscl
 from xscl.compile import CompiledQuery
 from xscl.errors import QueryError
+from xscl.tables import LATE
 
 if TYPE_CHECKING:
     from xscl.engine import Engine
@@ -203,6 +204,39 @@ def test_g4_a_late_tuple(lateness: int, late: list[str], counts: tuple[int, ...]
         found += [doc.id for doc in judged if doc.late]
     assert found == late
     assert tuple(len(engine.answers(name)) for name in queries) == counts
+
+
+@pytest.mark.parametrize(
+    ("lateness", "late", "counts"), [(3, [], (9, 6, 3)), (2, ["t1"], (7, 0, 3))], ids=["3 s", "2 s"]
+)
+def test_g4_in_a_home(lateness: int, late: list[str], counts: tuple[int, ...], tmp_path: Path) -> None:
+    """The digest judges by the watermark that the batch before has left, we by the clock at the event's own place; here
+    both say the same, because t1 comes alone.
+    """
+    t1 = [doc for doc in ICU_2 if doc.id == "t1"]
+    batches = [[doc for doc in batch if doc.id != "t1"] for batch in g3_batches()]
+    with xscl.connect(home=tmp_path / "home") as engine:
+        for channel in "BTHK":
+            engine.add_channel(channel, kind="rows", lateness=f"{lateness} s", clock="icu")
+        for name, text in (("Q1", Q1), ("Q2", Q2), ("Q3", Q3)):
+            engine.register(text, name=name)
+        left = -1
+        by_batch: list[str] = []
+        by_place: list[str] = []
+        for batch in [*batches[:3], t1, *batches[3:]]:
+            by_batch += [doc.id for doc in batch if doc.ts < left - lateness * S]
+            left = max(left, *(doc.ts for doc in batch))
+            found = engine.ingest([xscl.Event(doc.channel, doc.id, doc.ts / S, row=_row(doc)) for doc in batch])
+            by_place += [doc.id for doc in batch] if found.late else []
+            engine.run_once()
+        assert by_batch == by_place == late
+        assert tuple(len(list(engine.matches(name))) for name in ("Q1", "Q2", "Q3")) == counts
+        late_rows = engine.home.catalog.rows(LATE)
+        assert [(row["channel"], row["id"], row["ts"]) for row in late_rows] == [("T", id_, 4 * S) for id_ in late]
+
+
+def _row(doc: Doc) -> dict[str, float]:
+    return {name: float(value) for name, value in re.findall(r"<(\w+)>([\d.]+)</", doc.xml)}
 
 
 # -- G5: relative windows of two streams ------------------------------------------------------------------------

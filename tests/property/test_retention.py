@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc, answers
-from strategies import CHANNELS, NAMESPACES, SECOND, Dice, many_block_query
+from oracle.lateness import Arrival, Terms, is_late
+from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_query, dense_stream, many_block_query
 
 import xscl.state
 from xscl.compile import CompiledQuery
@@ -22,58 +23,24 @@ from xscl.parser import parse_query
 from xscl.types import Event
 
 
-def dense_stream(choose: Dice) -> list[Doc]:
-    """Events of a few equal values at whole seconds, up to four seconds out of order, so that windows end on them."""
-    found = []
-    for number in range(choose.count(22, 30)):
-        ts = max(0, number // 2 - choose.one(0, 0, 0, 1, 2, 4)) * SECOND
-        xml = f"<a><b>{choose.one(1, 1, 2)}</b><c>{choose.one(1, 2)}</c></a>"
-        found.append(Doc(choose.one(*CHANNELS), f"e{number}", ts, xml))
-    return found
+def settings(choose: Dice) -> dict[str, Terms]:
+    """Lateness, clocks and idle times of channels."""
+    together = choose.chance(50)
+    return {
+        channel: Terms(
+            "both" if together else channel,
+            choose.one(0, 0, 1, 1, 2, 4) * SECOND if choose.chance(80) else None,
+            choose.one(0, 1, 2, 4) * SECOND if choose.chance(40) else None,
+        )
+        for channel in CHANNELS
+    }
 
 
-def dense_query(choose: Dice) -> str:
-    """Two to four blocks that are joined by value or by time alone, with short windows on any two of them."""
-    text = ""
-    for number in range(choose.one(2, 2, 3, 3, 4)):
-        block = f"{choose.one(*CHANNELS)}->r{number}[./b->x{number}][./c->y{number}]"
-        if number == 0:
-            text = block
-            continue
-        follows = choose.chance(40)
-        asked = [f"x{choose.count(0, number - 1)} = x{number}"] if choose.chance(85) else []
-        if choose.chance(20):
-            asked.append(f"y{choose.count(0, number - 1)} != y{number}")
-        low = choose.count(0, 2)
-        asked.append(f"{low} s..{low + choose.count(0, 2)} s" if follows and choose.chance(50) else f"{low + 1} s")
-        if choose.chance(30):
-            low = choose.count(-3, 2)
-            asked.append(f"r{number} - r{choose.count(0, number - 1)} IN [{low} s, {low + choose.count(0, 4)} s]")
-        if choose.chance(20):
-            asked.append(f"MAXWINDOW {choose.count(2, 5)} s")
-        atoms = " AND ".join(part for part in asked if "=" in part)
-        windows = [part for part in asked if "=" not in part]
-        text += f" {'FOLLOWED BY' if follows else 'JOIN'} {{{', '.join([*filter(None, [atoms]), *windows])}}} {block}"
-    return text
-
-
-def settings(choose: Dice) -> tuple[dict[str, int], dict[str, str]]:
-    """Lateness of the channels that have one, and clocks."""
-    lateness = {c: choose.one(0, 0, 1, 1, 2, 4) * SECOND for c in CHANNELS if choose.chance(80)}
-    return lateness, {} if choose.chance(50) else {c: c for c in CHANNELS}
-
-
-def judged(docs: Sequence[Doc], lateness: Mapping[str, int], clocks: Mapping[str, str]) -> list[Doc]:
-    """Which events are late, by the intake order (language.md, section 2)."""
-    greatest: dict[str, int] = {}
-    found = []
-    for doc in docs:
-        clock = clocks.get(doc.channel, "")
-        known = greatest.get(clock)
-        late = known is not None and doc.channel in lateness and doc.ts < known - lateness[doc.channel]
-        greatest[clock] = doc.ts if known is None else max(known, doc.ts)
-        found.append(replace(doc, late=late))
-    return found
+def judged(docs: Sequence[Doc], terms: Mapping[str, Terms]) -> list[Doc]:
+    """Which events are late, by the intake order."""
+    arrivals = [Arrival(place, doc.channel, doc.ts) for place, doc in enumerate(docs)]
+    late = [is_late(arrival, arrivals, terms) for arrival in arrivals]
+    return [replace(doc, late=found) for doc, found in zip(docs, late, strict=True)]
 
 
 def cuts(choose: Dice, docs: Sequence[Doc]) -> list[list[list[Doc]]]:
@@ -100,21 +67,25 @@ def test_purging_loses_no_match(in_driver: bool, tmp_path: Path) -> None:
     for seed in range(15, 30) if in_driver else range(15):
         choose = Dice(seed)
         asked = queries(choose)
-        lateness, clocks = settings(choose)
-        docs = judged(dense_stream(choose), lateness, clocks)
+        terms = settings(choose)
+        docs = judged(dense_stream(choose), terms)
+        clocks = {name: of.clock for name, of in terms.items()}
+        lateness = {name: of.lateness for name, of in terms.items() if of.lateness is not None}
+        idle = {name: of.idle for name, of in terms.items() if of.idle is not None}
         expected = {text: answers(parse_query(text), docs, namespaces=NAMESPACES) for text in asked}
         held = []
         for number, batches in enumerate(cuts(choose, docs)):
             folder = tmp_path / f"{seed}-{number}"
             folder.mkdir()
-            engine = LocalEngine(folder, asked, lateness=lateness, clocks=clocks)
+            engine = LocalEngine(folder, asked, lateness=lateness, clocks=clocks, idle=idle)
             if in_driver:
                 size = choose.one(0, 2_000, 1 << 30)
-                engine = DriverEngine(folder, asked, lateness=lateness, clocks=clocks, cache_bytes=size)
+                times = {"lateness": lateness, "clocks": clocks, "idle": idle}
+                engine = DriverEngine(folder, asked, **times, cache_bytes=size)  # type: ignore[arg-type]
             for batch in batches:
                 engine.run(batch)
             for text, answer in expected.items():
-                assert engine.answers(text) == answer, (text, seed, lateness, clocks, number)
+                assert engine.answers(text) == answer, (text, seed, terms, number)
             held.append((engine.documents_held(), len(engine.witness), len(engine.links)))
             seen["purged"] += engine.purged
         assert held[0] == held[1] == held[2], "what is held depends on the cut"
@@ -131,13 +102,14 @@ def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pyte
     for seed in range(100, 108):
         choose = Dice(seed)
         asked = list(queries(choose, others=0))
-        lateness, clocks = settings(choose)
-        docs = judged(dense_stream(choose), lateness, clocks)
+        terms = settings(choose)
+        docs = judged(dense_stream(choose), terms)
         home = tmp_path / str(seed)
         with Engine(init_home(home)) as engine:
             for channel in CHANNELS:
-                late = f"{lateness[channel]} us" if channel in lateness else None
-                engine.add_channel(channel, lateness=late, clock=clocks.get(channel, "both"))
+                of = terms[channel]
+                late, idle = (None if time is None else f"{time} us" for time in (of.lateness, of.idle))
+                engine.add_channel(channel, lateness=late, clock=of.clock, idle=idle)
             for number, text in enumerate(asked):
                 engine.register(text, name=f"q{number}")
         waiting = list(docs)

@@ -45,7 +45,7 @@ from xscl.registry import Registry
 from xscl.state import held_state
 from xscl.tables import (
     BATCHES,
-    CLOCKS,
+    CHANNELS,
     GROUPS,
     HOME,
     INSTANCES,
@@ -472,7 +472,7 @@ def test_files_of_witnesses_become_state(old: Path) -> None:
     home = open_home(old)
     with home.catalog.read() as connection:
         state = held_state(home, connection)
-        clocks = connection.execute(sa.select(CLOCKS.c.processed)).all()
+        clocks = connection.execute(sa.select(CHANNELS.c.processed)).all()
     assert state.rows == rows > 0 and state.floors is None
     assert pq.read_table(state.paths("witness")).num_rows == rows
     docids = pq.read_table(state.paths("witness")).column("docid").to_pylist()
@@ -631,7 +631,7 @@ def test_a_home_of_schema_7_goes_on_as_one_of_this_version(tmp_path: Path) -> No
             more(fresh, tmp_path / "fresh")
             more(stored, tmp_path)
             expected, got = found(fresh.home), found(stored.home)
-            tables = (CLOCKS, LATE, MEMBERSHIPS, STREAMS)
+            tables = (CHANNELS, LATE, MEMBERSHIPS, STREAMS)
             for table in tables:
                 assert rows_of(stored.home, table) == rows_of(fresh.home, table), table.name
         for name in expected.keys() - NOT_ANSWERED:

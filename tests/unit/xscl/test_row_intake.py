@@ -25,7 +25,7 @@ from xscl.home import Home, init_home
 from xscl.ingest.records import Position, RowOptions, RowTable
 from xscl.intake import Intake, IntakeReport
 from xscl.row_ranges import channel_counts, event_count, nth_event
-from xscl.tables import CHANNELS, CLOCKS, EVENT_IDS, INTAKE_FILES, LATE, REJECTED, ROW_RANGES, SOURCES
+from xscl.tables import CHANNELS, EVENT_IDS, INTAKE_FILES, LATE, REJECTED, ROW_RANGES, SOURCES
 from xscl.types import Event
 
 S = 1_000_000
@@ -308,7 +308,7 @@ def test_lateness_is_that_of_the_rows_before(home: Home) -> None:
     report = take(home, RowTable("R", table, "t", options=RowOptions(("v",), ts="at")), now=9_500_000)
     assert [row["late"] for row in stored(home)] == [False, False, True, False, False]
     assert (report.late, len(home.catalog.rows(LATE))) == (1, 1)
-    assert [row["greatest"] for row in home.catalog.rows(CLOCKS)] == [10 * S]
+    assert [row["newest"] for row in home.catalog.rows(CHANNELS)] == [10 * S]
     again = pa.table({"v": [6], "at": [1.0]})
     assert take(home, RowTable("R", again, "u", options=RowOptions(("v",), ts="at"))).late == 1
 

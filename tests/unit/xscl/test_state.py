@@ -30,7 +30,7 @@ from xscl.state import (
     unlink_state,
     write_links,
 )
-from xscl.tables import BATCHES, CHANNELS, CLOCKS, STATE_FILES
+from xscl.tables import BATCHES, CHANNELS, STATE_FILES
 from xscl.templates.retention import REACH_SCHEMA
 from xscl.types import Event
 from xscl.xpath.witness import WITNESS_SCHEMA
@@ -339,8 +339,6 @@ def test_a_registration_by_itself_purges_nothing(home: Home) -> None:
 
 def test_what_is_published_moves_its_channel_and_no_clock(home: Home) -> None:
     add_channel(home.catalog, "P", lateness="1 us", clock="p")
-    with home.catalog.begin() as connection:
-        connection.execute(CLOCKS.insert().values(name="c", greatest=10))
     reach = reach_table((False, 1, "P", 4, 4))
     marks = []
     for batch, (newest, published) in enumerate([({"S": 9}, {}), ({"S": 10}, {"P": 7, "T": 50}), ({}, {"P": 6})], 1):
@@ -367,7 +365,9 @@ def test_clocks_are_those_of_processed_events(home: Home) -> None:
         (report,) = engine.run_once(batch_docs=10)
         assert report.state_rows == 0
     with home.catalog.read() as connection:
-        assert connection.execute(sa.select(CLOCKS.c.name, CLOCKS.c.processed)).all() == [("c", 9_000_000)]
+        columns = CHANNELS.c.name, CHANNELS.c.newest, CHANNELS.c.processed
+        found = connection.execute(sa.select(*columns).order_by(CHANNELS.c.name)).all()
+        assert found == [("S", 7_000_000, 7_000_000), ("T", 9_000_000, 9_000_000)]
         marks = dict(connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all())  # type: ignore[arg-type]
         assert marks == {"S": 9_000_000, "T": 9_000_000}
         assert connection.scalar(sa.select(BATCHES.c.purged)) == 0

@@ -11,6 +11,12 @@ down_revision = "0007"
 
 def upgrade() -> None:
     """Add columns and a table; queries of before see what they saw: what came after them."""
+    op.add_column("channels", sa.Column("newest", sa.BigInteger()))
+    op.add_column("channels", sa.Column("processed", sa.BigInteger()))
+    # What each channel of a clock had is not known; together they had what the clock had.
+    op.execute("update channels set newest = (select greatest from clocks where clocks.name = channels.clock)")
+    op.execute("update channels set processed = (select processed from clocks where clocks.name = channels.clock)")
+    op.drop_table("clocks")
     op.add_column("channels", sa.Column("retention", sa.BigInteger()))
     op.add_column("channels", sa.Column("idle", sa.BigInteger()))
     op.add_column("channels", sa.Column("held_from", sa.BigInteger()))
@@ -24,6 +30,8 @@ def upgrade() -> None:
     waiting = sa.text("starting != 'NOW' and filled is null")
     op.create_index("queries_waiting", "queries", ["docid_from"], sqlite_where=waiting, postgresql_where=waiting)
     op.add_column("late", sa.Column("docid", sa.BigInteger()))
+    of_late = "event_ids.channel = late.channel and event_ids.id = late.id"
+    op.execute(f"update late set docid = (select docid from event_ids where {of_late})")
     op.add_column("late", sa.Column("replayed", sa.BigInteger()))
     op.add_column("batches", sa.Column("filled", sa.BigInteger(), nullable=False, server_default="0"))
     op.create_table(

@@ -1,0 +1,371 @@
+"""Archives of homes: everything comes back and goes on, while others write, and no bad archive leaves anything."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from home_of_schema_7 import fill, more
+from homes import matches_of, unpacked
+
+from xscl.archive import export_home, import_home
+from xscl.catalog import Versions
+from xscl.engine import Engine
+from xscl.errors import CatalogError
+from xscl.home import Home, init_home, open_home
+from xscl.home_files import files_of, named_files
+from xscl.matches import list_matches, match_json
+from xscl.steps import VARIABLE, hooked
+from xscl.tables import METADATA, OLD_FILES, STATE_FILES
+from xscl.types import Event
+
+
+def matches(home: Home) -> list[str]:
+    return [json.dumps(match_json(match), ensure_ascii=False) for match in list_matches(home)]
+
+
+def book(id_: str, ts: int, author: str = "A") -> Event:
+    return Event("S", id_, ts, xml=f"<book><author>{author}</author></book>")
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with something of everything; tests copy it."""
+    folder = tmp_path_factory.mktemp("rich")
+    with Engine(init_home(folder / "home")) as engine:
+        fill(engine, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def archive(rich: Path) -> bytes:
+    return packed(rich / "home")
+
+
+def packed(root: Path) -> bytes:
+    home, stream = open_home(root), io.BytesIO()
+    try:
+        export_home(home, stream)
+    finally:
+        home.catalog.close()
+    return stream.getvalue()
+
+
+def refused(archive: bytes, parent: Path) -> CatalogError:
+    """What an import says that leaves nothing behind."""
+    before = sorted(parent.rglob("*"))
+    with pytest.raises(CatalogError) as caught:
+        import_home(parent / "taken", io.BytesIO(archive))
+    assert sorted(parent.rglob("*")) == before
+    return caught.value
+
+
+def rows(home: Home) -> dict[str, list[str]]:
+    return {table.name: sorted(map(repr, home.catalog.rows(table))) for table in METADATA.sorted_tables}
+
+
+# -- whole -----------------------------------------------------------------------------------------------------
+
+
+def test_everything_comes_back_and_goes_on(rich: Path, archive: bytes, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    shutil.copytree(rich, here)
+    there.mkdir()
+    counts = import_home(there / "home", io.BytesIO(archive))
+    home, copy = open_home(here / "home"), open_home(there / "home")
+    assert counts.queries == len(home.catalog.queries()) and counts.events > 20
+    assert matches(copy) == matches(home) != []
+    expected = rows(home)
+    with home.catalog.begin() as connection:
+        connection.execute(STATE_FILES.delete().where(STATE_FILES.c.replaced.is_not(None)))
+        connection.execute(OLD_FILES.delete())
+    expected = rows(home)
+    assert rows(copy) == expected
+    with copy.catalog.read() as connection:
+        named = {path for file in named_files(connection) for path in files_of(copy.root, file.path)}
+    assert {str(p.relative_to(copy.root)) for p in copy.root.rglob("*") if p.is_file()} - named <= {
+        "catalog.db",
+        "catalog.db-wal",
+        "catalog.db-shm",
+    }
+    with Engine(home) as one, Engine(copy) as two:
+        for folder, engine in ((here, one), (there, two)):
+            (folder / "log.ndjson").write_text("")
+            more(engine, folder)
+        assert [m.id for m in two.matches()] == [m.id for m in one.matches()]
+        assert len(list(two.matches())) > counts.batches
+
+
+def test_an_empty_home_comes_back(tmp_path: Path) -> None:
+    init_home(tmp_path / "home").catalog.close()
+    (tmp_path / "copy").mkdir()
+    assert import_home(tmp_path / "copy", io.BytesIO(packed(tmp_path / "home"))).events == 0
+    home = open_home(tmp_path / "copy")
+    assert home.catalog.processed() == (0, 0)
+    home.catalog.close()
+
+
+def test_an_archive_is_what_it_says(rich: Path, archive: bytes) -> None:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        members = tar.getmembers()
+        manifest = json.loads(tar.extractfile("manifest.json").read())  # type: ignore[union-attr]
+        for entry, member in zip(manifest["files"], members[1:], strict=True):
+            content = tar.extractfile(member).read()  # type: ignore[union-attr]
+            assert (entry["path"], entry["size"]) == (member.name, len(content))
+            assert entry["sha256"] == hashlib.sha256(content).hexdigest()
+    assert [members[0].name, members[1].name] == ["manifest.json", "catalog.db"]
+    assert manifest["versions"] == {name: getattr(Versions.here(), name) for name in Versions.__slots__}
+
+
+def test_others_go_on_while_a_home_is_packed(tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.register("S//book->x[./author->a] JOIN {a = b, 1 h} S//book->y[./author->b]", name="q")
+        stop = threading.Event()
+
+        def work() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                engine.ingest([book(f"e{number}", number, f"{number % 20}")])
+                engine.run_once()
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        try:
+            archives = [packed(tmp_path / "home") for _ in range(6)]
+        finally:
+            stop.set()
+            worker.join()
+        engine.run_once()
+        final = {match.id for match in engine.matches()}
+        for number, content in enumerate(archives):
+            import_home(tmp_path / f"copy{number}", io.BytesIO(content))
+            with Engine(open_home(tmp_path / f"copy{number}")) as copy:
+                copy.run_once()
+                assert {match.id for match in copy.matches()} <= final
+                copy.ingest([book("one", 1, "1"), book("two", 2, "1")])
+                copy.run_once()
+                assert list(copy.matches())
+
+
+# -- bad archives ----------------------------------------------------------------------------------------------
+
+
+def test_archives_that_are_cut_off(archive: bytes, tmp_path: Path) -> None:
+    for part in (0, 1, 5, 100, len(archive) // 3, len(archive) // 2, len(archive) - 9, len(archive) - 1):
+        assert refused(archive[:part], tmp_path).condition == "XSCL_BAD_ARCHIVE", part
+
+
+def test_archives_that_are_damaged(archive: bytes, tmp_path: Path) -> None:
+    taken = 0
+    for place in range(0, len(archive), max(1, len(archive) // 60)):
+        damaged = archive[:place] + bytes([archive[place] ^ 0x55]) + archive[place + 1 :]
+        try:
+            import_home(tmp_path / "taken", io.BytesIO(damaged))
+        except CatalogError as error:
+            assert error.condition == "XSCL_BAD_ARCHIVE", place
+        else:
+            # Some bytes of a gzip header mean nothing: then everything is as it was.
+            taken += 1
+            shutil.rmtree(tmp_path / "taken")
+        assert list(tmp_path.iterdir()) == []
+    assert taken <= 1
+
+
+def test_what_is_no_archive(tmp_path: Path) -> None:
+    for content in (b"", b"hello", gzip.compress(b""), gzip.compress(b"x" * 5_000), gzip.compress(b"\0" * 5_000)):
+        assert refused(content, tmp_path).condition == "XSCL_BAD_ARCHIVE"
+
+
+Members = list[tuple[tarfile.TarInfo, bytes]]
+
+
+def unpacked_members(archive: bytes) -> Members:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        return [(member, tar.extractfile(member).read()) for member in tar.getmembers()]  # type: ignore[union-attr]
+
+
+def repacked(members: Members) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz", format=tarfile.USTAR_FORMAT) as tar:
+        for info, content in members:
+            info.size = len(content) if info.isreg() else 0
+            tar.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+def with_manifest(members: Members, change: Callable[[dict[str, Any]], None]) -> Members:
+    found = json.loads(members[0][1])
+    change(found)
+    return [(members[0][0], json.dumps(found).encode()), *members[1:]]
+
+
+def listed(members: Members) -> Members:
+    """The members with a manifest that lists them as they are."""
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["files"] = [
+            {"path": info.name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            for info, content in members[1:]
+        ]
+        manifest["counts"]["bytes"] = sum(len(content) for _, content in members[1:])
+
+    return with_manifest(members, change)
+
+
+def plain(name: str) -> tarfile.TarInfo:
+    return tarfile.TarInfo(name)
+
+
+def linked(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def test_archives_that_strangers_made(archive: bytes, tmp_path: Path) -> None:
+    members = unpacked_members(archive)
+    last, content = members[-1]
+    evil = [
+        listed([*members, (plain("../evil"), b"x")]),
+        listed([*members, (plain("/tmp/evil"), b"x")]),
+        listed([*members, (plain("events/../../evil"), b"x")]),
+        listed([*members, (plain("events/.hidden"), b"x")]),
+        listed([*members, (plain("programs/x.pickle"), b"x")]),
+        listed([*members, members[-1]]),
+        [*members, (plain("events/more.parquet"), b"x")],
+        [*members[:-1], (linked(last.name, "/etc/passwd", tarfile.SYMTYPE), b"")],
+        [*members[:-1], (linked(last.name, "catalog.db", tarfile.LNKTYPE), b"")],
+        [members[0], members[2], members[1], *members[3:]],
+        [*members[:-1], (last, content[:-1] + b"!")],
+        [*members[:-1], (last, content[:-1])],
+        members[1:],
+        listed([members[0], *members[2:]]),
+        listed(members[:-1]),
+        with_manifest(members, lambda manifest: manifest.pop("files")),
+        with_manifest(members, lambda manifest: manifest.update(files=[1])),
+        with_manifest(members, lambda manifest: manifest["counts"].update(bytes=1 << 60)),
+        [(members[0][0], b"[" * 100_000), *members[1:]],
+    ]
+    for number, each in enumerate(evil):
+        assert refused(repacked(each), tmp_path).condition == "XSCL_BAD_ARCHIVE", number
+    later = [
+        with_manifest(members, lambda manifest: manifest["versions"].update(schema=99)),
+        with_manifest(members, lambda manifest: manifest.update(format=2)),
+    ]
+    for each in later:
+        assert refused(repacked(each), tmp_path).condition == "XSCL_CATALOG_VERSION"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "create trigger t after insert on late begin delete from home; end",
+        "create view v as select 1",
+        "update intake_files set path = '../../evil' where path = (select min(path) from intake_files)",
+        "update batches set result_path = '/etc' where result_path is not null",
+        "insert into old_files values ('../home', 0)",
+        "update intake_files set path = 'events/none.parquet' where path = (select min(path) from intake_files)",
+    ],
+)
+def test_catalogues_that_strangers_made(statement: str, archive: bytes, tmp_path: Path) -> None:
+    members = unpacked_members(archive)
+    database = tmp_path / "catalog.db"
+    database.write_bytes(members[1][1])
+    connection = sqlite3.connect(database)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    changed = listed([members[0], (members[1][0], database.read_bytes()), *members[2:]])
+    database.unlink()
+    assert refused(repacked(changed), tmp_path).condition == "XSCL_BAD_ARCHIVE"
+
+
+def test_an_archive_of_an_earlier_version_is_upgraded(archive: bytes, tmp_path: Path) -> None:
+    old = unpacked("schema-7", tmp_path)
+    files = sorted(p for p in old.rglob("*") if p.is_file() and p.suffix == ".parquet")
+    named: Members = [(plain("catalog.db"), (old / "catalog.db").read_bytes())]
+    named += [(plain(str(file.relative_to(old))), file.read_bytes()) for file in files]
+    members = listed([unpacked_members(archive)[0], *named])
+    import_home(tmp_path / "copy", io.BytesIO(repacked(members)))
+    home = open_home(tmp_path / "copy")
+    with home.catalog.read() as connection:
+        assert home.catalog.versions(connection) == Versions.here()
+    assert matches(home) == matches_of("schema-7")
+    home.catalog.close()
+
+
+# -- where something is in the way -----------------------------------------------------------------------------
+
+
+def test_an_import_wants_a_place_of_its_own(archive: bytes, tmp_path: Path) -> None:
+    init_home(tmp_path / "home").catalog.close()
+    (tmp_path / "file").write_text("x")
+    for name in ("home", "file"):
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(CatalogError) as caught:
+            import_home(tmp_path / name, io.BytesIO(archive))
+        assert caught.value.condition == "XSCL_HOME_NOT_EMPTY"
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_file_that_is_lost_is_named(rich: Path, tmp_path: Path) -> None:
+    shutil.copytree(rich, tmp_path / "copy")
+    lost = sorted((tmp_path / "copy" / "home" / "events").iterdir())[0]
+    lost.unlink()
+    with pytest.raises(CatalogError, match=lost.name) as caught:
+        packed(tmp_path / "copy" / "home")
+    assert caught.value.condition == "XSCL_FILE_MISSING"
+
+
+class _Ended(BaseException):
+    pass
+
+
+def test_an_import_that_ends_half_way_leaves_nothing(archive: bytes, tmp_path: Path) -> None:
+    steps: list[str] = []
+    with hooked(steps.append):
+        import_home(tmp_path / "whole", io.BytesIO(archive))
+    shutil.rmtree(tmp_path / "whole")
+    mine = [name for name in dict.fromkeys(steps) if name.startswith("import.") and name != "import.renamed"]
+    assert len(mine) == 4
+    for name in mine:
+
+        def end(at: str, name: str = name) -> None:
+            if at == name:
+                raise _Ended
+
+        with hooked(end), pytest.raises(_Ended):
+            import_home(tmp_path / "taken", io.BytesIO(archive))
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["import.file:3", "import.checked", "import.rename"])
+def test_an_import_that_is_killed_leaves_no_home(place: str, archive: bytes, tmp_path: Path) -> None:
+    (tmp_path / "archive").write_bytes(archive)
+    code = "import sys; from xscl.archive import import_home; import_home(sys.argv[1], open(sys.argv[2], 'rb'))"
+    command = [sys.executable, "-c", code, str(tmp_path / "taken"), str(tmp_path / "archive")]
+    killed = subprocess.run(command, env={**os.environ, VARIABLE: place}, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with pytest.raises(CatalogError) as caught:
+        open_home(tmp_path / "taken")
+    assert caught.value.condition == "XSCL_NO_HOME"
+    assert len(list(tmp_path.iterdir())) == 2
+    # The next import puts it in order.
+    subprocess.run(command, check=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "taken"]
+    open_home(tmp_path / "taken").catalog.close()

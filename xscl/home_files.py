@@ -1,0 +1,69 @@
+"""The files that a home's catalogue names, one by one, and what it says of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.tables import BATCHES, INTAKE_FILES, STATE_FILES
+
+__all__ = ["FOLDERS", "NamedFile", "files_of", "is_inside", "named_files"]
+
+FOLDERS = ("witness", "results", "events")
+"""Folders of named files, those first whose files go out of use soonest."""
+_INSIDE = re.compile(r"(?:events|witness|results)(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A file, or a folder of files, as the catalogue names it."""
+
+    path: str
+    """In the home."""
+    kind: str
+    """``events``, ``results``, or of join state ``witness``, ``link``, ``reach``."""
+    rows: int | None
+    """That the catalogue says it has; None: it does not say."""
+    first: int | None = None
+    """Of events: the first one's docid."""
+    last: int | None = None
+    batch: int | None = None
+    """Of join state and results: the batch that made it."""
+    bytes: int | None = None
+    """Its size; None: not said."""
+
+
+def named_files(connection: Connection) -> Iterator[NamedFile]:
+    """What a catalogue names and uses: files that went out of use are left out."""
+    in_use = sa.select(STATE_FILES).where(STATE_FILES.c.replaced.is_(None)).order_by(STATE_FILES.c.path)
+    for row in connection.execute(in_use):
+        yield NamedFile(row.path, row.kind, row.rows, batch=row.batch, bytes=row.bytes)
+    results = sa.select(BATCHES.c.result_path, BATCHES.c.batch).where(BATCHES.c.result_path.is_not(None))
+    for row in connection.execute(results.order_by(BATCHES.c.batch)):
+        yield NamedFile(row.result_path, "results", None, batch=row.batch)
+    for row in connection.execute(sa.select(INTAKE_FILES).order_by(INTAKE_FILES.c.first, INTAKE_FILES.c.path)):
+        yield NamedFile(row.path, "events", row.rows, row.first, row.last)
+
+
+def files_of(root: Path, path: str) -> list[str]:
+    """The file of this path in a home, or the Parquet files of a folder; what is not there gives none."""
+    full = root / path
+    if not full.is_dir():
+        return [path] if full.is_file() else []
+    # Spark leaves other files beside them.
+    found = sorted(file for file in full.rglob("*.parquet") if not file.name.startswith((".", "_")))
+    return [str(file.relative_to(root)) for file in found]
+
+
+def is_inside(path: str) -> bool:
+    """Whether a path can be that of a file or folder of a home, as xscl names them: nothing leads out of it.
+
+    >>> is_inside("events/000000000001-ab.parquet"), is_inside("events/../../etc/passwd"), is_inside("/etc/passwd")
+    (True, False, False)
+    """
+    return len(path) <= 240 and _INSIDE.fullmatch(path) is not None
