@@ -1,6 +1,6 @@
 """Upkeep of the catalogue: rows that nothing needs any more go, and what they counted is kept in table ``totals``.
 
-* ``late`` goes with its events, ``flushes`` once they are processed.
+* ``late`` goes with its events, ``flushes`` with what is around them.
 * ``rejected`` keeps the newest 100,000 rows, ``batches`` the newest 10,000 and those with results.
 * Dropped queries of which no match is stored go, with the groups, instances and variables that only they had.  What
   other processes remember of those is void then: ``home.swept`` says so.
@@ -19,6 +19,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog import stored_rt, stored_template
 from xscl.home import Home
+from xscl.places import PUBLISHED
 from xscl.tables import (
     BATCHES,
     FLUSHES,
@@ -63,12 +64,19 @@ def _set(connection: Connection, name: str, count: int) -> None:
         connection.execute(TOTALS.insert().values(name=name, count=count))
 
 
-def trim_catalog(connection: Connection, kept: Mapping[str, int]) -> None:
-    """Remove rows of listings that are of no use any more; ``kept`` says from when on events of a channel are kept."""
+def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int | None) -> None:
+    """Remove rows of listings that are of no use any more.
+
+    Args:
+        connection: of the transaction.
+        kept: from which time on events of a channel are kept.
+        oldest: the least place of an event that is kept, or a lesser one; None: there is none.
+    """
     processed = connection.scalar(sa.select(HOME.c.processed)) or 0
-    connection.execute(FLUSHES.delete().where(FLUSHES.c.place <= processed))
+    if kept:
+        connection.execute(FLUSHES.delete().where(FLUSHES.c.place <= processed, FLUSHES.c.place < (oldest or NEVER)))
     for channel, time in kept.items():
-        done = LATE.c.docid.is_(None) | (LATE.c.docid <= processed) | (LATE.c.docid >= 1 << 62)
+        done = LATE.c.docid.is_(None) | (LATE.c.docid <= processed) | (LATE.c.docid >= PUBLISHED)
         mine = LATE.delete().where(LATE.c.channel == channel, LATE.c.ts < time, done)
         _add(connection, "late", connection.execute(mine).rowcount)
     newest = connection.scalar(sa.select(sa.func.max(REJECTED.c.number))) or 0

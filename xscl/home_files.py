@@ -43,8 +43,10 @@ def named_files(connection: Connection) -> Iterator[NamedFile]:
     in_use = sa.select(STATE_FILES).where(STATE_FILES.c.replaced.is_(None)).order_by(STATE_FILES.c.path)
     for row in connection.execute(in_use):
         yield NamedFile(row.path, row.kind, row.rows, batch=row.batch, bytes=row.bytes)
-    results = sa.select(BATCHES.c.result_path, BATCHES.c.batch).where(BATCHES.c.result_path.is_not(None))
-    for row in connection.execute(results.order_by(BATCHES.c.batch)):
+    # Batches whose results were merged name the same folder.
+    first = sa.func.min(BATCHES.c.batch).label("batch")
+    results = sa.select(BATCHES.c.result_path, first).where(BATCHES.c.result_path.is_not(None))
+    for row in connection.execute(results.group_by(BATCHES.c.result_path).order_by(first)):
         yield NamedFile(row.result_path, "results", None, batch=row.batch)
     for row in connection.execute(sa.select(INTAKE_FILES).order_by(INTAKE_FILES.c.first, INTAKE_FILES.c.path)):
         yield NamedFile(row.path, "events", row.rows, row.first, row.last)

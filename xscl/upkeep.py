@@ -61,15 +61,16 @@ class Upkeep:
         with self._home.catalog.read() as connection:
             kept = keep_times(connection)
         unlink_old(self._home, time.time_ns() // 1000)
-        if self._looks % _TRIMS == 0:
-            self._look_at_rows(kept)
-        self._looks += 1
         _some(self._events.work(kept), seconds)
-        _some(self._results.work(kept, self._events.oldest_kept(kept)), seconds)
+        oldest = self._events.oldest_kept(kept)
+        _some(self._results.work(kept, oldest), seconds)
+        if self._looks % _TRIMS == 0:
+            self._look_at_rows(kept, oldest)
+        self._looks += 1
 
-    def _look_at_rows(self, kept: Mapping[str, int]) -> None:
+    def _look_at_rows(self, kept: Mapping[str, int], oldest: int | None) -> None:
         with self._home.catalog.begin() as connection:
-            trim_catalog(connection, kept)
+            trim_catalog(connection, kept, oldest)
         step("upkeep.trimmed")
         if sweep_queries(self._home, self._planner.variables):
             step("upkeep.swept")

@@ -3,8 +3,8 @@
     python tests/bench/soak.py [--minutes 30] [--out build/soak]
 
 Feeds are polled from a local server, event files grow and are followed, tables of rows are taken in, queries of all
-kinds are registered and dropped, matches are read by cursor.  Event times run ahead of the wall, so that many
-retentions pass.  Samples are written as CSV; at the end the last third of each series is held against the middle one, a
+kinds are registered and dropped, matches are listed.  Event times run ahead of the wall, so that many retentions
+pass.  Samples are written as CSV; at the end the last third of each series is held against the middle one, a
 table and plots are written, and the process ends with 1 if something still grows.
 """
 
@@ -45,8 +45,8 @@ from xscl.state import held_state
 RETENTION_S = 6 * 3600
 WINDOW_S = 2 * 3600
 LATENESS_S = 600
-SPEED = 240
-"""Seconds of event time a second: a retention passes in a minute and a half."""
+STEP_S = 120
+"""Of event time in a cycle, so that sizes do not depend on the machine: a retention is 180 cycles."""
 FEEDS = 12
 LIVE = 60
 """Queries that are there at a time."""
@@ -82,12 +82,13 @@ class World:
     folder: Path
     choose: random.Random
     began: float
+    cycle: int = 0
     numbers: Iterator[int] = field(default_factory=itertools.count)
     names: deque[str] = field(default_factory=deque)
 
     def now(self) -> float:
         """Event time, seconds since the epoch."""
-        return 1_700_000_000 + (time.monotonic() - self.began) * SPEED
+        return 1_700_000_000 + self.cycle * STEP_S
 
     def title(self) -> str:
         return " ".join(self.choose.choices(WORDS, k=2))
@@ -113,7 +114,7 @@ class World:
 
     def readings(self, rows: int) -> pa.Table:
         start, begin = self.now(), next(self.numbers) * 1_000
-        times = [int((start + n * 0.01) * 1e6) for n in range(rows)]
+        times = [int((start + n) * 1e6) for n in range(rows)]
         return pa.table(
             {
                 "seq": list(range(begin, begin + rows)),
@@ -204,6 +205,7 @@ def sample(engine: Engine, world: World, batches: Sequence[float], seconds: floa
     cuts = quantiles(batches, n=20) if len(batches) > 1 else [0.0] * 19
     return {
         "seconds": round(seconds, 1),
+        "cycles": world.cycle,
         "python_mb": resident_memory() / 1e6,
         "java_mb": java_memory() / 1e6,
         "files": files,
@@ -289,10 +291,10 @@ def soak(engine: Engine, world: World, server: FeedServer, given: argparse.Names
     rows: list[dict[str, float]] = []
     recent: deque[tuple[float, float]] = deque()
     end, next_sample = world.began + given.minutes * 60, 0.0
-    cycle = listed = 0
-    cursor: str | None = None
+    listed = 0
     while time.monotonic() < end:
-        cycle += 1
+        world.cycle += 1
+        cycle = world.cycle
         with log.open("a") as file:
             file.writelines(world.news() + "\n" for _ in range(20))
         if cycle % 200 == 0:
@@ -337,7 +339,6 @@ def soak(engine: Engine, world: World, server: FeedServer, given: argparse.Names
             if sys.stderr.isatty() or given.verbose:
                 shown = {name: round(value, 1) for name, value in rows[-1].items()}
                 print(json.dumps(shown), file=sys.stderr, flush=True)
-    del cursor
     return rows
 
 
@@ -347,7 +348,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--out", type=Path, default=Path("build/soak"))
     parser.add_argument("--sample", type=float, default=10.0, help="seconds between samples")
-    parser.add_argument("--churn", type=int, default=2, help="queries registered and dropped a cycle")
+    parser.add_argument("--churn", type=int, default=3, help="queries registered and dropped a cycle")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--grace", type=float, default=600, help="seconds that files out of use are kept")
     parser.add_argument("--no-list", dest="list", action="store_false", help="do not list the matches")
