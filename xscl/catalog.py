@@ -57,6 +57,7 @@ __all__ = [
 RAW = ".raw"
 """Ends the names of channels and streams of entries as they were published."""
 _BUSY_TIMEOUT_MS = 60_000
+_LOG_BYTES = 16 << 20
 _ADVISORY = 0x7873636C  # "xscl"
 
 
@@ -225,6 +226,8 @@ def _sqlite_settings(connection: object, record: object) -> None:
     cursor.execute("pragma journal_mode = wal")
     cursor.execute("pragma synchronous = normal")
     cursor.execute(f"pragma busy_timeout = {_BUSY_TIMEOUT_MS}")
+    # What one large transaction, or a reader that stayed long, has made of the log does not stay.
+    cursor.execute(f"pragma journal_size_limit = {_LOG_BYTES}")
     cursor.close()
 
 
