@@ -101,8 +101,9 @@ from xscl_results where relation = 'docs'
 # Where events may be gone: combinations of which every document is there.
 _KEPT_DOCS = f"""
 select s.origin, s.class, s.docs
-from ({_DOCS}) s lateral view explode(s.docs) x as docid join xscl_events e on e.docid = x.docid
-group by s.origin, s.class, s.docs having count(distinct x.docid) = size(s.docs)
+from (select d.*, docid from ({_DOCS}) d lateral view explode(d.docs) x as docid) s
+join xscl_events e on e.docid = s.docid
+group by s.origin, s.class, s.docs having count(distinct s.docid) = size(s.docs)
 """
 _KEPT_EVENTS = f"""
 select /*+ BROADCAST(c) */ e.* from {{events}} e left join xscl_keeps c on c.name = e.channel

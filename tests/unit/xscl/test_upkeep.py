@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+import xscl.catalog_upkeep
 import xscl.event_upkeep
 import xscl.old_files
 import xscl.result_upkeep
@@ -18,7 +19,20 @@ from xscl.engine import Engine
 from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home, init_home
 from xscl.row_ranges import channel_counts, event_count
-from xscl.tables import BATCHES, CHANNELS, EVENT_IDS, INTAKE_FILES, ROW_RANGES
+from xscl.status import state_notes
+from xscl.tables import (
+    BATCHES,
+    CHANNELS,
+    EVENT_IDS,
+    GROUPS,
+    INSTANCES,
+    INTAKE_FILES,
+    LATE,
+    QUERIES,
+    REJECTED,
+    ROW_RANGES,
+    VARIABLES,
+)
 from xscl.types import Event
 
 SECOND = 1_000_000
@@ -126,6 +140,46 @@ def test_rows_in_ranges(engine: Engine) -> None:
         assert sum(counts.values()) == len(events(home)) == event_count(connection)
     spans = home.catalog.rows(ROW_RANGES)
     assert sum(int(str(row["last_docid"])) - int(str(row["docid"])) + 1 for row in spans) == counts["R"]
+
+
+def test_dropped_queries_go_with_their_matches(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xscl.catalog_upkeep, "FEWEST_DROPPED", 3)
+    engine.add_channel("S", lateness="0 s", retention="4 s")
+    other = Engine(engine.home)  # remembers numbers of groups that go meanwhile
+    for number in range(12):
+        other.register(f"S//a->x[. = '{number % 3}'][. != 'n{number}']", name=f"n{number}")
+        engine.ingest([document(number, number)])
+        engine.run_once()
+        engine.drop(f"n{number}")
+    for number in range(12, 16):
+        engine.ingest([document(number, number)])
+        engine.run_once()
+    home = engine.home
+    names = [row["qid"] for row in home.catalog.rows(QUERIES)]
+    assert 1 <= len(names) < 8 and "n11" in names  # whose number is not given out again
+    assert len(home.catalog.rows(GROUPS)) <= len(names) and len(home.catalog.rows(INSTANCES)) <= len(names)
+    assert len(home.catalog.rows(VARIABLES)) <= len(names)
+    # The same text again: its group is made anew, and its number is another one.
+    other.register("S//a->x[. = '1'][. != 'n1']", name="again")
+    engine.ingest([document(16, 16)])
+    engine.run_once()
+    assert ("e16",) in listed(engine)
+    assert {info.gid for info in home.catalog.queries()} <= {row["gid"] for row in home.catalog.rows(GROUPS)}
+    assert listed(engine) == [("e16",)] and home.catalog.rows(VARIABLES)
+
+
+def test_totals_stay_true(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xscl.catalog_upkeep, "MOST_REJECTED", 3)
+    monkeypatch.setattr(xscl.catalog_upkeep, "MOST_BATCHES", 4)
+    engine.add_channel("S", lateness="0 s", retention="4 s")
+    for number in range(12):
+        late = Event("S", f"late{number}", number - 1, xml="<a/>")
+        engine.ingest([document(number, number), late, Event("S", "bad", number, xml="<a>")])
+        engine.run_once()
+    home = engine.home
+    assert len(home.catalog.rows(REJECTED)) == 3 and len(home.catalog.rows(LATE)) < 8
+    assert len(home.catalog.rows(BATCHES)) == 4
+    assert any("late 12, rejected 12" in note for note in state_notes(home))
 
 
 @pytest.mark.parametrize("step", ["upkeep.events", "upkeep.ids", "upkeep.swapped", "upkeep.results", "upkeep.folders"])
