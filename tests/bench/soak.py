@@ -45,8 +45,6 @@ from xscl.state import held_state
 RETENTION_S = 6 * 3600
 WINDOW_S = 2 * 3600
 LATENESS_S = 600
-STEP_S = 120
-"""Of event time in a cycle, so that sizes do not depend on the machine: a retention is 180 cycles."""
 FEEDS = 12
 LIVE = 60
 """Queries that are there at a time."""
@@ -82,13 +80,15 @@ class World:
     folder: Path
     choose: random.Random
     began: float
+    step_s: float
+    """Of event time in a cycle, so that sizes do not depend on the machine."""
     cycle: int = 0
     numbers: Iterator[int] = field(default_factory=itertools.count)
     names: deque[str] = field(default_factory=deque)
 
     def now(self) -> float:
         """Event time, seconds since the epoch."""
-        return 1_700_000_000 + self.cycle * STEP_S
+        return 1_700_000_000 + self.cycle * self.step_s
 
     def title(self) -> str:
         return " ".join(self.choose.choices(WORDS, k=2))
@@ -348,6 +348,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--out", type=Path, default=Path("build/soak"))
     parser.add_argument("--sample", type=float, default=10.0, help="seconds between samples")
+    parser.add_argument("--cycles", type=int, default=180, help="rounds in which a retention passes")
     parser.add_argument("--churn", type=int, default=3, help="queries registered and dropped a cycle")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--grace", type=float, default=600, help="seconds that files out of use are kept")
@@ -359,7 +360,7 @@ def main() -> int:
 
     xscl.old_files.GRACE = xscl.state._GRACE = int(given.grace * 1e6)
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
-    world = World(folder, random.Random(given.seed), time.monotonic())
+    world = World(folder, random.Random(given.seed), time.monotonic(), RETENTION_S / given.cycles)
     server = FeedServer()
     try:
         with xscl.connect(home=folder / "home") as engine:
