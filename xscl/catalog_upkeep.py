@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import numpy as np
@@ -17,8 +18,10 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import stored_rt, stored_template
+from xscl.catalog import Catalog, stored_rt, stored_template, variables_of
+from xscl.compile import compile_query
 from xscl.home import Home
+from xscl.parser import parse_query
 from xscl.places import PUBLISHED
 from xscl.tables import (
     BATCHES,
@@ -43,6 +46,8 @@ MOST_BATCHES = 10_000
 FEWEST_DROPPED = 1_000
 """Dropped queries below which it is not worth looking which of them have matches."""
 _IN = 500
+_MOST_LATER = 1_000
+"""Queries that are compiled to learn their variables."""
 _KEPT = "dropped queries with matches"
 """In ``totals``: as many as were left when they were looked at last."""
 SUMMED = ("purged", "slices_asked", "slices_found")
@@ -127,9 +132,7 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
             connection.execute(QUERIES.delete().where(QUERIES.c.query.in_(part)))
         _set(connection, _KEPT, count - len(gone))
         _remove_groups(connection, oldest)
-        used, newest = planned()
-        if newest >= last:
-            _remove_variables(connection, used)
+        _remove_variables(home.catalog, connection, *planned())
         connection.execute(HOME.update().values(swept=HOME.c.swept + 1))
     return len(gone)
 
@@ -171,8 +174,16 @@ def _remove_groups(connection: Connection, used: Mapping[int, int]) -> None:
     connection.execute(INSTANCES.delete().where(~has_group, INSTANCES.c.iid < last))
 
 
-def _remove_variables(connection: Connection, live: Collection[int]) -> None:
-    """Remove variables that no live query has."""
+def _remove_variables(catalog: Catalog, connection: Connection, planned: Collection[int], newest: int) -> None:
+    """Remove variables that no query has: not ``planned``, and not of queries with greater numbers than ``newest``."""
+    later = sa.select(QUERIES.c.text, QUERIES.c.namespaces).where(QUERIES.c.query > newest).limit(_MOST_LATER + 1)
+    texts = connection.execute(later).all()
+    if len(texts) > _MOST_LATER:
+        return  # the planner has not looked at them yet
+    facts, live = catalog.facts(connection), set(planned)
+    for text, namespaces in texts:
+        compiled = compile_query(parse_query(text), text, namespaces=json.loads(namespaces), channels=facts)
+        live.update(int(str(row["key"])) for row in variables_of(compiled))
     known = np.array(connection.scalars(sa.select(VARIABLES.c.key)).all(), np.int64)
     gone = known[~np.isin(known, np.array(sorted(live), np.int64))]
     for part in _parts(gone.tolist()):
