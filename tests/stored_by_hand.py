@@ -46,7 +46,8 @@ def compact(home: Home, batches: Sequence[int], shuffle: Sequence[int] = ()) -> 
     """Put the results of some batches into one file, in another order."""
     paths = sorted({row["result_path"] for row in home.catalog.rows(BATCHES) if row["batch"] in batches})
     rows = pa.concat_tables([pq.read_table(home.root / path, schema=RESULT_SCHEMA) for path in paths])
-    rows = rows.take(sorted(range(rows.num_rows), key=lambda n: (hash((n, *shuffle)), n)))
+    order = sorted(range(rows.num_rows), key=lambda n: (hash((n, *shuffle)), n))
+    rows = rows.take(pa.array(order, pa.int64()))
     target = f"results/together-{'-'.join(map(str, batches))}"
     (home.root / target).mkdir()
     pq.write_table(rows, home.root / target / "part.parquet", row_group_size=4)

@@ -53,7 +53,7 @@ ALLOWED = {
         "xscl.bench.views",
     },
     "alembic": {"xscl.upgrade"},
-    "lxml": {"xscl.safexml", "xscl.output", "xscl.matches", "xscl.demo.show", "xscl.bench.matching"},
+    "lxml": {"xscl.safexml", "xscl.output", "xscl.match_output", "xscl.demo.show", "xscl.bench.matching"},
     "matplotlib": {"xscl.bench.plot"},
     "httpx2": {"xscl.polling"},
 }

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lxml import etree
 
 from xscl.catalog import QueryInfo
 from xscl.output import Selection, output_document, prepare_select, selected_document
 from xscl.parser import parse_query
+from xscl.safexml import parse_stored
 from xscl.stored_matches import StoredMatch
 from xscl.xpath.nodes import Node, locator, node_at, string_value
 
-__all__ = ["MatchOutput", "match_document", "match_output", "selection_of"]
+__all__ = ["MatchOutput", "Wanted", "match_document", "match_outputs", "selection_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class MatchOutput:
+class Wanted(NamedTuple):
+    """A match whose output is wanted."""
+
+    query: QueryInfo
+    blocks: Sequence[int]
+    """Of each meta-variable of the query's template, the block."""
+    selection: Selection | None
+    """The query's."""
+    match: StoredMatch
+
+
+class MatchOutput(NamedTuple):
     """What a match has from the documents of its members."""
 
     nodes: Mapping[str, int | str]
@@ -25,22 +36,19 @@ class MatchOutput:
     document: str
 
 
-def match_output(
+def match_outputs(wanted: Sequence[Wanted], documents: Mapping[int, str]) -> list[MatchOutput]:
+    """The outputs of some matches, from the documents of their members by number."""
+    roots = {docid: parse_stored(document) for docid, document in documents.items()}
+    return [_output(*one, roots) for one in wanted]
+
+
+def _output(
     query: QueryInfo,
     blocks: Sequence[int],
     selection: Selection | None,
     match: StoredMatch,
     roots: Mapping[int, etree._Element],
 ) -> MatchOutput:
-    """The output of a match.
-
-    Args:
-        query: whose match it is.
-        blocks: of each meta-variable of its template, the block.
-        selection: the query's.
-        match: as it is stored.
-        roots: the members' documents.
-    """
     docids = [match.docids[block] for block in query.names["result_blocks"]]
     places = [locator(roots[docid], node) for docid, node in zip(docids, match.nodes, strict=True)]
     nodes = {name: place for name, place in zip(query.names["results"], places, strict=True) if name is not None}

@@ -11,33 +11,29 @@ batch, and what lies before the cursor's batch is not read.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple, Self
 
 import numpy as np
 import sqlalchemy as sa
-from lxml import etree
 
 from xscl.catalog import QueryInfo
 from xscl.cursors import Cursor
 from xscl.errors import CatalogError
-from xscl.event_files import event_document, events_of
+from xscl.event_files import events_of
 from xscl.home import Home
-from xscl.match_output import match_output, selection_of
 from xscl.match_window import parse_window
-from xscl.output import Selection
 from xscl.parquet import codes, int64s
 from xscl.queries import of_groups
-from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.stored_matches import NO_DOC, Combinations, Meanings, Results, StoredMatch, match_id
 from xscl.tables import BATCHES, CHANNELS
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import batch_of, batches_of
-from xscl.types import Match, MatchEvent
+from xscl.types import MatchEvent
 
-__all__ = ["Committed", "FoundMatch", "MatchReader", "Times"]
+__all__ = ["FoundMatch", "MatchReader", "Member", "Times"]
 
 _FIRST_PART, _PART = 50, 500
 """Combinations that are read together: few at first, so that the first match is soon there."""
@@ -125,6 +121,14 @@ class Committed:
         return cls(last, tuple(parts), kept, bool(kept) or any(row.retention is not None for row in channels))
 
 
+class Member(NamedTuple):
+    """A member of a match."""
+
+    event: MatchEvent
+    version: int
+    """Of its item, from 1."""
+
+
 class FoundMatch(NamedTuple):
     """A match that a query sees, before its documents are read."""
 
@@ -132,7 +136,7 @@ class FoundMatch(NamedTuple):
     query: QueryInfo
     ts: int
     match: StoredMatch
-    members: tuple[MatchEvent, ...]
+    members: tuple[Member, ...]
 
     @property
     def cursor(self) -> Cursor:
@@ -195,6 +199,14 @@ class MatchReader:
                 for item in sorted(found, key=_commit_key):
                     if _is_behind(item.cursor, begin):
                         yield item
+
+    def of_documents(self, batch: int, path: str, wanted: Collection[tuple[int, ...]]) -> list[FoundMatch]:
+        """The matches of some combinations of documents that a batch found, whose results are at ``path``."""
+        part = _Part(path, batch, batch)
+        found, _ = self._in_time(self._combinations(part), sort=False)
+        firsts = np.array(sorted({docids[0] for docids in wanted}), dtype=np.int64)
+        rows = np.flatnonzero(np.isin(found.docs[:, 0], firsts)).tolist()
+        return self._found(found, [(part, row) for row in rows if found.docids(row) in wanted])
 
     # -- combinations ------------------------------------------------------------------------------------------
 
@@ -267,36 +279,18 @@ class MatchReader:
                 if groups is None or gid in groups:
                     self._subscribers.setdefault(gid, []).append(info)
 
-    def _seen(self, match: StoredMatch, members: Mapping[int, MatchEvent]) -> Iterator[FoundMatch]:
+    def _seen(self, match: StoredMatch, members: Mapping[int, Member]) -> Iterator[FoundMatch]:
         """A stored match, once for each query that sees it."""
         if any(docid not in members for docid in match.docids):
             return  # gone meanwhile
-        events = tuple(members[docid] for docid in match.docids)
+        mine = tuple(members[docid] for docid in match.docids)
+        events = [member.event for member in mine]
         begin, named = min(event.ts for event in events), [(event.channel, event.id) for event in events]
         queries = {info.query: info for gid in match.groups for info in self._subscribers.get(gid, ())}
         for info in queries.values():
             if match.is_seen_by(info) and (info.ts_from is None or info.ts_from <= begin):
                 id_ = match_id(info.digest, named, match.nodes)
-                yield FoundMatch(id_, info, max(event.ts for event in events), match, events)
-
-    def built(self, found: Iterator[FoundMatch]) -> Iterator[Match]:
-        """Matches with their documents."""
-        channels = self._home.catalog.channels()
-        blocks: dict[str, tuple[int, ...]] = {}
-        selections: dict[int, Selection | None] = {}
-        for part in _parts(found):
-            docids = {docid for item in part for docid in item.match.docids}
-            events = events_of(self._home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
-            documents = {
-                row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events
-            }
-            for item in part:
-                if item.query.template not in blocks:
-                    blocks[item.query.template] = self._home.catalog.template(item.query.template).blocks
-                if item.query.query not in selections:
-                    selections[item.query.query] = selection_of(item.query)
-            there = [item for item in part if all(docid in documents for docid in item.match.docids)]
-            yield from in_fresh_dictionary(_matches, there, blocks, selections, documents)
+                yield FoundMatch(id_, info, max(event.ts for event in events), match, mine)
 
 
 def _asked(home: Home, query: str) -> list[QueryInfo]:
@@ -309,9 +303,9 @@ def _asked(home: Home, query: str) -> list[QueryInfo]:
     return asked
 
 
-def _members(home: Home, docids: set[int]) -> dict[int, MatchEvent]:
-    rows = events_of(home, docids, ["docid", "channel", "id", "ts"]).to_pylist()
-    return {row["docid"]: MatchEvent(row["channel"], row["id"], row["ts"]) for row in rows}
+def _members(home: Home, docids: set[int]) -> dict[int, Member]:
+    rows = events_of(home, docids, ["docid", "channel", "id", "ts", "version"]).to_pylist()
+    return {row["docid"]: Member(MatchEvent(row["channel"], row["id"], row["ts"]), row["version"]) for row in rows}
 
 
 def _cuts(beginnings: Int64s) -> Iterator[tuple[int, int | None]]:
@@ -346,41 +340,3 @@ def _reached(keys: Sequence[Int64s], order: Int64s, wanted: Sequence[int]) -> in
         else:
             high = middle
     return low
-
-
-def _parts(found: Iterator[FoundMatch]) -> Iterator[list[FoundMatch]]:
-    size = _FIRST_PART
-    part: list[FoundMatch] = []
-    for item in found:
-        part.append(item)
-        if len(part) >= size:
-            yield part
-            part, size = [], _PART
-    if part:
-        yield part
-
-
-def _matches(
-    found: Sequence[FoundMatch],
-    blocks: Mapping[str, tuple[int, ...]],
-    selections: Mapping[int, Selection | None],
-    documents: Mapping[int, str],
-) -> list[Match]:
-    roots = {docid: parse_stored(document) for docid, document in documents.items()}
-    return [_match(item, blocks[item.query.template], selections[item.query.query], roots) for item in found]
-
-
-def _match(
-    item: FoundMatch, blocks: tuple[int, ...], selection: Selection | None, roots: Mapping[int, etree._Element]
-) -> Match:
-    output = match_output(item.query, blocks, selection, item.match, roots)
-    return Match(
-        id=item.id,
-        query=item.query.name,
-        ts=item.ts,
-        events=item.members,
-        nodes=output.nodes,
-        values=output.values,
-        document=output.document,
-        cursor=str(item.cursor),
-    )

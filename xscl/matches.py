@@ -1,16 +1,26 @@
-"""Matches for whoever asks: listings by time or in the order of commits, and what a match looks like in JSON."""
+"""Matches for whoever asks: listings by time or in the order of commits, with what the members' documents say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from xscl.cursors import START, Cursor, parse_cursor, refuse_ahead
 from xscl.errors import CatalogError
+from xscl.event_files import event_document, events_of
+from xscl.faults import named_file_faults
 from xscl.home import Home
-from xscl.match_reader import MatchReader, Times
+from xscl.match_output import Wanted, match_outputs, selection_of
+from xscl.match_reader import FoundMatch, MatchReader, Times
+from xscl.output import Selection
+from xscl.replacements import Replacements
+from xscl.safexml import in_fresh_dictionary
 from xscl.types import Match, format_time
 
 __all__ = ["MatchListing", "find_match", "list_matches", "match_json"]
+
+_FIRST_PART, _PART = 50, 500
+"""Matches whose documents are read together: few at first, so that the first match is soon there."""
 
 
 class MatchListing(Iterator[Match]):
@@ -73,11 +83,18 @@ def list_matches(
     """
     times = Times.of(since, until, now, window)
     begin = None if after is None else parse_cursor(after)
-    reader = MatchReader(home, query, times, first=0 if begin is None else begin.batch)
-    if begin is not None:
-        refuse_ahead(begin, reader.committed.last)
-    found = reader.by_time() if begin is None else reader.by_commit(begin)
-    return MatchListing(reader.built(found), begin, Cursor(reader.committed.last + 1), limit)
+    with named_file_faults(home.root):
+        reader = MatchReader(home, query, times, first=0 if begin is None else begin.batch)
+        if begin is not None:
+            refuse_ahead(begin, reader.committed.last)
+        found = reader.by_time() if begin is None else reader.by_commit(begin)
+    return MatchListing(_named(home, _built(home, found)), begin, Cursor(reader.committed.last + 1), limit)
+
+
+def _named(home: Home, matches: Iterator[Match]) -> Iterator[Match]:
+    """The same, a missing file by its name."""
+    with named_file_faults(home.root):
+        yield from matches
 
 
 def find_match(home: Home, match: str) -> Match:
@@ -92,7 +109,7 @@ def find_match(home: Home, match: str) -> Match:
         some = ", ".join(item.id[:12] for item in found[:5])
         what = f"{len(found)} matches begin with {match!r}: {some} …" if found else f"there is no match {match!r}"
         raise CatalogError("XSCL_MATCH_NOT_FOUND", what, hint="list them with 'xscl match list'")
-    return next(reader.built(iter(found)))
+    return next(_built(home, iter(found)))
 
 
 def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
@@ -108,3 +125,47 @@ def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
         **({} if match.replaces is None else {"replaces": match.replaces}),
         **({"cursor": match.cursor} if cursor else {}),
     }
+
+
+def _built(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
+    """Matches with their documents."""
+    channels = home.catalog.channels()
+    replacements = Replacements(home)
+    blocks: dict[str, tuple[int, ...]] = {}
+    selections: dict[int, Selection | None] = {}
+    for part in _parts(found):
+        docids = {docid for item in part for docid in item.match.docids}
+        events = events_of(home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
+        documents = {
+            row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events
+        }
+        # What is gone since it was found is not listed.
+        there = [item for item in part if all(docid in documents for docid in item.match.docids)]
+        wanted = []
+        for _, query, _, match, _ in there:
+            if query.template not in blocks:
+                blocks[query.template] = home.catalog.template(query.template).blocks
+            if query.query not in selections:
+                selections[query.query] = selection_of(query)
+            wanted.append(Wanted(query, blocks[query.template], selections[query.query], match))
+        outputs = in_fresh_dictionary(match_outputs, wanted, documents)
+        replaced = replacements.of(there)
+        for item, (nodes, values, document) in zip(there, outputs, strict=True):
+            yield Match(
+                id=item.id,
+                query=item.query.name,
+                ts=item.ts,
+                events=tuple(member.event for member in item.members),
+                nodes=nodes,
+                values=values,
+                document=document,
+                replaces=replaced.get(item.id),
+                cursor=str(item.cursor),
+            )
+
+
+def _parts(found: Iterator[FoundMatch]) -> Iterator[list[FoundMatch]]:
+    size = _FIRST_PART
+    while part := list(islice(found, size)):
+        yield part
+        size = _PART

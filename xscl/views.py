@@ -21,7 +21,6 @@ from xscl.arrow import spark_schema
 from xscl.errors import EngineError
 from xscl.event_files import EVENT_SCHEMA
 from xscl.executors import read_parquet, with_documents
-from xscl.held import keep_times
 from xscl.home import Home
 from xscl.places import place_sql
 from xscl.planner import row_shapes
@@ -98,17 +97,6 @@ _DOCS = """
 select origin, class, coalesce(docs, filter(array(d1, d2), d -> d is not null)) as docs
 from xscl_results where relation = 'docs'
 """
-# Where events may be gone: combinations of which every document is there.
-_KEPT_DOCS = f"""
-select s.origin, s.class, s.docs
-from (select d.*, docid from ({_DOCS}) d lateral view explode(d.docs) x as docid) s
-join xscl_events e on e.docid = s.docid
-group by s.origin, s.class, s.docs having count(distinct s.docid) = size(s.docs)
-"""
-_KEPT_EVENTS = f"""
-select /*+ BROADCAST(c) */ e.* from {{events}} e left join xscl_keeps c on c.name = e.channel
-where c.kept_from is null or e.ts >= c.kept_from or {place_sql("e.docid")} > {{processed}}
-"""
 # Every combination of documents with what its class means, and the groups apart.
 _STORED = f"""
 select d.docs, c.instance, c.nodes, c.gid, c.case, {batch_sql("c.origin")} as batch
@@ -118,8 +106,12 @@ from (
   where r.relation = '{{relation}}'
 ) c join xscl_docs d on d.origin = c.origin and d.class = c.class
 """
+_KEPT_EVENTS = f"""
+select /*+ BROADCAST(c) */ e.* from {{events}} e left join xscl_channels c on c.name = e.channel
+where c.kept_from is null or e.ts >= c.kept_from or {place_sql("e.docid")} > {{processed}}
+"""
 _PLACES = f"transform(r.docs, d -> {place_sql('d')})"
-# As ``matches.StoredMatch.is_seen_by``; each query stands once for each group whose matches it may have.
+# As ``stored_matches.StoredMatch.is_seen_by``; each query stands once for each group whose matches it may have.
 _SEEN = f"""
 join (
   select q.*, gid as asked, sees_from as after,
@@ -127,27 +119,21 @@ join (
   union all
   select q.*, history as asked, 0 as after, 0 as since from xscl_queries q where history is not null
 ) q on q.asked = r.gid and array_min({_PLACES}) > q.after and array_max({_PLACES}) < q.docid_until
-  and r.batch >= q.since
+  and r.batch >= q.since and r.batch <= coalesce(q.ended, {NEVER})
 """
-# What is said of a match's documents, whatever their number; members in block order as in ``matches.match_id``.
-_MEMBERS = """
-select docs, min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as received_min,
-       max(e.received) as received_max,
-       array_join(transform(array_sort(collect_list(
-         struct(d.place, concat(sha2(e.channel, 256), sha2(e.id, 256)) as member))), m -> m.member), '') as members,
-       {shown} as shown
-from (
-  select docs, place, docid
-  from (select distinct docs from xscl_docs) lateral view posexplode(docs) p as place, docid
-) d
+# Combinations whose members are all kept: what is older may be gone.
+_KEPT = """
+select d.docs
+from (select docs, docid from (select distinct docs from xscl_docs) lateral view explode(docs) p as docid) d
 join xscl_events e on e.docid = d.docid
-{copies}group by docs
+join xscl_channels c on c.name = e.channel and e.ts >= coalesce(c.kept_from, e.ts)
+group by d.docs
+having count(*) = size(d.docs)
 """
-_PLAIN_MEMBERS = _MEMBERS.format(shown="docs", copies="")
+_ONLY_KEPT = "left semi join xscl_kept k on k.docs = r.docs"
+_MEMBER = "concat(sha2({0}.channel, 256), sha2({0}.id, 256))"
 # A copy by another stream is no event of its own, and stands for the event.
-_MEMBERS_OF_STREAMS = _MEMBERS.format(
-    shown="transform(array_sort(collect_list(struct(d.place, coalesce(w.docid, d.docid) as docid))), m -> m.docid)",
-    copies="""left join (
+_COPIES = """left join (
   select a.docid as copy, w.docid
   from xscl_events a
   join xscl_memberships m on m.number = a.membership and m.channel = a.channel and not m.whole
@@ -155,17 +141,75 @@ _MEMBERS_OF_STREAMS = _MEMBERS.format(
   left join xscl_memberships n on n.number = w.membership and n.channel = w.channel
   where coalesce(n.whole, true)
 ) w on w.copy = d.docid
-""",
+"""
+# Of events that are newer versions: where they came, and what the version before is as a member.
+_VERSIONS = f"""
+select e.docid, {place_sql("e.docid")} as at, v.member
+from xscl_events e
+left join (
+  select distinct a.channel, a.item, a.version, {_MEMBER.format("a")} as member from xscl_events a
+) v on v.channel = e.channel and v.item = e.item and v.version = e.version - 1
+where e.version > 1
+"""
+_JOIN_VERSIONS = "left join xscl_versions v on v.docid = d.docid\n"
+_NEWEST = "max_by(struct(d.place, v.member), struct(v.at, v.docid)) filter (where v.docid is not null)"
+
+
+def _members_text(*, streams: bool, versions: bool) -> str:
+    """What is said of a match's documents, whatever their number; members in block order as in match ids.
+
+    With ``versions`` also what the members are like with the version before in place of the newer one that came last
+    (``replacements``).
+    """
+    shown = (
+        "transform(array_sort(collect_list(struct(d.place, coalesce(w.docid, d.docid) as docid))), m -> m.docid)"
+        if streams
+        else "docs"
+    )
+    return f"""
+select docs, ts_min, ts_max, received_min, received_max, shown,
+       array_join(transform(members, m -> m.member), '') as members,
+       if(newest.member is null, null,
+          array_join(transform(members, m -> if(m.place = newest.place, newest.member, m.member)), '')) as before
+from (
+  select docs, min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as received_min,
+         max(e.received) as received_max, {shown} as shown,
+         array_sort(collect_list(struct(d.place, {_MEMBER.format("e")} as member))) as members,
+         {_NEWEST if versions else "cast(null as struct<place: int, member: string>)"} as newest
+  from (
+    select docs, place, docid
+    from (select distinct docs from xscl_docs) lateral view posexplode(docs) p as place, docid
+  ) d
+  join xscl_events e on e.docid = d.docid
+  {_COPIES if streams else ""}{_JOIN_VERSIONS if versions else ""}group by docs
 )
-# The same digest as ``matches.match_id``.
-_MATCHES = f"""
+"""
+
+
+def _matches_text(*, streams: bool, versions: bool, kept: bool) -> str:
+    """The relation ``matches``: ids are the same digests as ``stored_matches.match_id``."""
+    found = f"""
 select substring(sha2(concat(q.digest, m.members, array_join(r.nodes, ',')), 256), 1, 32) as match,
        q.qid, m.ts_min, m.ts_max, m.received_min, m.received_max, m.shown as docids,
-       r.nodes, cast(null as string) as replaces, r.batch
+       r.nodes, {"q.query, m.members, m.before" if versions else "cast(null as string) as replaces"}, r.batch
 from ({_STORED.format(relation="match")}) r
+{_ONLY_KEPT if kept else ""}
 {_SEEN}
-join ({{members}}) m on m.docs = r.docs and (q.ts_from is null or m.ts_min >= q.ts_from)
+join ({_members_text(streams=streams, versions=versions)}) m
+  on m.docs = r.docs and (q.ts_from is null or m.ts_min >= q.ts_from)
 """
+    if not versions:
+        return found
+    return f"""
+with found as ({found}),
+older as (
+  select query, members, array_sort(collect_list(struct(match, nodes))) as matches from found group by query, members
+)
+select f.match, f.qid, f.ts_min, f.ts_max, f.received_min, f.received_max, f.docids, f.nodes,
+       coalesce(get(filter(o.matches, m -> m.nodes = f.nodes), 0).match, get(o.matches, 0).match) as replaces, f.batch
+from found f left join older o on o.query = f.query and o.members = f.before
+"""
+
 
 RELATION_NAMES = (
     "batches",
@@ -260,12 +304,14 @@ class _Views:
         self.home = home
         self.session = session
         self.made: set[str] = set()
+        self.kept = False
+        """Whether matches of some time are hidden."""
         self.simple: dict[str, Callable[[], DataFrame]] = {
             "xscl_events": self._all_events,
             "xscl_witness": self._held_witness,
             "xscl_results": self._results,
-            "xscl_keeps": lambda: self._table(CHANNELS),
             "xscl_batches": lambda: self._table(BATCHES),
+            "xscl_channels": lambda: self._table(CHANNELS),
             "xscl_queries": lambda: self._table(QUERIES),
             "xscl_memberships": self._memberships,
             "xscl_instances": lambda: self._table(INSTANCES),
@@ -281,21 +327,27 @@ class _Views:
         }
         self.names = list(member_names(home.catalog))
         self.processed = processed = home.catalog.processed()[0]
-        with home.catalog.read() as connection:
-            self.kept = keep_times(connection)
         self.derived: dict[str, str] = {
             "events": _EVENTS if self.names else _PLAIN_EVENTS,
             "r_docts": _R_DOCTS.format(processed=processed),
             "r_member": _R_MEMBER.format(processed=processed),
             "r_bin": _R_BIN,
             "r_doc": _R_DOC,
-            "matches": _MATCHES.format(members=_MEMBERS_OF_STREAMS if self.names else _PLAIN_MEMBERS),
-            "xscl_docs": _KEPT_DOCS if self.kept else _DOCS,
+            "xscl_docs": _DOCS,
+            "xscl_kept": _KEPT,
+            "xscl_versions": _VERSIONS,
         }
 
     def create(self, statement: str) -> None:
         """Create the views that a statement mentions, and those that they need."""
         names = {word.lower() for word in re.findall(r"\w+", statement)}
+        with self.home.catalog.read() as connection:
+            self.kept = bool(connection.scalar(sa.select(sa.func.count(CHANNELS.c.kept_from))))
+            # What is replaced costs a join of all matches with themselves.
+            wanted = "replaces" in names or "*" in re.sub(r"\(\s*\*\s*\)", "", statement)
+            newer = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.version > 1).limit(1)
+            versions = wanted and "matches" in names and connection.scalar(newer) is not None
+        self.derived["matches"] = _matches_text(streams=bool(self.names), versions=versions, kept=self.kept)
         mentions_all = bool(re.match(r"\s*show\b", statement, re.IGNORECASE))
         for template in self.home.catalog.shapes():
             for name in (f"rt_{template.id}", f"rout_{template.id}"):
@@ -322,7 +374,7 @@ class _Views:
             columns = [(column.name, column.type) for column in rt_table(template).columns]
             frame = self._frame(columns, self.home.catalog.rt_rows(template))
         else:
-            frame = self._derived(_rout_text(template))
+            frame = self._derived(_rout_text(template, kept=self.kept))
         frame.createOrReplaceTempView(name)
 
     def _all_events(self) -> DataFrame:
@@ -331,7 +383,7 @@ class _Views:
             paths = [row.path for row in connection.execute(statement)]
         events = read_parquet(self.session, EVENT_SCHEMA, self.home.paths(paths))
         if self.kept:
-            self._make("xscl_keeps")
+            self._make("xscl_channels")
             text = _KEPT_EVENTS.format(events="{events}", processed=self.processed)
             events = self.session.sql(text, events=events)
         return with_documents(self.session, events, row_shapes(self.home.catalog.channels()))
@@ -393,12 +445,13 @@ class _Views:
         return self.session.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
 
 
-def _rout_text(template: Template) -> str:
+def _rout_text(template: Template, *, kept: bool) -> str:
     docs = [f"r.docs[{i}] as docid{i + 1}" for i in range(template.block_count)]
     nodes = [f"r.nodes[{i}] as node{i + 1}" for i in range(template.width)]
     return f"""
 select q.qid, r.case, {", ".join(docs + nodes)}, r.batch
 from ({_STORED.format(relation="rout")}) r
+{_ONLY_KEPT if kept else ""}
 join xscl_instances i on i.iid = r.instance and i.template = '{template.id}'
 {_SEEN}
 """

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -191,3 +194,101 @@ def test_gp1_queries_and_rows(rows_engine: Engine) -> None:
     }
     found = satisfied(rows_engine, queries, [(4, 3), (3, 1), (3, 8), (0, 0), (8, 4)])
     assert found == {"q20": {1, 2, 3}, "q21": set(), "q22": set(), "q22b": {1, 2}, "q23": {1}, "q24": {1, 3}}
+
+
+# -- G-P6, G-P7: windows of an invocation, part B4 -------------------------------------------------------------------
+
+JOINED = [
+    ("R", "r1", 1, {"a": 4}),
+    ("R", "r2", 2, {"a": 3}),
+    ("R", "r3", 3, {"a": 7}),
+    ("S", "s1", 4, {"b": 2}),
+    ("S", "s2", 5, {"b": 3}),
+    ("S", "s3", 6, {"b": 1}),
+    ("S", "s4", 7, {"b": 5}),
+    ("R", "r4", 8, {"a": 5}),
+    ("R", "r5", 9, {"a": 4}),
+]
+
+
+def test_gp6_windows_on_joins(rows_engine: Engine) -> None:
+    import xscl
+
+    rows_engine.register("R[./a->x] JOIN {x < 5 AND x > y AND y > 1} S[./b->y]", name="Q")
+    rows_engine.ingest(xscl.Event(channel, id_, ts, row=row) for channel, id_, ts, row in JOINED)
+    rows_engine.run_once()
+
+    def found(window: str | None, now: int) -> set[tuple[str, ...]]:
+        matches = rows_engine.matches("Q", window=window, now=now * S)
+        return {tuple(event.id for event in match.events) for match in matches}
+
+    five = {("r1", "s1"), ("r1", "s2"), ("r2", "s1"), ("r5", "s1"), ("r5", "s2")}
+    assert found(None, 12) == five
+    assert found("NOW-7..NOW", 9) == {("r2", "s1"), ("r5", "s1"), ("r5", "s2")}
+    assert found("NOW-8..NOW", 12) == {("r5", "s1"), ("r5", "s2")}
+    assert found("NOW-7..NOW", 12) == {("r5", "s2")}
+
+
+SELECTED = [(1, 3, 4), (2, 7, 9), (4, 4, 3), (9, 1, 1), (12, 2, 8), (15, 4, 7)]
+SELECTION = "S[./a < 5 and ./b > 2]"
+SLIDING, LANDMARK, SNAPSHOT = "NOW-10..NOW", "2..NOW", "2..12"
+CELLS: dict[tuple[int, str], set[int]] = {
+    (5, SLIDING): {1, 4},
+    (5, LANDMARK): {4},
+    (5, SNAPSHOT): {4},
+    (12, SLIDING): {4, 12},
+    (12, LANDMARK): {4, 12},
+    (12, SNAPSHOT): {4, 12},
+    (14, SLIDING): {4, 12},
+    (14, LANDMARK): {4, 12},
+    (14, SNAPSHOT): {4, 12},
+    (15, SLIDING): {12, 15},
+    (15, LANDMARK): {4, 12, 15},
+    (15, SNAPSHOT): {4, 12},
+    (25, SLIDING): {15},
+    (25, LANDMARK): {4, 12, 15},
+    (25, SNAPSHOT): {4, 12},
+    (26, SLIDING): set(),
+    (26, LANDMARK): {4, 12, 15},
+    (26, SNAPSHOT): {4, 12},
+}
+
+
+def test_gp7_windows_on_selections(rows_engine: Engine) -> None:
+    """Every cell at its NOW, when nothing later has come, and again after all that came later."""
+    import xscl
+
+    def cell(now: int, window: str) -> set[int]:
+        return {match.ts // S for match in rows_engine.matches("Q", now=now * S, window=window)}
+
+    rows_engine.register(SELECTION, name="Q")
+    rows = list(SELECTED)
+    for now in sorted({now for now, _ in CELLS}):
+        while rows and rows[0][0] <= now:
+            ts, a, b = rows.pop(0)
+            rows_engine.ingest([xscl.Event("S", str(ts), ts, row={"a": a, "b": b})])
+        rows_engine.run_once()
+        for (asked, window), expected in CELLS.items():
+            if asked <= now:
+                assert cell(asked, window) == expected, (asked, window, now)
+    assert {match.ts // S for match in rows_engine.matches("Q")} == {1, 4, 12, 15}
+    ids = [[match.id for match in rows_engine.matches(now=15 * S, window=SLIDING)] for _ in range(2)]
+    assert ids[0] == ids[1] and len(ids[0]) == 2
+
+
+def test_gp7_registered_fed_and_invoked_by_processes_of_their_own(tmp_path: Path) -> None:
+    def xscl_(*arguments: str, given: str = "") -> str:
+        command = [sys.executable, "-m", "xscl", *arguments]
+        environment = {**os.environ, "XSCL_HOME": str(tmp_path / "home")}
+        ran = subprocess.run(command, input=given, env=environment, capture_output=True, text=True, check=True)
+        return ran.stdout
+
+    xscl_("init")
+    xscl_("query", "add", "Q", SELECTION)
+    rows = [{"channel": "S", "id": str(ts), "ts": ts, "row": {"a": a, "b": b}} for ts, a, b in SELECTED]
+    xscl_("ingest", "-", given="".join(f"{json.dumps(row)}\n" for row in rows))
+    xscl_("run", "--once")
+    for now, window in ((15, SLIDING), (26, SLIDING), (15, SNAPSHOT)):
+        listed = xscl_("match", "list", "Q", "--now", str(now), "--window", window)
+        found = {int(json.loads(line)["events"][0]["id"]) for line in listed.splitlines()}
+        assert found == CELLS[now, window]

@@ -1,0 +1,58 @@
+"""The relation ``matches`` lists what ``match list`` does: versions and what they replace, copies, what is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xscl.tables import CHANNELS
+from xscl.types import Event
+
+if TYPE_CHECKING:
+    from xscl.engine import Engine
+
+QUERIES = {
+    "pairs": "items//a->x[./k->p] JOIN {p = q} items//a->y[./k->q]",
+    "mixed": "left//a->x[./k->p] JOIN {p = q} items//a->y[./k->q]",
+    "singles": "items//a",
+}
+
+
+def item(channel: str, id_: str, ts: int, shift: int = 0, more: int = 1) -> Event:
+    content = "<w/>" * shift + "<a><k>v</k></a>" * more
+    return Event(channel, id_, ts, xml=f"<i>{content}</i>", feed="f")
+
+
+def check(engine: Engine) -> int:
+    listed = {m.id: (m.query, m.ts, m.replaces) for m in engine.matches()}
+    rows = engine.sql("SELECT match, qid, ts_max, replaces FROM matches").collect()
+    assert {row.match: (row.qid, row.ts_max, row.replaces) for row in rows} == listed
+    assert len(rows) == len(listed)
+    return len(listed)
+
+
+def test_matches_are_those_that_are_listed(engine: Engine) -> None:
+    engine.add_channel("left", of="items", source="s")
+    engine.add_channel("right", of="items", source="s")
+    for name, text in QUERIES.items():
+        engine.register(text, name=name)
+    engine.ingest([item("left", "g", 1, more=2), item("items", "h", 2)])
+    engine.run_once()
+    # A newer version, by the other stream as well and in another batch.
+    engine.ingest([item("left", "g", 3, shift=1)])
+    engine.run_once()
+    engine.ingest([item("right", "g", 3, shift=1), item("items", "h", 4), item("right", "h", 5, shift=1)])
+    engine.run_once()
+    engine.ingest([item("items", "h", 6, shift=2), item("left", "g", 7)])
+    engine.run_once()
+    everything = check(engine)
+    assert sum(m.replaces is not None for m in engine.matches()) > 5
+    with engine.home.catalog.begin() as connection:
+        connection.execute(CHANNELS.update().where(CHANNELS.c.name == "items").values(kept_from=2_000_000))
+    assert 0 < check(engine) < everything
+    assert min(event.ts for m in engine.matches() for event in m.events) == 2_000_000
+    (template,) = {info.template for info in engine.queries() if info.name == "pairs"}
+    statement = f"""
+        SELECT count(*) AS n, min(e.ts) AS oldest
+        FROM rout_{template} r JOIN r_docts e ON e.docid IN (r.docid1, r.docid2)"""
+    (row,) = engine.sql(statement).collect()
+    assert row.n > 0 and row.oldest == 2_000_000
