@@ -60,6 +60,10 @@ class ReachBuilder:
         """Block variable and channel to how far partners may be away, and for how many cases."""
         self._under: Counter[tuple[int, int]] = Counter()
         """(block variable, variable), and for how many groups."""
+        self._own: dict[int, str] = {}
+        """The channel of each block variable."""
+        self.channels: dict[tuple[str, str], int] = {}
+        """As of the last table: (channel, channel of a partner), and how much later one may be at most."""
         self._assemblies: dict[int, tuple[Assembly, tuple[_OfLink, ...]]] = {}
 
     def table(self, program: Program, last: int) -> pa.Table:
@@ -87,6 +91,7 @@ class ReachBuilder:
             for case in live.group.cases
             for block, partner, reach in _partners(case, len(channels))
         ]
+        self._own.update(zip(owners, channels, strict=True))
         for key, reach in reaches:
             counts = self._reach[key]
             counts[reach] += sign
@@ -110,8 +115,13 @@ class ReachBuilder:
 
     def _made(self) -> pa.Table:
         by_owner: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+        self.channels = {}
         for (owner, channel), counts in self._reach.items():
-            by_owner[owner].append((channel, max(counts)))
+            most = max(counts)
+            by_owner[owner].append((channel, most))
+            pair = self._own[owner], channel
+            self.channels[pair] = max(most, self.channels.get(pair, -UNBOUNDED))
+        self._own = {owner: self._own[owner] for owner in by_owner}
         variables: dict[tuple[int, str], int] = {}
         for owner, variable in self._under:
             for channel, reach in by_owner[owner]:

@@ -184,6 +184,8 @@ class ChannelSplit:
         return tuple(row for key in self._rows for row in self.rows(key))
 
 
+_MOST_KNOWN = 50_000
+
 # -- what definitions select -----------------------------------------------------------------------------------
 
 
@@ -201,6 +203,8 @@ class _Selections:
         Every step goes down, and there are two levels below the document node, so there is one way to each position.
         """
         if definition.key not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()  # most are of queries that have gone
             try:
                 self._known[definition.key] = self._select(definition)
             except _NeedsWalk:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import sqlalchemy as sa
 from py4j.protocol import Py4JError
@@ -28,6 +29,7 @@ from xscl.driver import Driver
 from xscl.errors import EngineError, XsclError
 from xscl.event_files import Level
 from xscl.faults import file_fault
+from xscl.held import Reaches, move_held
 from xscl.home import Home
 from xscl.jobs import counted_jobs
 from xscl.late_batch import Replay, end_dropped, next_replay, replay, replay_at
@@ -198,7 +200,8 @@ def process_batch(
                 stage1_s=work.stage1_s,
                 join_s=joined - prepared - work.stage1_s,
             )
-            return _commit(home, driver, report, changes, work.refused, publisher, since=joined)
+            reaches = planner.reach.channels
+            return _commit(home, driver, report, changes, work.refused, publisher, since=joined, reaches=reaches)
 
 
 def _held_batch(planner: Planner, driver: Driver, session: Callable[[], SparkSession], span: _Range) -> BatchReport:
@@ -372,6 +375,7 @@ def _commit(
     publisher: Publisher | None = None,
     filled: Sequence[QueryInfo] = (),
     since: float | None = None,
+    reaches: Reaches = MappingProxyType({}),
 ) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
     started = time.perf_counter() if since is None else since
@@ -390,6 +394,8 @@ def _commit(
         now = time.time_ns() // 1000
         unused = [path for change in changes for path in commit_state(connection, change, now)]
         step("batch.state")
+        if report.events:
+            move_held(home, connection, report.first, report.last, reaches)
         home.catalog.reject(connection, refused, now)
         if publisher is not None:
             publisher.commit(connection)

@@ -57,6 +57,7 @@ __all__ = [
 RAW = ".raw"
 """Ends the names of channels and streams of entries as they were published."""
 _BUSY_TIMEOUT_MS = 60_000
+_LOG_BYTES = 16 << 20
 _ADVISORY = 0x7873636C  # "xscl"
 
 
@@ -74,6 +75,8 @@ class ChannelInfo:
     clock: str
     idle: int | None = None
     """Its clock counts as at most so far behind the newest of all channels, microseconds; None: as it is."""
+    retention: int | None = None
+    """How long events are held, microseconds; None: for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +228,8 @@ def _sqlite_settings(connection: object, record: object) -> None:
     cursor.execute("pragma journal_mode = wal")
     cursor.execute("pragma synchronous = normal")
     cursor.execute(f"pragma busy_timeout = {_BUSY_TIMEOUT_MS}")
+    # What one large transaction, or a reader that stayed long, has made of the log does not stay.
+    cursor.execute(f"pragma journal_size_limit = {_LOG_BYTES}")
     cursor.close()
 
 
@@ -395,6 +400,7 @@ class Catalog:
             "lateness": channel.lateness,
             "clock": channel.clock,
             "idle": channel.idle,
+            "retention": channel.retention,
         }
         changed = connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel.name).values(**values))
         if changed.rowcount == 0:
@@ -610,6 +616,7 @@ def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:
         lateness=row.lateness,
         clock=row.clock,
         idle=row.idle,
+        retention=row.retention,
     )
 
 

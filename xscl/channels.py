@@ -35,6 +35,7 @@ def add_channel(
     lateness: str | None = None,
     clock: str | None = None,
     idle: str | None = None,
+    retention: str | None = None,
     of: str | None = None,
     source: str | None = None,
 ) -> None:
@@ -46,10 +47,10 @@ def add_channel(
     """
     _require_name(name)
     if of is not None:
-        if (kind, element, schema, lateness, clock, idle) != ("xml", None, None, None, None, None):
+        if (kind, element, schema, lateness, clock, idle, retention) != ("xml", *(None,) * 6):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
-                "a stream has the kind, element, columns, lateness, clock and idle time of its channel",
+                "a stream has the kind, element, columns, lateness, clock, idle time and retention of its channel",
                 hint=f"set them with 'xscl channel set {of}'",
             )
         _add_stream(catalog, name, of, source)
@@ -61,7 +62,7 @@ def add_channel(
     channel = ChannelInfo(name, "xml", False, name, None, None, name)
     with catalog.begin() as connection:
         _require_free(catalog, connection, name)
-        _put(catalog, connection, _changed(channel, kind, element, schema, lateness, clock, idle))
+        _put(catalog, connection, _changed(channel, kind, element, schema, lateness, clock, idle, retention))
 
 
 def set_channel(
@@ -74,6 +75,7 @@ def set_channel(
     lateness: str | None = None,
     clock: str | None = None,
     idle: str | None = None,
+    retention: str | None = None,
     source: str | None = None,
 ) -> None:
     """Change a channel, or the source of a stream (``none``: no source); None leaves a setting as it is.
@@ -85,7 +87,7 @@ def set_channel(
         channel = catalog.channels(connection).get(name)
         stream = catalog.streams(connection).get(name)
         if stream is not None:
-            if source is None or (kind, element, schema, lateness, clock, idle) != (None,) * 6:
+            if source is None or (kind, element, schema, lateness, clock, idle, retention) != (None,) * 7:
                 raise CatalogError(
                     "XSCL_BAD_CHANNEL",
                     f"{name} is a stream of {stream.channel}: only its source can be set",
@@ -103,7 +105,7 @@ def set_channel(
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
                 f"the channel {name} holds events, so its kind, element and columns stay",
-                hint="lateness, clock and idle time can be changed at any time",
+                hint="lateness, clock, idle time and retention can be changed at any time",
             )
         if kind is not None and kind != channel.kind and _readers(connection, name):
             raise CatalogError(
@@ -111,7 +113,7 @@ def set_channel(
                 f"queries read the channel {name}, so its kind stays: documents that joined with it were kept for it",
                 hint="drop the queries first",
             )
-        changed = _changed(channel, kind or channel.kind, element, schema, lateness, clock, idle)
+        changed = _changed(channel, kind or channel.kind, element, schema, lateness, clock, idle, retention)
         if changed.schema != channel.schema and _readers(connection, name) and event_count(connection):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
@@ -153,7 +155,7 @@ def drop_channel(catalog: Catalog, name: str) -> None:
             raise CatalogError(
                 "XSCL_CHANNEL_USED",
                 f"the {'channel' if stream is None else 'stream'} {name} cannot be dropped: {reason}",
-                hint="events are kept for ever; drop queries, streams and subscriptions first",
+                hint="drop queries, streams and subscriptions first; events go only when a retention ends",
             )
         if stream is None:
             connection.execute(CHANNELS.delete().where(CHANNELS.c.name == name))
@@ -174,6 +176,7 @@ def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
                 "lateness": "no limit" if channel.lateness is None else format_duration(channel.lateness),
                 "clock": channel.clock,
                 "idle": None if channel.idle is None else format_duration(channel.idle),
+                "retention": "for ever" if channel.retention is None else format_duration(channel.retention),
             }
             schema = ", ".join(f"{c} {t or 'unknown'}" for c, t in columns.items()) or None
             shape = {"element": channel.element if channel.kind == "rows" else None, "schema": schema}
@@ -274,6 +277,7 @@ def _changed(
     lateness: str | None,
     clock: str | None,
     idle: str | None,
+    retention: str | None,
 ) -> ChannelInfo:
     if kind not in ("xml", "rows"):
         raise CatalogError("XSCL_BAD_CHANNEL", f"a channel is of kind xml or rows, not {kind!r}")
@@ -294,6 +298,7 @@ def _changed(
         lateness=_duration("lateness", lateness, channel.lateness),
         clock=clock or channel.clock,
         idle=_duration("idle", idle, channel.idle),
+        retention=_duration("retention", retention, channel.retention),
     )
 
 

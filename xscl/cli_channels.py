@@ -23,6 +23,7 @@ def channel_add(
     lateness: Annotated[str | None, typer.Option(help="How late an event may be, e.g. '1 h'.")] = None,
     clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None,
     idle: Annotated[str | None, typer.Option(help="How far it may be behind the newest of all channels.")] = None,
+    retention: Annotated[str | None, typer.Option(help="How long events are held, e.g. '30 days'.")] = None,
     of: Annotated[str | None, typer.Option(help="Make it a stream of this channel.")] = None,
     source: Annotated[str | None, typer.Option(help="Of a stream: streams of one source share equal events.")] = None,
     home: HomeOption = None,
@@ -32,7 +33,8 @@ def channel_add(
     from xscl.channels import add_channel
 
     opened = open_given(home, catalog)
-    shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock, "idle": idle}
+    times = {"lateness": lateness, "clock": clock, "idle": idle, "retention": retention}
+    shape = {"element": element, "schema": schema, **times}
     add_channel(opened.catalog, name, kind=kind, **shape, of=of, source=source)
     say(f"channel {name}" if of is None else f"stream {name} of {of}")
 
@@ -48,17 +50,21 @@ def channel_set(
     idle: Annotated[
         str | None, typer.Option(help="How far it may be behind the newest of all; 'none' for no limit.")
     ] = None,
+    retention: Annotated[str | None, typer.Option(help="How long events are held; 'none' for ever.")] = None,
     source: Annotated[str | None, typer.Option(help="Of a stream; 'none' for no source.")] = None,
     home: HomeOption = None,
     catalog: CatalogOption = None,
 ) -> None:
     """Change a channel, or the source of a stream."""
     from xscl.channels import set_channel
+    from xscl.held import held_up, held_up_note
 
     opened = open_given(home, catalog)
-    shape = {"kind": kind, "element": element, "schema": schema, "lateness": lateness, "clock": clock, "idle": idle}
-    set_channel(opened.catalog, name, **shape, source=source)
+    times = {"lateness": lateness, "clock": clock, "idle": idle, "retention": retention}
+    set_channel(opened.catalog, name, kind=kind, element=element, schema=schema, **times, source=source)
     say(f"channel {name}")
+    if retention is not None and name in held_up(opened.catalog):
+        say(held_up_note(name))
 
 
 @channel_app.command("drop")
@@ -77,5 +83,6 @@ def channel_list(
     """List channels and, behind each, its streams."""
     from xscl.channels import channel_rows
 
-    columns = ["channel", "of", "source", "kind", "events", "element", "schema", "lateness", "clock", "idle"]
+    columns = ["channel", "of", "source", "kind", "events", "element", "schema"]
+    columns += ["lateness", "clock", "idle", "retention"]
     print_rows(channel_rows(open_given(home, catalog).catalog), columns, format_of(format, json))

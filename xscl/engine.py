@@ -45,6 +45,7 @@ from xscl.sql_intake import take_sql_table
 from xscl.steps import step
 from xscl.tidy import tidy
 from xscl.types import Match, QueryOutcome
+from xscl.upkeep import Upkeep
 from xscl.views import sql_session
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Engine:
             register_sources(spark)
         self._planner = Planner(home)
         self._driver = Driver(home, settings)
+        self._upkeep = Upkeep(home, self._planner)
         self._lock = threading.Lock()
         self._run_lock = RunLock(home.root)
         self._is_tidy = False
@@ -120,6 +122,7 @@ class Engine:
         lateness: str | None = None,
         clock: str | None = None,
         idle: str | None = None,
+        retention: str | None = None,
         of: str | None = None,
         source: str | None = None,
     ) -> None:
@@ -134,6 +137,7 @@ class Engine:
             clock: name of a clock that several channels share; each has its own by default.
             idle: the clock counts as at most so far behind the newest of all channels, so that a channel to which
                 nothing comes does not hold up the others; by default it is as it is.
+            retention: how long events are held, as of the channel's clock; for ever by default.
             of: make it a stream of this channel, with which it shares all of the above; the channel is made, for
                 documents, if it is not there.
             source: of a stream: equal events of streams of one source are one event.
@@ -141,8 +145,8 @@ class Engine:
         Raises:
             CatalogError: the name is taken, or queries use it for a channel that is not there yet.
         """
-        shape = {"element": element, "schema": schema, "lateness": lateness, "clock": clock, "idle": idle}
-        add_channel(self.home.catalog, name, kind=kind, **shape, of=of, source=source)
+        times = {"lateness": lateness, "clock": clock, "idle": idle, "retention": retention}
+        add_channel(self.home.catalog, name, kind=kind, element=element, schema=schema, **times, of=of, source=source)
 
     def drop_channel(self, name: str) -> None:
         """Remove a channel or a stream that holds no events and that nothing reads.
@@ -456,6 +460,7 @@ class Engine:
             while not stop() and (span := next_range(self.home, batch_docs)) is not None:
                 step("run.ranged")
                 reports.append(process_batch(self._planner, self._driver, lambda: self.spark, *span))
+                self._upkeep.after_commit()
         return reports
 
     def start(self, *, every: str = "30 seconds", batch_docs: int = DEFAULT_BATCH_DOCS) -> RunHandle:

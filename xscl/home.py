@@ -1,9 +1,9 @@
 """A home: the folder with the catalogue and the files that it names.
 
     catalog.db      the catalogue (unless another database is given)
-    events/         what was taken in, in intake order: one Parquet file an intake
+    events/         what was taken in, in intake order: one Parquet file an intake, or merged of several
     witness/        join state: witness rows, rows of links, and how long they are kept
-    results/        rows of R_out and matches, one folder a batch
+    results/        rows of R_out and matches, one folder a batch, or merged for several
     programs/       what workers load: automata and programs by version
     run.lock        held by the process that runs batches
     polling.lock    held by the process that polls the feeds

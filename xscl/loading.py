@@ -19,7 +19,7 @@ from xscl.catalog import Catalog, channels_json, stored_rt, template_values, var
 from xscl.compile import CompiledQuery
 from xscl.errors import CatalogError
 from xscl.prepared import Prepared
-from xscl.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES
+from xscl.tables import GROUPS, HOME, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES
 from xscl.templates.relations import rt_rows
 from xscl.templates.template import Template
 from xscl.types import to_micros
@@ -38,8 +38,9 @@ T = TypeVar("T", int, str)
 
 @dataclass(slots=True)
 class Known:
-    """What is committed in a catalogue and never changes: numbers of groups and instances, templates, variables.
+    """What is committed in a catalogue: numbers of groups and instances, templates, variables.
 
+    All but templates stay until nobody needs them (``catalog_upkeep``).
     It saves looking the same up for every transaction.
     """
 
@@ -47,13 +48,25 @@ class Known:
     instances: dict[str, int] = field(default_factory=dict)
     templates: set[str] = field(default_factory=set)
     variables: dict[int, str] = field(default_factory=dict)
+    swept: int = 0
+    """How often groups had gone from the catalogue when this was true (``home.swept``)."""
+
+    def check(self, connection: Connection) -> None:
+        """Forget what may have gone since."""
+        swept = connection.execute(sa.select(HOME.c.swept)).scalar_one()
+        if swept != self.swept:
+            self.swept = swept
+            self._forget()
+
+    def _forget(self) -> None:
+        self.groups.clear()
+        self.instances.clear()
+        self.variables.clear()
 
     def learn(self, other: Known) -> None:
         """Take over what another transaction has committed; everything is forgotten when it gets too much."""
         if len(self.groups) + len(self.instances) + len(self.variables) > _MOST_KNOWN:
-            self.groups.clear()
-            self.instances.clear()
-            self.variables.clear()
+            self._forget()
         self.groups |= other.groups
         self.instances |= other.instances
         self.templates |= other.templates
@@ -167,6 +180,7 @@ class Loading:
 
     def _put_groups(self, waiting: Collection[_Waiting]) -> dict[str, int]:
         """The number of every group that is asked for, new ones written with all that belongs to them."""
+        self.known.check(self.connection)
         firsts: dict[str, _Waiting] = {}
         for one in waiting:
             firsts.setdefault(one.prepared.compiled.group.key, one)

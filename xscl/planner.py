@@ -206,6 +206,15 @@ class Planner:
         self._split(row_shapes(channels))
         return self._plan if self._groups else None
 
+    def variables(self) -> tuple[set[int], int]:
+        """The variables of what was planned last, and the number of the last query that was read for it."""
+        found: set[int] = set()
+        for known in self._groups.values():
+            for spec in known.specs:
+                parts = (*spec.spec.edges, *spec.spec.hanging)
+                found.update(d.key for d in (spec.spec.definition, *(d for edge in parts for d in edge)))
+        return found, self._subscribers.newest if isinstance(self._subscribers, Subscribers) else 0
+
     # -- groups ------------------------------------------------------------------------------------------------
 
     def _facts_of(self, channels: Iterable[str]) -> _Facts:

@@ -326,6 +326,8 @@ class Publisher:
         members = {row["docid"]: row for row in events_of(self._home, docids, columns, self._tables).to_pylist()}
         found: dict[tuple[str, str], _Output] = {}
         for info, match in waiting:
+            if not all(docid in members for docid in match.docids):
+                continue  # an event that came older than its channel holds may be gone; the match is not listed either
             rows = [members[docid] for docid in match.docids]
             if info.ts_from is not None and min(row["ts"] for row in rows) < info.ts_from:
                 continue

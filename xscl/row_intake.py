@@ -392,12 +392,13 @@ class _Work:
             numbers = ids.numbers[which]
             chunk.connection.execute(
                 ROW_RANGES.insert().values(
+                    docid=first,
+                    last_docid=first + count - 1,
                     path=path,
                     channel=channel.name,
                     prefix=ids.prefix,
                     first=int(numbers[0]),
                     last=int(numbers[-1]),
-                    docid=first,
                 )
             )
         else:

@@ -1,7 +1,7 @@
-"""Ids of rows that are kept as ranges: one row of ``row_ranges`` for a file, instead of one of ``event_ids`` for each.
+"""Ids of rows that are kept as ranges: one row of ``row_ranges`` for many, instead of one of ``event_ids`` for each.
 
-The ids of a range are a prefix and a number, growing through its file; not every number between the first and the last
-need be there.  The numbers of the documents of a range's file are without gaps.
+The ids of a range are a prefix and a number, growing with the documents' numbers; not every number between the first
+and the last need be there.  The documents' numbers are without gaps.  The file of a range may hold other events, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.home import Home
 from xscl.streams import aliases
-from xscl.tables import EVENT_IDS, INTAKE_FILES, ROW_RANGES
+from xscl.tables import EVENT_IDS, ROW_RANGES
 
 __all__ = [
     "RangeRow",
@@ -57,7 +57,7 @@ class RangeRow:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """The rows of a range's file."""
+    """The rows of a range."""
 
     numbers: npt.NDArray[np.int64]
     """Growing."""
@@ -68,14 +68,15 @@ def stored_rows(
     connection: Connection, home: Home, channel: str, prefix: str, first: int, last: int
 ) -> Iterator[StoredRows]:
     """The rows with this prefix of the ranges that may hold a number between two, the range's other rows too."""
-    statement = sa.select(ROW_RANGES.c.path).where(
+    statement = sa.select(ROW_RANGES).where(
         ROW_RANGES.c.channel == channel,
         ROW_RANGES.c.prefix == prefix,
         ROW_RANGES.c.last >= first,
         ROW_RANGES.c.first <= last,
     )
-    for path in home.paths(list(connection.scalars(statement))):
-        table = pq.read_table(path, columns=["id", "cells"])
+    for one in connection.execute(statement).all():
+        [path] = home.paths([one.path])
+        table = pq.read_table(path, columns=["id", "cells"], filters=_inside(one.docid, one.last_docid))
         digits = pc.utf8_slice_codeunits(table.column("id"), len(prefix))
         numbers = digits.cast(pa.int64()).to_numpy()
         yield StoredRows(numbers, table.column("cells").combine_chunks())
@@ -105,16 +106,19 @@ def rows_by_id(
                 if not here:
                     continue
                 [path] = home.paths([one.path])
-                table = pq.read_table(path, columns=["id", "docid", "cells"], filters=pc.field("id").isin(here))
+                found = pc.field("id").isin(here) & _inside(one.docid, one.last_docid)
+                table = pq.read_table(path, columns=["id", "docid", "cells"], filters=found)
                 for row in table.to_pylist():
                     yield channel, RangeRow(row["id"], row["docid"], row["cells"])
 
 
+def _inside(first: int, last: int) -> pc.Expression:
+    return (pc.field("docid") >= first) & (pc.field("docid") <= last)
+
+
 # -- counting events -------------------------------------------------------------------------------------------
 
-_SPANS = sa.select(ROW_RANGES.c.channel, ROW_RANGES.c.docid, INTAKE_FILES.c.last).join(
-    INTAKE_FILES, INTAKE_FILES.c.path == ROW_RANGES.c.path
-)
+_SPANS = sa.select(ROW_RANGES.c.channel, ROW_RANGES.c.docid, ROW_RANGES.c.last_docid)
 
 
 def channel_counts(connection: Connection, first: int | None = None, last: int | None = None) -> dict[str, int]:
@@ -126,7 +130,7 @@ def channel_counts(connection: Connection, first: int | None = None, last: int |
     spans = _SPANS
     if first is not None and last is not None:
         ids = ids.where(EVENT_IDS.c.docid.between(first, last))
-        spans = spans.where(INTAKE_FILES.c.last >= first, ROW_RANGES.c.docid <= last)
+        spans = spans.where(ROW_RANGES.c.last_docid >= first, ROW_RANGES.c.docid <= last)
     counts: dict[str, int] = {row[0]: row[1] for row in connection.execute(ids)}
     for channel, begin, end in connection.execute(spans):
         low = begin if first is None else max(begin, first)
@@ -139,9 +143,7 @@ def event_count(connection: Connection, channel: str | None = None) -> int:
     """All events, or those of a channel."""
     ids = sa.select(sa.func.count()).select_from(EVENT_IDS)
     ids = ids.where(EVENT_IDS.c.membership.not_in(aliases(connection)))
-    spans = sa.select(sa.func.coalesce(sa.func.sum(INTAKE_FILES.c.rows), 0)).join(
-        ROW_RANGES, ROW_RANGES.c.path == INTAKE_FILES.c.path
-    )
+    spans = sa.select(sa.func.coalesce(sa.func.sum(ROW_RANGES.c.last_docid - ROW_RANGES.c.docid + 1), 0))
     if channel is not None:
         ids, spans = ids.where(EVENT_IDS.c.channel == channel), spans.where(ROW_RANGES.c.channel == channel)
     return int(connection.scalar(ids) or 0) + int(connection.scalar(spans) or 0)
@@ -151,9 +153,8 @@ def nth_event(connection: Connection, first: int, last: int, count: int) -> int 
     """The number of the ``count``-th event (from 1) of those from ``first`` to ``last``; None if there are fewer."""
     between = EVENT_IDS.c.docid.between(first, last)
     spans = connection.execute(
-        sa.select(ROW_RANGES.c.docid, INTAKE_FILES.c.last)
-        .join(INTAKE_FILES, INTAKE_FILES.c.path == ROW_RANGES.c.path)
-        .where(INTAKE_FILES.c.last >= first, ROW_RANGES.c.docid <= last)
+        sa.select(ROW_RANGES.c.docid, ROW_RANGES.c.last_docid)
+        .where(ROW_RANGES.c.last_docid >= first, ROW_RANGES.c.docid <= last)
         .order_by(ROW_RANGES.c.docid)
         .limit(count)
     ).all()

@@ -9,6 +9,8 @@ from sqlalchemy.engine import Connection
 
 from xscl import ast
 from xscl.catalog import Catalog
+from xscl.catalog_upkeep import SUMMED, total
+from xscl.held import held_up, held_up_note
 from xscl.home import Home
 from xscl.parser import parse_query
 from xscl.places import published_docid
@@ -47,11 +49,10 @@ def state_notes(home: Home) -> Iterator[str]:
     with catalog.read() as connection:
         events = event_count(connection)
         state = held_state(home, connection)
-        sums = (
-            sa.func.coalesce(sa.func.sum(BATCHES.c[name]), 0) for name in ("purged", "slices_asked", "slices_found")
-        )
-        purged, asked, found = connection.execute(sa.select(*sums)).one()
-        late, rejected = _count(connection, LATE), _count(connection, REJECTED)
+        sums = (sa.func.coalesce(sa.func.sum(BATCHES.c[name]), 0) for name in SUMMED)
+        told = connection.execute(sa.select(*sums)).one()
+        purged, asked, found = (count + total(connection, name) for count, name in zip(told, SUMMED, strict=True))
+        late, rejected = (_count(connection, table) + total(connection, table.name) for table in (LATE, REJECTED))
         unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
     processed, last = catalog.processed()
     yield (
@@ -62,6 +63,8 @@ def state_notes(home: Home) -> Iterator[str]:
         yield f"slices: {found / asked:.1%} of {asked:,} values asked for needed nothing from the files"
     if last > processed:
         yield f"{last - processed} places of the intake order are not processed yet: xscl run --once"
+    for name in held_up(catalog):
+        yield held_up_note(name)
     if unlimited:
         yield (
             f"channels without a limit on lateness: {unlimited}; nothing of theirs is late, and what may join with "

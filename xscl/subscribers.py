@@ -69,6 +69,11 @@ class Subscribers:
     def __contains__(self, gid: int) -> bool:
         return gid in self._groups
 
+    @property
+    def newest(self) -> int:
+        """The greatest number of a query that was read."""
+        return self._seen
+
     def __len__(self) -> int:
         return len(self._groups)
 

@@ -34,6 +34,7 @@ __all__ = [
     "STATE_FILES",
     "STREAMS",
     "TEMPLATES",
+    "TOTALS",
     "VARIABLES",
 ]
 
@@ -60,6 +61,7 @@ HOME = Table(
     Column("processed", BigInteger, nullable=False, comment="last place of the last committed batch"),
     Column("derived_version", Integer, nullable=False, server_default="0", comment="of what is made from texts"),
     Column("files_version", Integer, nullable=False, server_default="0", comment="number of upgrades its files had"),
+    Column("swept", Integer, nullable=False, server_default="0", comment="how often groups and what they need went"),
 )
 CHANNELS = Table(
     "channels",
@@ -215,12 +217,13 @@ MEMBERSHIPS = Table(
 ROW_RANGES = Table(
     "row_ranges",
     METADATA,
-    Column("path", String, primary_key=True, comment="the file of events that holds the rows"),
+    Column("docid", BigInteger, primary_key=True, autoincrement=False, comment="of the first row"),
+    Column("last_docid", BigInteger, nullable=False, comment="of the last row; none between is missing"),
+    Column("path", String, nullable=False, index=True, comment="the file of events that holds the rows"),
     Column("channel", String, nullable=False),
     Column("prefix", Text, nullable=False, comment="ids are the prefix and a number"),
     Column("first", BigInteger, nullable=False, comment="least number"),
     Column("last", BigInteger, nullable=False),
-    Column("docid", BigInteger, nullable=False, comment="of the first row"),
     sa.Index("row_ranges_channel", "channel", "prefix", "last"),
 )
 SOURCES = Table(
@@ -353,4 +356,10 @@ OLD_FILES = Table(
     METADATA,
     Column("path", String, primary_key=True, comment="a file, or a folder, that went out of use"),
     Column("replaced", BigInteger, nullable=False, comment="when, microseconds since the epoch"),
+)
+TOTALS = Table(
+    "totals",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("count", BigInteger, nullable=False, comment="what rows that were removed counted"),
 )

@@ -106,6 +106,10 @@ from (
   where r.relation = '{{relation}}'
 ) c join xscl_docs d on d.origin = c.origin and d.class = c.class
 """
+_KEPT_EVENTS = f"""
+select /*+ BROADCAST(c) */ e.* from {{events}} e left join xscl_channels c on c.name = e.channel
+where c.kept_from is null or e.ts >= c.kept_from or {place_sql("e.docid")} > {{processed}}
+"""
 _PLACES = f"transform(r.docs, d -> {place_sql('d')})"
 # As ``stored_matches.StoredMatch.is_seen_by``; each query stands once for each group whose matches it may have.
 _SEEN = f"""
@@ -333,7 +337,7 @@ class _Views:
             "variables": lambda: self._table(VARIABLES, without=("key",)),
         }
         self.names = list(member_names(home.catalog))
-        processed = home.catalog.processed()[0]
+        self.processed = processed = home.catalog.processed()[0]
         self.derived: dict[str, str] = {
             "events": _EVENTS if self.names else _PLAIN_EVENTS,
             "r_docts": _R_DOCTS.format(processed=processed),
@@ -395,6 +399,10 @@ class _Views:
             statement = sa.select(INTAKE_FILES.c.path).order_by(INTAKE_FILES.c.first)
             paths = [row.path for row in connection.execute(statement)]
         events = read_parquet(self.session, EVENT_SCHEMA, self.home.paths(paths))
+        if self.kept:
+            self._make("xscl_channels")
+            text = _KEPT_EVENTS.format(events="{events}", processed=self.processed)
+            events = self.session.sql(text, events=events)
         return with_documents(self.session, events, row_shapes(self.home.catalog.channels()))
 
     def _held_witness(self) -> DataFrame:
@@ -419,7 +427,8 @@ class _Views:
             # A batch that has found nothing may have no folder.
             found = sa.or_(BATCHES.c.rout > 0, BATCHES.c.matches > 0)
             statement = sa.select(BATCHES.c.result_path).where(found).order_by(BATCHES.c.batch)
-            paths = [path for path in connection.scalars(statement) if path is not None]
+            # Batches whose results were merged name the same folder.
+            paths = [path for path in dict.fromkeys(connection.scalars(statement)) if path is not None]
         return read_parquet(self.session, RESULT_SCHEMA, self.home.paths(paths))
 
     def _table(self, table: Table, *, without: Sequence[str] = ()) -> DataFrame:

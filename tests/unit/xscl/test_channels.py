@@ -109,7 +109,7 @@ def test_names_of_elements(home: Home) -> None:
 
 
 def test_listing(home: Home) -> None:
-    add_channel(home.catalog, "T", kind="rows", lateness="1 h")
+    add_channel(home.catalog, "T", kind="rows", lateness="1 h", retention="2 days")
     Intake(home).take(
         [Event("T", "1", 1, row={"p": 1, "q": None}), Event("S", "1", 1, xml="<a/>"), Event("S", "2", 1, xml="<a/>")]
     )
@@ -123,6 +123,7 @@ def test_listing(home: Home) -> None:
             "lateness": "no limit",
             "clock": "S",
             "idle": None,
+            "retention": "for ever",
             "of": None,
             "source": None,
         },
@@ -135,7 +136,15 @@ def test_listing(home: Home) -> None:
             "lateness": "1 h",
             "clock": "T",
             "idle": None,
+            "retention": "2 d",
             "of": None,
             "source": None,
         },
     ]
+
+
+@pytest.mark.parametrize("retention", ["soon", "-1 s", "1e30 s"])
+def test_a_retention_is_a_duration(home: Home, retention: str) -> None:
+    with pytest.raises(CatalogError, match="retention") as raised:
+        add_channel(home.catalog, "S", retention=retention)
+    assert raised.value.condition == "XSCL_BAD_CHANNEL"

@@ -373,7 +373,13 @@ def test_events_are_counted_wherever_their_ids_are(
             if is_range:
                 connection.execute(
                     ROW_RANGES.insert().values(
-                        path=path, channel="R", prefix="", first=mine[0], last=mine[-1], docid=mine[0]
+                        docid=mine[0],
+                        last_docid=mine[-1],
+                        path=path,
+                        channel="R",
+                        prefix="",
+                        first=mine[0],
+                        last=mine[-1],
                     )
                 )
                 continue

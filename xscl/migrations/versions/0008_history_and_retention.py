@@ -45,3 +45,30 @@ def upgrade() -> None:
         sa.Column("path", sa.String(), primary_key=True),
         sa.Column("replaced", sa.BigInteger(), nullable=False),
     )
+    op.add_column("home", sa.Column("swept", sa.Integer(), nullable=False, server_default="0"))
+    op.create_table(
+        "totals",
+        sa.Column("name", sa.String(), primary_key=True),
+        sa.Column("count", sa.BigInteger(), nullable=False),
+    )
+    # A file may hold several ranges now.
+    op.drop_index("row_ranges_channel", "row_ranges")
+    op.rename_table("row_ranges", "row_ranges_of_files")
+    op.create_table(
+        "row_ranges",
+        sa.Column("docid", sa.BigInteger(), primary_key=True, autoincrement=False),
+        sa.Column("last_docid", sa.BigInteger(), nullable=False),
+        sa.Column("path", sa.String(), nullable=False),
+        sa.Column("channel", sa.String(), nullable=False),
+        sa.Column("prefix", sa.Text(), nullable=False),
+        sa.Column("first", sa.BigInteger(), nullable=False),
+        sa.Column("last", sa.BigInteger(), nullable=False),
+    )
+    op.execute(
+        "insert into row_ranges (docid, last_docid, path, channel, prefix, first, last)"
+        " select r.docid, f.last, r.path, r.channel, r.prefix, r.first, r.last"
+        " from row_ranges_of_files r join intake_files f on f.path = r.path"
+    )
+    op.drop_table("row_ranges_of_files")
+    op.create_index("ix_row_ranges_path", "row_ranges", ["path"])
+    op.create_index("row_ranges_channel", "row_ranges", ["channel", "prefix", "last"])
