@@ -142,3 +142,13 @@ def test_python_of_sources_runs(engine: Engine, tmp_path: Path) -> None:
         exec(compile(block, "sources.md", "exec"), {"spark": engine.spark, "engine": engine})
     found = engine.sql("SELECT channel, count(*) FROM events GROUP BY channel ORDER BY channel").collect()
     assert [tuple(row) for row in found] == [("documents", 3), ("news", 1), ("news.raw", 1)]
+
+
+def test_the_example_of_delivery_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8")
+    code, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "delivery.md", "exec"), {})
+    assert capsys.readouterr().out == output
