@@ -295,7 +295,28 @@ class SliceCache:
             self._leave(np.union1d(gone, np.array(own, dtype=np.int64)), np.concatenate(docs))
         if len(here) > 1:
             found, counts = np.unique(np.concatenate(here), return_counts=True)
-            self._find_again(found[counts > 1])
+            self.find_again(found[counts > 1])
+
+    def find_again(self, docs: Int64s) -> None:
+        """Tell of the rows of some documents, rising, which have another one with the same value and key.
+
+        The rows of a document came in several parts, as where some of them were added to the state later.
+        """
+        places = [np.flatnonzero(_in(run.rows.doc, docs)) for run in self.runs]
+        parts = [take(run.rows, at) for run, at in zip(self.runs, places, strict=True)]
+        if not sum(map(len, places)):
+            return
+        rows = stacked(parts)
+        order = np.lexsort((rows.doc, rows.key, rows.h))
+        same = np.ones(len(order) - 1, dtype=np.bool_)
+        for column in (rows.h, rows.key, rows.doc):
+            same &= column[order[1:]] == column[order[:-1]]
+        again = np.zeros(len(order), dtype=np.bool_)
+        again[order[1:][same]] = True
+        again[order[:-1][same]] = True
+        ends = np.cumsum([len(at) for at in places])
+        for run, at, of_run in zip(self.runs, places, np.split(again, ends[:-1]), strict=True):
+            run.rows.again[at] |= of_run
 
     def missing(self, hashes: Int64s) -> Int64s:
         """Which of some hashes, as files have them, have rows in files only; counts hits."""
@@ -370,27 +391,6 @@ class SliceCache:
         return docs if self.blind else docs[_in(docs, self.absent_docs)]
 
     # -- inside ------------------------------------------------------------------------------------------------
-
-    def _find_again(self, docs: Int64s) -> None:
-        """Tell of the rows of some documents, rising, which have another one with the same value and key.
-
-        The rows of a document came in several parts, as where some of them were added to the state later.
-        """
-        places = [np.flatnonzero(_in(run.rows.doc, docs)) for run in self.runs]
-        parts = [take(run.rows, at) for run, at in zip(self.runs, places, strict=True)]
-        if not sum(map(len, places)):
-            return
-        rows = stacked(parts)
-        order = np.lexsort((rows.doc, rows.key, rows.h))
-        same = np.ones(len(order) - 1, dtype=np.bool_)
-        for column in (rows.h, rows.key, rows.doc):
-            same &= column[order[1:]] == column[order[:-1]]
-        again = np.zeros(len(order), dtype=np.bool_)
-        again[order[1:][same]] = True
-        again[order[:-1][same]] = True
-        ends = np.cumsum([len(at) for at in places])
-        for run, at, of_run in zip(self.runs, places, np.split(again, ends[:-1]), strict=True):
-            run.rows.again[at] |= of_run
 
     def _leave(self, hashes: Int64s, docs: Int64s) -> None:
         """Have the slices of some values in files only, and be without some documents."""

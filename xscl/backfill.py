@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 from pyspark.sql import SparkSession
 from sqlalchemy.engine import Connection
@@ -116,6 +117,8 @@ class HeldEvents:
     """Late ones that were taken again before the place, and count as in time."""
     count: int
     """How many there are, about."""
+    until: int | None = None
+    """The greatest event time of those that are wanted."""
 
     def levels(self, home: Home, channels: frozenset[str], cut: Callable[[], _Cut]) -> Iterator[Level]:
         """Those of some channels, one part after another; ``cut`` is asked before each."""
@@ -130,7 +133,7 @@ class HeldEvents:
                     paths = home.paths(list(connection.scalars(files)))
                 mine = {name: count for name, count in counts.items() if name in channels}
                 if mine:
-                    yield Level(0, first, end, mine, paths, part, self.since, self.on_time)
+                    yield Level(0, first, end, mine, paths, part, self.since, self.on_time, until=self.until)
                 first = end + 1
 
 
@@ -195,6 +198,14 @@ class HeldWalk:
                 # More than one process should remember; executors read it from the files.
                 self._driver.forget()
                 work.joined_in = "executors"
+
+    def also(self, level: Level) -> Level:
+        """Walk one more part; returns it with its number."""
+        before = len(self.work.written)
+        numbered = replace(level, part=self._cut().part)
+        self.work.process(numbered)
+        self._own = self.work.written[before:]
+        return numbered
 
     def rows(self) -> Iterator[pa.Table]:
         """The witness rows of the last part."""
@@ -321,6 +332,11 @@ class Filled:
     results: tuple[Path, ...]
     """Folders with results."""
 
+    def tables(self, home: Home) -> tuple[Iterator[pa.Table], Iterator[pa.Table]]:
+        """The witness rows that the join state lacked, and the rows of links."""
+        files = {kind: [home.root / path for of, path in self.lacking if of == kind] for kind, _ in self.lacking}
+        return map(pq.read_table, files.get("witness", ())), map(pq.read_table, files.get("link", ()))
+
 
 def back_fill(
     home: Home,
@@ -343,7 +359,7 @@ def back_fill(
     with home.catalog.snapshot() as connection:
         texts = group_texts(connection, {info.gid: info.history for info in queries if info.history is not None})
         events = held_events(connection, place, least)
-    planner = Planner(home, Chosen(texts, (0, place)))
+    planner = Planner(home, Chosen(texts, {text.number: (0, place) for text in texts}))
     try:
         plan = planner.plan(place, place)
         assert plan is not None

@@ -30,6 +30,7 @@ from xscl.event_files import Level
 from xscl.faults import file_fault
 from xscl.home import Home
 from xscl.jobs import counted_jobs
+from xscl.late_batch import Replay, end_dropped, next_replay, replay, replay_at
 from xscl.levels import BatchWork, levels
 from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
@@ -95,6 +96,8 @@ class BatchReport:
     """Rows of earlier batches that are held no more."""
     filled: int = 0
     """Queries answered from what was held."""
+    replayed: int = 0
+    """Late events that were taken again."""
     result_path: str | None = None
 
 
@@ -102,13 +105,17 @@ def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:
     """The next batch's (first, last) place of the intake order; None if there is nothing to do.
 
     A batch has ``batch_docs`` events at most and ends at a flush, and before a query that is to be answered from what
-    is held; that is a batch of its own (``backfill``).
+    is held, or a replay of late events; those are batches of their own (``backfill``, ``replay``).
     """
     with home.catalog.read() as connection:
         row = connection.execute(sa.select(HOME.c.processed, HOME.c.next_place)).one()
         first, last = row.processed + 1, row.next_place - 1
         if first > last:
             return None
+        again = next_replay(connection, first, last)
+        if again == first:
+            return first, first
+        last = last if again is None else again - 1
         is_filling, last = next_stop(connection, first, last)
         if is_filling:
             return first, last
@@ -132,6 +139,8 @@ class _Range:
     publishing: Publishing | None
     waiting: tuple[QueryInfo, ...]
     """If any, it is a batch that answers these from what is held."""
+    replay: Replay | None
+    """If there is one, it is the whole batch."""
 
 
 def process_batch(
@@ -141,8 +150,8 @@ def process_batch(
     home = planner.home
     started = time.perf_counter()
     span = _range(home, first, last)
-    if span.waiting:
-        return _back_fill_batch(planner, driver, session, span)
+    if span.waiting or span.replay:
+        return _held_batch(planner, driver, session, span)
     events = sum(span.channels.values())
     plan = planner.plan(first, last) if events else None
     newest = newest_times(span.paths, first, last) if events else {}
@@ -192,28 +201,36 @@ def process_batch(
             return _commit(home, driver, report, changes, work.refused, publisher, since=joined)
 
 
-def _back_fill_batch(
-    planner: Planner, driver: Driver, session: Callable[[], SparkSession], span: _Range
-) -> BatchReport:
-    """Answer queries from what is held, publish what they publish for that, and commit."""
+def _held_batch(planner: Planner, driver: Driver, session: Callable[[], SparkSession], span: _Range) -> BatchReport:
+    """Answer queries from what is held, or take late events again; publish what is published for that, and commit."""
     home, first, last = planner.home, span.first, span.last
     started = time.perf_counter()
-    plan = planner.plan(first, last + 1)  # those that were registered at the last place are part of it
-    assert plan is not None, "a query is not dropped where it is registered"
+    report = BatchReport(
+        span.batch, first, last, 0, filled=len(span.waiting), replayed=len(span.replay.docids) if span.replay else 0
+    )
+    # Queries that were registered at the last place are part of it.
+    plan = planner.plan(first, last + 1 if span.waiting else last)
+    if plan is None:
+        return _commit(home, driver, report, [same_state(span.state)])
     reach = planner.reach.table(plan.program, last)
     queries = answered(span.waiting, span.batch)
     prepared = time.perf_counter()
     tag = _tag(span)
     publisher = None if span.publishing is None else Publisher(home, span.publishing, tag, queries)
-    driver.forget()  # it lacks the rows that the join state gets
     with counted_jobs(session, f"xscl-batch-{tag}") as jobs:
         work = BatchWork(home, driver, jobs.session, plan, span.batch, first, span.state, tag)
         with _named_failure(work, span, publisher) as changes:
-            filled = back_fill(home, driver.settings, jobs.session, queries, span.state, reach, span.batch, tag)
+            if span.replay:
+                filled = replay(home, driver.settings, jobs.session, span.replay, plan, span.batch, tag)
+            else:
+                filled = back_fill(home, driver.settings, jobs.session, queries, span.state, reach, span.batch, tag)
+            if filled is None:
+                return _commit(home, driver, report, [same_state(span.state)])
             changes.append(
                 next_state(home, span.state, batch=span.batch, last=last, reach=reach, newest={}, fresh=filled.lacking)
             )
             work.state = changes[0].after
+            driver.extend(*filled.tables(home), first)
             if publisher is not None:
                 for path in filled.results:
                     publisher.found(stored_matches(path, publisher.groups))
@@ -233,7 +250,6 @@ def _back_fill_batch(
                         published=published,
                     )
                 )
-            report = BatchReport(span.batch, first, last, 0, filled=len(queries))
             stage1_s = filled.work.stage1_s + work.stage1_s
             report = replace(
                 _counted(report, filled.work.counts + work.counts, publisher, tag),
@@ -290,7 +306,10 @@ def _range(home: Home, first: int, last: int) -> _Range:
         published = publishing(connection, first, last) if channels else None
         if waiting:
             published = publishing(connection, first, last + 1)
-        return _Range(number, first, last, channels, paths, held_state(home, connection), published, waiting)
+        again = replay_at(connection, first)
+        if again is not None:
+            published = publishing(connection, first, last)
+        return _Range(number, first, last, channels, paths, held_state(home, connection), published, waiting, again)
 
 
 @contextmanager
@@ -376,8 +395,10 @@ def _commit(
             publisher.commit(connection)
             home.catalog.reject(connection, publisher.rejected, now)
         mark_filled(connection, filled)
+        if report.replayed:
+            end_dropped(connection, report.first, report.batch)
         connection.execute(HOME.update().values(processed=report.last))
-        if report.events or report.filled:
+        if report.events or report.filled or report.replayed:
             # The row cannot have the time of its own writing; that of all before it is nearly the whole.
             report = replace(report, commit_s=time.perf_counter() - started)
             values = {name: getattr(report, name) for name in report.__slots__}

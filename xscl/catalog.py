@@ -116,6 +116,8 @@ class QueryInfo:
     """Stands for its group in matches that were found when it was answered from what was held; None: it was not."""
     filled: int | None
     """The batch that did that."""
+    ended: int | None = None
+    """It has no matches of later batches, whatever members they have; None: places tell."""
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -656,6 +658,7 @@ def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
         ts_from=row.ts_from,
         history=row.history,
         filled=row.filled,
+        ended=row.ended,
     )
 
 

@@ -20,6 +20,7 @@ from xscl.cli_common import Output, complain
 from xscl.cli_feeds import feed_app
 from xscl.cli_home import doctor, export, import_, init
 from xscl.cli_ingest import eval_, ingest
+from xscl.cli_late import late_app
 from xscl.cli_matches import match_app
 from xscl.cli_queries import query_app
 from xscl.cli_run import bench, demo, run, sql, stats
@@ -57,6 +58,7 @@ for _noun, _commands in (
     ("feed", feed_app),
     ("query", query_app),
     ("match", match_app),
+    ("late", late_app),
     ("template", template_app),
 ):
     app.add_typer(_commands, name=_noun)

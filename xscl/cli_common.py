@@ -174,8 +174,6 @@ def report_outcomes(outcomes: Iterable[QueryOutcome], file: str) -> None:
     for outcome in outcomes:
         if outcome.error is None:
             say(f"{outcome.action} {outcome.name}")
-            if outcome.note:
-                say(f"note: {outcome.name}: {outcome.note}")
         else:
             complain(f"{file}:{outcome.line}: {outcome.name or 'unnamed query'}: {outcome.error}")
 

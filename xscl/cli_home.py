@@ -12,7 +12,7 @@ from typing import Annotated, BinaryIO, cast
 
 import typer
 
-from xscl.cli_common import CatalogOption, FormatOption, HomeOption, JsonOption, format_of, open_given, say
+from xscl.cli_common import CatalogOption, FormatOption, HomeOption, JsonOption, exit_partly, format_of, open_given, say
 from xscl.listing import print_rows
 
 __all__ = ["doctor", "export", "import_", "init"]
@@ -30,16 +30,30 @@ def doctor(
     start: Annotated[
         bool, typer.Option("--start", help="Also measure how fast Spark starts, against a plain session; a minute.")
     ] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Read every file of the home whole.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair the home, and say what is lost.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --repair: only say what would be done.")] = False,
     home: HomeOption = None,
     catalog: CatalogOption = None,
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check Java, Python packages, Spark, home and catalogue; say what to do."""
+    """Check Java, Python packages, Spark, home and catalogue; say what to do, or do it."""
     from xscl.doctor import examine
     from xscl.home import default_home
 
-    checks = list(examine(home or default_home(), catalog, start=start))
+    if repair:
+        from xscl.repair import repair_home
+
+        done = repair_home(open_given(home, catalog), deep=deep, dry_run=dry_run)
+        print_rows([{"lost": each.lost, "done": each.text} for each in done], ["lost", "done"], format_of(format, json))
+        if not done:
+            say("there is nothing to repair")
+        exit_partly(1, sum(each.lost for each in done))
+        return
+    if dry_run:
+        raise typer.BadParameter("--dry-run goes with --repair")
+    checks = list(examine(home or default_home(), catalog, start=start, deep=deep))
     rows = [{"check": c.what, "state": "ok" if c.ok else "FAILS", "found": c.found, "advice": c.advice} for c in checks]
     print_rows(rows, ["check", "state", "found", "advice"], format_of(format, json))
     if not all(check.ok for check in checks):

@@ -216,7 +216,7 @@ def eval_(
         opened = init_home(folder)
         registry = Registry(opened.catalog)
         outcomes = registry.register_many(texts) if texts else registry.load(read_text(arguments[0]))
-        report_outcomes([o for o in outcomes if not o.ok or o.note], "-q" if texts else arguments[0])
+        report_outcomes([o for o in outcomes if not o.ok], "-q" if texts else arguments[0])
         records = read_paths(inputs, reading, stdin=sys.stdin.buffer)
         report = Intake(opened).take(records)
         if report.rejected:

@@ -62,14 +62,10 @@ def query_add(
     name: str, text: str, strict: StrictOption = False, home: HomeOption = None, catalog: CatalogOption = None
 ) -> None:
     """Register a query."""
-    from xscl.publishing import later_note
     from xscl.registry import Registry
 
     registry = Registry(open_given(home, catalog).catalog)
     name = registry.register(text, name=name, strict=strict)
-    info = registry.catalog.query(name)
-    if note := later_note(info.starting):
-        say(f"note: {note}")
     for channel in registry.unknown_channels(text):
         say(f"note: there is no channel {channel!r} yet; its first event will create it")
     say(f"query {name}")

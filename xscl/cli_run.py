@@ -175,6 +175,8 @@ def bench(
 
 
 def _report_batch(report: BatchReport) -> None:
+    if report.replayed:
+        say(f"batch {report.batch}: {report.replayed} late events taken again, {report.matches} stored matches")
     if report.events:
         published = f", {report.published} published" if report.published else ""
         jobs = "" if report.jobs is None else f", {report.jobs} Spark jobs"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from xscl.class_archive import SWITCH, find_archive, is_turned_off
 from xscl.errors import XsclError
+from xscl.health import examine_home, looks_like_a_catalogue
 from xscl.home import open_home
 from xscl.queries import count_queries
 from xscl.session import java_version, start_session
@@ -43,19 +44,20 @@ class Check:
     advice: str = ""
 
 
-def examine(home: Path, catalog_url: str | None, *, start: bool = False) -> Iterator[Check]:
+def examine(home: Path, catalog_url: str | None, *, start: bool = False, deep: bool = False) -> Iterator[Check]:
     """All checks, the slow ones last.
 
     Args:
         home: folder of the home.
         catalog_url: its catalogue, if not the one in the home.
+        deep: read every file of the home whole, not only what it says of itself.
         start: make the class archive if there is none, and hold starts of our session against plain ones.
     """
     yield _python()
     yield from map(_package, _PACKAGES)
     java = _java()
     yield java
-    yield _home(home, catalog_url)
+    yield from _home(home, catalog_url, deep=deep)
     if java.ok:
         yield _class_archive(java.found, make=start)
         if start:
@@ -87,16 +89,32 @@ def _java() -> Check:
     return Check("Java", True, line, advice)
 
 
-def _home(home: Path, catalog_url: str | None) -> Check:
+def _home(home: Path, catalog_url: str | None, *, deep: bool) -> Iterator[Check]:
+    damage = looks_like_a_catalogue(home / "catalog.db") if catalog_url is None else None
+    if damage is not None:
+        yield Check("catalogue", False, f"{home / 'catalog.db'}: {damage}", "'xscl import' the last export")
+        return
     try:
         opened = open_home(home, catalog_url)
     except XsclError as error:
-        return Check("home", True, f"none at {home}", error.hint or "")
-    processed, last = opened.catalog.processed()
-    queries = count_queries(opened.catalog)
-    opened.catalog.close()
+        none = error.condition == "XSCL_NO_HOME"
+        yield Check("home", none, f"none at {home}" if none else error.message, error.hint or "")
+        return
+    try:
+        processed, last = opened.catalog.processed()
+        queries = count_queries(opened.catalog)
+        health = examine_home(opened, deep=deep)
+    finally:
+        opened.catalog.close()
     waiting = f", {last - processed} places of the intake order wait for 'xscl run'" if last > processed else ""
-    return Check("home", True, f"{home}: {queries} queries, last place {last}{waiting}")
+    runs = "" if health.runs is None else f", {health.runs} runs batches"
+    found = f"{home}: {queries} queries, {health.files} files, last place {last}{waiting}{runs}"
+    yield Check("home", True, f"{found}, {health.free / 1e9:.1f} GB free")
+    if health.unnamed and health.runs is None:
+        left = f"{len(health.unnamed)} of {health.unnamed_bytes:,} bytes, of processes that ended while they wrote"
+        yield Check("unnamed files", True, left, "the next 'xscl run' removes them")
+    for what, problem, advice in health.problems:
+        yield Check(what, False, problem, advice)
 
 
 def _class_archive(java: str, *, make: bool) -> Check:

@@ -23,6 +23,7 @@ from xscl.planner import Plan
 from xscl.settings import Settings
 from xscl.state import LINK_SCHEMA, HeldState
 from xscl.templates.assemble import LinkRows, assemble
+from xscl.templates.columns import rising
 from xscl.templates.find import Finder, TooManyRows
 from xscl.templates.results import ResultColumns
 from xscl.templates.slices import STATE_COLUMNS, SliceCache
@@ -100,6 +101,29 @@ class Driver:
             self.forget()
             raise
         return out
+
+    def extend(self, rows: Iterator[pa.Table], links: Iterator[pa.Table], first: int) -> None:
+        """Remember witness rows, and rows of links, of earlier documents that the state gets.
+
+        ``first`` is the first place of the batch that adds them.
+        """
+        if self._finder is None:
+            return
+        cache = self._finder.cache
+        if self._processed != first - 1 or cache.blind or len(cache.absent):
+            # Rows of values that are in files only would stand here alone.
+            self.forget()
+            return
+        docs = []
+        for table in rows:
+            run = cache.run_of(table, 0)
+            docs.append(run.docs)
+            cache.append(run)
+        if docs:
+            cache.find_again(rising(np.concatenate(docs)))
+        if self._links is not None:
+            for table in links:
+                self._links.add(table, batch=0)
 
     def committed(self, state: HeldState, first: int, last: int) -> None:
         """A batch of these places was committed, with this state."""
@@ -189,6 +213,8 @@ def _wanted(level: Level, channels: Collection[str]) -> pc.Expression:
     wanted &= ds.field("channel").isin(pa.array(channels, pa.string()))
     for channel, least in level.since.items():
         wanted &= (ds.field("channel") != channel) | (ds.field("ts") >= least)
+    if level.until is not None:
+        wanted &= ds.field("ts") <= level.until
     if level.only is not None:
         wanted &= ds.field("docid").isin(pa.array(sorted(level.only), pa.int64()))
     return wanted

@@ -30,6 +30,7 @@ from xscl.ingest.sources import read_paths
 from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
 from xscl.inputs import follow_paths, reading_of
 from xscl.intake import Intake, IntakeReport
+from xscl.late import LateChoice, Taken, take_again
 from xscl.locks import RunLock
 from xscl.matches import MatchListing, list_matches
 from xscl.planner import Planner
@@ -83,7 +84,8 @@ class Engine:
         self._planner = Planner(home)
         self._driver = Driver(home, settings)
         self._lock = threading.Lock()
-        self._run_lock = RunLock(home.root, self._begin)
+        self._run_lock = RunLock(home.root)
+        self._is_tidy = False
 
     def __enter__(self) -> Self:
         return self
@@ -410,6 +412,22 @@ class Engine:
         writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
         return (writer.trigger(availableNow=True) if available_now else writer).start()
 
+    def replay_late(
+        self, *, channel: str | None = None, since: int | None = None, until: int | None = None, ids: Sequence[str] = ()
+    ) -> Taken:
+        """Have late events taken as if they had been in time: the next batch finds what they join with.
+
+        Args:
+            channel: only those of this channel.
+            since: only those of this event time or later, microseconds since the epoch.
+            until: only those of this event time or earlier.
+            ids: only these.
+
+        Raises:
+            CatalogError: there is no such channel, no late event of one of the ids, or nothing of them is held.
+        """
+        return take_again(self.home, LateChoice(channel, since, until, tuple(ids)))
+
     # -- running -----------------------------------------------------------------------------------------------
 
     def run_once(
@@ -429,6 +447,11 @@ class Engine:
             raise EngineError("XSCL_BAD_OPTION", f"a batch has at least one document, not {batch_docs}")
         reports = []
         with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
+            if not self._is_tidy:
+                step("run.begin")
+                tidy(self.home)
+                step("run.tidied")
+                self._is_tidy = True
             while not stop() and (span := next_range(self.home, batch_docs)) is not None:
                 step("run.ranged")
                 reports.append(process_batch(self._planner, self._driver, lambda: self.spark, *span))
@@ -453,12 +476,6 @@ class Engine:
             CatalogError: on entering, ``XSCL_HOME_IN_USE``: another process does.
         """
         return self._run_lock.held()
-
-    def _begin(self) -> None:
-        """Before the first batch."""
-        step("run.begin")
-        tidy(self.home)
-        step("run.tidied")
 
     # -- answers -----------------------------------------------------------------------------------------------
 

@@ -68,6 +68,8 @@ class Level:
     """The least event time of a channel's documents, microseconds; older ones are left out."""
     on_time: frozenset[int] = frozenset()
     """Late documents that count as if they were not."""
+    until: int | None = None
+    """The greatest event time of its documents; newer ones are left out."""
     only: frozenset[int] | None = None
     """If given, all others are left out."""
 

@@ -61,6 +61,8 @@ def _events_frame(spark: SparkSession, level: Level, channels: Collection[str]) 
     wanted = events.channel.isin([*channels])
     for channel, least in level.since.items():
         wanted &= (events.channel != channel) | (events.ts >= least)
+    if level.until is not None:
+        wanted &= events.ts <= level.until
     if level.only is not None:
         wanted &= events.docid.isin(sorted(level.only))
     in_time = events.docid.isin(sorted(level.on_time))

@@ -27,13 +27,15 @@ class NamedFile:
     """In the home."""
     kind: str
     """``events``, ``results``, or of join state ``witness``, ``link``, ``reach``."""
-    rows: int | None
-    """That the catalogue says it has; None: it does not say."""
+    rows: int
+    """That the catalogue says it has; of results, the matches in it."""
     first: int | None = None
     """Of events: the first one's docid."""
     last: int | None = None
     batch: int | None = None
-    """Of join state and results: the batch that made it."""
+    """Of join state and results: the batch that made it, the first one if several share it."""
+    last_batch: int | None = None
+    """Of results: the last one of those."""
     bytes: int | None = None
     """Its size; None: not said."""
 
@@ -43,9 +45,15 @@ def named_files(connection: Connection) -> Iterator[NamedFile]:
     in_use = sa.select(STATE_FILES).where(STATE_FILES.c.replaced.is_(None)).order_by(STATE_FILES.c.path)
     for row in connection.execute(in_use):
         yield NamedFile(row.path, row.kind, row.rows, batch=row.batch, bytes=row.bytes)
-    results = sa.select(BATCHES.c.result_path, BATCHES.c.batch).where(BATCHES.c.result_path.is_not(None))
-    for row in connection.execute(results.order_by(BATCHES.c.batch)):
-        yield NamedFile(row.result_path, "results", None, batch=row.batch)
+    first = sa.func.min(BATCHES.c.batch)
+    results = (
+        sa.select(BATCHES.c.result_path, first, sa.func.max(BATCHES.c.batch), sa.func.sum(BATCHES.c.matches))
+        .where(BATCHES.c.result_path.is_not(None))
+        .group_by(BATCHES.c.result_path)
+        .order_by(first)
+    )
+    for path, batch, last_batch, matches in connection.execute(results):
+        yield NamedFile(path, "results", int(matches), batch=batch, last_batch=last_batch)
     for row in connection.execute(sa.select(INTAKE_FILES).order_by(INTAKE_FILES.c.first, INTAKE_FILES.c.path)):
         yield NamedFile(row.path, "events", row.rows, row.first, row.last)
 

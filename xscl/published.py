@@ -8,8 +8,8 @@ Lateness: a published document is late by the clock of its channel as it stands 
 the greatest time of what was taken in on the channels of the clock up to there, and of what was published to this
 channel before; with an idle time, it is at most so far behind what was taken in anywhere up to there (``clocks``).  It
 makes nothing late that is taken in: that was settled by the intake, perhaps before the match was found.  A document
-comes to be at its place, or where a query that was answered from what is held was registered: the join state of then
-has no partners for older ones.
+comes to be at its place, or where a query that was answered from what is held was registered, or late events were
+taken again: the join state of then has no partners for older ones.
 """
 
 from __future__ import annotations
@@ -225,8 +225,10 @@ class Publisher:
         self._selections: dict[int, Selection | None] = {}
         self._serials: Counter[int] = Counter()
         """Documents published at each place, those of earlier batches too."""
-        self._old_serials = bool(answered)
-        """Whether those of earlier batches are still to be read."""
+        self._first = home.catalog.processed()[0] + 1
+        """The place at which the batch begins."""
+        self._old_serials = True
+        """Whether those of earlier batches are still to be read, if need be."""
         self._tables: list[pa.Table] = []
         self._files: list[dict[str, object]] = []
         self._ids: list[dict[str, object]] = []
@@ -329,7 +331,9 @@ class Publisher:
                 continue
             id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
             last = max(match.docids, key=place_of)
-            came = max(info.docid_from, *(self._came.get(docid, place_of(docid)) for docid in match.docids))
+            came = max(
+                self._first, info.docid_from, *(self._came.get(docid, place_of(docid)) for docid in match.docids)
+            )
             output = _Output(
                 id_, info, match, place_of(last), came, max(row["ts"] for row in rows), members[last]["received"]
             )
@@ -343,7 +347,7 @@ class Publisher:
     def _events(self, outputs: Sequence[_Output]) -> list[_Event]:
         """Those whose documents are within the limits, in the order of their numbers."""
         events: list[_Event] = []
-        if self._old_serials:
+        if self._old_serials and any(output.place < self._first for output in outputs):
             with self._home.catalog.read() as connection:
                 self._serials.update(_serials(connection))
             self._old_serials = False

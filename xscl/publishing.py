@@ -15,7 +15,7 @@ from xscl.errors import CatalogError
 from xscl.queries import reads
 from xscl.tables import CHANNELS, GROUPS, NEVER, QUERIES
 
-__all__ = ["Publications", "is_published", "later_note"]
+__all__ = ["Publications", "is_published"]
 
 _PUBLISHING = (QUERIES.c.publish.is_not(None), QUERIES.c.docid_until == NEVER)
 _LOOK_UPS = 50
@@ -25,14 +25,6 @@ def is_published(connection: Connection, channel: str) -> bool:
     """Whether some live query publishes to a channel."""
     statement = sa.select(QUERIES.c.query).where(QUERIES.c.publish == channel, QUERIES.c.docid_until == NEVER)
     return connection.execute(statement.limit(1)).first() is not None
-
-
-def later_note(starting: str) -> str | None:
-    """What of a query is kept now and done by a later version; None if it is all done."""
-    if starting == "NOW":
-        return None
-    shown = starting if starting == "ALL" else f"'{starting}'"
-    return f"STARTING {shown} is kept, but events from before the registration are not matched yet"
 
 
 class Publications:

@@ -23,7 +23,7 @@ from xscl.errors import CatalogError, QuerySyntaxError, Span, XsclError
 from xscl.loading import Known, Loading
 from xscl.parser import RawStatement, parse_query, parse_script, raw_statements
 from xscl.prepared import Prepared, Preparer
-from xscl.publishing import Publications, is_published, later_note
+from xscl.publishing import Publications, is_published
 from xscl.queries import reads
 from xscl.steps import step
 from xscl.tables import GROUPS, NEVER, QUERIES
@@ -75,11 +75,11 @@ class Registry:
         if connection is not None:
             # Numbers that this transaction makes are not known until its owner commits it.
             work = _Work(self, connection, strict)
-            name, _ = work.register(text, name)
+            name = work.register(text, name)
             work.loading.flush()
             return name
         with self._transaction(strict) as work:
-            name, _ = work.register(text, name)
+            name = work.register(text, name)
             if then is not None:
                 then(work.connection)
             return name
@@ -249,13 +249,13 @@ class _Work:
     def outcome(self, name: str | None, text: str) -> QueryOutcome:
         """Register a text and say what became of it."""
         try:
-            taken, note = self.register(text, name)
+            taken = self.register(text, name)
         except XsclError as error:
             return QueryOutcome(name, error, action="refused")
-        return QueryOutcome(taken, note=note)
+        return QueryOutcome(taken)
 
-    def register(self, text: str, name: str | None) -> tuple[str, str | None]:
-        """Register one query, which DECLAREs may precede: its name, and a note."""
+    def register(self, text: str, name: str | None) -> str:
+        """Register one query, which DECLAREs may precede: its name."""
         _require_characters(text)
         prepared = self._preparer("{}").known(text)
         if prepared is not None:
@@ -300,8 +300,7 @@ class _Work:
             if _is_drop(statement):
                 name = self._drop(statement)
                 return QueryOutcome(name, None, statement.line, "dropped")
-            taken, note = self._add(statement, name, namespaces)
-            return QueryOutcome(taken, None, statement.line, note=note)
+            return QueryOutcome(self._add(statement, name, namespaces), None, statement.line)
         except XsclError as error:
             return QueryOutcome(name or statement.parse().name, error, statement.line, "refused")
 
@@ -316,7 +315,7 @@ class _Work:
         self._there = set(self.facts)
         return parsed.name
 
-    def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> tuple[str, str | None]:
+    def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> str:
         named = _name_of(statement)
         if named is not None and not is_name(named):
             _created(statement)  # says where, whether the query is of a known form or not
@@ -338,7 +337,7 @@ class _Work:
             self._preparers[namespaces] = self.registry.preparer(namespaces, self.facts)
         return self._preparers[namespaces]
 
-    def _take(self, text: str, name: str | None, namespaces: str, prepared: Prepared) -> tuple[str, str | None]:
+    def _take(self, text: str, name: str | None, namespaces: str, prepared: Prepared) -> str:
         if name is not None and not is_name(name):
             raise CatalogError(
                 "XSCL_BAD_NAME",
@@ -359,7 +358,7 @@ class _Work:
         if self._publications is not None and prepared.publish is not None:
             self._publications.add(name, prepared.compiled.channels, prepared.publish)
             self._there.add(prepared.publish)
-        return name, later_note(prepared.starting)
+        return name
 
     def _require_no_stream(self, target: str) -> None:
         facts = self.facts.get(target)

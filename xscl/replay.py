@@ -60,7 +60,7 @@ def export_events(home: Home, stream: BinaryIO) -> Replay:
     """Write what the home has taken in to a stream, as lines of an event file (NDJSON)."""
     with home.catalog.snapshot() as connection:
         streams = home.catalog.streams(connection)
-        writing = _Events(home, home.catalog.channels(connection), streams, stored_memberships(connection))
+        writing = EventLines(home, home.catalog.channels(connection), streams, stored_memberships(connection))
         paths = [f.path for f in named_files(connection) if f.kind == "events" and (f.first or 0) < PUBLISHED]
         controls = sorted(_controls(connection), key=itemgetter(0))
         channels = tuple(_channel_commands(connection))
@@ -76,7 +76,9 @@ def export_events(home: Home, stream: BinaryIO) -> Replay:
     return Replay(writing.count, sum("register" in line for _, line in controls), channels, tuple(notes))
 
 
-class _Events:
+class EventLines:
+    """Events as lines of an event file."""
+
     def __init__(
         self,
         home: Home,
@@ -98,9 +100,10 @@ class _Events:
                 there = [name for name in _COLUMNS if name in file.schema_arrow.names]
                 for batch in file.iter_batches(_ROWS, columns=there):
                     for row in batch.to_pylist():
-                        yield from self._lines(row)
+                        yield from self.of_event(row)
 
-    def _lines(self, row: Mapping[str, object]) -> Iterator[tuple[int, Line]]:
+    def of_event(self, row: Mapping[str, object]) -> Iterator[tuple[int, Line]]:
+        """(place, line) of an event, a row of ``EVENT_SCHEMA``: one for each stream that it came by."""
         channel, docid, ts = row["channel"], row["docid"], row["ts"]
         assert isinstance(channel, str) and isinstance(docid, int) and isinstance(ts, int)
         number = row.get("membership") or 0

@@ -66,7 +66,7 @@ class StoredMatch:
         those of later levels and batches, whose members may be older than the query.
         """
         places = [place_of(docid) for docid in self.docids]
-        if max(places) >= query.docid_until:
+        if max(places) >= query.docid_until or (query.ended is not None and self.batch > query.ended):
             return False
         if query.history is not None and query.history in self.groups:
             return True

@@ -181,10 +181,10 @@ class Subscribers:
 class Chosen:
     """Some groups, and no others, whatever the range: what ``Subscribers`` is to live queries."""
 
-    def __init__(self, groups: Iterable[GroupText], span: tuple[int, int]) -> None:
-        """``span`` is the least and the greatest docid that all of them see."""
+    def __init__(self, groups: Iterable[GroupText], spans: Mapping[int, tuple[int, int]]) -> None:
+        """``spans`` are the least and the greatest docid that each of them sees, by number."""
         self._texts: Mapping[int, GroupText] = {group.number: group for group in groups}
-        self._span = span
+        self._spans = spans
 
     def __contains__(self, number: int) -> bool:
         return number in self._texts
@@ -194,7 +194,7 @@ class Chosen:
 
     def span(self, number: int) -> tuple[int, int]:
         """The least and the greatest docid that a group sees."""
-        return self._span
+        return self._spans[number]
 
     def texts(self, connection: Connection, numbers: Iterable[int]) -> list[GroupText]:
         """What some of them are compiled from."""

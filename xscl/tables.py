@@ -150,6 +150,7 @@ QUERIES = Table(
     Column("ts_from", BigInteger, comment="it sees members of this event time or later; NULL: of any"),
     Column("history", Integer, comment="stands for its group in matches of members from before it; NULL: it has none"),
     Column("filled", BigInteger, comment="the batch that found those; NULL: none has"),
+    Column("ended", BigInteger, comment="it has no matches of later batches; NULL: places tell"),
     # Live names are unique, because all of them have the same end.
     sa.Index("queries_name", "qid", "docid_until", unique=True),
     sa.Index("queries_group", "gid", "qid"),
@@ -299,6 +300,8 @@ LATE = Table(
     Column("docid", BigInteger, comment="NULL: taken in before this was kept"),
     Column("replayed", BigInteger, comment="the place at which it was taken as if it had been in time; NULL: never"),
 )
+_AGAIN = LATE.c.replayed.is_not(None)
+sa.Index("late_replayed", LATE.c.replayed, sqlite_where=_AGAIN, postgresql_where=_AGAIN)
 BATCHES = Table(
     "batches",
     METADATA,
@@ -326,6 +329,7 @@ BATCHES = Table(
     Column("state_bytes", BigInteger, nullable=False, server_default="0", comment="size of the files that hold them"),
     Column("purged", BigInteger, nullable=False, server_default="0", comment="rows that no partner can come for since"),
     Column("filled", BigInteger, nullable=False, server_default="0", comment="queries answered from what was held"),
+    Column("replayed", BigInteger, nullable=False, server_default="0", comment="late events that were taken again"),
     Column("result_path", String),
     Column("committed", BigInteger, nullable=False, comment="microseconds since the epoch"),
 )

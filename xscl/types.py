@@ -100,8 +100,6 @@ class QueryOutcome:
     """The line the statement starts at, 1-based."""
     action: str = field(default="registered")
     """``registered``, ``dropped``, ``declared`` or ``refused``."""
-    note: str | None = None
-    """What is worth knowing of a statement that was taken, such as what is kept and not done yet."""
 
     @property
     def ok(self) -> bool:

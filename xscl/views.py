@@ -115,7 +115,7 @@ join (
   union all
   select q.*, history as asked, 0 as after, 0 as since from xscl_queries q where history is not null
 ) q on q.asked = r.gid and array_min({_PLACES}) > q.after and array_max({_PLACES}) < q.docid_until
-  and r.batch >= q.since
+  and r.batch >= q.since and r.batch <= coalesce(q.ended, {NEVER})
 """
 # Combinations whose members are all kept: what is older may be gone.
 _KEPT = """

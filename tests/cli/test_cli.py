@@ -117,6 +117,50 @@ def test_places_that_cannot_be_homes(run: Run) -> None:
         assert ran.code == 1 and "error: [XSCL_NO_" in ran.err, arguments
 
 
+def test_homes_are_packed_unpacked_and_replayed(home: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home("channel", "add", "S", "--lateness", "1 h")
+    home("channel", "add", "wire-a", "--of", "wire", "--source", "the agency")
+    home("query", "add", "Q", FOLLOWS)
+    home("ingest", "events.ndjson")
+    ran = home("export", "all.tar.gz")
+    assert ran.code == 0 and ran.err.startswith("all.tar.gz: 3 events, 1 queries, 0 batches; 1 files of ")
+    ran = home("import", "all.tar.gz")
+    assert ran.code == 1 and "XSCL_HOME_NOT_EMPTY" in ran.err
+    ran = home("import", "all.tar.gz", "--home", "copy")
+    assert ran.code == 0 and "3 events, 1 queries" in ran.err
+    assert home("query", "list", "--home", "copy").out == home("query", "list").out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "all.tar.gz").read_bytes())))
+    assert home("import", "-", "--home", "other").code == 0
+    assert home("import", "none.tar.gz", "--home", "another").code == 1
+    (tmp_path / "cut.tar.gz").write_bytes((tmp_path / "all.tar.gz").read_bytes()[:-20])
+    ran = home("import", "cut.tar.gz", "--home", "another")
+    assert ran.code == 1 and "XSCL_BAD_ARCHIVE" in ran.err
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["copy", "home", "other"]
+
+    ran = home("export", "--events", "events.gz")
+    assert "xscl channel add S --lateness '1 h'" in ran.err.splitlines()
+    assert "xscl channel add wire-a --of wire --source 'the agency'" in ran.err.splitlines()
+    lines = home("export", "--events", "-").out.splitlines()
+    assert [next(iter(json.loads(line))) for line in lines] == ["register", *["channel"] * 3]
+    home("init", "--home", "fresh")
+    assert home("ingest", "events.gz", "--home", "fresh").err.startswith("3 events taken, 1 queries registered")
+
+
+def test_doctor_repairs(home: Run, tmp_path: Path) -> None:
+    home("query", "add", "Q", FOLLOWS)
+    home("ingest", "events.ndjson")
+    assert home("doctor", "--repair").err == "there is nothing to repair\n"
+    assert home("doctor", "--dry-run").code == 2
+    for path in (tmp_path / "home" / "events").iterdir():
+        path.unlink()
+    ran = home("doctor", "--repair", "--dry-run", "--json")
+    assert ran.code == 3 and json.loads(ran.out)[0]["lost"]
+    ran = home("doctor", "--repair", "--format", "ndjson")
+    assert ran.code == 3 and "3 events are lost (2 of S, 1 of ticks); they can be taken in again" in ran.out
+    assert home("doctor", "--repair").code == 0
+    assert home("ingest", "events.ndjson").err.splitlines()[-1].startswith("3 events taken")
+
+
 def test_eval_of_nothing_fails_without_spark(run: Run, tmp_path: Path) -> None:
     (tmp_path / "events.ndjson").write_text(EVENTS)
     assert run("eval", "-q", "S//[", "events.ndjson").code == 1
@@ -532,3 +576,29 @@ def test_eval_with_texts_and_bad_input(run: Run, tmp_path: Path, spark: SparkSes
     assert ran.code == 3
     assert json.loads(ran.out)["values"] == {"x2": "A", "x5": "A"}
     assert "XSCL_SYNTAX" in ran.err and "XSCL_MALFORMED_DOCUMENT" in ran.err
+
+
+def test_late_events(run: Run, tmp_path: Path) -> None:
+    run("init")
+    assert run("channel", "add", "S", "--lateness", "1s", "--idle", "1h").code == 0
+    (channel,) = json.loads(run("channel", "list", "--json").out)
+    assert (channel["lateness"], channel["idle"]) == ("1 s", "1 h")
+    assert run("channel", "set", "S", "--idle", "none").code == 0
+    assert json.loads(run("channel", "list", "--json").out)[0]["idle"] is None
+    assert "XSCL_BAD_CHANNEL" in run("channel", "set", "S", "--idle", "99999999 days").err
+    lines = [{"channel": "S", "id": f"d{ts}", "ts": ts, "xml": "<a/>"} for ts in (10, 5, 20, 6)]
+    (tmp_path / "log.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "2 late" in run("ingest", "log.ndjson").err
+    listed = [json.loads(line) for line in run("late", "list", "--format", "ndjson").out.splitlines()]
+    assert [(row["id"], row["ts"], row["replayed"]) for row in listed] == [
+        ("d5", "1970-01-01T00:00:05Z", None),
+        ("d6", "1970-01-01T00:00:06Z", None),
+    ]
+    told = run("late", "list", "--events", "--since", "6")
+    assert [json.loads(line)["id"] for line in told.out.splitlines()] == ["d6"]
+    assert "takes again: 1" in run("late", "replay", "--until", "5").err
+    assert "takes again: 1; taken again before: 1" in run("late", "replay").err
+    assert "taken again before: 2" in run("late", "replay", "--channel", "S").err
+    missing = run("late", "replay", "d10")
+    assert missing.code == 1 and "XSCL_LATE_NOT_FOUND" in missing.err
+    assert run("late", "list", "--channel", "T", "--json").out.strip() == "[]"

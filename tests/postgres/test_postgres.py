@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pwd
@@ -14,15 +15,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import home_of_schema_7
 import pytest
 import sqlalchemy as sa
-from homes import matches_of, unpacked
+from homes import as_told_then, matches_of, unpacked
 
+from xscl.archive import export_home, import_home
 from xscl.catalog import Catalog, Versions, open_catalog
 from xscl.channels import add_channel, channel_rows
 from xscl.compile import CompiledQuery, compile_query
 from xscl.engine import Engine
 from xscl.errors import CatalogError
+from xscl.health import examine_home
 from xscl.home import Home, init_home, open_home
 from xscl.intake import Intake
 from xscl.matches import list_matches, match_json
@@ -30,6 +34,8 @@ from xscl.parser import parse_query
 from xscl.planner import Planner
 from xscl.queries import QueryFilter, count_queries, list_queries
 from xscl.registry import Registry
+from xscl.repair import repair_home
+from xscl.steps import hooked
 from xscl.tables import EVENT_IDS, HOME, METADATA, QUERIES
 from xscl.types import Event
 
@@ -387,13 +393,75 @@ def test_a_home_of_schema_7_is_upgraded(url: str, tmp_path: Path) -> None:
     with home.catalog.read() as connection:
         assert home.catalog.versions(connection) == Versions.here()
     found = [json.dumps(match_json(match), ensure_ascii=False) for match in list_matches(home)]
-    assert found == matches_of("schema-7")
+    assert as_told_then(found) == matches_of("schema-7")
     with Engine(home) as engine:
         xml = "<blog><author>B</author></blog>"
         assert engine.ingest([Event("S", "d12", 103, xml=xml)]).taken == 1
         engine.run_once()
         fresh = {(m.query, *(event.id for event in m.events)) for m in engine.matches()}
         assert fresh >= {("author_long", "d2", "d12"), ("author_long", "d7", "d12"), ("author", "d7", "d8")}
+
+
+def test_homes_move_between_databases(url: str, tmp_path: Path) -> None:
+    """From SQLite to PostgreSQL and back: the same rows and matches, which go on alike; a repair works there too."""
+    with Engine(init_home(tmp_path / "first")) as engine:
+        home_of_schema_7.fill(engine, tmp_path)
+        expected, before = list(engine.matches()), rows(engine.home.catalog)
+        first = io.BytesIO()
+        export_home(engine.home, first)
+        first.seek(0)
+    import_home(tmp_path / "second", first, url)
+    second = io.BytesIO()
+    with Engine(open_home(tmp_path / "second", url)) as engine:
+        assert list(engine.matches()) == expected
+        assert not list(examine_home(engine.home, deep=True).problems)
+        assert not (tmp_path / "second" / "catalog.db").exists()
+        export_home(engine.home, second)
+        # Numbers go on.
+        engine.register("S//book[./author = 'B']", name="more")
+        engine.ingest([Event("S", "x1", 103, xml="<book><author>B</author></book>"), Event("S", "x2", 104, xml="<a>")])
+        with engine.home.catalog.begin() as connection:
+            template = engine.home.catalog.query("author_long").template
+            connection.exec_driver_sql(f"drop table rt_{template}")
+            connection.exec_driver_sql("update home set next_place = 1")
+        assert {what for what, _, _ in examine_home(engine.home).problems} == {"derived", "places"}
+        assert len(repair_home(engine.home)) == 2
+        assert not list(examine_home(engine.home).problems)
+        engine.run_once()
+        assert [m.events[0].id for m in engine.matches("more")] == ["x1"]
+    with pytest.raises(CatalogError) as caught:
+        import_home(tmp_path / "again", io.BytesIO(second.getvalue()), url)
+    assert caught.value.condition == "XSCL_HOME_NOT_EMPTY"
+    assert not (tmp_path / "again").exists()
+    second.seek(0)
+    import_home(tmp_path / "third", second)
+    with Engine(open_home(tmp_path / "third")) as engine:
+        assert list(engine.matches()) == expected
+        after = rows(engine.home.catalog)
+        for gone in ("state_files", "old_files"):
+            del before[gone], after[gone]
+        assert after == before
+
+
+def test_an_import_that_fails_leaves_the_database_as_it_was(url: str, tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.register(TEXTS[0], name="q")
+        export_home(engine.home, stream)
+
+    def fail(at: str) -> None:
+        if at == "import.renamed":
+            raise OSError(28, "No space left on device")
+
+    stream.seek(0)
+    with hooked(fail), pytest.raises(OSError, match="No space"):
+        import_home(tmp_path / "copy", stream, url)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
+    stream.seek(0)
+    import_home(tmp_path / "copy", stream, url)
+    home = open_home(tmp_path / "copy", url)
+    assert home.catalog.query("q").text == TEXTS[0]
+    home.catalog.close()
 
 
 def test_numbers_go_on_after_rebuilding(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

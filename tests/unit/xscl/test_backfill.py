@@ -15,6 +15,7 @@ from xscl.batch import next_range
 from xscl.engine import Engine, connect
 from xscl.settings import Settings
 from xscl.tables import BATCHES, QUERIES
+from xscl.templates.find import Finder
 
 Open = Callable[..., Engine]
 
@@ -209,10 +210,13 @@ def test_windows_longer_than_the_state_was_kept_for(opened: Open) -> None:
     assert found(engine, "Long") == ["1-3", "1-4", "1-5", "2-3", "2-4", "2-5"]
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_any_order_of_events_and_registrations(opened: Open, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(8))
+def test_any_order_of_events_and_registrations(opened: Open, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each query of any start has what a query that was there from the beginning has of the members that it sees."""
     chance = random.Random(seed)
+    if seed % 2:
+        # All edges are unselective: plans of one edge are resolved without looking at pairs.
+        monkeypatch.setattr(Finder.__init__, "__defaults__", (lambda rows: 0.0,))
     texts = [
         PAIR,
         "S//a->x[./k->p] JOIN {p=q, 5} S//b->y[./k->q]",
@@ -223,14 +227,13 @@ def test_any_order_of_events_and_registrations(opened: Open, seed: int) -> None:
         "S FOLLOWED BY {3} T",
         "T//b->x",
     ]
-    engine = opened(cache_bytes=chance.choice([1 << 30, 1 << 30]))
+    engine = opened()
     if chance.random() < 0.5:
         engine.add_channel("S", lateness="20 s", clock="one")
         engine.add_channel("T", lateness="20 s", clock="one")
     names = {f"whole{n}": n for n in range(len(texts))}
     for name, n in names.items():
         engine.register(texts[n], name=name)
-    order: list[tuple[str, str | int]] = []
     seen: dict[str, tuple[int, int, int, int | None]] = {}
     times: dict[str, int] = {}
     for step in range(40):
@@ -251,7 +254,6 @@ def test_any_order_of_events_and_registrations(opened: Open, seed: int) -> None:
             make = chance.choice([a, b])
             engine.ingest([make(str(step), ts, chance.choice("123"), chance.choice("ST"))])
             times[str(step)] = ts
-            order.append(("event", step))
         if chance.random() < 0.2:
             engine.run_once(batch_docs=chance.choice([1, 3, 100]))
     engine.run_once(batch_docs=chance.choice([1, 3, 100]))

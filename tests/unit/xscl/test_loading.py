@@ -68,7 +68,7 @@ def rows(catalog: Catalog) -> Rows:
 
 
 def said(outcomes: list[QueryOutcome]) -> list[tuple[object, ...]]:
-    return [(o.name, o.error and (o.error.condition, o.error.message), o.action, o.note) for o in outcomes]
+    return [(o.name, o.error and (o.error.condition, o.error.message), o.action) for o in outcomes]
 
 
 # -- random scripts ------------------------------------------------------------------------------------------------

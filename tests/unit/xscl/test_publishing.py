@@ -11,7 +11,7 @@ from xscl.channels import add_channel, set_channel
 from xscl.errors import CatalogError
 from xscl.home import Home, init_home
 from xscl.intake import Intake
-from xscl.publishing import Publications, later_note
+from xscl.publishing import Publications
 from xscl.registry import Registry
 from xscl.types import Event
 
@@ -41,16 +41,6 @@ def test_what_is_written_is_kept(registry: Registry) -> None:
     kept = {info.name: (info.publish, info.starting) for info in registry.catalog.queries()}
     assert kept == {"plain": (None, "NOW"), "both": ("out", "2026-06-01T00:00:00Z"), "all": (None, "ALL")}
     assert len({info.gid for info in registry.catalog.queries()}) == 1, "they ask the same"
-
-
-def test_notes_of_what_is_not_done_yet(registry: Registry) -> None:
-    texts = ["S//a", "S//a PUBLISH out", "S//a STARTING ALL", "S//a PUBLISH o STARTING '2026-06-01T00:00:00Z'"]
-    notes = [outcome.note for outcome in registry.register_many(texts)]
-    assert notes[:2] == [None, None]
-    for note, part in zip(notes[2:], ("STARTING ALL is kept", "STARTING '2026-06-01T00:00:00Z' is kept"), strict=True):
-        assert note is not None and part in note and "yet" in note
-    assert [outcome.note for outcome in registry.load("; ".join(texts))] == notes
-    assert later_note("NOW") is None
 
 
 # -- cycles ----------------------------------------------------------------------------------------------------

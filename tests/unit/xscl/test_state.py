@@ -371,3 +371,44 @@ def test_clocks_are_those_of_processed_events(home: Home) -> None:
         marks = dict(connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all())  # type: ignore[arg-type]
         assert marks == {"S": 9_000_000, "T": 9_000_000}
         assert connection.scalar(sa.select(BATCHES.c.purged)) == 0
+
+
+@pytest.mark.parametrize("idle", [None, "5 s"])
+def test_a_channel_to_which_nothing_comes_holds_no_state(idle: str | None, tmp_path: Path) -> None:
+    """Join state waits for partners from a channel as long as its clock stands, unless it is set aside when idle."""
+    with Engine(init_home(tmp_path / "own")) as engine:
+        engine.add_channel("S", lateness="2 s")
+        engine.add_channel("T", lateness="2 s", idle=idle)
+        engine.register("S/a->x JOIN {x = y, 3 s} T/a->y", name="q")
+        engine.ingest([Event("T", "t", 0, xml="<a>1</a>")])
+        held = []
+        for number in range(1, 40):
+            engine.ingest([Event("S", f"s{number}", number, xml="<a>1</a>")])
+            (report,) = engine.run_once()
+            held.append(report.state_rows)
+        # Kept are times of at least number - 5 - 2 - 3: an event of T of that age may still come.
+        assert held[10:] == ([11] * 29 if idle else list(range(11, 40)))
+        assert engine.ingest([Event("T", "u", 31.5, xml="<a>1</a>")]).late == (idle is not None)
+        engine.run_once()
+        assert len(list(engine.matches())) == (3 if idle else 3 + 6)
+        assert engine.ingest([Event("T", "v", 32, xml="<a>1</a>")]).late == 0
+        engine.run_once()
+        found = [match.events[0].id for match in engine.matches() if match.events[1].id == "v"]
+        assert sorted(found) == [f"s{number}" for number in range(29, 36)]
+
+
+def test_a_new_idle_time_waits_for_what_was_judged_by_another(home: Home) -> None:
+    with Engine(home) as engine:
+        engine.ingest(
+            [Event("S", "a", 5, xml="<a/>"), Event("U", "b", 100, xml="<a/>"), Event("S", "c", 6, xml="<a/>")]
+        )
+        set_channel(home.catalog, "S", idle="10 s")
+        empty = REACH_SCHEMA.empty_table()
+        marks = [
+            next_state(
+                home, state_of(home), batch=1, last=last, reach=empty, newest={"S": 5 * 10**6, "U": 10**8}, fresh=()
+            )
+            for last in (2, 3)
+        ]
+        assert [change.after.watermarks["S"] for change in marks] == [None, 90 * 10**6]
+        assert marks[1].after.watermarks["T"] is not None, "its own settings are as they were"

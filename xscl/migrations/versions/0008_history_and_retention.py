@@ -25,6 +25,7 @@ def upgrade() -> None:
     op.add_column("queries", sa.Column("ts_from", sa.BigInteger()))
     op.add_column("queries", sa.Column("history", sa.Integer()))
     op.add_column("queries", sa.Column("filled", sa.BigInteger()))
+    op.add_column("queries", sa.Column("ended", sa.BigInteger()))
     op.execute("update queries set sees_from = docid_from")
     op.execute("update queries set filled = 0 where starting <> 'NOW'")
     waiting = sa.text("starting != 'NOW' and filled is null")
@@ -33,7 +34,10 @@ def upgrade() -> None:
     of_late = "event_ids.channel = late.channel and event_ids.id = late.id"
     op.execute(f"update late set docid = (select docid from event_ids where {of_late})")
     op.add_column("late", sa.Column("replayed", sa.BigInteger()))
+    again = sa.text("replayed is not null")
+    op.create_index("late_replayed", "late", ["replayed"], sqlite_where=again, postgresql_where=again)
     op.add_column("batches", sa.Column("filled", sa.BigInteger(), nullable=False, server_default="0"))
+    op.add_column("batches", sa.Column("replayed", sa.BigInteger(), nullable=False, server_default="0"))
     op.create_table(
         "old_files",
         sa.Column("path", sa.String(), primary_key=True),
