@@ -33,6 +33,7 @@ LEAVES = {
 PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {
     "pyspark": {
+        "xscl.backfill",
         "xscl.templates.join",
         "xscl.ingest.spark_sources",
         "xscl.session",
