@@ -602,3 +602,29 @@ def test_late_events(run: Run, tmp_path: Path) -> None:
     missing = run("late", "replay", "d10")
     assert missing.code == 1 and "XSCL_LATE_NOT_FOUND" in missing.err
     assert run("late", "list", "--channel", "T", "--json").out.strip() == "[]"
+
+
+def test_cursors_and_windows_of_matches(run: Run, tmp_path: Path) -> None:
+    run("init")
+    run("query", "add", "Q", FOLLOWS)
+    (tmp_path / "events.ndjson").write_text(EVENTS)
+    run("ingest", "events.ndjson")
+    run("run", "--once")
+    first = run("match", "list", "--cursor", "mine")
+    (match,) = map(json.loads, first.out.splitlines())
+    written = (tmp_path / "mine").read_text()
+    assert run("match", "list", "--cursor", "mine").out == "" and (tmp_path / "mine").read_text() == written
+    assert run("match", "list", "--after", match["cursor"]).out == ""
+    assert run("match", "list", "--after", "start").out == first.out
+    assert f"--after {written.strip()}" in run("match", "list", "--after", "start", "--limit", "5").err
+    (tmp_path / "mine").write_text("nonsense")
+    for arguments, condition in (
+        (["--cursor", "mine"], "XSCL_BAD_CURSOR"),
+        (["--after", "c99"], "XSCL_BAD_CURSOR"),
+        (["--window", "3..2"], "XSCL_BAD_WINDOW"),
+    ):
+        ran = run("match", "list", *arguments)
+        assert (ran.code, condition in ran.err) == (2, True)
+    assert run("match", "list", "--after", "start", "--cursor", "mine").code == 2
+    assert run("match", "list", "--window", "1..3", "--now", "2").out == ""
+    assert "cursor" not in json.loads(run("match", "list", "--window", "1..3").out)
