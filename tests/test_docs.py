@@ -165,3 +165,13 @@ def test_commands_of_history_print_what_it_shows(
         assert stopped.value.code in (0, None), command
         printed = capsys.readouterr().out
         assert [line.rstrip() for line in printed.splitlines()] == output.splitlines(), command
+
+
+def test_the_example_of_delivery_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8")
+    code, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "delivery.md", "exec"), {})
+    assert capsys.readouterr().out == output

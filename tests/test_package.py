@@ -43,6 +43,7 @@ ALLOWED = {
         "xscl.executors",
         "xscl.jobs",
         "xscl.late_batch",
+        "xscl.query_once",
         "xscl.levels",
         "xscl.views",
         "xscl.engine",

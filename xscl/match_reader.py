@@ -156,6 +156,8 @@ class MatchReader:
         self._note(self._asked or ())
         self._groups = None if self._asked is None else frozenset(self._subscribers)
         self._meanings: dict[_Part, Meanings] = {}
+        self._held = 0
+        """Their bytes."""
 
     # -- orders ------------------------------------------------------------------------------------------------
 
@@ -225,9 +227,10 @@ class MatchReader:
         meanings = self._meanings.pop(part, None)
         if meanings is None:
             meanings = Results(self._home.root / part.path, part.first, part.last).meanings(self._groups)
+            self._held += meanings.size
+            while self._meanings and self._held > _MEANINGS:
+                self._held -= self._meanings.pop(next(iter(self._meanings))).size
         self._meanings[part] = meanings
-        while len(self._meanings) > 1 and sum(kept.size for kept in self._meanings.values()) > _MEANINGS:
-            del self._meanings[next(iter(self._meanings))]
         return meanings
 
     def _in_time(self, found: Combinations, *, sort: bool) -> tuple[Combinations, Int64s]:

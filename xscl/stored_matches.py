@@ -174,14 +174,11 @@ class Meanings:
         for place, key in enumerate(zip(self._origin.tolist(), self._number.tolist(), strict=True)):
             self._places.setdefault(key, []).append(place)
         self._known: dict[tuple[int, int], list[Meaning]] = {}
+        self.size = sum(int(column.nbytes) for column in self._columns) + 300 * len(self._places)
+        """Bytes, about."""
 
     def __bool__(self) -> bool:
         return bool(self._places)
-
-    @property
-    def size(self) -> int:
-        """Bytes, about."""
-        return sum(int(column.nbytes) for column in self._columns) + 300 * len(self._places)
 
     def have(self, combinations: Combinations) -> Bools:
         """Which combinations have a match."""
