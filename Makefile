@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format docs bench clean java
+.PHONY: demo test lint format docs bench crash clean java
 
 demo: java $(STAMP)
 	@$(BIN)/xscl demo
@@ -31,6 +31,10 @@ docs: $(STAMP)
 
 bench: java $(STAMP)
 	@$(BIN)/xscl bench all --quick --out build/bench
+
+# Two hundred random crashes and more, some twenty minutes on two cores.
+crash: java $(STAMP)
+	@PYTHONPATH=tests $(BIN)/python tests/bench/crash.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis xscl-home

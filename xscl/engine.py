@@ -85,7 +85,8 @@ class Engine:
         self._planner = Planner(home)
         self._driver = Driver(home, settings)
         self._lock = threading.Lock()
-        self._run_lock = RunLock(home.root, self._begin)
+        self._run_lock = RunLock(home.root)
+        self._is_tidy = False
 
     def __enter__(self) -> Self:
         return self
@@ -447,6 +448,11 @@ class Engine:
             raise EngineError("XSCL_BAD_OPTION", f"a batch has at least one document, not {batch_docs}")
         reports = []
         with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
+            if not self._is_tidy:
+                step("run.begin")
+                tidy(self.home)
+                step("run.tidied")
+                self._is_tidy = True
             while not stop() and (span := next_range(self.home, batch_docs)) is not None:
                 step("run.ranged")
                 reports.append(process_batch(self._planner, self._driver, lambda: self.spark, *span))
@@ -471,12 +477,6 @@ class Engine:
             CatalogError: on entering, ``XSCL_HOME_IN_USE``: another process does.
         """
         return self._run_lock.held()
-
-    def _begin(self) -> None:
-        """Before the first batch."""
-        step("run.begin")
-        tidy(self.home)
-        step("run.tidied")
 
     # -- answers -----------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -91,14 +91,11 @@ def running(root: Path) -> AbstractContextManager[None]:
 class RunLock:
     """The lock of a home under which batches run; whoever has the object may take it again.
 
-    Args:
-        root: folder of the home.
-        begun: is called when it was taken for the first time.
+    ``root`` is the folder of the home.
     """
 
-    def __init__(self, root: Path, begun: Callable[[], None]) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._begun: Callable[[], None] | None = begun
         self._taking = threading.Lock()
         self._holders = 0
         self._held = ExitStack()
@@ -112,13 +109,6 @@ class RunLock:
         with self._taking:
             if not self._holders:
                 self._held.enter_context(running(self._root))
-                try:
-                    if self._begun is not None:
-                        self._begun()
-                        self._begun = None
-                except BaseException:
-                    self._held.close()
-                    raise
             self._holders += 1
 
     def release(self) -> None:

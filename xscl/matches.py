@@ -9,6 +9,7 @@ from types import MappingProxyType
 from xscl.cursors import START, Cursor, parse_cursor, refuse_ahead
 from xscl.errors import CatalogError
 from xscl.event_files import event_document, events_of
+from xscl.faults import named_file_faults
 from xscl.home import Home
 from xscl.match_output import Wanted, match_outputs, selection_of
 from xscl.match_reader import FoundMatch, MatchReader, Times
@@ -84,11 +85,18 @@ def list_matches(
     """
     times = Times.of(since, until, now, window)
     begin = None if after is None else parse_cursor(after)
-    reader = MatchReader(home, query, times, first=0 if begin is None else begin.batch)
-    if begin is not None:
-        refuse_ahead(begin, reader.committed.last)
-    found = reader.by_time() if begin is None else reader.by_commit(begin)
-    return MatchListing(built_matches(home, found), begin, Cursor(reader.committed.last + 1), limit)
+    with named_file_faults(home.root):
+        reader = MatchReader(home, query, times, first=0 if begin is None else begin.batch)
+        if begin is not None:
+            refuse_ahead(begin, reader.committed.last)
+        found = reader.by_time() if begin is None else reader.by_commit(begin)
+    return MatchListing(_named(home, built_matches(home, found)), begin, Cursor(reader.committed.last + 1), limit)
+
+
+def _named(home: Home, matches: Iterator[Match]) -> Iterator[Match]:
+    """The same, a missing file by its name."""
+    with named_file_faults(home.root):
+        yield from matches
 
 
 def find_match(home: Home, match: str) -> Match:

@@ -5,8 +5,8 @@ written under the home's lock, which whoever tidies up holds.  Events are taken 
 its transaction, and only one transaction writes at a time: a file that was there before this one began, and has no row,
 will never have one.  A folder of ``programs/`` is locked while its process lives.
 
-Where the catalogue and the folder do not belong together, nothing is removed: if a file of events is missing that a row
-names, or one is there with a number that was never given out.
+Where the catalogue and the folder do not belong together, nothing is removed: if a file is missing that a row names, or
+one is there with a number that was never given out.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ __all__ = ["named_files", "tidy", "unnamed_files"]
 _FOLDERS = ("events", "witness", "results")
 _PATHS = (INTAKE_FILES.c.path, STATE_FILES.c.path, BATCHES.c.result_path, OLD_FILES.c.path)
 """Columns that name files and folders of the home."""
+_NEEDED = (INTAKE_FILES.c.path, STATE_FILES.c.path)
+"""Those whose files are there as long as they are named."""
 
 
 def tidy(home: Home) -> None:
@@ -49,10 +51,10 @@ def unnamed_files(home: Home) -> list[Path]:
         return []
     with home.catalog.begin() as connection:
         named = {_top(path) for path in named_files(connection)}
-        events = set(connection.scalars(sa.select(INTAKE_FILES.c.path)))
+        needed = {_top(path) for column in _NEEDED for path in connection.scalars(sa.select(column))}
         given_out = connection.scalars(sa.select(HOME.c.next_place)).one()
     left = sorted(there - named)
-    if events - there or any(_first_place(path) > given_out for path in left):
+    if needed - there or any(_first_place(path) > given_out for path in left):
         return []
     return [home.root / path for path in left]
 

@@ -74,13 +74,15 @@ class Matrix:
                 print(self.failures[-1], flush=True)
             else:
                 shutil.rmtree(run.folder)
+            if self.runs % 5 == 0:
+                print(f"  {self.hits.total()} points in {self.runs} runs", flush=True)
         self.seconds = time.perf_counter() - began
 
     def _outcome(self, run: Run) -> tuple[int, dict[str, list[object]]]:
         with xscl.connect(home=run.folder / "home") as engine:
             assert engine.run_once() == []
             with engine.home.catalog.read() as connection:
-                return len(connection.exec_driver_sql("select batch from batches").all()), outcome(engine)
+                return len(connection.exec_driver_sql("select batch from batches").all()), outcome(engine, run)
 
 
 def main() -> int:
@@ -90,7 +92,7 @@ def main() -> int:
     parser.add_argument("--points", type=int, default=180, help="points in this process, where the driver joins")
     parser.add_argument("--executors", type=int, default=20, help="points where executors join, in a shorter run")
     parser.add_argument("--kills", type=int, default=20, help="points at which a process is killed")
-    parser.add_argument("--together", type=int, default=4, help="points in one run at most")
+    parser.add_argument("--together", type=int, default=8, help="points in one run at most")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="xscl-crash-"))
     short = max(2, given.rounds // 10)
@@ -101,7 +103,7 @@ def main() -> int:
             given.executors,
             given.together,
         ),
-        (Matrix("killed", given.seed, given.rounds, Settings(), folder / "k"), given.kills, 1),
+        (Matrix("killed", given.seed, given.rounds, Settings(), folder / "k"), given.kills, min(2, given.together)),
     ]
     for matrix, points, together in kinds:
         if points:

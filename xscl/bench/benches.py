@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from xscl.bench import backfill, growth, latency, levels, register, retention, rows, rss, stage1, views
+from xscl.bench import backfill, growth, latency, levels, recovery, register, retention, rows, rss, stage1, views
 from xscl.bench.report import Report
 
 __all__ = ["BENCHES", "BenchSettings"]
@@ -67,4 +67,5 @@ BENCHES: dict[str, Callable[[BenchSettings, Callable[[str], None]], Report]] = {
     "retention": _sized(retention.measure),
     "backfill": _sized(backfill.measure),
     "rows": _sized(rows.measure),
+    "recovery": _sized(recovery.measure),
 }

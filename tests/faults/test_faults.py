@@ -1,0 +1,311 @@
+"""Faults that are provoked for real: what they are called, and that nothing is lost or done twice after them."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crashes import Run, differences, outcome, workload
+
+import xscl
+from xscl.engine import Engine
+from xscl.errors import XsclError
+from xscl.faults import Patience
+from xscl.steps import hooked
+from xscl.tables import REJECTED
+from xscl.types import Event
+
+ROUNDS = workload(1, 5)
+JOIN = "S/a/k->x JOIN {x = y, 1 h} S/b/k->y"
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
+    run = Run(tmp_path_factory.mktemp("steady"), ROUNDS)
+    run.play()
+    return outcome_of(run)
+
+
+def outcome_of(run: Run) -> dict[str, list[object]]:
+    with xscl.connect(home=run.folder / "home") as engine:
+        assert engine.run_once() == []
+        return outcome(engine, run)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with xscl.connect(home=tmp_path / "home") as opened:
+        opened.register(JOIN, name="Q")
+        opened.ingest(pair(1))
+        yield opened
+
+
+def pair(number: int) -> list[Event]:
+    xml = f"<k>{number}</k>"
+    return [Event("S", f"{name}{number}", number, xml=f"<{name}>{xml}</{name}>") for name in "ab"]
+
+
+def matched(engine: Engine) -> list[tuple[str, ...]]:
+    return [tuple(event.id for event in match.events) for match in engine.matches()]
+
+
+def condition_of(call: Callable[[], object]) -> str:
+    with pytest.raises(XsclError) as raised:
+        call()
+    assert raised.value.hint, "it says what to do"
+    return raised.value.condition
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+# -- disks -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "at", ["intake.write", "state.write", "state.merge", "batch.joined", "batch.publish", "workers.write"]
+)
+def test_a_full_disk_wherever_files_are_written(at: str, tmp_path: Path, expected: dict[str, list[object]]) -> None:
+    left = 3 if at in ("intake.write", "state.write", "batch.joined") else 1
+
+    def full(name: str) -> None:
+        nonlocal left
+        left -= name == at
+        if name == at and left == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path))
+
+    run = Run(tmp_path, ROUNDS)
+    with hooked(full):
+        assert condition_of(run.play) == "XSCL_DISK_FULL"
+    run.play()
+    assert differences(expected, outcome_of(run)) == []
+
+
+_LIMITED = """
+import resource, sys
+from pathlib import Path
+from crashes import Run, workload
+from xscl.errors import XsclError
+limit = int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    Run(Path(sys.argv[1]), workload(1, 5)).play()
+except XsclError as error:
+    print(error.condition)
+"""
+
+
+@pytest.mark.parametrize("limit", [100_000, 500_000])
+def test_files_that_may_not_grow(limit: int, tmp_path: Path, expected: dict[str, list[object]]) -> None:
+    run = Run(tmp_path, ROUNDS)
+    with hooked(stop_at("run.tidied")), pytest.raises(KeyboardInterrupt):
+        run.play()  # there is a catalogue, which is larger than the first limit
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", _LIMITED, str(tmp_path), str(limit)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    # SQLite tells a limit from a full disk.
+    assert ended.stdout.strip() in ("XSCL_DISK_FULL", "XSCL_CATALOG_UNREACHABLE")
+    run.play()
+    assert differences(expected, outcome_of(run)) == []
+
+
+def stop_at(step: str) -> Callable[[str], None]:
+    def hook(name: str) -> None:
+        if name == step:
+            raise KeyboardInterrupt
+
+    return hook
+
+
+def test_a_catalogue_that_may_not_grow(engine: Engine) -> None:
+    with engine.home.catalog.read() as connection:
+        pages = connection.exec_driver_sql("pragma page_count").scalar()
+        connection.exec_driver_sql(f"pragma max_page_count = {pages}")
+    many = [event for number in range(2, 2_000) for event in pair(number)]
+    assert condition_of(lambda: engine.ingest(many)) == "XSCL_DISK_FULL"
+    assert sorted(path.name[:12] for path in (engine.home.root / "events").iterdir()) == ["000000000002"]
+    with engine.home.catalog.read() as connection:
+        connection.exec_driver_sql("pragma max_page_count = 1000000")
+    assert engine.ingest(many).taken == len(many)
+    engine.run_once()
+    assert len(matched(engine)) == 1_999
+
+
+# -- the catalogue ---------------------------------------------------------------------------------------------
+
+
+def test_a_catalogue_that_another_process_holds(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.catalog._BUSY_TIMEOUT_MS", 50)
+    engine.home.catalog.close()  # connections have the new limit
+    other = sqlite3.connect(engine.home.root / "catalog.db", isolation_level=None, check_same_thread=False)
+    other.execute("begin immediate")
+    for call in (lambda: engine.ingest(pair(2)), lambda: engine.register("S//x"), engine.run_once):
+        assert condition_of(call) == "XSCL_CATALOG_BUSY"
+    handle = engine.start(every="20 ms")
+    until(lambda: handle.lastProblem is not None)
+    assert handle.isActive and matched(engine) == []
+    other.execute("rollback")
+    until(lambda: handle.lastProblem is None and len(matched(engine)) == 1)
+    handle.stop()
+    assert engine.ingest(pair(2)).taken == 2
+    engine.run_once()
+    assert matched(engine) == [("a1", "b1"), ("a2", "b2")]
+    other.close()
+
+
+def test_a_catalogue_that_is_removed_or_replaced(engine: Engine) -> None:
+    file = engine.home.root / "catalog.db"
+    away = file.with_suffix(".away")
+    handle = engine.start(every="20 ms")
+    until(lambda: handle.lastProgress is not None)
+    file.rename(away)
+    for call in (lambda: engine.ingest(pair(2)), lambda: list(engine.matches()), handle.awaitTermination):
+        assert condition_of(call) == "XSCL_CATALOG_GONE"
+    assert not handle.isActive, "that does not pass"
+    file.write_bytes(away.read_bytes())
+    assert condition_of(lambda: engine.ingest(pair(2))) == "XSCL_CATALOG_GONE"
+    file.unlink()
+    away.rename(file)
+    assert engine.ingest(pair(2)).taken == 2
+    engine.run_once()
+    assert len(matched(engine)) == 2
+
+
+def test_a_catalogue_that_is_no_database(engine: Engine) -> None:
+    engine.run_once()
+    engine.close()
+    file = engine.home.root / "catalog.db"
+    for name in ("catalog.db-wal", "catalog.db-shm"):
+        (engine.home.root / name).unlink(missing_ok=True)
+    whole = file.read_bytes()
+    file.write_bytes(b"x" * len(whole))
+    assert condition_of(lambda: xscl.connect(home=engine.home.root)) == "XSCL_CATALOG_DAMAGED"
+    file.write_bytes(whole)
+    with xscl.connect(home=engine.home.root) as again:
+        assert len(matched(again)) == 1
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+
+def test_files_that_are_missing(engine: Engine) -> None:
+    engine.run_once()
+    root = engine.home.root
+    engine.ingest(pair(2))
+    for folder in ("witness", "events"):
+        for path in sorted((root / folder).rglob("*.parquet")):
+            if path.name.endswith("reach.parquet"):
+                continue
+            away = path.rename(path.with_suffix(".away"))
+            with xscl.connect(home=root) as again, pytest.raises(XsclError, match=path.name) as raised:
+                again.ingest(pair(3))
+                again.run_once()
+                list(again.matches())
+            assert raised.value.condition == "XSCL_FILE_MISSING" and "doctor" in (raised.value.hint or "")
+            away.rename(path)
+    with xscl.connect(home=root) as again:
+        again.run_once()
+        assert len(matched(again)) == 3
+
+
+def cut(path: Path, data: bytes, part: float = 0.6) -> Path:
+    path.write_bytes(data[: int(len(data) * part)])
+    return path
+
+
+def test_inputs_that_are_half_written(tmp_path: Path, engine: Engine) -> None:
+    line = b'{"channel": "T", "id": "%d", "xml": "<a/>"}\n'
+    lines = b"".join(line % number for number in range(10))
+    table = pa.table({"id": [str(number) for number in range(5_000)]})
+    pq.write_table(table, tmp_path / "whole.parquet")
+    for path, data, taken in (
+        (tmp_path / "lines.ndjson", lines + line[:20], 10),
+        (tmp_path / "lines.ndjson.gz", gzip.compress(lines + os.urandom(100_000).hex().encode()), 0),
+        (tmp_path / "rows.parquet", (tmp_path / "whole.parquet").read_bytes(), 0),
+        (tmp_path / "a.xml", b"<a><b/></a>", 0),
+    ):
+        report = engine.ingest(
+            cut(path, data, 1 if path.suffix == ".ndjson" else 0.6), channel="R" if "rows" in path.name else "T"
+        )
+        assert report.rejected == 1, path
+        assert report.taken >= taken
+        assert report.problems[0].condition in (
+            "XSCL_BAD_EVENT_LINE",
+            "XSCL_SOURCE_UNREADABLE",
+            "XSCL_MALFORMED_DOCUMENT",
+        )
+
+
+def test_followed_inputs_that_are_half_written_are_waited_for(tmp_path: Path, engine: Engine) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(pa.table({"id": ["1", "2"], "v": [1, 2]}), tmp_path / "whole.parquet")
+    document = gzip.compress(b"<a><k>9</k></a>")
+    rows = (tmp_path / "whole.parquet").read_bytes()
+    cut(folder / "a.xml.gz", document)
+    cut(folder / "rows.parquet", rows)
+    cut(folder / "e.ndjson", b'{"channel": "T", "id": "1", "xml": "<a/>"}\n')
+    looks = engine.follow(folder, every="50 ms", channel="F")
+    for _ in range(4):
+        report = next(looks)
+        assert (report.taken, report.rejected) == (0, 0)
+    (folder / "a.xml.gz").write_bytes(document)
+    (folder / "rows.parquet").write_bytes(rows)
+    (folder / "e.ndjson").write_bytes(b'{"channel": "T", "id": "1", "xml": "<a/>"}\n')
+    taken = rejected = 0
+    end = time.monotonic() + 20
+    while taken < 3 and time.monotonic() < end:
+        report = next(looks)
+        taken, rejected = taken + report.taken, rejected + report.rejected
+    # Channel F takes documents since the first of them came, and so no rows.
+    assert (taken, rejected) in ((2, 1), (3, 1), (2, 2), (3, 2)), engine.home.catalog.rows(REJECTED)
+
+
+# -- the end of a run ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_run_behind_its_batch(number: signal.Signals, code: int, engine: Engine) -> None:
+    engine.close()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "xscl", "run", "--every", "1 h", "--home", str(engine.home.root)]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("batch 1: 2 events")
+        process.send_signal(number)
+        assert "ending after this batch" in process.stderr.read()
+        assert process.wait(60) == code
+    with xscl.connect(home=engine.home.root) as again:
+        assert again.run_once() == [] and len(matched(again)) == 1
+
+
+def test_patience_grows_and_has_an_end() -> None:
+    said: list[str] = []
+    patience = Patience(said.append, most_s=10)
+    busy = XsclError("XSCL_CATALOG_BUSY", "locked")
+    assert [patience.wait_s(busy) for _ in range(6)] == [1, 2, 4, 8, 10, 10]
+    assert len(said) == 1
+    patience.went_well()
+    assert said[1:] == ["it goes on after 6 tries"]
+    assert patience.wait_s(busy) == 1 and len(said) == 3
+    assert patience.wait_s(XsclError("XSCL_CATALOG_GONE", "gone")) is None
+    assert patience.wait_s(ValueError()) is None
+    patience.went_well()
+    batch = XsclError("XSCL_BATCH", "failed")
+    assert [patience.wait_s(batch) for _ in range(5)] == [1, 2, 4, 8, None]

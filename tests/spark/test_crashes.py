@@ -1,0 +1,49 @@
+"""Five points of the crash matrix, which has two hundred (``make crash``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crashes import Run, crashed, differences, killed, outcome, workload
+
+import xscl
+from xscl.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEED, ROUNDS = 1, 5
+
+
+def outcome_of(run: Run) -> dict[str, list[object]]:
+    with xscl.connect(home=run.folder / "home") as engine:
+        assert engine.run_once() == []
+        return outcome(engine, run)
+
+
+def test_a_run_that_ends_anywhere_comes_to_what_another_does(tmp_path: Path, spark: SparkSession) -> None:
+    rounds = workload(SEED, ROUNDS)
+    steady = Run(tmp_path / "steady", rounds)
+    steady.play()
+    expected = outcome_of(steady)
+    assert all(len(expected[name]) > 0 for name in expected)
+
+    often = Run(tmp_path / "often", rounds)
+    for at, times in (("intake.committed", 5), ("batch.state", 3), ("catalog.committed", 4)):
+        assert crashed(often, at, times), at
+    often.play()
+    assert differences(expected, outcome_of(often)) == []
+
+    kill = Run(tmp_path / "killed", rounds)
+    assert killed(kill, "batch.commit", 4, ["--seed", str(SEED), "--rounds", str(ROUNDS)])
+    kill.play()
+    assert differences(expected, outcome_of(kill)) == []
+
+    # Where executors join the last round, so that few batches take long.
+    spread = Run(tmp_path / "spread", rounds[:-1])
+    spread.play()
+    spread = Run(spread.folder, rounds, Settings(driver_rows=0), spark, spread.seen, spread.cursor)
+    assert crashed(spread, "executors.results", 1)
+    spread.play()
+    assert differences(expected, outcome_of(spread)) == []
