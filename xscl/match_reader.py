@@ -182,7 +182,8 @@ class MatchReader:
             several = self._found(everything, [(self.committed.parts[number], row) for number, row in chosen])
             several.sort(key=lambda item: (item.ts, item.query.name, item.id, item.match.batch))
             # A query that starts with what is held, was dropped and is registered again has some matches again.
-            yield from (next(same) for _, same in groupby(several, key=lambda item: item.id))
+            owner: dict[str, int] = {}
+            yield from (item for item in several if owner.setdefault(item.id, item.query.query) == item.query.query)
 
     def by_commit(self, begin: Cursor) -> Iterator[FoundMatch]:
         """Matches behind a cursor, in the order of batches, documents, queries and nodes."""
