@@ -12,9 +12,11 @@ from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.graph import solved
 from xscl.templates.template import Group, Template
 
-__all__ = ["R_BIN", "R_DOC", "R_DOCTS", "R_MEMBER", "RELATIONS", "rt_rows", "rt_table", "var_name"]
+__all__ = ["R_BIN", "R_DOC", "R_DOCTS", "R_MEMBER", "RELATIONS", "SUBSCRIBED", "rt_rows", "rt_table", "var_name"]
 
 RELATIONS = MetaData()
+SUBSCRIBED = ("sees_from", "ts_from")
+"""Columns of R_T in which queries of one group differ: which members they see."""
 
 R_DOCTS = Table(
     "r_docts",
@@ -65,13 +67,14 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
 
     ``once_i_j`` is 1 if only those count whose member of block i is first by (ts, channel, id), -1 if only those whose
     member of block j is, else 0.  ``f_e`` and ``add_e`` are the nearest doubles of exact fractions.  A match's members
-    all have a ``docid`` of at least ``docid_from``, the query's place in the intake order.
+    all come after place ``sees_from`` of the intake order, and have a ``ts`` of at least ``ts_from`` unless that is
+    NULL (STARTING).
     """
     columns: list[Column[object]] = [
         Column("qid", String),
         Column("case", Integer),
-        Column("docid_from", BigInteger),
     ]
+    columns += [Column(name, BigInteger) for name in SUBSCRIBED]
     columns += [Column(f"var{i}", String) for i in range(1, template.width + 1)]
     for edge in range(1, len(template.joins) + 1):
         columns += [
@@ -101,7 +104,7 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
 
 
 def rt_rows(template: Template, group: Group) -> list[dict[str, object]]:
-    """The columns of R_T that a group fills, a row a case; ``qid`` and ``docid_from`` are the subscriber's."""
+    """The columns of R_T that a group fills, a row a case; ``qid`` and ``SUBSCRIBED`` are the subscriber's."""
     streams = {f"stream{block + 1}": group.stream(block) or None for block in range(template.block_count)}
     shared = {**_instance_columns(group), **streams}
     rows = []

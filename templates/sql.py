@@ -172,7 +172,8 @@ def _bind_block(query: _Conjunction, rt: FromClause, template: Template, block: 
 
 
 def _document_conditions(template: Template, rt: FromClause, docs: Sequence[FromClause]) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = [_place(doc.c.docid) >= rt.c.docid_from for doc in docs]
+    conditions: list[ColumnElement[bool]] = [_place(doc.c.docid) > rt.c.sees_from for doc in docs]
+    conditions += [or_(rt.c.ts_from.is_(None), doc.c.ts >= rt.c.ts_from) for doc in docs]
     if template.block_count > 1:
         conditions += [doc.c.late == false() for doc in docs]
     for i, j in template.pairs:

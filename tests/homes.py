@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
@@ -22,3 +24,10 @@ def unpacked(version: str, folder: Path) -> Path:
 def matches_of(version: str) -> list[str]:
     """What ``match list --format ndjson`` printed with the version that made the home."""
     return (DATA / f"home-{version}-matches.ndjson").read_text(encoding="utf-8").splitlines()
+
+
+def as_told_then(lines: Iterable[str]) -> list[str]:
+    """Matches in JSON as versions printed them that did not know which ones they replace."""
+    found = map(json.loads, lines)
+    kept = ({name: value for name, value in match.items() if name != "replaces"} for match in found)
+    return [json.dumps(match, ensure_ascii=False) for match in kept]

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from local_engine import LocalEngine
 
 from xscl.compile import CompiledQuery
-from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_MEMBER, RELATIONS, rt_rows, rt_table, var_name
+from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_MEMBER, RELATIONS, SUBSCRIBED, rt_rows, rt_table, var_name
 from xscl.templates.sql import cq_statement
 
 
@@ -45,8 +45,15 @@ def load(engine: LocalEngine) -> sa.Engine:
     return database
 
 
-def statement_rows(database: sa.Engine, queries: Mapping[str, CompiledQuery]) -> dict[str, set[tuple[object, ...]]]:
-    """R_out of every query, by one statement per template."""
+Sees = tuple[int, int | None]
+"""The place after which a query's members come, and the least event time that they have."""
+_EVERYTHING: Sees = (-1, None)
+
+
+def statement_rows(
+    database: sa.Engine, queries: Mapping[str, CompiledQuery], sees: Mapping[str, Sees] | None = None
+) -> dict[str, set[tuple[object, ...]]]:
+    """R_out of every query, by one statement per template; queries that ``sees`` does not name see everything."""
     found: dict[str, set[tuple[object, ...]]] = {name: set() for name in queries}
     templates = {c.template.id: c.template for c in queries.values()}
     with database.begin() as connection:
@@ -55,7 +62,8 @@ def statement_rows(database: sa.Engine, queries: Mapping[str, CompiledQuery]) ->
             table.create(connection)
             for name, query in queries.items():
                 if query.template == template:
-                    rows = [{"qid": name, "docid_from": 0, **row} for row in rt_rows(template, query.group)]
+                    own = dict(zip(SUBSCRIBED, (sees or {}).get(name, _EVERYTHING), strict=True))
+                    rows = [{"qid": name, **own, **row} for row in rt_rows(template, query.group)]
                     connection.execute(table.insert(), rows)
             for row in connection.execute(cq_statement(template)):
                 found[row.qid].add(tuple(row)[2:])

@@ -24,7 +24,7 @@ SOURCES = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
 def test_every_condition_is_documented_and_every_documented_one_exists() -> None:
     sources = [path for folder in ("xscl", "xpath", "templates", "ingest") for path in (ROOT / folder).glob("**/*.py")]
     used = {name for path in sources for name in re.findall(r'"(XSCL_[A-Z_]+)"', path.read_text(encoding="utf-8"))}
-    used -= {"XSCL_HOME", "XSCL_CLASS_ARCHIVE", "XSCL_CONTACT", "XSCL_ALLOW_PRIVATE"}
+    used -= {"XSCL_HOME", "XSCL_CRASH_AT", "XSCL_CLASS_ARCHIVE", "XSCL_CONTACT", "XSCL_ALLOW_PRIVATE"}
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"`(XSCL_[A-Z_]+)`", page))
     for first, rest in re.findall(r"`(XSCL_UNSUPPORTED)_[A-Z]+`((?:, `…_[A-Z]+`)+)", page):
@@ -142,3 +142,26 @@ def test_python_of_sources_runs(engine: Engine, tmp_path: Path) -> None:
         exec(compile(block, "sources.md", "exec"), {"spark": engine.spark, "engine": engine})
     found = engine.sql("SELECT channel, count(*) FROM events GROUP BY channel ORDER BY channel").collect()
     assert [tuple(row) for row in found] == [("documents", 3), ("news", 1), ("news.raw", 1)]
+
+
+def test_commands_of_history_print_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No Spark is needed."""
+    import shlex
+
+    from xscl.cli import main
+
+    page = (ROOT / "docs" / "history.md").read_text(encoding="utf-8")
+    assert (ROOT / "docs" / "examples" / "history" / "cold.xscl").read_text(encoding="utf-8") in page
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("XSCL_HOME", str(tmp_path / "home"))
+    shown = "".join(block.partition("```")[0] for block in page.split("```console\n")[1:])
+    for part in shown.split("$ ")[1:]:
+        command, _, output = part.partition("\n")
+        monkeypatch.setattr("sys.argv", shlex.split(command))
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code in (0, None), command
+        printed = capsys.readouterr().out
+        assert [line.rstrip() for line in printed.splitlines()] == output.splitlines(), command

@@ -33,6 +33,7 @@ LEAVES = {
 PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {
     "pyspark": {
+        "xscl.backfill",
         "xscl.templates.join",
         "xscl.ingest.spark_sources",
         "xscl.session",
@@ -41,6 +42,7 @@ ALLOWED = {
         "xscl.batch",
         "xscl.executors",
         "xscl.jobs",
+        "xscl.late_batch",
         "xscl.levels",
         "xscl.views",
         "xscl.engine",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import sqlalchemy as sa
-from pyspark.sql import SparkSession
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import QueryInfo, query_info
@@ -41,6 +40,9 @@ from xscl.subscribers import Chosen, group_texts
 from xscl.tables import CHANNELS, INTAKE_FILES, LATE, NEVER, QUERIES
 from xscl.templates.slices import SliceCache
 from xscl.xpath.witness import WITNESS_SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Filled", "HeldWalk", "answered", "back_fill", "mark_filled", "next_stop", "waiting_queries"]
 
@@ -194,6 +196,7 @@ class HeldWalk:
                 work.drop()  # nothing meets anything
             elif sum(table.num_rows for table in work.waiting.values()) > _MANY_ROWS:
                 work.write_waiting()
+            self._driver.merge()
             if self._driver.is_full:
                 # More than one process should remember; executors read it from the files.
                 self._driver.forget()

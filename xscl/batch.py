@@ -401,7 +401,7 @@ def _commit(
             publisher.commit(connection)
             home.catalog.reject(connection, publisher.rejected, now)
         mark_filled(connection, filled)
-        if report.replayed:
+        if report.replayed or filled:
             end_dropped(connection, report.first, report.batch)
         connection.execute(HOME.update().values(processed=report.last))
         if report.events or report.filled or report.replayed:

@@ -35,7 +35,7 @@ from xscl.tables import (
     STREAMS,
     TEMPLATES,
 )
-from xscl.templates.relations import rt_table, var_name
+from xscl.templates.relations import SUBSCRIBED, rt_table, var_name
 from xscl.templates.template import Template
 
 if TYPE_CHECKING:
@@ -524,7 +524,7 @@ class Catalog:
         stored = stored_rt(template)
         columns = [column for column in stored.c if column.name != "gid"]
         statement = (
-            sa.select(QUERIES.c.qid, QUERIES.c.docid_from, *columns)
+            sa.select(QUERIES.c.qid, *(QUERIES.c[name] for name in SUBSCRIBED), *columns)
             .join(stored, stored.c.gid == QUERIES.c.gid)
             .where(QUERIES.c.docid_until == NEVER)
             .order_by(QUERIES.c.qid, stored.c.case)
@@ -553,7 +553,7 @@ def stored_rt(template: Template) -> Table:
     columns = [
         Column(column.name, column.type)
         for column in rt_table(template).columns
-        if column.name not in ("qid", "docid_from")
+        if column.name not in ("qid", *SUBSCRIBED)
     ]
     key = sa.PrimaryKeyConstraint("gid", "case")
     return Table(f"rt_{template.id}", metadata, Column("gid", Integer), *columns, key)

@@ -2,7 +2,7 @@
 
 Data goes to stdout, messages to stderr; exit 0 ok, 1 failure, 2 usage, 3 partly done.  Commands are in the modules
 ``cli_*``, those of a noun in one; libraries that are slow to load are imported where a command needs them.  Only
-``run``, ``eval``, ``sql``, ``demo`` and ``doctor`` import Spark, and start it if they need it.
+``run``, ``query run``, ``eval``, ``sql``, ``demo`` and ``doctor`` import Spark, and start it if they need it.
 """
 
 from __future__ import annotations

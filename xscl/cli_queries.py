@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xscl.cli_common import (
+    CACHE,
     MOST,
+    CacheOption,
     CatalogOption,
+    DriverRowsOption,
     FormatOption,
     HomeOption,
     JsonOption,
@@ -27,7 +30,10 @@ from xscl.cli_common import (
     read_text,
     report_outcomes,
     say,
+    settings_of,
+    time_given,
 )
+from xscl.cli_matches import print_matches
 from xscl.cli_reading import (
     ColumnsOption,
     DelimiterOption,
@@ -41,6 +47,7 @@ from xscl.cli_reading import (
     rejection,
 )
 from xscl.listing import Format, print_rows
+from xscl.settings import DEFAULT_SETTINGS
 
 if TYPE_CHECKING:
     from xscl.trial import BlockWitness
@@ -69,6 +76,48 @@ def query_add(
     for channel in registry.unknown_channels(text):
         say(f"note: there is no channel {channel!r} yet; its first event will create it")
     say(f"query {name}")
+
+
+@query_app.command("run")
+def query_run(
+    text: Annotated[str, typer.Argument(help="A query, which DECLAREs may precede; '-' reads stdin.")],
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Members of this event time or later (ISO 8601 or seconds); by default the text's STARTING says so.",
+            show_default=False,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the matches are listed under; ids depend on it.", show_default="once")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
+    driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
+    cache: CacheOption = CACHE,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Answer a query once from all that is held; nothing is registered, and nothing is written to the home.
+
+    STARTING NOW, the default of a text, means STARTING ALL here: nothing comes after the question.
+    """
+    from xscl.query_once import query_once
+    from xscl.session import start_session
+
+    begin, settings = time_given(since, "--since"), settings_of(driver_rows, cache)
+    answer = query_once(
+        open_given(home, catalog),
+        settings,
+        start_session,
+        read_text(text) if text == "-" else text,
+        since=begin,
+        name=name,
+    )
+    for note in answer.notes:
+        say(f"note: {note}")
+    print_matches(itertools.islice(answer.matches, limit), format_of(format, json, piped=Format.ndjson))
 
 
 @query_app.command("load")

@@ -146,6 +146,11 @@ class Driver:
         if cache.blind and cache.has_room_to_list(state.rows):
             self.forget()
 
+    def merge(self) -> None:
+        """Bring what several levels have added together, so that many do not cost more each."""
+        if self._finder is not None:
+            self._finder.cache.merge()
+
     @property
     def is_blind(self) -> bool:
         """Whether nothing is kept here, so that rows of levels of the same batch are to be fetched as well."""

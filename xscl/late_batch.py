@@ -58,7 +58,9 @@ def replay_at(connection: Connection, place: int) -> Replay | None:
 
 
 def end_dropped(connection: Connection, place: int, batch: int) -> None:
-    """Queries dropped before the place of a replay have no matches of its batch, whatever members these have."""
+    """Queries dropped before a place have no matches of the batch there, of a replay or of answers from what is held,
+    whatever members these have.
+    """
     dropped = QUERIES.c.docid_until < place, QUERIES.c.ended.is_(None)
     connection.execute(QUERIES.update().where(*dropped).values(ended=batch - 1))
 

@@ -24,7 +24,7 @@ from xscl.templates.relations import rt_rows
 from xscl.templates.template import Template
 from xscl.types import to_micros
 
-__all__ = ["Known", "Loading"]
+__all__ = ["Known", "Loading", "query_digest"]
 
 _IN = 500
 """Values in one ``IN``: SQLite had a limit of 999."""
@@ -159,7 +159,7 @@ class Loading:
                 "namespaces": one.namespaces,
                 "gid": groups[one.prepared.compiled.group.key],
                 "template": one.prepared.compiled.template.id,
-                "digest": hashlib.sha256(f"{one.name}\0{one.text}".encode()).hexdigest(),
+                "digest": query_digest(one.name, one.text),
                 "names": one.prepared.names,
                 "docid_from": place + number,
                 "docid_until": NEVER,
@@ -305,6 +305,11 @@ def _collision(what: str, first: object, second: object) -> CatalogError:
         f"two {what} have one digest: {first} and {second}",
         hint="write one of the paths differently",
     )
+
+
+def query_digest(name: str, text: str) -> str:
+    """The part of a match's id that is the query's."""
+    return hashlib.sha256(f"{name}\0{text}".encode()).hexdigest()
 
 
 def _sees(starting: str, place: int) -> dict[str, object]:

@@ -33,7 +33,7 @@ from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import batch_of, batches_of
 from xscl.types import MatchEvent
 
-__all__ = ["FoundMatch", "MatchReader", "Member", "Times"]
+__all__ = ["FoundMatch", "MatchReader", "Member", "Times", "members_of"]
 
 _FIRST_PART, _PART = 50, 500
 """Combinations that are read together: few at first, so that the first match is soon there."""
@@ -178,7 +178,9 @@ class MatchReader:
             rows = order[first:last]
             chosen = zip(part_of[rows].tolist(), rows.tolist(), strict=True)
             several = self._found(everything, [(self.committed.parts[number], row) for number, row in chosen])
-            yield from sorted(several, key=lambda item: (item.ts, item.query.name, item.id))
+            several.sort(key=lambda item: (item.ts, item.query.name, item.id, item.match.batch))
+            # A query that starts with what is held, was dropped and is registered again has some matches again.
+            yield from (next(same) for _, same in groupby(several, key=lambda item: item.id))
 
     def by_commit(self, begin: Cursor) -> Iterator[FoundMatch]:
         """Matches behind a cursor, in the order of batches, documents, queries and nodes."""
@@ -270,7 +272,7 @@ class MatchReader:
             new = {gid for match in stored for gid in match.groups} - self._subscribers.keys()
             self._subscribers.update((gid, []) for gid in new)
             self._note([info for info in of_groups(self._home.catalog, new) if new.intersection(info.groups)], new)
-        members = _members(self._home, {docid for match in stored for docid in match.docids})
+        members = members_of(self._home, {docid for match in stored for docid in match.docids})
         return [item for match in stored for item in self._seen(match, members)]
 
     def _note(self, queries: Sequence[QueryInfo], groups: frozenset[int] | set[int] | None = None) -> None:
@@ -303,7 +305,8 @@ def _asked(home: Home, query: str) -> list[QueryInfo]:
     return asked
 
 
-def _members(home: Home, docids: set[int]) -> dict[int, Member]:
+def members_of(home: Home, docids: set[int]) -> dict[int, Member]:
+    """What is said of the members of matches, by their numbers; those that are gone are left out."""
     rows = events_of(home, docids, ["docid", "channel", "id", "ts", "version"]).to_pylist()
     return {row["docid"]: Member(MatchEvent(row["channel"], row["id"], row["ts"]), row["version"]) for row in rows}
 

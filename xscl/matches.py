@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
+from types import MappingProxyType
 
 from xscl.cursors import START, Cursor, parse_cursor, refuse_ahead
 from xscl.errors import CatalogError
@@ -15,9 +16,10 @@ from xscl.match_reader import FoundMatch, MatchReader, Times
 from xscl.output import Selection
 from xscl.replacements import Replacements
 from xscl.safexml import in_fresh_dictionary
+from xscl.templates.template import Template
 from xscl.types import Match, format_time
 
-__all__ = ["MatchListing", "find_match", "list_matches", "match_json"]
+__all__ = ["MatchListing", "built_matches", "find_match", "list_matches", "match_json"]
 
 _FIRST_PART, _PART = 50, 500
 """Matches whose documents are read together: few at first, so that the first match is soon there."""
@@ -88,7 +90,7 @@ def list_matches(
         if begin is not None:
             refuse_ahead(begin, reader.committed.last)
         found = reader.by_time() if begin is None else reader.by_commit(begin)
-    return MatchListing(_named(home, _built(home, found)), begin, Cursor(reader.committed.last + 1), limit)
+    return MatchListing(_named(home, built_matches(home, found)), begin, Cursor(reader.committed.last + 1), limit)
 
 
 def _named(home: Home, matches: Iterator[Match]) -> Iterator[Match]:
@@ -109,7 +111,7 @@ def find_match(home: Home, match: str) -> Match:
         some = ", ".join(item.id[:12] for item in found[:5])
         what = f"{len(found)} matches begin with {match!r}: {some} …" if found else f"there is no match {match!r}"
         raise CatalogError("XSCL_MATCH_NOT_FOUND", what, hint="list them with 'xscl match list'")
-    return next(_built(home, iter(found)))
+    return next(built_matches(home, iter(found)))
 
 
 def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
@@ -127,11 +129,13 @@ def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
     }
 
 
-def _built(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
-    """Matches with their documents."""
+def built_matches(
+    home: Home, found: Iterator[FoundMatch], templates: Mapping[str, Template] = MappingProxyType({})
+) -> Iterator[Match]:
+    """Matches with their documents; ``templates`` are those that the catalogue may not have."""
     channels = home.catalog.channels()
     replacements = Replacements(home)
-    blocks: dict[str, tuple[int, ...]] = {}
+    blocks = {name: template.blocks for name, template in templates.items()}
     selections: dict[int, Selection | None] = {}
     for part in _parts(found):
         docids = {docid for item in part for docid in item.match.docids}

@@ -255,7 +255,7 @@ class Publisher:
         mine = [(match, match.groups & publishing) for match in matches]
         new = {gid for _, groups in mine for gid in groups} - self._subscribers.keys()
         for info in (*of_groups(self._home.catalog, new), *self._answered.values()):
-            if info.publish is not None:
+            if info.publish is not None and info.docid_until > self._first:
                 now = self._answered.get(info.query, info)
                 for gid in new.intersection(now.groups):
                     self._subscribers.setdefault(gid, {})[info.query] = now

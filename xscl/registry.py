@@ -20,7 +20,7 @@ from xscl.catalog import Catalog, QueryInfo
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.constructor import NO_CHARACTER
 from xscl.errors import CatalogError, QuerySyntaxError, Span, XsclError
-from xscl.loading import Known, Loading
+from xscl.loading import Known, Loading, query_digest
 from xscl.parser import RawStatement, parse_query, parse_script, raw_statements
 from xscl.prepared import Prepared, Preparer
 from xscl.publishing import Publications, is_published
@@ -28,7 +28,7 @@ from xscl.queries import reads
 from xscl.steps import step
 from xscl.tables import GROUPS, NEVER, QUERIES
 from xscl.tokens import Token
-from xscl.types import MAX_NAME, QueryOutcome, is_name
+from xscl.types import MAX_NAME, QueryOutcome, is_name, to_micros
 
 __all__ = ["Registry", "compile_info", "read_script"]
 
@@ -38,6 +38,7 @@ _CHUNK = 2_000
 _IN = 500
 """Groups looked up together."""
 _MOST_PREPARERS = 20
+_UNNAMED = "once"
 
 T = TypeVar("T")
 
@@ -114,6 +115,43 @@ class Registry:
             ]
 
         return self._many(texts, take, strict, atomic)
+
+    def unregistered(self, text: str, *, name: str | None = None) -> tuple[QueryInfo, CompiledQuery]:
+        """A query as it would be if it were registered now, and its compiled form; nothing is written.
+
+        One that nothing gives a name is called ``once``, and the name may be that of a registered query.
+
+        Raises:
+            QueryError: the text is no sound query.
+            CatalogError: ``name`` is no name, or the text gives another one.
+        """
+        _require_characters(text)
+        statement, name, namespaces = _one_query(text, name)
+        name = name or _UNNAMED
+        _require_name(name)
+        kept = namespaces_json(namespaces)
+        text, prepared = _prepared(statement, self.preparer(kept, self.catalog.facts()))
+        starting, place = prepared.starting, self.catalog.processed()[1] + 1
+        info = QueryInfo(
+            query=1,
+            name=name,
+            text=text,
+            namespaces=namespaces,
+            gid=1,
+            template=prepared.compiled.template.id,
+            digest=query_digest(name, text),
+            names=json.loads(prepared.names),
+            docid_from=place,
+            docid_until=NEVER,
+            received=0,
+            publish=prepared.publish,
+            starting=starting,
+            sees_from=0,
+            ts_from=None if starting in ("NOW", "ALL") else to_micros(starting),
+            history=None,
+            filled=None,
+        )
+        return info, prepared.compiled
 
     def drop(self, name: str, *, connection: Connection | None = None) -> None:
         """End a query; its matches stay.
@@ -260,31 +298,8 @@ class _Work:
         prepared = self._preparer("{}").known(text)
         if prepared is not None:
             return self._take(text, name, "{}", prepared)
-        namespaces: dict[str, str] = {}
-        found: RawStatement | None = None
-        for statement in raw_statements(text):
-            if found is not None or _is_drop(statement):
-                raise QuerySyntaxError(
-                    "XSCL_SYNTAX",
-                    "expected one query",
-                    text=text,
-                    span=_parsed(statement).span,
-                    hint="files of many statements are loaded with 'xscl query load FILE'",
-                )
-            if _is_declaration(statement):
-                _declare(statement, namespaces)
-            else:
-                found = statement
-        if found is None:
-            raise QuerySyntaxError("XSCL_SYNTAX", "there is no query in this text", text=text)
-        named = _name_of(found)
-        if name is not None and named is not None and name != named:
-            raise CatalogError(
-                "XSCL_BAD_NAME",
-                f"the text names the query {named!r}, and it is to be called {name!r}",
-                hint="give one name, or 'xscl query load' the text as a file",
-            )
-        return self._add(found, name if name is not None else named, namespaces)
+        statement, name, namespaces = _one_query(text, name)
+        return self._add(statement, name, namespaces)
 
     def statement(self, statement: RawStatement, namespaces: dict[str, str], *, checked: bool) -> QueryOutcome:
         """Take one statement of a script; DECLARE changes ``namespaces``.
@@ -316,21 +331,9 @@ class _Work:
         return parsed.name
 
     def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> str:
-        named = _name_of(statement)
-        if named is not None and not is_name(named):
-            _created(statement)  # says where, whether the query is of a known form or not
-        *tokens, last = statement.tokens[_begin_of_query(statement.tokens) :]
-
-        def parse() -> tuple[ast.Query, str]:
-            # Spans count from the script's start, so that errors name lines of the file.
-            return _created(statement).query, statement.text
-
-        if last.kind == "constructor" or not tokens:
-            text = _created(statement).text
-        else:
-            text = statement.text[tokens[0].start : tokens[-1].end]
         kept = namespaces_json(namespaces)
-        return self._take(text, name, kept, self._preparer(kept).prepare(text, tokens, parse))
+        text, prepared = _prepared(statement, self._preparer(kept))
+        return self._take(text, name, kept, prepared)
 
     def _preparer(self, namespaces: str) -> Preparer:
         if namespaces not in self._preparers:
@@ -338,12 +341,8 @@ class _Work:
         return self._preparers[namespaces]
 
     def _take(self, text: str, name: str | None, namespaces: str, prepared: Prepared) -> str:
-        if name is not None and not is_name(name):
-            raise CatalogError(
-                "XSCL_BAD_NAME",
-                f"{name!r} is no name",
-                hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
-            )
+        if name is not None:
+            _require_name(name)
         if self.strict:
             self._require_channels(prepared.compiled.channels)
         if prepared.publish is not None:
@@ -379,7 +378,63 @@ class _Work:
                 )
 
 
+def _require_name(name: str) -> None:
+    if not is_name(name):
+        raise CatalogError(
+            "XSCL_BAD_NAME",
+            f"{name!r} is no name",
+            hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
+        )
+
+
 # -- statements as tokens --------------------------------------------------------------------------------------
+
+
+def _one_query(text: str, name: str | None) -> tuple[RawStatement, str | None, dict[str, str]]:
+    """The one query of a text, which DECLAREs may precede: its statement, name if any, and namespaces."""
+    namespaces: dict[str, str] = {}
+    found: RawStatement | None = None
+    for statement in raw_statements(text):
+        if found is not None or _is_drop(statement):
+            raise QuerySyntaxError(
+                "XSCL_SYNTAX",
+                "expected one query",
+                text=text,
+                span=_parsed(statement).span,
+                hint="files of many statements are loaded with 'xscl query load FILE'",
+            )
+        if _is_declaration(statement):
+            _declare(statement, namespaces)
+        else:
+            found = statement
+    if found is None:
+        raise QuerySyntaxError("XSCL_SYNTAX", "there is no query in this text", text=text)
+    named = _name_of(found)
+    if name is not None and named is not None and name != named:
+        raise CatalogError(
+            "XSCL_BAD_NAME",
+            f"the text names the query {named!r}, and it is to be called {name!r}",
+            hint="give one name, or 'xscl query load' the text as a file",
+        )
+    return found, name if name is not None else named, namespaces
+
+
+def _prepared(statement: RawStatement, preparer: Preparer) -> tuple[str, Prepared]:
+    """The text of a query as it is kept, and what it is compiled to."""
+    named = _name_of(statement)
+    if named is not None and not is_name(named):
+        _created(statement)  # says where, whether the query is of a known form or not
+    *tokens, last = statement.tokens[_begin_of_query(statement.tokens) :]
+
+    def parse() -> tuple[ast.Query, str]:
+        # Spans count from the script's start, so that errors name lines of the file.
+        return _created(statement).query, statement.text
+
+    if last.kind == "constructor" or not tokens:
+        text = _created(statement).text
+    else:
+        text = statement.text[tokens[0].start : tokens[-1].end]
+    return text, preparer.prepare(text, tokens, parse)
 
 
 def _is_declaration(statement: RawStatement) -> bool:

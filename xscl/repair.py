@@ -44,6 +44,9 @@ _ASIDE = "damaged"
 """Folder of the home for files that could not be read."""
 
 
+_STATE = ("witness", "link")
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """One thing that was done, or is to be done."""
@@ -68,6 +71,8 @@ def repair_home(home: Home, *, deep: bool = False, dry_run: bool = False) -> lis
         found = examine_home(home, deep=deep)
         _refuse_strangers(home, found)
         with home.catalog.exclusive() as connection:
+            lost = {each.file.path for each in found.damaged if each.file.kind in _STATE}
+            lost = lost if has_removed(connection) else set()
             done = [*_repaired(home.catalog, connection, found)]
             if dry_run:
                 connection.rollback()
@@ -80,6 +85,11 @@ def repair_home(home: Home, *, deep: bool = False, dry_run: bool = False) -> lis
             return done
         step("repair.committed")
         _set_aside(home.root, found.damaged)
+        if lost:
+            # Imported here, because it imports Spark.
+            from xscl.state_rebuild import rebuild_state
+
+            rebuild_state(home, lost)
         tidy(home)
         _vacuum(home.catalog)
     return done
@@ -183,11 +193,11 @@ def _forget(connection: Connection, damaged: Damaged) -> Done:
         )
         which = f"batch {file.batch}" if file.batch == file.last_batch else f"batches {file.batch} to {file.last_batch}"
         return Done(f"{damaged}: {file.rows:,} stored matches of {which} are lost", lost=True)
-    connection.execute(STATE_FILES.delete().where(STATE_FILES.c.path == file.path))
     if file.kind == "reach":
+        connection.execute(STATE_FILES.delete().where(STATE_FILES.c.path == file.path))
         return Done(f"{damaged}: how long join state is kept is worked out again after the next batch")
     what = "witness rows" if file.kind == "witness" else "rows of links"
-    return Done(f"{damaged}: {file.rows:,} {what} are lost, and matches of later events with them", lost=True)
+    return Done(f"{damaged}: its {file.rows:,} {what} are made again from the events that are there")
 
 
 def _forget_batches(connection: Connection, damaged: Sequence[Damaged]) -> Done:
@@ -200,6 +210,7 @@ def _forget_batches(connection: Connection, damaged: Sequence[Damaged]) -> Done:
     connection.execute(CHANNELS.update().values(processed=None, published=None, watermark=None))
     answered = QUERIES.update().where(QUERIES.c.starting != "NOW", QUERIES.c.filled > 0)
     connection.execute(answered.values(filled=None, history=None))
+    connection.execute(QUERIES.update().values(ended=None))  # said in numbers of batches
     connection.execute(HOME.update().values(processed=0))
     if batches is not None:
         # Batches go on counting, so that who reads matches by cursor gets all that are found again.

@@ -130,6 +130,13 @@ join xscl_channels c on c.name = e.channel and e.ts >= coalesce(c.kept_from, e.t
 group by d.docs
 having count(*) = size(d.docs)
 """
+_IN_TIME = """left join (
+  select d.docs, min(e.ts) as ts_min
+  from (select docs, explode(docs) as docid from (select distinct docs from xscl_docs)) d
+  join xscl_events e on e.docid = d.docid group by d.docs
+) m on m.docs = r.docs
+where q.ts_from is null or m.ts_min >= q.ts_from
+"""
 _ONLY_KEPT = "left semi join xscl_kept k on k.docs = r.docs"
 _MEMBER = "concat(sha2({0}.channel, 256), sha2({0}.id, 256))"
 # A copy by another stream is no event of its own, and stands for the event.
@@ -306,6 +313,10 @@ class _Views:
         self.made: set[str] = set()
         self.kept = False
         """Whether matches of some time are hidden."""
+        self.timed = False
+        """Whether some query starts at a time."""
+        self.repeats = False
+        """Whether one that starts with what is held was registered again, and so has some matches again."""
         self.simple: dict[str, Callable[[], DataFrame]] = {
             "xscl_events": self._all_events,
             "xscl_witness": self._held_witness,
@@ -347,7 +358,12 @@ class _Views:
             wanted = "replaces" in names or "*" in re.sub(r"\(\s*\*\s*\)", "", statement)
             newer = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.version > 1).limit(1)
             versions = wanted and "matches" in names and connection.scalar(newer) is not None
-        self.derived["matches"] = _matches_text(streams=bool(self.names), versions=versions, kept=self.kept)
+            timed = sa.select(QUERIES.c.query).where(QUERIES.c.ts_from.is_not(None)).limit(1)
+            self.timed = connection.scalar(timed) is not None
+            held = sa.select(QUERIES.c.digest).where(QUERIES.c.history.is_not(None)).group_by(QUERIES.c.digest)
+            self.repeats = connection.scalar(held.having(sa.func.count() > 1).limit(1)) is not None
+        text = _matches_text(streams=bool(self.names), versions=versions, kept=self.kept)
+        self.derived["matches"] = _once(text) if self.repeats else text
         mentions_all = bool(re.match(r"\s*show\b", statement, re.IGNORECASE))
         for template in self.home.catalog.shapes():
             for name in (f"rt_{template.id}", f"rout_{template.id}"):
@@ -374,7 +390,8 @@ class _Views:
             columns = [(column.name, column.type) for column in rt_table(template).columns]
             frame = self._frame(columns, self.home.catalog.rt_rows(template))
         else:
-            frame = self._derived(_rout_text(template, kept=self.kept))
+            text = _rout_text(template, kept=self.kept, timed=self.timed)
+            frame = self._derived(_once(text) if self.repeats else text)
         frame.createOrReplaceTempView(name)
 
     def _all_events(self) -> DataFrame:
@@ -407,8 +424,9 @@ class _Views:
 
     def _results(self) -> DataFrame:
         with self.home.catalog.read() as connection:
-            statement = sa.select(BATCHES.c.result_path).order_by(BATCHES.c.batch)
-            # Batches whose results were merged name the same folder.
+            # A batch that has found nothing may have no folder; those whose results were merged name the same one.
+            found = sa.or_(BATCHES.c.rout > 0, BATCHES.c.matches > 0)
+            statement = sa.select(BATCHES.c.result_path).where(found).order_by(BATCHES.c.batch)
             paths = [path for path in dict.fromkeys(connection.scalars(statement)) if path is not None]
         return read_parquet(self.session, RESULT_SCHEMA, self.home.paths(paths))
 
@@ -445,7 +463,12 @@ class _Views:
         return self.session.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
 
 
-def _rout_text(template: Template, *, kept: bool) -> str:
+def _once(text: str) -> str:
+    """The rows of a view whose last column is ``batch``, each with its first batch."""
+    return f"select * except (batch), min(batch) as batch from ({text}) group by all"
+
+
+def _rout_text(template: Template, *, kept: bool, timed: bool) -> str:
     docs = [f"r.docs[{i}] as docid{i + 1}" for i in range(template.block_count)]
     nodes = [f"r.nodes[{i}] as node{i + 1}" for i in range(template.width)]
     return f"""
@@ -453,5 +476,4 @@ select q.qid, r.case, {", ".join(docs + nodes)}, r.batch
 from ({_STORED.format(relation="rout")}) r
 {_ONLY_KEPT if kept else ""}
 join xscl_instances i on i.iid = r.instance and i.template = '{template.id}'
-{_SEEN}
-"""
+{_SEEN}{_IN_TIME if timed else ""}"""

@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 import xscl
+from xscl.settings import Settings
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import JoinGraph, ValueJoin, Vertex
 from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, RELATIONS, rt_table
@@ -129,14 +130,39 @@ def test_mmqjp_5_r_doc(thesis: Engine) -> None:
 R_OUT = [("Q1", "d1", "d2", 0, 2, 4, 0, 2, 3), ("Q2", "d1", "d2", 0, 2, 5, 0, 2, 5)]
 
 
-def test_mmqjp_5_r_out(thesis: Engine) -> None:
+def r_out(engine: Engine, template: Template) -> list[tuple[object, ...]]:
     nodes = ", ".join(f"node{i}" for i in range(1, 7))
-    found = rows(
-        thesis,
-        f"SELECT qid, a.id, b.id, {nodes} FROM rout_{the_template(thesis).id} "
+    return rows(
+        engine,
+        f"SELECT qid, a.id, b.id, {nodes} FROM rout_{template.id} "
         "JOIN events a ON a.docid = docid1 JOIN events b ON b.docid = docid2 ORDER BY qid",
     )
-    assert found == R_OUT
+
+
+def test_mmqjp_5_r_out(thesis: Engine) -> None:
+    assert r_out(thesis, the_template(thesis)) == R_OUT
+
+
+@pytest.mark.parametrize(("driver_rows", "known"), [(100_000, False), (100_000, True), (0, False)])
+def test_gp10_new_queries_over_old_documents(
+    spark: SparkSession, tmp_path: Path, driver_rows: int, known: bool
+) -> None:
+    """seeds/cacq-psoup.md, part B4: the same rows as when the queries came first, on either side, and whether or not
+    another query has asked for the patterns.
+    """
+    with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(driver_rows=driver_rows)) as engine:
+        if known:
+            engine.load(QUERIES.replace("QUERY Q", "QUERY before"))
+        engine.ingest([xscl.Event("S", "d1", 1, xml=D1), xscl.Event("S", "d2", 2, xml=D2)])
+        engine.run_once()
+        assert all(outcome.ok for outcome in engine.load(QUERIES.replace(";", " STARTING ALL;")))
+        assert all(outcome.ok for outcome in engine.load(QUERIES.replace("QUERY Q", "QUERY after")))
+        engine.run_once()
+        (template,) = (template for template, _, _ in engine.home.catalog.templates())
+        before = [("before" + qid[1:], *rest) for qid, *rest in R_OUT] if known else []
+        assert r_out(engine, template) == R_OUT + before
+        listed = [(match.query, [event.id for event in match.events]) for match in engine.matches()]
+        assert [(query, *ids) for query, ids in listed] == [row[:3] for row in R_OUT + before]
 
 
 def test_mmqjp_5_r_out_by_the_statement_on_spark_and_on_sqlite(thesis: Engine) -> None:

@@ -21,21 +21,13 @@ from oracle.evaluate import (
     selected_variables,
     variables_of,
 )
+from oracle.history import NO_RULES, Rules, Standing
 from oracle.nodes import NAMESPACES, Namespaces, Node, parse
 
 from xscl import ast
 
 MatchId = Callable[[str, Answer], str]
 """The id of a query's match."""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A query that sees what comes after place ``since`` and before place ``until`` of the intake order."""
-
-    query: ast.Query
-    since: int = -1
-    until: int = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -51,17 +43,26 @@ def published(
     events: Mapping[Doc, int],
     match_id: MatchId,
     *,
+    rules: Rules = NO_RULES,
     numeric: Columns = NO_COLUMNS,
     namespaces: Namespaces = NAMESPACES,
 ) -> Published:
     """Answers of all queries over documents at these places; ``match_id`` names what they publish."""
     known = dict(events)
+    there = dict(events)
+    """From which place on a document is there: later than its own, if it was published of what was held."""
     while True:
         taken = {(doc.channel, doc.id) for doc in known}
         found: dict[str, set[Answer]] = {name: set() for name in queries}
         new: dict[Doc, int] = {}
         for name, standing in queries.items():
-            seen = [doc for doc, place in known.items() if standing.since < place < standing.until]
+            seen = [
+                doc
+                for doc, place in known.items()
+                if standing.sees(
+                    doc, place, there[doc], held=doc not in events or rules.is_held(doc, events, standing.since)
+                )
+            ]
             mentioned = selected_variables(standing.query.select)
             for row in bindings_rows(standing.query, seen, numeric=numeric, namespaces=namespaces):
                 nodes = (*row.results, *(row.nodes[variable] for variable in mentioned))
@@ -73,6 +74,7 @@ def published(
                         ts = max(doc.ts for doc in row.docs)
                         doc = Doc(channel, id_, ts, output(standing.query, row, namespaces))
                         new[doc] = max(known[member] for member in row.docs)
+                        there[doc] = max(standing.since, *(there[member] for member in row.docs))
                 found[name].add(answer)
         if not new:
             return Published(found, {doc: place for doc, place in known.items() if doc not in events})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from local_engine import compiled
 from lxml import etree
 from oracle.evaluate import Answer, Doc
-from oracle.publish import Published, Standing, published
+from oracle.history import Standing
+from oracle.publish import Published, published
 from strategies import NAMESPACES, Dice, many_block_query, plain_stream
 
 import xscl
@@ -26,6 +27,7 @@ from xscl.parser import parse_query
 from xscl.settings import Settings
 from xscl.stored_matches import match_id
 from xscl.tables import QUERIES
+from xscl.types import Match
 from xscl.xpath.witness import WITNESS_SCHEMA
 
 Step = Doc | tuple[str, str] | str
@@ -63,8 +65,13 @@ def expected(engine: Engine, standing: Mapping[str, Standing], taken: Mapping[Do
 
 def listed(engine: Engine) -> dict[str, list[tuple[str, tuple[tuple[str, str], ...], str]]]:
     """Query to the id, members and output of its matches."""
+    return by_query(engine.matches())
+
+
+def by_query(matches: Iterable[Match]) -> dict[str, list[tuple[str, tuple[tuple[str, str], ...], str]]]:
+    """The same of some matches."""
     found: dict[str, list[tuple[str, tuple[tuple[str, str], ...], str]]] = {}
-    for match in engine.matches():
+    for match in matches:
         members = tuple((event.channel, event.id) for event in match.events)
         found.setdefault(match.query, []).append((match.id, members, match.document))
     return found

@@ -38,3 +38,27 @@ def test_statements_equal_the_engine(
         if query.joined_names and all(name.isidentifier() for name in query.joined_names):
             expected = rout(parse_query(text), docs, query.joined_names, namespaces={**NAMESPACES, "n": "urn:n"})
             assert joined_columns(query, found[text], ids) == expected, text
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+@given(
+    texts=st.lists(two_block_queries() | one_block_queries(), min_size=1, max_size=4, unique=True),
+    docs=event_streams(late=True),
+    draw=st.data(),
+)
+def test_statements_see_what_a_query_starts_with(
+    texts: list[str], docs: list[Doc], draw: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    times = st.none() | st.sampled_from(sorted({doc.ts + more for doc in docs for more in (0, 1)} or {0}))
+    sees = {text: draw.draw(st.tuples(st.integers(-1, len(docs)), times)) for text in texts}
+    engine = LocalEngine(tmp_path_factory.mktemp("statements"), {text: compiled(text) for text in texts})
+    engine.run(docs)
+    found = statement_rows(load(engine), engine.queries, sees)
+    for text, query in engine.queries.items():
+        if query.joined_names and all(name.isidentifier() for name in query.joined_names):
+            after, since = sees[text]
+            seen = [doc for doc in docs[after + 1 :] if since is None or doc.ts >= since]
+            expected = rout(parse_query(text), seen, query.joined_names, namespaces={**NAMESPACES, "n": "urn:n"})
+            assert joined_columns(query, found[text], [doc.id for doc in docs]) == expected, (text, sees[text])

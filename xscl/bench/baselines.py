@@ -28,7 +28,7 @@ from xscl.bench.engines import Run, queries_of_groups
 from xscl.catalog import stored_rt
 from xscl.engine import Engine
 from xscl.tables import QUERIES
-from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, rt_table
+from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, SUBSCRIBED, rt_table
 from xscl.templates.sql import cq_statement, spark_text
 from xscl.templates.template import Template
 from xscl.values import digest_text, value_hash
@@ -111,7 +111,7 @@ def _rt(engine: Engine, template: Template) -> pa.Table:
     firsts = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.query).label("query")).group_by(QUERIES.c.gid).subquery()
     columns = [column for column in stored.c if column.name != "gid"]
     statement = (
-        sa.select(QUERIES.c.qid, QUERIES.c.docid_from, *columns)
+        sa.select(QUERIES.c.qid, *(QUERIES.c[name] for name in SUBSCRIBED), *columns)
         .join(firsts, firsts.c.query == QUERIES.c.query)
         .join(stored, stored.c.gid == firsts.c.gid)
         .order_by(QUERIES.c.query)

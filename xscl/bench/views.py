@@ -287,7 +287,7 @@ select distinct rt.qid, rt.`case`, d1.docid as docid1, d2.docid as docid2, {colu
 from {chr(10).join(clauses)}
 join r_docts d1 on d1.docid = {docids[0]}
 join r_doctsw d2 on d2.docid = {docids[1]}
-where d1.docid >= rt.docid_from and d2.docid >= rt.docid_from and not d1.late and not d2.late and d1.item <> d2.item
+where d1.docid > rt.sees_from and d2.docid > rt.sees_from and not d1.late and not d2.late and d1.item <> d2.item
 and d2.ts - d1.ts between rt.lo_1_2 and rt.hi_1_2"""
 
 

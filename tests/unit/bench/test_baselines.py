@@ -68,7 +68,7 @@ def relations(texts: dict[str, str], documents: list[str], channel: str, folder:
         rt={
             id_: pa.Table.from_pylist(
                 [
-                    {"qid": name, "docid_from": 0, **row}
+                    {"qid": name, "sees_from": -1, "ts_from": None, **row}
                     for name, query in queries.items()
                     if query.template == template
                     for row in rt_rows(template, query.group)

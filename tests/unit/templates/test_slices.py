@@ -328,3 +328,23 @@ def test_hashes_of_their_own_may_collide_as_well(monkeypatch: pytest.MonkeyPatch
     both = {(text, h) for run in cache.runs for text, h in zip(run.texts.to_pylist(), run.values.tolist(), strict=True)}
     assert {text for text, _ in both} == set("abcd")
     assert len(both) == len({h for _, h in both}) == 4
+
+
+@given(st.data(), witnesses(least=1))
+@relaxed
+def test_rows_of_a_document_in_several_parts_know_of_each_other(data: st.DataObject, rows: list[Row]) -> None:
+    part_of = data.draw(st.lists(st.integers(0, 2), min_size=len(rows), max_size=len(rows)))
+    # One node may come with several chains, in different parts.
+    rows = [*rows, *({**row, "chain": CHAINS[1]} for row in rows if row["chain"] == [])]
+    part_of += [(part + 1) % 3 for part, row in zip(part_of, rows, strict=False) if row["chain"] == []]
+    part_of = part_of[: len(rows)]
+    parts = [[row for row, of in zip(rows, part_of, strict=True) if of == part] for part in range(3)]
+    cache = SliceCache(LARGE)
+    cache.load((table(part, 0) for part in parts if part), 1)
+    alike = Counter((row["docid"], row["var"], row["fn"], row["strval"]) for row in rows)
+    for run in cache.runs:
+        keys = {number: key for key, number in cache.keys.items()}
+        texts = run.text(np.arange(len(run.rows.h))).to_pylist()
+        for at, text in enumerate(texts):
+            var, fn = keys[int(run.rows.key[at])]
+            assert bool(run.rows.again[at]) == (alike[int(run.rows.doc[at]), var, fn, text] > 1)

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import sqlite
 from strategies import one_block_queries, two_block_queries
 
 from xscl.places import published_docid
-from xscl.templates.relations import R_BIN, R_DOCTS, RELATIONS, rt_rows, rt_table, var_name
+from xscl.templates.relations import R_BIN, R_DOCTS, RELATIONS, SUBSCRIBED, rt_rows, rt_table, var_name
 from xscl.templates.sql import cq_statement, spark_text
 from xscl.templates.template import Template
 
@@ -49,7 +49,7 @@ def test_rows_of_rt_fill_its_columns(text: str) -> None:
     names = {column.name for column in rt_table(query.template).columns}
     rows = rt_rows(query.template, query.group)
     assert len(rows) == len(query.group.cases)
-    assert all(set(row) | {"qid", "docid_from"} == names for row in rows)
+    assert all(set(row) | {"qid", *SUBSCRIBED} == names for row in rows)
 
 
 def test_the_text_depends_on_the_template_alone() -> None:
@@ -59,7 +59,7 @@ def test_the_text_depends_on_the_template_alone() -> None:
 
 def test_the_statement_of_a_pair() -> None:
     statement = spark_text(cq_statement(compiled("S//a->x JOIN {x = y, 1 h} T//b->y").template))
-    for part in ("late", "item", "once_1_2", "lo_1_2", "hi_1_2", "docid_from", "DISTINCT"):
+    for part in ("late", "item", "once_1_2", "lo_1_2", "hi_1_2", "sees_from", "ts_from", "DISTINCT"):
         assert part in statement
     single = spark_text(cq_statement(compiled("S//a").template))
     assert "late" not in single
@@ -81,7 +81,7 @@ def test_a_published_document_counts_by_its_place() -> None:
     with engine.begin() as connection:
         RELATIONS.create_all(connection)
         table.create(connection)
-        connection.execute(table.insert(), [{"qid": "q", "docid_from": 6, **row}])
+        connection.execute(table.insert(), [{"qid": "q", "sees_from": 5, "ts_from": None, **row}])
         for docid in docids:
             event = {"docid": docid, "channel": "S", "id": str(docid), "item": docid, "ts": 1}
             connection.execute(R_DOCTS.insert(), [{**event, "late": False, "whole": True}])

@@ -13,7 +13,9 @@ import sqlalchemy as sa
 from xscl import Event
 from xscl.batch import next_range
 from xscl.engine import Engine, connect
+from xscl.errors import XsclError
 from xscl.settings import Settings
+from xscl.steps import hooked
 from xscl.tables import BATCHES, QUERIES
 from xscl.templates.find import Finder
 
@@ -208,6 +210,35 @@ def test_windows_longer_than_the_state_was_kept_for(opened: Open) -> None:
     engine.run_once()
     assert found(engine, "Short") == ["2-3", "2-4", "2-5"]
     assert found(engine, "Long") == ["1-3", "1-4", "1-5", "2-3", "2-4", "2-5"]
+
+
+@pytest.mark.parametrize("where", ["fill.planned", "fill.part", "fill.rows", "fill.walked", "batch.commit"])
+def test_a_back_fill_that_fails_leaves_nothing_and_runs_again(opened: Open, where: str) -> None:
+    engine = opened()
+    engine.register("C//a->x[./k->p] JOIN {p=q} S//b->y[./k->q]", name="Reads")
+    engine.ingest([a("1", 1), b("2", 2)])
+    engine.run_once()
+    engine.register(PAIR + " STARTING ALL", name="Q")
+    engine.register("S//a->x PUBLISH C STARTING ALL", name="Feeds")
+
+    def files() -> list[Path]:
+        names = ("events", "witness", "results")
+        return sorted(path for name in names for path in engine.home.folder(name).rglob("*") if path.is_file())
+
+    before = files()
+
+    def fail(name: str) -> None:
+        if name == where:
+            raise OSError("no space left")
+
+    with hooked(fail), pytest.raises((OSError, XsclError)):
+        engine.run_once()
+    assert files() == before
+    engine.run_once()
+    engine.ingest([b("3", 3)])
+    engine.run_once()
+    assert found(engine, "Q") == ["1-2", "1-3"]
+    assert [match.events[1].id for match in engine.matches("Reads")] == ["2", "3"]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -140,7 +140,7 @@ def test_rows_of_rt(catalog: Catalog) -> None:
         catalog.drop_query(connection, "dropped", 1)
     (row,) = catalog.rt_rows(query.template)
     assert set(row) == {column.name for column in rt_table(query.template).columns}
-    assert (row["qid"], row["docid_from"], row["hi_1_2"], row["once_1_2"]) == ("q", place, 3_600_000_000, False)
+    assert (row["qid"], row["sees_from"], row["hi_1_2"], row["once_1_2"]) == ("q", place, 3_600_000_000, False)
     with catalog.read() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(stored_rt(query.template))) == 2
 

@@ -205,22 +205,37 @@ def test_events_that_are_lost(folder: Path) -> None:
 def test_nothing_is_run_again_where_events_are_gone(folder: Path) -> None:
     home = open_home(folder / "home")
     with Engine(home) as engine:
-        before = list(engine.matches())
+        before = listed(engine)
         with home.catalog.begin() as connection:
             connection.execute(CHANNELS.update().where(CHANNELS.c.name == "rooms").values(kept_from=-1))
         with home.catalog.read() as connection:
             batch = next(f.batch for f in named_files(connection) if f.kind == "results" and f.rows)
-        for path in first_results(home):
+        for path in [*first_results(home), *paths(home, "reach")]:
             path.unlink()
-        for kind in ("witness", "link", "reach"):
-            paths(home, kind)[0].unlink()
         done = repair_home(home)
-        assert [each.lost for each in done].count(True) == 3
+        assert [each.lost for each in done].count(True) == 1
         assert any(f"stored matches of batch {batch} are lost" in each.text for each in done)
         assert problems(home) == []
-        after = list(engine.matches())
+        after = listed(engine)
         assert {m.id for m in after} < {m.id for m in before} and after
+
+
+@pytest.mark.parametrize("kinds", [("witness",), ("link",), ("witness", "link", "reach")])
+def test_join_state_is_made_again_where_events_are_gone(
+    kinds: tuple[str, ...], folder: Path, expected: list[Match]
+) -> None:
+    home = open_home(folder / "home")
+    with home.catalog.begin() as connection:
+        connection.execute(CHANNELS.update().where(CHANNELS.c.name == "rooms").values(kept_from=-(1 << 60)))
+    for kind in kinds:
+        for path in paths(home, kind):
+            path.unlink()
+    done = repair_home(home)
+    assert done and not any(each.lost for each in done)
+    assert problems(home) == []
+    with Engine(home) as engine:
         more(engine, folder)
+        assert listed(engine) == expected
 
 
 def test_a_repair_wants_the_home_for_itself(folder: Path) -> None:

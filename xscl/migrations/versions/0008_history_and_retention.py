@@ -14,8 +14,10 @@ def upgrade() -> None:
     op.add_column("channels", sa.Column("newest", sa.BigInteger()))
     op.add_column("channels", sa.Column("processed", sa.BigInteger()))
     # What each channel of a clock had is not known; together they had what the clock had.
-    op.execute("update channels set newest = (select greatest from clocks where clocks.name = channels.clock)")
-    op.execute("update channels set processed = (select processed from clocks where clocks.name = channels.clock)")
+    op.execute("update channels set newest = (select clocks.greatest from clocks where clocks.name = channels.clock)")
+    op.execute(
+        "update channels set processed = (select clocks.processed from clocks where clocks.name = channels.clock)"
+    )
     op.drop_table("clocks")
     op.add_column("channels", sa.Column("retention", sa.BigInteger()))
     op.add_column("channels", sa.Column("idle", sa.BigInteger()))

@@ -1,0 +1,48 @@
+"""Homes with queries that start with what is held: the views say what ``match list`` says, and CQ_T what R_out says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from property.test_history import Drop, Register, prepare, take, workload
+
+import xscl
+from xscl.settings import Settings
+from xscl.tables import NEVER
+from xscl.templates.sql import cq_statement, spark_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize(("seed", "driver_rows"), [(3, 100_000), (5, 0)])
+def test_views_say_what_the_list_says(spark: SparkSession, tmp_path: Path, seed: int, driver_rows: int) -> None:
+    steps, rules = workload(seed)
+    with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(driver_rows=driver_rows)) as engine:
+        prepare(engine, rules)
+        take(engine, steps)
+        engine.run_once()
+        again = next(info for info in engine.queries() if info.filled is not None)
+        take(engine, [Drop(again.name), Register(again.name, again.text)])
+        engine.run_once()
+        listed = [(match.query, match.id, len(match.events)) for match in engine.matches()]
+        statement = "SELECT qid, match, docids, nodes, ts_min, ts_max FROM matches"
+        rows = engine.sql(statement).collect()
+        assert Counter((row.qid, row.match, len(row.docids)) for row in rows) == Counter(listed)
+        times = {match.id: [event.ts for event in match.events] for match in engine.matches()}
+        assert all((row.ts_min, row.ts_max) == (min(times[row.match]), max(times[row.match])) for row in rows)
+        queries = engine.home.catalog.queries(live_only=False)
+        kinds = Counter((info.starting[:1], info.docid_until == NEVER, info.publish is not None) for info in queries)
+        assert len(kinds) > 4 and listed, (kinds, [step for step in steps if isinstance(step, Register)])
+        live = {info.name for info in queries if info.docid_until == NEVER}
+        for template in engine.home.catalog.shapes():
+            if template.block_count == 1:
+                continue  # what only such queries ask for is not kept
+            columns = [f"docid{i + 1}" for i in range(template.block_count)]
+            columns += [f"node{i + 1}" for i in range(template.width)]
+            found = engine.sql(f"SELECT qid, {', '.join(columns)} FROM rout_{template.id}").collect()
+            by_statement = engine.sql(spark_text(cq_statement(template))).select("qid", *columns).collect()
+            assert {tuple(row) for row in found if row.qid in live} == {tuple(row) for row in by_statement}

@@ -1,0 +1,67 @@
+"""Workers and Java that are killed in the middle of a batch, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_KILLED = """
+import os, signal, subprocess, sys
+from pyspark import SparkContext
+import xscl
+from xscl.errors import EngineError
+from xscl.settings import Settings
+from xscl.steps import hooked
+
+def children(process):
+    found = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in found.splitlines()]
+    return [(int(pid), args) for pid, parent, args in rows if int(parent) == process]
+
+def kill_java():
+    os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+    SparkContext._gateway.proc.wait()
+
+def kill_workers():
+    # The daemon is what starts workers.
+    below = [(SparkContext._gateway.proc.pid, "")]
+    while below:
+        below = [child for pid, _ in below for child in children(pid)]
+        for pid, args in below:
+            if "pyspark" in args:
+                os.kill(pid, signal.SIGKILL)
+
+def run(engine, at, kill):
+    def hook(name):
+        if name == at:
+            kill()
+    try:
+        with hooked(hook):
+            engine.run_once()
+    except EngineError as error:
+        print(error.condition)
+    engine.run_once()
+    print(len(list(engine.matches())))
+
+with xscl.connect(home=sys.argv[1], settings=Settings(driver_rows=0)) as engine:
+    engine.register("S/a/k->x JOIN {x = y, 1 h} S/b/k->y", name="Q")
+    for number, kill in enumerate((kill_workers, kill_java), start=1):
+        xml = f"<k>{number}</k>"
+        engine.ingest([xscl.Event("S", f"{n}{number}", number, xml=f"<{n}>{xml}</{n}>") for n in "ab"])
+        run(engine, "batch.witnesses", kill)
+"""
+
+
+@pytest.mark.spark
+def test_batches_after_workers_and_java_were_killed(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", _KILLED, str(tmp_path / "home")]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert ended.returncode == 0, ended.stderr[-2_000:]
+    told = ended.stdout.split()
+    # Spark may start workers anew before it asks them.
+    assert [line for line in told if line != "XSCL_BATCH"] == ["1", "XSCL_SPARK_GONE", "2"]
