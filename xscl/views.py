@@ -424,10 +424,9 @@ class _Views:
 
     def _results(self) -> DataFrame:
         with self.home.catalog.read() as connection:
-            # A batch that has found nothing may have no folder.
+            # A batch that has found nothing may have no folder; those whose results were merged name the same one.
             found = sa.or_(BATCHES.c.rout > 0, BATCHES.c.matches > 0)
             statement = sa.select(BATCHES.c.result_path).where(found).order_by(BATCHES.c.batch)
-            # Batches whose results were merged name the same folder.
             paths = [path for path in dict.fromkeys(connection.scalars(statement)) if path is not None]
         return read_parquet(self.session, RESULT_SCHEMA, self.home.paths(paths))
 
