@@ -7,7 +7,6 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
