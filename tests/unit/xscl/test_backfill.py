@@ -16,7 +16,7 @@ from xscl.engine import Engine, connect
 from xscl.errors import XsclError
 from xscl.settings import Settings
 from xscl.steps import hooked
-from xscl.tables import BATCHES, QUERIES
+from xscl.tables import BATCHES, EVENT_IDS, QUERIES
 from xscl.templates.find import Finder
 
 Open = Callable[..., Engine]
@@ -222,7 +222,7 @@ def test_replays_and_answers_at_neighbouring_places(opened: Open) -> None:
     third = again("s2")
     engine.drop("Dropped")
     q2 = historical("Q2")
-    q3 = historical("Q3")
+    historical("Q3")
     engine.drop("Q3")
     fourth = again("s3")
     engine.ingest([b("u", 201, channel="T")])
@@ -255,6 +255,40 @@ def test_windows_longer_than_the_state_was_kept_for(opened: Open) -> None:
     engine.run_once()
     assert found(engine, "Short") == ["2-3", "2-4", "2-5"]
     assert found(engine, "Long") == ["1-3", "1-4", "1-5", "2-3", "2-4", "2-5"]
+
+
+def test_what_is_held_for_others_only(opened: Open) -> None:
+    """An event that its channel holds no more stays in the join state for a query that has been there; others that
+    start with what is held do not see it, whoever else is registered.
+    """
+    listed = []
+    for name in ("both", "alone"):
+        engine = opened(name)
+        engine.add_channel("S", lateness="0 s", retention="10 s")
+        engine.register("S//a->x[./k->p] FOLLOWED BY {p=q, 1000} S//b->y[./k->q]", name="Kept")
+        engine.ingest([a("1", 1), a("2", 95), b("3", 100)])
+        engine.run_once()
+        if name == "alone":
+            engine.drop("Kept")
+        for number, window in enumerate((1000, 2000)):
+            # One of the group of the query that was there, and one of another.
+            text = f"S//a->x[./k->p] FOLLOWED BY {{p=q, {window}}} S//b->y[./k->q] STARTING ALL"
+            engine.register(text, name=f"Q{number}")
+            engine.register(f"{text[:-13]} PUBLISH C{number} STARTING ALL", name=f"P{number}")
+        engine.ingest([b("4", 101)])
+        engine.run_once()
+        # What came after the registration is seen, whatever becomes of it.
+        engine.ingest([b("5", 150)])
+        engine.run_once()
+        engine.ingest([b("6", 151)])
+        engine.run_once()
+        kept = ["1-3", "1-4", "1-5", "1-6", "2-3", "2-4", "2-5", "2-6"]
+        assert found(engine, "Kept") == (kept if name == "both" else ["1-3", "2-3"])
+        listed.append([found(engine, name) for name in ("Q0", "Q1", "P0", "P1")])
+        with engine.home.catalog.read() as connection:
+            published = connection.scalar(sa.select(sa.func.count()).where(EVENT_IDS.c.channel.in_(["C0", "C1"])))
+        assert published == 8
+    assert listed == [[["2-3", "2-4", "2-5", "2-6"]] * 4] * 2
 
 
 @pytest.mark.parametrize("where", ["fill.planned", "fill.part", "fill.rows", "fill.walked", "batch.commit"])
