@@ -1,7 +1,9 @@
 """A long run that may end anywhere and goes on by itself, and what it must have come to in the end.
 
 The workload has all that a home takes: documents and rows of an event file that is followed, with queries registered
-and dropped between them, tables of rows, and feeds that are polled.  A *round* takes in what has come and runs a batch.
+and dropped between them, tables of rows, and feeds that are polled.  Channels have a retention, some an idle time; late
+events are taken again; archives are made and read.  A *round* takes in what has come and runs its batches, between
+which a consumer reads new matches.  Upkeep is made to work often, on small files.
 After a crash whoever runs it begins the round anew that was not finished, as a scheduler would: what was taken in is
 known, and nothing else says how far it was.
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import io
 import json
 import os
 import random
@@ -19,13 +22,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx2
@@ -34,16 +39,20 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 
 import xscl
-from xscl import scratch
+from xscl import catalog_upkeep, event_upkeep, old_files, result_upkeep, scratch, state, upkeep
+from xscl.archive import export_home, import_home
+from xscl.catalog_upkeep import total
 from xscl.engine import Engine
+from xscl.errors import XsclError
 from xscl.event_files import EVENT_SCHEMA
 from xscl.feeds import add_feed
+from xscl.held import keep_times
 from xscl.intake import IntakeReport
-from xscl.matches import match_json
+from xscl.matches import Match, match_json
 from xscl.polling import Clock, poll
 from xscl.settings import Settings
 from xscl.steps import STEPS, VARIABLE, hooked
-from xscl.tables import BATCHES, FEEDS, INTAKE_FILES, LATE, QUERIES, REJECTED
+from xscl.tables import BATCHES, CHANNELS, FEEDS, INTAKE_FILES, LATE, NEVER, QUERIES, REJECTED
 from xscl.tidy import unnamed_files
 
 if TYPE_CHECKING:
@@ -51,11 +60,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-START = datetime(2018, 12, 1, tzinfo=UTC)
+START = datetime(2018, 12, 7, 6, tzinfo=UTC)
+"""Behind the feeds' entries, or no channel with an idle time would have an event in time."""
 _CORPUS = files("xscl.demo") / "corpus"
 _FEEDS = ("past-day", "all-day")
 _ROUND = timedelta(minutes=7)
 
+CHANNELS_AT_FIRST: Mapping[str, Mapping[str, Any]] = {
+    "S": {"lateness": "30 minutes", "retention": "90 minutes"},
+    "T": {"lateness": "30 minutes", "clock": "S", "retention": "90 minutes"},
+    "P": {"lateness": "30 minutes", "clock": "S", "retention": "100 minutes"},
+    "Q": {"lateness": "30 minutes", "idle": "20 minutes", "retention": "1 h"},
+    "readings": {
+        "kind": "rows",
+        "schema": "id string, ts timestamp, room string, temp double",
+        "lateness": "40 minutes",
+        "idle": "15 minutes",
+        # Longer than a row is late: one that is gone is forgotten, and would be taken anew with its table.
+        "retention": "110 minutes",
+    },
+    "quakes": {"lateness": "30 days"},
+}
 QUERIES_AT_FIRST = {
     "pairs": 'SELECT <pair k="{x}">{y}</pair> FROM S/a/k->x FOLLOWED BY {x = y, 1 h} S/b/k->y PUBLISH P',
     "met": "P/pair/@k->x JOIN {x = y, 1 h} T/k->y PUBLISH Q",
@@ -158,7 +183,7 @@ def _event(generator: random.Random, number: int, event: int) -> str:
 
 def _later(generator: random.Random) -> str:
     text = generator.choice(LATER)
-    return text.replace("@W", str(generator.choice([5, 20, 60, 300]))).replace("@N", str(generator.randrange(1, 9)))
+    return text.replace("@W", str(generator.choice([5, 20, 60, 80]))).replace("@N", str(generator.randrange(1, 9)))
 
 
 def _line(**values: object) -> str:
@@ -192,40 +217,39 @@ class Run:
     rounds: Sequence[Round]
     settings: Settings = field(default_factory=Settings)
     spark: SparkSession | None = None
-    seen: list[str] = field(default_factory=list)
-    """Ids of the matches that a consumer has read, who asks for new ones whenever the run was opened, and now and then.
-
-    It ends with no run, and keeps its cursor.
-    """
-    cursor: str = "start"
 
     def play(self) -> None:
         """Go on to the end."""
         self.folder.mkdir(exist_ok=True)
-        with xscl.connect(home=self.folder / "home", spark=self.spark, settings=self.settings) as engine:
-            self._prepare(engine)
+        with busy_upkeep(), xscl.connect(home=self.folder / "home", spark=self.spark, settings=self.settings) as engine:
             self.consume(engine)
+            self._prepare(engine)
             done = self.folder / "rounds"
             for number in range(int(done.read_text()) if done.exists() else 0, len(self.rounds)):
                 self._round(engine, number)
-                if number % 10 == 9:
-                    self.consume(engine)
                 _replace(done, str(number + 1))
 
     def consume(self, engine: Engine) -> None:
-        """Read what is new."""
-        listing = engine.matches(after=self.cursor)
-        self.seen += [match.id for match in listing]
-        self.cursor = listing.cursor
+        """Read what is new, and keep it together with the cursor.
+
+        It is done between any two commits of batches, so that nothing is too old before it is read.
+        """
+        _, cursor = self.consumed()
+        listing = engine.matches(after=cursor)
+        ids = [match.id for match in listing]
+        if listing.cursor != cursor:
+            with (self.folder / "consumed.ndjson").open("a") as file:
+                file.write(json.dumps({"ids": ids, "cursor": listing.cursor}) + "\n")
+
+    def consumed(self) -> tuple[list[str], str]:
+        """The ids of the matches that were read, and the cursor."""
+        path = self.folder / "consumed.ndjson"
+        parts = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [id_ for part in parts for id_ in part["ids"]], parts[-1]["cursor"] if parts else "start"
 
     def _prepare(self, engine: Engine) -> None:
         there = engine.home.catalog.channels()
-        for name, options in (
-            ("S", {"lateness": "30 minutes"}),
-            ("T", {"lateness": "30 minutes", "clock": "S"}),
-            ("readings", {"kind": "rows", "schema": "id string, ts timestamp, room string, temp double"}),
-            ("quakes", {"lateness": "30 days"}),
-        ):
+        for name, options in CHANNELS_AT_FIRST.items():
             if name not in there:
                 engine.add_channel(name, **options)
         with engine.home.catalog.read() as connection:
@@ -249,7 +273,51 @@ class Run:
             engine.ingest(pa.Table.from_pylist(list(work.readings)), channel="readings", id="id", ts="ts")
         if work.feeds:
             _poll(engine, work.feeds, number)
-        engine.run_once(batch_docs=200)
+        if number % 4 == 3:
+            _take_late_again(engine)
+        engine.run_once(batch_docs=200, stop=lambda: bool(self.consume(engine)))
+        self.consume(engine)
+        if number % 8 == 4:
+            self._copy(engine)
+
+    def _copy(self, engine: Engine) -> None:
+        """Have a copy of the home, made of an archive."""
+        archive = self.folder / "archive.tar.gz"
+        with archive.open("wb") as file:
+            export_home(engine.home, file)
+        shutil.rmtree(self.folder / "copy", ignore_errors=True)
+        with archive.open("rb") as file:
+            import_home(self.folder / "copy", file)
+
+
+def _take_late_again(engine: Engine) -> None:
+    try:
+        engine.replay_late(channel="S")
+    except XsclError as error:
+        # Those that are held were taken again before this round was begun anew.
+        if error.condition != "XSCL_LATE_GONE":
+            raise
+
+
+_BUSY: Mapping[ModuleType, Mapping[str, float]] = {
+    upkeep: {"EVERY": 2, "_TRIMS": 2},
+    event_upkeep: {"FANOUT": 3, "SMALL": 60, "_IDS": 20},
+    result_upkeep: {"FANOUT": 3, "SMALL": 60},
+    catalog_upkeep: {"FEWEST_DROPPED": 2},
+    old_files: {"GRACE": 0},
+    state: {"_GRACE": 0},
+}
+
+
+@contextmanager
+def busy_upkeep() -> Iterator[None]:
+    """Upkeep has much to do, and does it soon."""
+    with ExitStack() as stack:
+        for module, values in _BUSY.items():
+            for name, value in values.items():
+                stack.callback(setattr, module, name, getattr(module, name))
+                setattr(module, name, value)
+        yield
 
 
 def _replace(path: Path, text: str) -> None:
@@ -294,27 +362,60 @@ def outcome(engine: Engine, run: Run) -> dict[str, list[Any]]:
     """Everything that must not depend on where the run was ended."""
     run.consume(engine)
     matches = list(engine.matches())
-    assert sorted(run.seen) == sorted(match.id for match in matches), "a cursor skips or repeats"
+    seen, cursor = run.consumed()
+    assert len(set(seen)) == len(seen), "a cursor repeats"
+    assert {match.id for match in matches} <= set(seen), "a cursor skips"
     catalog = engine.home.catalog
     assert unnamed_files(engine.home) == [], "files that no row names are left"
     spans = [(row["first"], row["last"]) for row in catalog.rows(BATCHES)]
     assert all(a[1] < b[0] for a, b in zip(sorted(spans), sorted(spans)[1:], strict=False)), "batches overlap"
     processed, last = catalog.processed()
     assert processed == last
+    _check_archive(engine, matches, cursor)
+    with catalog.read() as connection:
+        kept = keep_times(connection)
+        gone = total(connection, "late")
     paths = engine.home.paths([str(row["path"]) for row in catalog.rows(INTAKE_FILES)])
     wanted = ["channel", "id", "version", "ts", "late", "declared", "content", "cells"]
     events = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=wanted).to_pylist()
     refused = ("channel", "id", "ts", "condition", "message")
+    late = list(catalog.rows(LATE))
+    of_channel = ("name", "newest", "processed", "published", "watermark", "held_from", "kept_from")
+    listed = {match.query for match in matches}
+
+    def is_kept(row: Mapping[str, Any]) -> bool:
+        """Upkeep removes others, sooner or later."""
+        return row["channel"] not in kept or bool(row["ts"] >= kept[row["channel"]])
+
     return {
         "matches": sorted(_text(match_json(match)) for match in matches),
-        "events": sorted(map(_text, events)),
-        "late": sorted(_text({name: row[name] for name in refused}) for row in catalog.rows(LATE)),
+        "seen": sorted(seen),
+        "events": sorted(_text(event) for event in events if is_kept(event)),
+        "late": sorted(_text([row[name] for name in refused]) for row in late if is_kept(row)),
+        "late ever": [gone + len(late)],
+        "again": sorted(_text([row["channel"], row["id"]]) for row in late if is_kept(row) and row["replayed"]),
         "rejected": sorted(
             _text({name: _shown(row[name]) for name in (*refused, "source")}) for row in catalog.rows(REJECTED)
         ),
-        "queries": sorted((row["qid"], row["docid_until"] > 1 << 60, row["text"]) for row in catalog.rows(QUERIES)),
+        "queries": sorted(
+            (row["qid"], row["docid_until"] == NEVER, row["text"])
+            for row in catalog.rows(QUERIES)
+            if row["docid_until"] == NEVER or row["qid"] in listed
+        ),
+        "channels": sorted(_text([row[name] for name in of_channel]) for row in catalog.rows(CHANNELS)),
         "feeds": sorted((row["url"], row["items"], row["versions"]) for row in catalog.rows(FEEDS)),
     }
+
+
+def _check_archive(engine: Engine, matches: Sequence[Match], cursor: str) -> None:
+    """A home that is made of an archive of this one lists what this one lists."""
+    with io.BytesIO() as stream, tempfile.TemporaryDirectory() as folder:
+        export_home(engine.home, stream)
+        stream.seek(0)
+        import_home(Path(folder) / "copy", stream)
+        with xscl.connect(home=Path(folder) / "copy") as copy:
+            assert list(map(match_json, copy.matches())) == list(map(match_json, matches)), "an archive differs"
+            assert list(copy.matches(after=cursor)) == [], "a cursor means something else in a copy"
 
 
 def _shown(value: object) -> object:

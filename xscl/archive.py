@@ -31,7 +31,7 @@ from xscl.catalog import Catalog, Versions, open_catalog
 from xscl.catalog_copy import copy_to_catalog, copy_to_file, file_catalog
 from xscl.errors import CatalogError
 from xscl.home import HOME_FOLDERS, Home, open_home
-from xscl.home_files import FOLDERS, files_of, is_inside, named_files
+from xscl.home_files import FOLDERS, PATHS, files_of, is_inside, named_files
 from xscl.locks import try_lock
 from xscl.row_ranges import event_count
 from xscl.steps import step
@@ -50,14 +50,7 @@ _BLOCK = 512
 _USTAR_MOST = 8**11
 """Bytes of a file from which on its size is not written in octal digits."""
 _TRIES = 3
-_PATHS = (
-    ("intake_files", "path"),
-    ("row_ranges", "path"),
-    ("state_files", "path"),
-    ("old_files", "path"),
-    ("batches", "result_path"),
-    ("batches", "witness_path"),
-)
+_PATHS = (*((column.table.name, column.name) for column in PATHS), ("batches", "witness_path"))
 """Columns of this version and of earlier ones that name files of the home."""
 _BAD_BYTES = (OSError, EOFError, zlib.error, tarfile.TarError)
 """What reading a damaged archive fails with."""

@@ -82,7 +82,9 @@ def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int | 
         connection.execute(FLUSHES.delete().where(FLUSHES.c.place <= processed, FLUSHES.c.place < (oldest or NEVER)))
     for channel, time in kept.items():
         done = LATE.c.docid.is_(None) | (LATE.c.docid <= processed) | (LATE.c.docid >= PUBLISHED)
-        mine = LATE.delete().where(LATE.c.channel == channel, LATE.c.ts < time, done)
+        # Where a batch ends must not depend on when this is done.
+        again = LATE.c.replayed.is_(None) | (LATE.c.replayed <= processed)
+        mine = LATE.delete().where(LATE.c.channel == channel, LATE.c.ts < time, done, again)
         _add(connection, "late", connection.execute(mine).rowcount)
     newest = connection.scalar(sa.select(sa.func.max(REJECTED.c.number))) or 0
     old = REJECTED.delete().where(REJECTED.c.number <= newest - MOST_REJECTED)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xscl.chunk import Chunk
-from xscl.errors import XsclError
+from xscl.errors import DocumentError, XsclError
 from xscl.event_checks import CheckedEvent, event_content, refused_event, resolved
 from xscl.ingest.records import Rejected
 from xscl.intake_report import Outcome
@@ -44,7 +44,11 @@ def take_events(chunk: Chunk, checked: Sequence[CheckedEvent | Rejected]) -> lis
 def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcome:
     event = item.event
     channel = chunk.channel_of(event)
-    identity = chunk.known.identify(item, channel, received)
+    try:
+        identity = chunk.known.identify(item, channel, received)
+    except DocumentError:
+        event_content(channel, item, chunk.terms.limits)  # a row that can never be taken is told so, as among others
+        raise
     if identity is None:
         return "duplicate"
     content, cells, channel = event_content(channel, item, chunk.terms.limits)

@@ -10,12 +10,14 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.tables import BATCHES, INTAKE_FILES, STATE_FILES
+from xscl.tables import BATCHES, INTAKE_FILES, OLD_FILES, ROW_RANGES, STATE_FILES
 
-__all__ = ["FOLDERS", "NamedFile", "files_of", "is_inside", "named_files"]
+__all__ = ["FOLDERS", "PATHS", "NamedFile", "files_of", "is_inside", "named_files", "named_paths"]
 
 FOLDERS = ("witness", "results", "events")
 """Folders of named files, those first whose files go out of use soonest."""
+PATHS = (INTAKE_FILES.c.path, ROW_RANGES.c.path, STATE_FILES.c.path, OLD_FILES.c.path, BATCHES.c.result_path)
+"""Columns that name files and folders of the home, also those that went out of use."""
 _INSIDE = re.compile(r"(?:events|witness|results)(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
 
 
@@ -56,6 +58,12 @@ def named_files(connection: Connection) -> Iterator[NamedFile]:
         yield NamedFile(path, "results", int(matches), batch=batch, last_batch=last_batch)
     for row in connection.execute(sa.select(INTAKE_FILES).order_by(INTAKE_FILES.c.first, INTAKE_FILES.c.path)):
         yield NamedFile(row.path, "events", row.rows, row.first, row.last)
+
+
+def named_paths(connection: Connection) -> Iterator[str]:
+    """All that a catalogue names, in use or not, as paths in the home; some more than once."""
+    for column in PATHS:
+        yield from connection.scalars(sa.select(column).where(column.is_not(None)).distinct())
 
 
 def files_of(root: Path, path: str) -> list[str]:

@@ -22,6 +22,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.backfill import Filled, HeldWalk, held_events
 from xscl.event_files import Level, events_of
+from xscl.held import keep_times
 from xscl.home import Home
 from xscl.planner import Plan, Planner
 from xscl.settings import Settings
@@ -52,8 +53,11 @@ def next_replay(connection: Connection, first: int, last: int) -> int | None:
 
 
 def replay_at(connection: Connection, place: int) -> Replay | None:
-    """What is taken again at a place; None if it is not the place of a replay."""
-    docids = frozenset(connection.scalars(sa.select(LATE.c.docid).where(LATE.c.replayed == place)))
+    """What is taken again at a place; None if it is not the place of a replay, or nothing of it is kept any more."""
+    kept = keep_times(connection)
+    rows = connection.execute(sa.select(LATE.c.docid, LATE.c.channel, LATE.c.ts).where(LATE.c.replayed == place))
+    # Upkeep may have removed others, or not yet.
+    docids = frozenset(row.docid for row in rows if row.ts >= kept.get(row.channel, row.ts))
     return Replay(place, docids) if docids else None
 
 

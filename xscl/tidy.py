@@ -13,24 +13,20 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from xscl.home import Home
+from xscl.home_files import FOLDERS, named_paths
 from xscl.scratch import remove_left
 from xscl.steps import step
-from xscl.tables import BATCHES, HOME, INTAKE_FILES, OLD_FILES, STATE_FILES
+from xscl.tables import HOME, INTAKE_FILES, STATE_FILES
 
-__all__ = ["named_files", "tidy", "unnamed_files"]
+__all__ = ["tidy", "unnamed_files"]
 
-_FOLDERS = ("events", "witness", "results")
-_PATHS = (INTAKE_FILES.c.path, STATE_FILES.c.path, BATCHES.c.result_path, OLD_FILES.c.path)
-"""Columns that name files and folders of the home."""
 _NEEDED = (INTAKE_FILES.c.path, STATE_FILES.c.path)
-"""Those whose files are there as long as they are named."""
+"""Columns whose files are there as long as they are named."""
 
 
 def tidy(home: Home) -> None:
@@ -46,23 +42,17 @@ def tidy(home: Home) -> None:
 
 def unnamed_files(home: Home) -> list[Path]:
     """Files and folders of the home that no row names; none if folder and catalogue do not belong together."""
-    there = {f"{folder}/{path.name}" for folder in _FOLDERS for path in home.folder(folder).iterdir()}
+    there = {f"{folder}/{path.name}" for folder in FOLDERS for path in home.folder(folder).iterdir()}
     if not there:
         return []
     with home.catalog.begin() as connection:
-        named = {_top(path) for path in named_files(connection)}
+        named = {_top(path) for path in named_paths(connection)}
         needed = {_top(path) for column in _NEEDED for path in connection.scalars(sa.select(column))}
         given_out = connection.scalars(sa.select(HOME.c.next_place)).one()
     left = sorted(there - named)
     if needed - there or any(_first_place(path) > given_out for path in left):
         return []
     return [home.root / path for path in left]
-
-
-def named_files(connection: Connection) -> Iterable[str]:
-    """The files and folders that rows name, as paths in the home."""
-    for column in _PATHS:
-        yield from connection.scalars(sa.select(column).where(column.is_not(None)))
 
 
 def _top(path: str) -> str:

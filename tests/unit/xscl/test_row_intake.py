@@ -89,6 +89,20 @@ def tables(draw: st.DrawFn) -> tuple[dict[str, str], list[dict[str, object]], li
     return schema, rows + repeated, cuts
 
 
+def test_an_id_again_with_what_no_document_can_hold(tmp_path: Path) -> None:
+    texts, conditions = ["a", "a\1", "b"], []
+    for name in ("table", "rows"):
+        home = init_home(tmp_path / name)
+        add_channel(home.catalog, "R", kind="rows", schema="c string")
+        table = pa.table({"c": texts, "id": ["1"] * 3})
+        events = [Event("R", "1", row={"c": text}, source="t") for text in texts]
+        options = RowOptions(columns=("c",), id="id")
+        take(home, *([RowTable("R", table, "t", options=options)] if name == "table" else events))
+        conditions.append(sorted(str(row["condition"]) for row in home.catalog.rows(REJECTED)))
+        home.catalog.close()
+    assert conditions == [["XSCL_EVENT_ID_REUSED", "XSCL_MALFORMED_DOCUMENT"]] * 2
+
+
 def parts(rows: list[dict[str, object]], cuts: list[int]) -> Iterator[list[dict[str, object]]]:
     for first, last in itertools.pairwise([0, *cuts, len(rows)]):
         yield rows[first:last]

@@ -13,9 +13,10 @@ import pytest
 import xscl
 from xscl.errors import CatalogError
 from xscl.home import init_home
+from xscl.home_files import PATHS
 from xscl.planner import Planner
 from xscl.scratch import hold_folder, let_folder_go, remove_left, scratch_folder, temporary_folder
-from xscl.tables import OLD_FILES
+from xscl.tables import METADATA, OLD_FILES
 from xscl.tidy import tidy, unnamed_files
 from xscl.types import Event
 
@@ -49,6 +50,11 @@ def test_files_that_no_row_names_are_removed_and_no_others(tmp_path: Path) -> No
         there = sorted(path for path in home.root.rglob("*") if "programs" not in path.parts)
         assert there == sorted([*kept, home.root / "results" / "old"])
         assert [match.query for match in engine.matches()] == ["Q"]
+
+
+def test_every_column_that_names_files_is_known() -> None:
+    columns = [column for table in METADATA.tables.values() for column in table.c]
+    assert {str(column) for column in columns if column.name.endswith("path")} == set(map(str, PATHS))
 
 
 def test_nothing_is_removed_where_folder_and_catalogue_are_not_one(tmp_path: Path) -> None:
