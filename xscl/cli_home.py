@@ -70,9 +70,10 @@ def export(
     """Write everything of a home to one file; other processes may go on meanwhile."""
     opened = open_given(home, catalog)
     if events:
+        from xscl.faults import named_file_faults
         from xscl.replay import export_events
 
-        with _written(file, zipped=file.endswith(".gz")) as stream:
+        with named_file_faults(opened.root), _written(file, zipped=file.endswith(".gz")) as stream:
             written = export_events(opened, stream)
         say(f"{file}: {written.events:,} events, {written.queries:,} queries")
         if written.channels:
