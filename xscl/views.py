@@ -130,7 +130,8 @@ join xscl_channels c on c.name = e.channel and e.ts >= coalesce(c.kept_from, e.t
 group by d.docs
 having count(*) = size(d.docs)
 """
-_TIMES = f"collect_list(struct(e.channel, {place_sql('d.docid')} as at, e.ts)) as times"
+# To Spark's lexer a ">>" behind the word struct is the end of two types.
+_TIMES = f"collect_list(named_struct('channel', e.channel, 'at', {place_sql('d.docid')}, 'ts', e.ts)) as times"
 # As ``catalog.QueryInfo.admits``.
 _ADMITS = """not exists(m.times, t -> coalesce(t.ts < q.ts_from, false) or coalesce(
   t.at <= q.docid_from and t.ts < try_element_at(from_json(q.held_from, 'map<string, bigint>'), t.channel), false))"""
@@ -183,8 +184,9 @@ select docs, ts_min, ts_max, received_min, received_max, shown, {"times," if tim
        if(newest.member is null, null,
           array_join(transform(members, m -> if(m.place = newest.place, newest.member, m.member)), '')) as before
 from (
-  select docs, min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as received_min,
-         max(e.received) as received_max, {shown} as shown, {_TIMES + "," if timed else ""}
+  select docs, {_TIMES + "," if timed else ""}
+         min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as received_min,
+         max(e.received) as received_max, {shown} as shown,
          array_sort(collect_list(struct(d.place, {_MEMBER.format("e")} as member))) as members,
          {_NEWEST if versions else "cast(null as struct<place: int, member: string>)"} as newest
   from (
