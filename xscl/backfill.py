@@ -11,9 +11,11 @@ ones is found by ordinary batches.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -44,7 +46,7 @@ from xscl.xpath.witness import WITNESS_SCHEMA
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Filled", "HeldWalk", "answered", "back_fill", "mark_filled", "next_stop", "waiting_queries"]
+__all__ = ["Filled", "HeldWalk", "answered", "back_fill", "held_times", "mark_filled", "next_stop", "waiting_queries"]
 
 _MOST_QUERIES = 10_000
 """That are answered together."""
@@ -90,18 +92,32 @@ def waiting_queries(connection: Connection, first: int, last: int) -> tuple[Quer
     return tuple(query_info(row) for row in connection.execute(found.order_by(QUERIES.c.query)))
 
 
-def answered(queries: Sequence[QueryInfo], batch: int) -> tuple[QueryInfo, ...]:
-    """Queries as they are when a batch has answered them: those of one group have one history group."""
+def answered(
+    queries: Sequence[QueryInfo], batch: int, held_from: Mapping[str, int] = MappingProxyType({})
+) -> tuple[QueryInfo, ...]:
+    """Queries as they are when a batch has answered them: those of one group have one history group.
+
+    ``held_from`` are the times from which on channels hold events before the batch.  The join state may have older
+    ones, for others; these are to see them in no later match.
+    """
     numbers: dict[int, int] = {}
     for info in queries:
         numbers.setdefault(info.gid, -info.query)
-    return tuple(replace(info, history=numbers[info.gid], filled=batch) for info in queries)
+    return tuple(replace(info, history=numbers[info.gid], filled=batch, held_from=held_from) for info in queries)
 
 
 def mark_filled(connection: Connection, queries: Sequence[QueryInfo]) -> None:
     """Note in the catalogue that queries are answered."""
     if queries:
-        values = [{"b_query": info.query, "history": info.history, "filled": info.filled} for info in queries]
+        values = [
+            {
+                "b_query": info.query,
+                "history": info.history,
+                "filled": info.filled,
+                "held_from": json.dumps(dict(info.held_from), sort_keys=True) if info.held_from else None,
+            }
+            for info in queries
+        ]
         connection.execute(QUERIES.update().where(QUERIES.c.query == sa.bindparam("b_query")), values)
 
 
@@ -146,13 +162,17 @@ class _Cut(NamedTuple):
     events: int
 
 
+def held_times(connection: Connection) -> dict[str, int]:
+    """The time from which on events are held as of the last commit, of each channel that holds some no more."""
+    statement = sa.select(CHANNELS.c.name, CHANNELS.c.held_from).where(CHANNELS.c.held_from.is_not(None))
+    return {row.name: row.held_from for row in connection.execute(statement)}
+
+
 def held_events(connection: Connection, place: int, least: int | None = None) -> HeldEvents:
     """The events before a place that are held as of the last commit; with ``least`` those of that time or later."""
-    since = {}
-    for name, held_from in connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.held_from)):
-        times = [time for time in (held_from, least) if time is not None]
-        if times:
-            since[name] = max(times)
+    since = held_times(connection)
+    if least is not None:
+        since = {name: max(since.get(name, least), least) for name in connection.scalars(sa.select(CHANNELS.c.name))}
     again = connection.scalars(sa.select(LATE.c.docid).where(LATE.c.replayed < place, LATE.c.docid.is_not(None)))
     count = connection.scalar(sa.select(sa.func.sum(INTAKE_FILES.c.rows)))
     return HeldEvents(place, since, frozenset(again), int(count or 0))

@@ -23,7 +23,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from xscl.backfill import answered, back_fill, mark_filled, next_stop, waiting_queries
+from xscl.backfill import answered, back_fill, held_times, mark_filled, next_stop, waiting_queries
 from xscl.catalog import QueryInfo
 from xscl.driver import Driver
 from xscl.errors import EngineError, XsclError
@@ -141,6 +141,8 @@ class _Range:
     publishing: Publishing | None
     waiting: tuple[QueryInfo, ...]
     """If any, it is a batch that answers these from what is held."""
+    held_from: Mapping[str, int]
+    """By channel the time from which on events are held, where some are not."""
     replay: Replay | None
     """If there is one, it is the whole batch."""
 
@@ -216,7 +218,7 @@ def _held_batch(planner: Planner, driver: Driver, session: Callable[[], SparkSes
     if plan is None:
         return _commit(home, driver, report, [same_state(span.state)])
     reach = planner.reach.table(plan.program, last)
-    queries = answered(span.waiting, span.batch)
+    queries = answered(span.waiting, span.batch, span.held_from)
     prepared = time.perf_counter()
     tag = _tag(span)
     publisher = None if span.publishing is None else Publisher(home, span.publishing, tag, queries)
@@ -312,7 +314,8 @@ def _range(home: Home, first: int, last: int) -> _Range:
         again = replay_at(connection, first)
         if again is not None:
             published = publishing(connection, first, last)
-        return _Range(number, first, last, channels, paths, held_state(home, connection), published, waiting, again)
+        state, held_from = held_state(home, connection), held_times(connection)
+        return _Range(number, first, last, channels, paths, state, published, waiting, held_from, again)
 
 
 @contextmanager

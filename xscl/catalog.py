@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -121,11 +121,26 @@ class QueryInfo:
     """The batch that did that."""
     ended: int | None = None
     """It has no matches of later batches, whatever members they have; None: places tell."""
+    held_from: Mapping[str, int] = field(default_factory=dict)
+    """By channel, the least event time of members from before it: older ones were held no more.  Without one all were.
+    """
 
     @property
     def groups(self) -> tuple[int, ...]:
         """The groups whose matches it may have."""
         return (self.gid,) if self.history is None else (self.gid, self.history)
+
+    def admits(self, members: Iterable[tuple[str, int, int]]) -> bool:
+        """Whether it sees a match of these members, as far as times tell.
+
+        Args:
+            members: channel, place in the intake order and event time of each.
+        """
+        return all(
+            (self.ts_from is None or ts >= self.ts_from)
+            and (place > self.docid_from or ts >= self.held_from.get(channel, ts))
+            for channel, place, ts in members
+        )
 
     @property
     def live(self) -> bool:
@@ -666,6 +681,7 @@ def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
         history=row.history,
         filled=row.filled,
         ended=row.ended,
+        held_from={} if row.held_from is None else json.loads(row.held_from),
     )
 
 

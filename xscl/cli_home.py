@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, BinaryIO, cast
+from typing import Annotated, BinaryIO
 
 import typer
 
 from xscl.cli_common import CatalogOption, FormatOption, HomeOption, JsonOption, exit_partly, format_of, open_given, say
+from xscl.errors import SourceError
 from xscl.listing import print_rows
 
 __all__ = ["doctor", "export", "import_", "init"]
@@ -71,9 +70,10 @@ def export(
     """Write everything of a home to one file; other processes may go on meanwhile."""
     opened = open_given(home, catalog)
     if events:
+        from xscl.faults import named_file_faults
         from xscl.replay import export_events
 
-        with _written(file, zipped=file.endswith(".gz")) as stream:
+        with named_file_faults(opened.root), _written(file, zipped=file.endswith(".gz")) as stream:
             written = export_events(opened, stream)
         say(f"{file}: {written.events:,} events, {written.queries:,} queries")
         if written.channels:
@@ -101,22 +101,28 @@ def import_(
     from xscl.home import default_home
 
     root = home or default_home()
-    with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as stream:
+    with _opened(file) as stream:
         packed = import_home(root, stream, catalog)
     say(f"home at {root}: {packed.events:,} events, {packed.queries:,} queries, {packed.batches:,} batches")
+
+
+def _opened(file: str) -> AbstractContextManager[BinaryIO]:
+    """A file to read; ``-`` is stdin."""
+    if file == "-":
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return Path(file).open("rb")
+    except OSError as error:
+        raise SourceError("XSCL_SOURCE_UNREADABLE", f"{file}: {error.strerror}") from None
 
 
 @contextmanager
 def _written(file: str, *, zipped: bool = False) -> Iterator[BinaryIO]:
     """A file to write to, which is there when all of it is; ``-`` is stdout."""
+    from xscl.whole_files import written_whole
+
     if file == "-":
         yield sys.stdout.buffer
         return
-    target = Path(file)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with gzip.open(unfinished, "wb", compresslevel=6) if zipped else unfinished.open("xb") as stream:
-            yield cast(BinaryIO, stream)
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with written_whole(Path(file), zipped=zipped) as stream:
+        yield stream

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,6 +23,7 @@ from xscl.cli_common import (
 )
 from xscl.errors import EngineError, SourceError
 from xscl.listing import Format, print_rows
+from xscl.whole_files import check_place, written_whole
 
 if TYPE_CHECKING:
     from xscl.types import Match
@@ -81,12 +81,18 @@ def match_list(
             limit=limit,
         )
     except EngineError as error:
-        raise typer.BadParameter(str(error), param_hint=_OPTIONS[error.condition]) from None
+        option = _OPTIONS.get(error.condition)
+        if option is None:
+            raise
+        if option == "--after" and cursor is not None:
+            option = f"--cursor {cursor}"
+        raise typer.BadParameter(str(error), param_hint=option) from None
     print_matches(found, format_of(format, json, piped=Format.ndjson), cursors=after is not None)
     if cursor is not None:
         # What was not put out is not behind the cursor.
         sys.stdout.flush()
-        _put_cursor(cursor, found.cursor)
+        with written_whole(cursor) as file:
+            file.write(f"{found.cursor}\n".encode())
     elif after is not None:
         say(f"go on with --after {found.cursor}")
 
@@ -124,22 +130,13 @@ def print_matches(found: Iterable[Match], format_: Format, *, cursors: bool = Fa
 
 def _cursor_in(file: Path) -> str:
     """The cursor that a file has, or the one before everything if there is none."""
+    check_place(file)
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return "start"
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError("XSCL_SOURCE_UNREADABLE", f"{file}: {error}") from None
-
-
-def _put_cursor(file: Path, cursor: str) -> None:
-    """Replace the file as a whole."""
-    beside = file.with_name(f".{file.name}.new")
-    with beside.open("w", encoding="utf-8") as opened:
-        opened.write(cursor + "\n")
-        opened.flush()
-        os.fsync(opened.fileno())
-    beside.replace(file)
+    except OSError as error:
+        raise SourceError("XSCL_SOURCE_UNREADABLE", f"{file}: {error.strerror}") from None
 
 
 def _short(row: dict[str, object]) -> dict[str, object]:

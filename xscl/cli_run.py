@@ -175,6 +175,10 @@ def bench(
 
 
 def _report_batch(report: BatchReport) -> None:
+    if report.filled:
+        say(
+            f"batch {report.batch}: {report.filled} queries answered from what is held, {report.matches} stored matches"
+        )
     if report.replayed:
         say(f"batch {report.batch}: {report.replayed} late events taken again, {report.matches} stored matches")
     if report.events:

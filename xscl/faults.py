@@ -19,7 +19,7 @@ __all__ = ["FAULTS", "PASSES", "Patience", "catalog_fault", "file_fault", "named
 
 PASSES = frozenset({"XSCL_CATALOG_BUSY", "XSCL_CATALOG_UNREACHABLE", "XSCL_DISK_FULL", "XSCL_SPARK_GONE", "XSCL_BATCH"})
 """Conditions that may be gone after a while."""
-FAULTS = PASSES | {"XSCL_CATALOG_GONE", "XSCL_CATALOG_DAMAGED", "XSCL_FILE_MISSING"}
+FAULTS = PASSES | {"XSCL_CATALOG_GONE", "XSCL_CATALOG_DAMAGED", "XSCL_FILE_DAMAGED", "XSCL_FILE_MISSING"}
 """Conditions that no document and no query can be blamed for."""
 _BATCHES = 5
 """So often a batch is tried that fails for a reason nobody here knows."""
@@ -118,7 +118,19 @@ def file_fault(error: BaseException, root: Path) -> EngineError | None:
                 f"{path} is missing, which the catalogue names",
                 hint="bring it back from a backup, or 'xscl doctor --repair' goes on without what was in it",
             )
+    of_arrow = type(error).__module__.startswith("pyarrow") or isinstance(error, OSError) and error.errno is None
+    if of_arrow and _DAMAGED.search(text):
+        return EngineError(
+            "XSCL_FILE_DAMAGED",
+            f"a file of the home {root} cannot be read: {text.strip().partition(chr(10))[0]}",
+            hint="'xscl doctor --deep' says which; bring it back from a backup, or 'xscl doctor --repair --deep' "
+            "goes on without what was in it",
+        )
     return None
+
+
+# Arrow's words for Parquet files that are cut off or changed; it has no class of error for them.
+_DAMAGED = re.compile(r"parquet|thrift|corrupt|decompress|end of stream", re.IGNORECASE)
 
 
 @contextmanager

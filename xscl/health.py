@@ -126,7 +126,7 @@ def looks_like_a_catalogue(path: Path) -> str | None:
     if not path.is_file():
         return None
     try:
-        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
             found = str(connection.execute("pragma quick_check(1)").fetchone()[0])
         finally:

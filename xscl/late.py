@@ -58,7 +58,11 @@ class Taken:
 
 
 def late_rows(catalog: Catalog, choice: LateChoice) -> Iterator[dict[str, object]]:
-    """The chosen late events in the order in which they came, read some at a time; times are ISO 8601."""
+    """The chosen late events in the order in which they came, read some at a time; times are ISO 8601.
+
+    Raises:
+        CatalogError: ``XSCL_UNKNOWN_CHANNEL``.
+    """
     for row in _found(catalog, choice):
         yield {
             "channel": row.channel,
@@ -97,8 +101,7 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
     """
     catalog = home.catalog
     with catalog.begin() as connection:
-        if choice.channel is not None and choice.channel not in catalog.channels(connection):
-            raise CatalogError("XSCL_UNKNOWN_CHANNEL", f"there is no channel {choice.channel!r}")
+        _check(catalog, connection, choice)
         kept = dict(connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.kept_from)).all())
         chosen = []
         found: set[str] = set()
@@ -136,9 +139,18 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
     return Taken(len(set(chosen)), place, before, gone, unknown)
 
 
+def _check(catalog: Catalog, connection: Connection, choice: LateChoice) -> None:
+    if choice.channel is not None and choice.channel not in catalog.channels(connection):
+        raise CatalogError(
+            "XSCL_UNKNOWN_CHANNEL", f"there is no channel {choice.channel!r}", hint="list them with 'xscl channel list'"
+        )
+
+
 def _found(catalog: Catalog, choice: LateChoice) -> Iterator[sa.Row[tuple[object, ...]]]:
     """Rows of relation ``late``, a page at a time."""
     after = 0
+    with catalog.read() as connection:
+        _check(catalog, connection, choice)
     while True:
         with catalog.read() as connection:
             page = list(_rows(connection, choice, after, _PAGE))

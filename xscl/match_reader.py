@@ -26,6 +26,7 @@ from xscl.event_files import events_of
 from xscl.home import Home
 from xscl.match_window import parse_window
 from xscl.parquet import codes, int64s
+from xscl.places import place_of
 from xscl.queries import of_groups
 from xscl.stored_matches import NO_DOC, Combinations, Meanings, Results, StoredMatch, match_id
 from xscl.tables import BATCHES, CHANNELS
@@ -291,10 +292,11 @@ class MatchReader:
             return  # gone meanwhile
         mine = tuple(members[docid] for docid in match.docids)
         events = [member.event for member in mine]
-        begin, named = min(event.ts for event in events), [(event.channel, event.id) for event in events]
+        named = [(event.channel, event.id) for event in events]
+        times = [(event.channel, place_of(docid), event.ts) for event, docid in zip(events, match.docids, strict=True)]
         queries = {info.query: info for gid in match.groups for info in self._subscribers.get(gid, ())}
         for info in queries.values():
-            if match.is_seen_by(info) and (info.ts_from is None or info.ts_from <= begin):
+            if match.is_seen_by(info) and info.admits(times):
                 id_ = match_id(info.digest, named, match.nodes)
                 yield FoundMatch(id_, info, max(event.ts for event in events), match, mine)
 

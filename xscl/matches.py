@@ -19,7 +19,7 @@ from xscl.safexml import in_fresh_dictionary
 from xscl.templates.template import Template
 from xscl.types import Match, format_time
 
-__all__ = ["MatchListing", "built_matches", "find_match", "list_matches", "match_json"]
+__all__ = ["MatchListing", "built_matches", "find_match", "list_matches", "match_json", "named_matches"]
 
 _FIRST_PART, _PART = 50, 500
 """Matches whose documents are read together: few at first, so that the first match is soon there."""
@@ -90,11 +90,13 @@ def list_matches(
         if begin is not None:
             refuse_ahead(begin, reader.committed.last)
         found = reader.by_time() if begin is None else reader.by_commit(begin)
-    return MatchListing(_named(home, built_matches(home, found)), begin, Cursor(reader.committed.last + 1), limit)
+    return MatchListing(
+        named_matches(home, built_matches(home, found)), begin, Cursor(reader.committed.last + 1), limit
+    )
 
 
-def _named(home: Home, matches: Iterator[Match]) -> Iterator[Match]:
-    """The same, a missing file by its name."""
+def named_matches(home: Home, matches: Iterator[Match]) -> Iterator[Match]:
+    """The same, faults of files by their names."""
     with named_file_faults(home.root):
         yield from matches
 
@@ -105,8 +107,9 @@ def find_match(home: Home, match: str) -> Match:
     Raises:
         CatalogError: there is none, or more than one.
     """
-    reader = MatchReader(home, None, Times())
-    found = [item for item in reader.by_time() if item.id.startswith(match)]
+    with named_file_faults(home.root):
+        reader = MatchReader(home, None, Times())
+        found = [item for item in reader.by_time() if item.id.startswith(match)]
     if len(found) != 1 or not match:
         some = ", ".join(item.id[:12] for item in found[:5])
         what = f"{len(found)} matches begin with {match!r}: {some} …" if found else f"there is no match {match!r}"

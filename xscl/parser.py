@@ -276,6 +276,8 @@ class _Parser:
         if self.take_word_if("starting"):
             starting = self.starting()
             starting_span = self.since(clause)
+            if publish is None and self.token.is_word("publish"):
+                self.fail("unexpected 'PUBLISH'; it comes before STARTING")
         return ast.Query(source, select, publish, starting, self.since(start), publish_span, starting_span)
 
     def at_select(self) -> bool:

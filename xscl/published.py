@@ -329,7 +329,7 @@ class Publisher:
             if not all(docid in members for docid in match.docids):
                 continue  # an event that came older than its channel holds may be gone; the match is not listed either
             rows = [members[docid] for docid in match.docids]
-            if info.ts_from is not None and min(row["ts"] for row in rows) < info.ts_from:
+            if not info.admits((row["channel"], place_of(row["docid"]), row["ts"]) for row in rows):
                 continue
             id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
             last = max(match.docids, key=place_of)

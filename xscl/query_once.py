@@ -16,9 +16,10 @@ import sqlalchemy as sa
 
 from xscl.backfill import HeldWalk, held_events
 from xscl.catalog import QueryInfo
+from xscl.faults import named_file_faults
 from xscl.home import Home
 from xscl.match_reader import FoundMatch, Member, members_of
-from xscl.matches import built_matches
+from xscl.matches import built_matches, named_matches
 from xscl.planner import Planner
 from xscl.registry import Registry, namespaces_json
 from xscl.settings import Settings
@@ -80,14 +81,15 @@ def query_once(
         QueryError: the text is no sound query.
         CatalogError: it is no name.
     """
-    info, compiled = Registry(home.catalog).unregistered(text, name=name)
+    registry = Registry(home.catalog)
+    info, compiled = registry.unregistered(text, name=name)
     least = info.ts_from if since is None else since
     with home.catalog.snapshot() as connection:
         place = connection.execute(sa.select(HOME.c.next_place)).scalar_one()
         events = held_events(connection, place, least)
     group = GroupText(info.gid, 1, info.text, namespaces_json(info.namespaces))
     found: list[StoredMatch] = []
-    with tempfile.TemporaryDirectory(prefix="xscl-once-") as folder:
+    with named_file_faults(home.root), tempfile.TemporaryDirectory(prefix="xscl-once-") as folder:
         scratch = _Scratch(Path(folder), home.catalog, home)
         for each in _FOLDERS:
             scratch.folder(each).mkdir()
@@ -101,14 +103,16 @@ def query_once(
             walk.close()
         finally:
             planner.close()
-    notes = list(_waiting_notes(home, compiled.channels))
+    notes = [f"there is no channel {channel!r}" for channel in registry.unknown_channels(text)]
+    notes += _waiting_notes(home, compiled.channels)
     if refused := len(walk.work.refused):
         notes.append(f"documents that have too many bindings were left out: {refused}")
-    members = members_of(home, {docid for match in found for docid in match.docids})
+    with named_file_faults(home.root):
+        members = members_of(home, {docid for match in found for docid in match.docids})
     seen = [_found(info, match, members) for match in found if all(docid in members for docid in match.docids)]
     seen.sort(key=lambda item: (item.ts, item.id))
     built = built_matches(home, iter(seen), {info.template: compiled.template})
-    return OnceAnswer((replace(match, cursor="") for match in built), tuple(notes))
+    return OnceAnswer((replace(match, cursor="") for match in named_matches(home, built)), tuple(notes))
 
 
 def _found(info: QueryInfo, match: StoredMatch, members: Mapping[int, Member]) -> FoundMatch:

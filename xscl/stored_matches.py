@@ -60,7 +60,7 @@ class StoredMatch:
     """That found it."""
 
     def is_seen_by(self, query: QueryInfo) -> bool:
-        """Whether a query has it, as far as places tell; one that starts at a time asks for times too.
+        """Whether a query has it, as far as places tell; what times tell says ``QueryInfo.admits``.
 
         A query that was answered from what was held has the matches found for it then (``history``), and of its group
         those of later levels and batches, whose members may be older than the query.

@@ -152,6 +152,11 @@ QUERIES = Table(
     Column("ts_from", BigInteger, comment="it sees members of this event time or later; NULL: of any"),
     Column("history", Integer, comment="stands for its group in matches of members from before it; NULL: it has none"),
     Column("filled", BigInteger, comment="the batch that found those; NULL: none has"),
+    Column(
+        "held_from",
+        Text,
+        comment="JSON: by channel, it sees events from before it only of this event time or later; NULL: of any",
+    ),
     Column("ended", BigInteger, comment="it has no matches of later batches; NULL: places tell"),
     # Live names are unique, because all of them have the same end.
     sa.Index("queries_name", "qid", "docid_until", unique=True),

@@ -130,12 +130,16 @@ join xscl_channels c on c.name = e.channel and e.ts >= coalesce(c.kept_from, e.t
 group by d.docs
 having count(*) = size(d.docs)
 """
-_IN_TIME = """left join (
-  select d.docs, min(e.ts) as ts_min
+_TIMES = f"collect_list(struct(e.channel, {place_sql('d.docid')} as at, e.ts)) as times"
+# As ``catalog.QueryInfo.admits``.
+_ADMITS = """not exists(m.times, t -> coalesce(t.ts < q.ts_from, false) or coalesce(
+  t.at <= q.docid_from and t.ts < try_element_at(from_json(q.held_from, 'map<string, bigint>'), t.channel), false))"""
+_IN_TIME = f"""left join (
+  select d.docs, {_TIMES}
   from (select docs, explode(docs) as docid from (select distinct docs from xscl_docs)) d
   join xscl_events e on e.docid = d.docid group by d.docs
 ) m on m.docs = r.docs
-where q.ts_from is null or m.ts_min >= q.ts_from
+where {_ADMITS}
 """
 _ONLY_KEPT = "left semi join xscl_kept k on k.docs = r.docs"
 _MEMBER = "concat(sha2({0}.channel, 256), sha2({0}.id, 256))"
@@ -162,7 +166,7 @@ _JOIN_VERSIONS = "left join xscl_versions v on v.docid = d.docid\n"
 _NEWEST = "max_by(struct(d.place, v.member), struct(v.at, v.docid)) filter (where v.docid is not null)"
 
 
-def _members_text(*, streams: bool, versions: bool) -> str:
+def _members_text(*, streams: bool, versions: bool, timed: bool) -> str:
     """What is said of a match's documents, whatever their number; members in block order as in match ids.
 
     With ``versions`` also what the members are like with the version before in place of the newer one that came last
@@ -174,13 +178,13 @@ def _members_text(*, streams: bool, versions: bool) -> str:
         else "docs"
     )
     return f"""
-select docs, ts_min, ts_max, received_min, received_max, shown,
+select docs, ts_min, ts_max, received_min, received_max, shown, {"times," if timed else ""}
        array_join(transform(members, m -> m.member), '') as members,
        if(newest.member is null, null,
           array_join(transform(members, m -> if(m.place = newest.place, newest.member, m.member)), '')) as before
 from (
   select docs, min(e.ts) as ts_min, max(e.ts) as ts_max, min(e.received) as received_min,
-         max(e.received) as received_max, {shown} as shown,
+         max(e.received) as received_max, {shown} as shown, {_TIMES + "," if timed else ""}
          array_sort(collect_list(struct(d.place, {_MEMBER.format("e")} as member))) as members,
          {_NEWEST if versions else "cast(null as struct<place: int, member: string>)"} as newest
   from (
@@ -193,7 +197,7 @@ from (
 """
 
 
-def _matches_text(*, streams: bool, versions: bool, kept: bool) -> str:
+def _matches_text(*, streams: bool, versions: bool, kept: bool, timed: bool) -> str:
     """The relation ``matches``: ids are the same digests as ``stored_matches.match_id``."""
     found = f"""
 select substring(sha2(concat(q.digest, m.members, array_join(r.nodes, ',')), 256), 1, 32) as match,
@@ -202,8 +206,8 @@ select substring(sha2(concat(q.digest, m.members, array_join(r.nodes, ',')), 256
 from ({_STORED.format(relation="match")}) r
 {_ONLY_KEPT if kept else ""}
 {_SEEN}
-join ({_members_text(streams=streams, versions=versions)}) m
-  on m.docs = r.docs and (q.ts_from is null or m.ts_min >= q.ts_from)
+join ({_members_text(streams=streams, versions=versions, timed=timed)}) m on m.docs = r.docs
+{"where " + _ADMITS if timed else ""}
 """
     if not versions:
         return found
@@ -314,7 +318,7 @@ class _Views:
         self.kept = False
         """Whether matches of some time are hidden."""
         self.timed = False
-        """Whether some query starts at a time."""
+        """Whether some query starts at a time, or when events were held no more."""
         self.repeats = False
         """Whether one that starts with what is held was registered again, and so has some matches again."""
         self.simple: dict[str, Callable[[], DataFrame]] = {
@@ -330,7 +334,7 @@ class _Views:
             "channels": lambda: self._table(CHANNELS),
             "feeds": self._feeds,
             "late": lambda: self._table(LATE, without=("number",)),
-            "queries": lambda: self._table(QUERIES, without=("names", "digest")),
+            "queries": lambda: self._table(QUERIES, without=("names", "digest", "held_from")),
             "rejected": lambda: self._table(REJECTED, without=("number",)),
             "streams": lambda: self._table(STREAMS),
             "templates": lambda: self._table(TEMPLATES),
@@ -358,11 +362,12 @@ class _Views:
             wanted = "replaces" in names or "*" in re.sub(r"\(\s*\*\s*\)", "", statement)
             newer = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.version > 1).limit(1)
             versions = wanted and "matches" in names and connection.scalar(newer) is not None
-            timed = sa.select(QUERIES.c.query).where(QUERIES.c.ts_from.is_not(None)).limit(1)
+            by_time = sa.or_(QUERIES.c.ts_from.is_not(None), QUERIES.c.held_from.is_not(None))
+            timed = sa.select(QUERIES.c.query).where(by_time).limit(1)
             self.timed = connection.scalar(timed) is not None
             held = sa.select(QUERIES.c.digest).where(QUERIES.c.history.is_not(None)).group_by(QUERIES.c.digest)
             self.repeats = connection.scalar(held.having(sa.func.count() > 1).limit(1)) is not None
-        text = _matches_text(streams=bool(self.names), versions=versions, kept=self.kept)
+        text = _matches_text(streams=bool(self.names), versions=versions, kept=self.kept, timed=self.timed)
         self.derived["matches"] = _once(text) if self.repeats else text
         mentions_all = bool(re.match(r"\s*show\b", statement, re.IGNORECASE))
         for template in self.home.catalog.shapes():

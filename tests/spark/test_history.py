@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from property.test_history import Drop, Register, prepare, take, workload
 
 import xscl
 from xscl.settings import Settings
-from xscl.tables import NEVER
+from xscl.tables import NEVER, QUERIES
 from xscl.templates.sql import cq_statement, spark_text
 
 if TYPE_CHECKING:
@@ -28,7 +29,14 @@ def test_views_say_what_the_list_says(spark: SparkSession, tmp_path: Path, seed:
         again = next(info for info in engine.queries() if info.filled is not None)
         take(engine, [Drop(again.name), Register(again.name, again.text)])
         engine.run_once()
+        every = [(match.query, match.id, len(match.events)) for match in engine.matches()]
+        # As if channels had held no more than what came last when these queries were registered.
+        newest = max(event.ts for match in engine.matches() for event in match.events)
+        held = QUERIES.update().where(QUERIES.c.filled.is_not(None))
+        with engine.home.catalog.begin() as connection:
+            connection.execute(held.values(held_from=json.dumps({"S": newest, "P": newest})))
         listed = [(match.query, match.id, len(match.events)) for match in engine.matches()]
+        assert 0 < len(listed) < len(every)
         statement = "SELECT qid, match, docids, nodes, ts_min, ts_max FROM matches"
         rows = engine.sql(statement).collect()
         assert Counter((row.qid, row.match, len(row.docids)) for row in rows) == Counter(listed)
@@ -37,6 +45,8 @@ def test_views_say_what_the_list_says(spark: SparkSession, tmp_path: Path, seed:
         queries = engine.home.catalog.queries(live_only=False)
         kinds = Counter((info.starting[:1], info.docid_until == NEVER, info.publish is not None) for info in queries)
         assert len(kinds) > 2 and listed, (kinds, [step for step in steps if isinstance(step, Register)])
+        with engine.home.catalog.begin() as connection:
+            connection.execute(held.values(held_from=None))
         live = {info.name for info in queries if info.docid_until == NEVER}
         for template in engine.home.catalog.shapes():
             if template.block_count == 1:

@@ -16,7 +16,7 @@ from xscl.engine import Engine, connect
 from xscl.errors import XsclError
 from xscl.settings import Settings
 from xscl.steps import hooked
-from xscl.tables import BATCHES, QUERIES
+from xscl.tables import BATCHES, EVENT_IDS, QUERIES
 from xscl.templates.find import Finder
 
 Open = Callable[..., Engine]
@@ -195,6 +195,51 @@ def test_late_events_serve_queries_of_one_block(opened: Open) -> None:
     assert found(engine, "One") == ["1", "3"]
 
 
+def test_replays_and_answers_at_neighbouring_places(opened: Open) -> None:
+    """Each is a batch of its own, whichever comes first, with a drop, an event, or nothing between."""
+    engine = opened()
+    for channel in "ST":
+        engine.add_channel(channel, lateness="1 s", clock="c")
+    pair = "S//a->x[./k->p] JOIN {p=q, 9} T//b->y[./k->q]"
+    engine.register(pair, name="Before")
+    engine.register(pair, name="Dropped")
+    engine.ingest([b("t", 100, channel="T"), a("far", 200, key="9")])
+    late = [f"s{n}" for n in range(5)]
+    engine.ingest([a(id_, 95 + n) for n, id_ in enumerate(late)])
+
+    def again(*ids: str) -> int:
+        place = engine.replay_late(ids=list(ids)).place
+        assert place is not None
+        return place
+
+    def historical(name: str) -> int:
+        engine.register(f"{pair} STARTING ALL", name=name)
+        return engine.home.catalog.queries(name=name)[0].docid_from
+
+    first = again("s0")
+    q1 = historical("Q1")
+    second = again("s1")
+    third = again("s2")
+    engine.drop("Dropped")
+    q2 = historical("Q2")
+    historical("Q3")
+    engine.drop("Q3")
+    fourth = again("s3")
+    engine.ingest([b("u", 201, channel="T")])
+    fifth = again("s4")
+    engine.ingest([b("v", 202, channel="T")])
+    q4 = historical("Q4")
+    assert [first, second, third] == [q1 - 1, q1 + 1, q1 + 2]
+    reports = engine.run_once()
+    kinds = [(r.first, r.replayed, r.filled) for r in reports if r.replayed or r.filled]
+    expected = [(first, 1, 0), (q1, 0, 1), (second, 1, 0), (third, 1, 0), (q2, 0, 2), (fourth, 1, 0), (fifth, 1, 0)]
+    assert kinds == [*expected, (q4, 0, 1)]
+    assert [r.first for r in reports[1:]] == [r.last + 1 for r in reports[:-1]]
+    every = [f"{id_}-t" for id_ in late]
+    assert found(engine, "Before") == found(engine, "Q1") == found(engine, "Q2") == found(engine, "Q4") == every
+    assert found(engine, "Dropped") == found(engine, "Q3") == every[:3]
+
+
 def test_windows_longer_than_the_state_was_kept_for(opened: Open) -> None:
     engine = opened()
     engine.add_channel("S", lateness="0 s")
@@ -210,6 +255,40 @@ def test_windows_longer_than_the_state_was_kept_for(opened: Open) -> None:
     engine.run_once()
     assert found(engine, "Short") == ["2-3", "2-4", "2-5"]
     assert found(engine, "Long") == ["1-3", "1-4", "1-5", "2-3", "2-4", "2-5"]
+
+
+def test_what_is_held_for_others_only(opened: Open) -> None:
+    """An event that its channel holds no more stays in the join state for a query that has been there; others that
+    start with what is held do not see it, whoever else is registered.
+    """
+    listed = []
+    for name in ("both", "alone"):
+        engine = opened(name)
+        engine.add_channel("S", lateness="0 s", retention="10 s")
+        engine.register("S//a->x[./k->p] FOLLOWED BY {p=q, 1000} S//b->y[./k->q]", name="Kept")
+        engine.ingest([a("1", 1), a("2", 95), b("3", 100)])
+        engine.run_once()
+        if name == "alone":
+            engine.drop("Kept")
+        for number, window in enumerate((1000, 2000)):
+            # One of the group of the query that was there, and one of another.
+            text = f"S//a->x[./k->p] FOLLOWED BY {{p=q, {window}}} S//b->y[./k->q] STARTING ALL"
+            engine.register(text, name=f"Q{number}")
+            engine.register(f"{text[:-13]} PUBLISH C{number} STARTING ALL", name=f"P{number}")
+        engine.ingest([b("4", 101)])
+        engine.run_once()
+        # What came after the registration is seen, whatever becomes of it.
+        engine.ingest([b("5", 150)])
+        engine.run_once()
+        engine.ingest([b("6", 151)])
+        engine.run_once()
+        kept = ["1-3", "1-4", "1-5", "1-6", "2-3", "2-4", "2-5", "2-6"]
+        assert found(engine, "Kept") == (kept if name == "both" else ["1-3", "2-3"])
+        listed.append([found(engine, name) for name in ("Q0", "Q1", "P0", "P1")])
+        with engine.home.catalog.read() as connection:
+            published = connection.scalar(sa.select(sa.func.count()).where(EVENT_IDS.c.channel.in_(["C0", "C1"])))
+        assert published == 8
+    assert listed == [[["2-3", "2-4", "2-5", "2-6"]] * 4] * 2
 
 
 @pytest.mark.parametrize("where", ["fill.planned", "fill.part", "fill.rows", "fill.walked", "batch.commit"])

@@ -21,6 +21,7 @@ BAD = [
     ("DECLARE NAMESPACE n = ¦'*'¦", "SYNTAX", "is not '*'", ""),
     ("S//a\n¦CREATE¦ QUERY q AS T", "SYNTAX", "unexpected 'CREATE'; statements end with ';'", ""),
     ("S//a ¦T¦//b", "SYNTAX", "unexpected 'T'; statements end with ';'", ""),
+    ("SELECT <a/> FROM S STARTING ALL ¦PUBLISH¦ T", "SYNTAX", "unexpected 'PUBLISH'; it comes before STARTING", ""),
     ("S ¦(: never\n closed¦", "SYNTAX", "a comment that is not closed", ""),
     # -- paths and brackets
     ("S//a[\n  ./b = ¦'x]¦\n]", "SYNTAX", "a string that is not closed", ""),

@@ -15,11 +15,12 @@ from homes import unpacked
 
 from xscl.doctor import examine
 from xscl.engine import Engine
-from xscl.errors import CatalogError
+from xscl.errors import CatalogError, EngineError
 from xscl.health import examine_home
 from xscl.home import Home, init_home, open_home
 from xscl.home_files import files_of, named_files
 from xscl.locks import running
+from xscl.matches import list_matches
 from xscl.places import PUBLISHED
 from xscl.repair import repair_home
 from xscl.tables import CHANNELS, GROUPS, HOME, INSTANCES, QUERIES, STATE_FILES, TEMPLATES
@@ -271,6 +272,27 @@ def test_a_catalogue_that_is_damaged(folder: Path) -> None:
     database.write_bytes(b"nothing of the kind")
     found = {check.what: check for check in examine(folder / "home", None) if check.what in ("catalogue", "home")}
     assert not found["catalogue"].ok
+
+
+def test_a_catalogue_is_looked_at_where_the_home_has_a_relative_path(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    found = {check.what: check for check in examine(Path("home"), None) if check.what in ("catalogue", "home")}
+    assert found["home"].ok, found
+
+
+@pytest.mark.parametrize("cut", [b"", b"PAR1 and nothing else", None])
+def test_damaged_files_are_named_where_they_are_read(folder: Path, cut: bytes | None) -> None:
+    for part in ("events", "results"):
+        for path in (folder / "home" / part).rglob("*.parquet"):
+            content = path.read_bytes()
+            path.write_bytes(content[:-40] + b"\xff" * 30 + content[-10:] if cut is None else cut)
+    home = open_home(folder / "home")
+    with pytest.raises(EngineError) as caught:
+        list(list_matches(home))
+    assert caught.value.condition == "XSCL_FILE_DAMAGED"
+    home.catalog.close()
 
 
 def test_the_doctor_is_content_with_homes_of_before(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def upgrade() -> None:
     op.add_column("queries", sa.Column("ts_from", sa.BigInteger()))
     op.add_column("queries", sa.Column("history", sa.Integer()))
     op.add_column("queries", sa.Column("filled", sa.BigInteger()))
+    op.add_column("queries", sa.Column("held_from", sa.Text()))
     op.add_column("queries", sa.Column("ended", sa.BigInteger()))
     op.execute("update queries set sees_from = docid_from")
     op.execute("update queries set filled = 0 where starting <> 'NOW'")
