@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +33,6 @@ from xscl.clocks import Clocks, is_late
 from xscl.errors import DocumentError, EngineError, XsclError
 from xscl.event_checks import stored_document
 from xscl.event_files import EVENT_SCHEMA, event_document, events_of, write_event_file
-from xscl.held import keep_times
 from xscl.home import Home
 from xscl.match_output import match_document, selection_of
 from xscl.output import Selection
@@ -220,8 +218,6 @@ class Publisher:
         self._published = published
         self._tag = tag
         self._channels = home.catalog.channels()
-        with home.catalog.read() as connection:
-            self._kept = keep_times(connection)
         self._waiting: dict[str, list[tuple[QueryInfo, StoredMatch]]] = {}
         """By the channel they are published to."""
         self._subscribers: dict[int, dict[int, QueryInfo]] = {}
@@ -323,9 +319,6 @@ class Publisher:
 
     # -- one level ---------------------------------------------------------------------------------------------
 
-    def _is_kept(self, member: Mapping[str, Any]) -> bool:
-        return bool(member["ts"] >= self._kept.get(member["channel"], member["ts"]))
-
     def _new(self, waiting: Sequence[tuple[QueryInfo, StoredMatch]]) -> list[_Output]:
         """The matches whose ids are not taken in their channels, in the order of places, channels and ids."""
         docids = {docid for _, match in waiting for docid in match.docids}
@@ -333,8 +326,8 @@ class Publisher:
         members = {row["docid"]: row for row in events_of(self._home, docids, columns, self._tables).to_pylist()}
         found: dict[tuple[str, str], _Output] = {}
         for info, match in waiting:
-            if not all(docid in members and self._is_kept(members[docid]) for docid in match.docids):
-                continue  # an event that came older than its channel keeps, gone or not; the match is not listed either
+            if not all(docid in members for docid in match.docids):
+                continue  # an event that came older than its channel holds may be gone; the match is not listed either
             rows = [members[docid] for docid in match.docids]
             if not info.admits((row["channel"], place_of(row["docid"]), row["ts"]) for row in rows):
                 continue

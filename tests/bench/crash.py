@@ -103,7 +103,7 @@ def main() -> int:
             given.executors,
             given.together,
         ),
-        (Matrix("killed", given.seed, given.rounds, Settings(), folder / "k"), given.kills, min(2, given.together)),
+        (Matrix("killed", given.seed, given.rounds, Settings(), folder / "k"), given.kills, min(4, given.together)),
     ]
     for matrix, points, together in kinds:
         if points:

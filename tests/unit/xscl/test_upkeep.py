@@ -212,3 +212,27 @@ def test_upkeep_may_end_anywhere(engine: Engine, step: str) -> None:
     assert sorted(listed(engine)) == sorted((f"e{n - 3}", f"e{n}") for n in range(52, 60))
     ids = [row["id"] for row in events(engine.home)]
     assert len(ids) == len(set(ids)) and {f"e{n}" for n in range(49, 60)} <= set(ids)
+
+
+@pytest.mark.parametrize("looked_after", [False, True])
+def test_what_is_kept_no_more_is_not_replayed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, looked_after: bool
+) -> None:
+    if not looked_after:
+        monkeypatch.setattr(xscl.upkeep.Upkeep, "after_commit", lambda _: None)
+    engine.add_channel("S", lateness="2 s", retention="10 s")
+    engine.register(f"{PAIRS} PUBLISH P", name="pairs")
+    engine.register("SELECT * FROM S//a PUBLISH Q", name="each")
+    engine.ingest([document(0, 100), document(1, 120), document(3, 112)])
+    assert [report.published for report in engine.run_once()] == [3]
+    # The batch of the first of these makes the replay come too late; the second comes too old, and serves its batch.
+    engine.ingest([document(2, 140)])
+    assert engine.replay_late(ids=["e3"]).events == 1
+    engine.ingest([document(6, 90)])
+    reports = engine.run_once()
+    assert [(report.first, report.last, report.replayed, report.published) for report in reports] == [
+        (6, 6, 0, 1),
+        (7, 7, 0, 0),
+        (8, 8, 0, 1),
+    ]
+    assert [match.query for match in engine.matches()] == ["each"]
