@@ -13,7 +13,7 @@ whatever is found by hash is right, and no values need to be compared afterwards
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -52,6 +52,8 @@ _ROW_BYTES = 160
 """What a row takes beside its value: columns, indexes, the list of its chain."""
 _MANY_SHAPES = 10_000
 _NONE = np.empty(0, dtype=np.int64)
+_TOGETHER = 1_000_000
+"""Rows of a state that are taken in at once, at most; fewer where memory is small."""
 _HASH_BYTES = 16
 """What a slice takes that is not here."""
 
@@ -281,7 +283,7 @@ class SliceCache:
         """Take in the state while there is room; values with rows beyond that are in files only."""
         hashes, docs = [_NONE], [_NONE]
         here: list[Int64s] = []
-        for part in parts:
+        for part in _larger(parts, min(_TOGETHER, self.most_bytes // (4 * _ROW_BYTES))):
             if self.size < self.most_bytes:
                 run = self.run_of(part, batch)
                 here.append(run.docs)
@@ -447,6 +449,20 @@ class SliceCache:
         known = known.take(pa.array(which))
         same = pc.or_(pc.equal(known, texts).fill_null(False), pc.and_(known.is_null(), texts.is_null()))
         return np.flatnonzero(~same.to_numpy(zero_copy_only=False))
+
+
+def _larger(parts: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Neighbours together, until they have so many rows: they are sorted once then, and not merged again and again."""
+    together: list[pa.Table] = []
+    count = 0
+    for part in parts:
+        together.append(part)
+        count += part.num_rows
+        if count >= rows:
+            yield pa.concat_tables(together)
+            together, count = [], 0
+    if together:
+        yield pa.concat_tables(together)
 
 
 def _sorted(rows: Rows, texts: pa.Array, places: pa.Array, memberships: pa.Array, *, batch: int) -> Run:

@@ -340,7 +340,10 @@ def test_rows_of_a_document_in_several_parts_know_of_each_other(data: st.DataObj
     part_of = part_of[: len(rows)]
     parts = [[row for row, of in zip(rows, part_of, strict=True) if of == part] for part in range(3)]
     cache = SliceCache(LARGE)
-    cache.load((table(part, 0) for part in parts if part), 1)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("xscl.templates.slices._TOGETHER", data.draw(st.sampled_from([1, 4, 1_000])))
+        cache.load((table(part, 0) for part in parts if part), 1)
+    assert sum(held(cache).values()) == len(rows)
     alike = Counter((row["docid"], row["var"], row["fn"], row["strval"]) for row in rows)
     for run in cache.runs:
         keys = {number: key for key, number in cache.keys.items()}
