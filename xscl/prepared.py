@@ -26,8 +26,10 @@ from xscl.windows import cases_of
 
 __all__ = ["Prepared", "Preparer"]
 
-_MOST_REMEMBERED = 50_000
-"""Texts; those of a form of their own take some 20 kB each."""
+_MOST_TEXTS = 50_000
+"""That are remembered, with what was compiled for others."""
+_MOST_COMPILED = 5_000
+"""Compiled queries that are remembered, some 20 kB each."""
 
 # A variable with such a name is left to the parser: in a join's braces the word has a meaning of its own.
 _RESERVED = frozenset(("and", "in", "maxwindow", "once", "unbounded", *UNITS))
@@ -80,7 +82,8 @@ class Preparer:
         self.channels = dict(channels or {})
         self._forms: dict[_Key, _Form] = {}
         self._texts: dict[str, Prepared] = {}
-        self._remembered = 0
+        self._kept = 0
+        """How many queries were compiled since all was forgotten."""
 
     def known(self, text: str) -> Prepared | None:
         """What the very same text was prepared to, if that is remembered."""
@@ -94,8 +97,9 @@ class Preparer:
         """
         found = self._texts.get(text)
         if found is None:
-            found = self._texts[text] = self._prepared(tokens, parse)
-            self._count()
+            found = self._prepared(tokens, parse)
+            self._forget()
+            self._texts[text] = found
         return found
 
     def prepare_text(self, text: str) -> Prepared:
@@ -119,6 +123,7 @@ class Preparer:
 
     def _compiled(self, query: ast.Query, text: str) -> Prepared:
         compiled = compile_query(query, text, namespaces=self.namespaces, channels=self.channels)
+        self._kept += 1
         return Prepared(compiled, names_json(compiled), query.publish, query.starting)
 
     def _with_windows(self, form: _Form, query: ast.Query, text: str, variables: Sequence[str]) -> CompiledQuery:
@@ -154,13 +159,14 @@ class Preparer:
             format_ = format_.replace(f'"\\u0000{place}\\u0000"', f"{{{place}}}")
         self._forms[read.form] = _Form(compiled, read.variables, format_, {read.windows: compiled})
 
-    def _count(self) -> None:
+    def _forget(self) -> None:
         """Forget everything now and then rather than grow without end."""
-        self._remembered += 1
-        if self._remembered > _MOST_REMEMBERED:
+        if self._kept > _MOST_COMPILED:
             self._forms.clear()
+            self._kept = 0
             self._texts.clear()
-            self._remembered = 0
+        elif len(self._texts) >= _MOST_TEXTS:
+            self._texts.clear()
 
 
 @lru_cache(maxsize=100_000)

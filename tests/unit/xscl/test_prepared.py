@@ -76,8 +76,9 @@ def test_names_are_those_of_each_text() -> None:
     assert set(names["joined"]) == {"é", "k", "y'", "z"}
 
 
-def test_everything_is_forgotten_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "_MOST_REMEMBERED", 3)
+@pytest.mark.parametrize("bound", ["_MOST_TEXTS", "_MOST_COMPILED"])
+def test_everything_is_forgotten_now_and_then(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared, bound, 3)
     both = Both()
     for _ in range(3):
         for text in (JOIN, JOIN.replace("1 h", "2 h"), BOOKS, "S//a->x", "S//b->x", "S//c->x"):
