@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format docs bench crash clean java
+.PHONY: demo test lint format docs bench crash soak clean java
 
 demo: java $(STAMP)
 	@$(BIN)/xscl demo
@@ -35,6 +35,9 @@ bench: java $(STAMP)
 # Two hundred random crashes and more, some twenty minutes on two cores.
 crash: java $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python tests/bench/crash.py
+
+soak: $(STAMP)
+	@$(BIN)/python tests/bench/soak.py --minutes 30 --out build/soak
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis xscl-home
