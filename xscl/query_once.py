@@ -21,6 +21,7 @@ from xscl.home import Home
 from xscl.match_reader import FoundMatch, Member, members_of
 from xscl.matches import built_matches, named_matches
 from xscl.planner import Planner
+from xscl.publishing import is_published
 from xscl.registry import Registry, namespaces_json
 from xscl.settings import Settings
 from xscl.stored_matches import StoredMatch, match_id, stored_matches
@@ -103,7 +104,9 @@ def query_once(
             walk.close()
         finally:
             planner.close()
-    notes = [f"there is no channel {channel!r}" for channel in registry.unknown_channels(text)]
+    with home.catalog.read() as connection:
+        missing = [name for name in registry.unknown_channels(text) if not is_published(connection, name)]
+    notes = [f"there is no channel {channel!r}" for channel in missing]
     notes += _waiting_notes(home, compiled.channels)
     if refused := len(walk.work.refused):
         notes.append(f"documents that have too many bindings were left out: {refused}")

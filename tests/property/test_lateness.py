@@ -140,7 +140,7 @@ def made(folder: str, opening: Sequence[Step]) -> Home:
     return home
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(beginnings, steps)
 def test_what_is_taken_in(opening: list[Step], given_steps: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -177,7 +177,7 @@ published_steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(durations, min_size=6, max_size=6), st.sampled_from(["echo", "S", "c"]), published_steps)
 def test_what_queries_publish(times: list[str], clock_name: str, given_steps: list[Step]) -> None:
     """Settings change while nothing waits: what is published is judged by those that hold when its batch runs."""

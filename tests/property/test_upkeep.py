@@ -47,7 +47,7 @@ def matches(folder: Path, texts: list[str], docs: list[Doc], cuts: list[int], la
     return list(engine.matches()), kept, engine
 
 
-@settings(max_examples=40, deadline=None,
+@settings(max_examples=20, deadline=None,
           suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(
     texts=st.lists(two_block_queries() | one_block_queries(), min_size=1, max_size=3),
