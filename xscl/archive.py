@@ -34,6 +34,7 @@ from xscl.home import HOME_FOLDERS, Home, open_home
 from xscl.home_files import FOLDERS, PATHS, files_of, is_inside, named_files
 from xscl.locks import try_lock
 from xscl.row_ranges import event_count
+from xscl.scratch import temporary_folder
 from xscl.steps import step
 from xscl.tables import BATCHES, NEVER, QUERIES
 from xscl.types import format_time
@@ -85,8 +86,8 @@ def export_home(home: Home, stream: BinaryIO) -> Packed:
     Raises:
         CatalogError: ``XSCL_FILE_MISSING``: a file that the catalogue names is not there.
     """
-    with tempfile.TemporaryDirectory(prefix="xscl-export-") as folder:
-        catalog = Path(folder) / _CATALOG
+    with temporary_folder("xscl-export") as folder:
+        catalog = folder / _CATALOG
         for tried in range(1, _TRIES + 1):
             catalog.unlink(missing_ok=True)
             copy_to_file(home.catalog, catalog)

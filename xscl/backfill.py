@@ -242,6 +242,26 @@ class HeldWalk:
             if kind == "link":
                 yield from self.work.tables(path, LINK_SCHEMA)
 
+    def write(self, name: str, lacking: LackingRows | None = None) -> list[tuple[Kind, str]]:
+        """Write the rows of the last part as join state; the kind and path of each file, whose name begins so.
+
+        With ``lacking`` only those that the state lacks.
+        """
+        home = self.work.home
+        written: list[tuple[Kind, str]] = []
+        rows, links = self.rows(), self.links()
+        if lacking is not None:
+            rows, links = map(lacking.rows, rows), map(lacking.links, links)
+        kinds: tuple[tuple[Kind, pa.Schema, Iterator[pa.Table]], ...] = (
+            ("witness", WITNESS_SCHEMA, rows),
+            ("link", LINK_SCHEMA, links),
+        )
+        for kind, schema, tables in kinds:
+            path = f"witness/{name}-{kind}.parquet"
+            if write_rows(home.root / path, schema, (part for table in tables for part in table.to_batches())):
+                written.append((kind, path))
+        return written
+
     def close(self) -> None:
         """Remove the rows that were written: what is needed of them has been taken."""
         self._driver.forget()
@@ -394,15 +414,7 @@ def back_fill(
         for level in walk.parts():
             step("fill.part")
             results.append(walk.work.results(level))
-            name = f"witness/{tag}-held-{level.name}"
-            kinds: tuple[tuple[Kind, pa.Schema, Iterator[pa.Table]], ...] = (
-                ("witness", WITNESS_SCHEMA, map(lacking.rows, walk.rows())),
-                ("link", LINK_SCHEMA, map(lacking.links, walk.links())),
-            )
-            for kind, schema, tables in kinds:
-                path = f"{name}-{kind}.parquet"
-                if write_rows(home.root / path, schema, (part for table in tables for part in table.to_batches())):
-                    written.append((kind, path))
+            written += walk.write(f"{tag}-held-{level.name}", lacking)
             step("fill.rows")
         walk.close()
         step("fill.walked")

@@ -16,7 +16,6 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +33,7 @@ from xscl.old_files import put_out_of_use
 from xscl.places import PUBLISHED, place_of
 from xscl.steps import step
 from xscl.tables import EVENT_IDS, HOME, INTAKE_FILES, ROW_RANGES
+from xscl.tiers import tier_of
 
 __all__ = ["EventFile", "EventUpkeep", "runs_of"]
 
@@ -149,9 +149,9 @@ class EventUpkeep:
         """None for files that are large enough."""
         if file.rows >= LARGE or self._bytes(file) >= LARGE_BYTES:
             return None
-        by_rows = 0 if file.rows <= SMALL else 1 + int(log(file.rows / SMALL, FANOUT))
+        by_rows = tier_of(file.rows, SMALL, FANOUT)
         size = self._bytes(file) * LARGE // LARGE_BYTES
-        return max(by_rows, 0 if size <= SMALL else 1 + int(log(size / SMALL, FANOUT)))
+        return max(by_rows, tier_of(size, SMALL, FANOUT))
 
     def _parts(self, run: Sequence[EventFile]) -> Iterator[list[EventFile]]:
         """Neighbours in parts that are not too large."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.parquet import data_files
 from xscl.tables import BATCHES, INTAKE_FILES, OLD_FILES, ROW_RANGES, STATE_FILES
 
 __all__ = ["FOLDERS", "PATHS", "NamedFile", "files_of", "is_inside", "named_files", "named_paths"]
@@ -71,9 +72,7 @@ def files_of(root: Path, path: str) -> list[str]:
     full = root / path
     if not full.is_dir():
         return [path] if full.is_file() else []
-    # Spark leaves other files beside them.
-    found = sorted(file for file in full.rglob("*.parquet") if not file.name.startswith((".", "_")))
-    return [str(file.relative_to(root)) for file in found]
+    return [str(file.relative_to(root)) for file in data_files(full)]
 
 
 def is_inside(path: str) -> bool:

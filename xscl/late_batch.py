@@ -26,12 +26,10 @@ from xscl.held import keep_times
 from xscl.home import Home
 from xscl.planner import Plan, Planner
 from xscl.settings import Settings
-from xscl.state import LINK_SCHEMA, Kind, write_rows
 from xscl.steps import step
 from xscl.subscribers import Chosen, group_texts
 from xscl.tables import CHANNELS, INTAKE_FILES, LATE, QUERIES
 from xscl.templates.bounds import UNBOUNDED
-from xscl.xpath.witness import WITNESS_SCHEMA
 
 __all__ = ["Replay", "end_dropped", "next_replay", "replay", "replay_at"]
 
@@ -87,7 +85,6 @@ def replay(
     with home.catalog.read() as connection:
         texts = group_texts(connection, {gid: gid for gid in concerned})
     planner = Planner(home, Chosen(texts, concerned))
-    written: list[tuple[Kind, str]] = []
     try:
         mine = planner.plan(found.place, found.place)
         if mine is None or not times:
@@ -114,10 +111,7 @@ def replay(
             paths = home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first))))
         level = walk.also(Level(0, first, last, channels, paths, on_time=found.docids, only=found.docids))
         step("replay.walked")
-        for kind, schema, tables in (("witness", WITNESS_SCHEMA, walk.rows()), ("link", LINK_SCHEMA, walk.links())):
-            path = f"witness/{tag}-late-{kind}.parquet"
-            if write_rows(home.root / path, schema, (part for table in tables for part in table.to_batches())):
-                written.append((kind, path))  # type: ignore[arg-type]
+        written = walk.write(f"{tag}-late")
         walk.close()
         step("replay.rows")
     finally:

@@ -6,10 +6,8 @@ is a place in the intake order, so other processes may take in events and run ba
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -23,6 +21,7 @@ from xscl.matches import built_matches, named_matches
 from xscl.planner import Planner
 from xscl.publishing import is_published
 from xscl.registry import Registry, namespaces_json
+from xscl.scratch import temporary_folder
 from xscl.settings import Settings
 from xscl.stored_matches import StoredMatch, match_id, stored_matches
 from xscl.streams import resolve_stream
@@ -90,8 +89,8 @@ def query_once(
         events = held_events(connection, place, least)
     group = GroupText(info.gid, 1, info.text, namespaces_json(info.namespaces))
     found: list[StoredMatch] = []
-    with named_file_faults(home.root), tempfile.TemporaryDirectory(prefix="xscl-once-") as folder:
-        scratch = _Scratch(Path(folder), home.catalog, home)
+    with named_file_faults(home.root), temporary_folder("xscl-once") as folder:
+        scratch = _Scratch(folder, home.catalog, home)
         for each in _FOLDERS:
             scratch.folder(each).mkdir()
         planner = Planner(scratch, Chosen([group], {group.number: (0, place)}))

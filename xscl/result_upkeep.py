@@ -17,7 +17,6 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import log
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +33,7 @@ from xscl.old_files import put_out_of_use
 from xscl.steps import step
 from xscl.tables import BATCHES
 from xscl.templates.results import RESULT_SCHEMA
+from xscl.tiers import tier_of
 
 __all__ = ["ResultFolder", "ResultUpkeep"]
 
@@ -232,9 +232,7 @@ class ResultUpkeep:
 
 def _tier(rows: int) -> int | None:
     """None for folders that are large enough."""
-    if rows >= LARGE:
-        return None
-    return 0 if rows <= SMALL else 1 + int(log(rows / SMALL, FANOUT))
+    return None if rows >= LARGE else tier_of(rows, SMALL, FANOUT)
 
 
 # -- members ---------------------------------------------------------------------------------------------------

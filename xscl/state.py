@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import log
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -37,6 +36,7 @@ from xscl.steps import step
 from xscl.tables import CHANNELS, STATE_FILES
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER, Floors, floors
+from xscl.tiers import tier_of
 from xscl.xpath.witness import WITNESS_SCHEMA
 
 __all__ = [
@@ -519,16 +519,12 @@ def _merges(files: Sequence[StateFile], span: int | None) -> Iterator[list[State
         if file.held * 2 < file.rows and file.rows > _SMALL and file.held:
             yield [file]
         elif 0 < file.held < _LARGE:
-            tiers.setdefault((file.kind, _tier(file.held)), []).append(file)
+            tiers.setdefault((file.kind, tier_of(file.held, _SMALL, _FANOUT)), []).append(file)
     for found in tiers.values():
         if len(found) >= _FANOUT:
             run = _longest_run(sorted(found, key=_times), span)
             if len(run) > 1:
                 yield run
-
-
-def _tier(rows: int) -> int:
-    return 0 if rows <= _SMALL else 1 + int(log(rows / _SMALL, _FANOUT))
 
 
 def _times(file: StateFile) -> tuple[int, int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 
-import pyarrow as pa
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from xscl.backfill import HeldEvents, HeldWalk, LackingRows
@@ -16,11 +16,10 @@ from xscl.home import Home
 from xscl.planner import Plan, Planner
 from xscl.session import start_session
 from xscl.settings import DEFAULT_SETTINGS
-from xscl.state import LINK_SCHEMA, Kind, commit_state, held_state, next_state, write_rows
+from xscl.state import Kind, commit_state, held_state, next_state
 from xscl.subscribers import Chosen, group_texts
 from xscl.tables import BATCHES, INTAKE_FILES, LATE, NEVER, QUERIES, STATE_FILES
 from xscl.templates.retention import REACH_SCHEMA
-from xscl.xpath.witness import WITNESS_SCHEMA
 
 __all__ = ["rebuild_state"]
 
@@ -67,20 +66,10 @@ def _walked(
     tag = f"{batch:08d}-{uuid.uuid4().hex[:8]}"
     walk = HeldWalk(home, DEFAULT_SETTINGS, start_session, plan, events, batch, tag)
     written: list[tuple[Kind, str]] = []
-    rows = 0
     try:
-        for part, _ in enumerate(walk.parts()):
-            kinds: tuple[tuple[Kind, pa.Schema, Iterator[pa.Table]], ...] = (
-                ("witness", WITNESS_SCHEMA, map(lacking.rows, walk.rows())),
-                ("link", LINK_SCHEMA, map(lacking.links, walk.links())),
-            )
-            for kind, schema, tables in kinds:
-                path = f"witness/{tag}r{part}-{kind}.parquet"
-                found = write_rows(home.root / path, schema, (part for table in tables for part in table.to_batches()))
-                if found:
-                    written.append((kind, path))
-                    rows += found
+        for level in walk.parts():
+            written += walk.write(f"{tag}-held-{level.name}", lacking)
     finally:
         walk.close()
         shutil.rmtree(home.root / "results" / tag, ignore_errors=True)
-    return written, rows
+    return written, sum(pq.read_metadata(home.root / path).num_rows for _, path in written)
