@@ -20,12 +20,12 @@ os.environ["XSCL_CLASS_ARCHIVE"] = "off"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        shares_session = "spark" in getattr(item, "fixturenames", ())
+        if shares_session:
             item.add_marker(pytest.mark.spark)
-        for shared in ("spark", "postgres"):
-            if item.get_closest_marker(shared):
-                # One process of the run has the session that these tests share.
-                item.add_marker(pytest.mark.xdist_group(shared))
+        # One process of the run has what these tests share.
+        if shares_session or item.get_closest_marker("postgres"):
+            item.add_marker(pytest.mark.xdist_group("spark" if shares_session else "postgres"))
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,7 @@ PARTS = ("xpath", "templates", "ingest")
 ALLOWED = {
     "pyspark": {
         "xscl.backfill",
+        "xscl.held_walk",
         "xscl.templates.join",
         "xscl.ingest.spark_sources",
         "xscl.session",

@@ -23,13 +23,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from xscl.backfill import answered, back_fill, held_times, mark_filled, next_stop, waiting_queries
+from xscl.backfill import answered, back_fill, mark_filled, next_stop, waiting_queries
 from xscl.catalog import QueryInfo
 from xscl.driver import Driver
 from xscl.errors import EngineError, XsclError
 from xscl.event_files import Level
 from xscl.faults import file_fault
-from xscl.held import Reaches, move_held
+from xscl.held import Reaches, held_times, move_held
 from xscl.home import Home
 from xscl.jobs import counted_jobs
 from xscl.late_batch import Replay, end_dropped, next_replay, replay, replay_at

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -47,12 +48,14 @@ from xscl.cli_reading import (
     delimiter_of,
     rejection,
 )
+from xscl.errors import XsclError
 from xscl.listing import Format
 from xscl.settings import DEFAULT_SETTINGS
 
 if TYPE_CHECKING:
     from xscl.ingest.records import Record
-    from xscl.intake import IntakeReport
+    from xscl.ingest.sources import Reading
+    from xscl.intake import Intake, IntakeReport
 
 __all__ = ["eval_", "ingest"]
 
@@ -107,7 +110,7 @@ def ingest(
 ) -> None:
     """Take in documents, feeds, event files and rows; 'xscl run' processes them."""
     from xscl.ingest.sources import read_paths
-    from xscl.inputs import follow_paths, reading_of
+    from xscl.inputs import reading_of
     from xscl.intake import Intake, IntakeReport
     from xscl.safexml import Limits
 
@@ -150,15 +153,34 @@ def ingest(
     else:
         report = IntakeReport()
         try:
-            for part in follow_paths(intake, paths, reading, every=every):
-                report.add(part)
-                if part != IntakeReport():
-                    report_intake(part)
+            _follow(intake, paths, reading, every, report)
         except KeyboardInterrupt:
             say("stopped; in all:")
             say(intake_summary(report))
     done = report.taken + report.duplicates + report.shared + report.registered + report.dropped
     exit_partly(done, report.rejected)
+
+
+def _follow(intake: Intake, paths: Sequence[str], reading: Reading, every: str, report: IntakeReport) -> NoReturn:
+    """Take in without end what is added, also after what passes by itself; ``report`` is what was taken in."""
+    from xscl.faults import Patience
+    from xscl.inputs import follow_paths
+    from xscl.intake import IntakeReport
+
+    patience = Patience(complain)
+    while True:
+        try:
+            # What was committed is not read again.
+            for part in follow_paths(intake, paths, reading, every=every):
+                patience.went_well()
+                report.add(part)
+                if part != IntakeReport():
+                    report_intake(part)
+        except XsclError as error:
+            pause = patience.wait_s(error)
+            if pause is None:
+                raise
+            time.sleep(pause)
 
 
 def eval_(

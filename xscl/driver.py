@@ -6,8 +6,7 @@ than the state, or not be there at all: what a batch needs and the driver does n
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from xscl.event_files import EVENT_SCHEMA, Level, event_document
-from xscl.home import Home
 from xscl.planner import Plan
 from xscl.settings import Settings
 from xscl.state import LINK_SCHEMA, HeldState
@@ -27,27 +24,10 @@ from xscl.templates.columns import rising
 from xscl.templates.find import Finder, TooManyRows
 from xscl.templates.results import ResultColumns
 from xscl.templates.slices import STATE_COLUMNS, SliceCache
-from xscl.xpath.row_witness import row_witnesses
-from xscl.xpath.spec_files import load_automaton
-from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
+from xscl.xpath.witness import WITNESS_SCHEMA
 
-__all__ = ["Driver", "Fetch", "witness_table"]
+__all__ = ["Driver", "Fetch"]
 
-_SMALL = 5_000
-"""Events that are always walked here."""
-_MOST = 30_000
-"""Events that are walked here, if that does not take long."""
-_MOST_ROWS = 2_000_000
-"""Rows that columns answer here, at about a microsecond each."""
-_LONG_S = 1.0
-"""Executors need a second to start, and are as many as there are cores."""
-_TELLING = 1_000
-"""Events whose time says what others will take."""
-_MOST_BYTES = 64 << 20
-"""Of documents."""
-_MOST_ROW_BYTES = 1 << 30
-_WALKED = ("docid", "channel", "id", "item", "ts", "late", "membership", "content")
-_READ = [*_WALKED, "cells"]
 _MOST_LINKS = 1_000_000
 """Rows of links that are kept here."""
 _LOADED = 1_000_000
@@ -57,13 +37,10 @@ _LOADED = 1_000_000
 class Driver:
     """Remembers the join state of a home from batch to batch."""
 
-    def __init__(self, home: Home, settings: Settings) -> None:
-        self.home = home
+    def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._finder: Finder | None = None
         self._links: LinkRows | None = None
-        self._event_s = 0.0
-        """What it took to match an event, the last time that was done here."""
         self._processed = -1
         """The last place of the last batch that was committed as it is remembered; levels of the next may be too."""
 
@@ -167,26 +144,6 @@ class Driver:
         cache = None if self._finder is None else self._finder.cache
         return (0, 0) if cache is None else (cache.asked, cache.hits)
 
-    def witnesses(self, plan: Plan, level: Level) -> pa.Table | None:
-        """The witness rows of a level's documents, made here; None if executors make them sooner."""
-        events = sum(number for channel, number in level.channels.items() if channel in plan.walked)
-        rows = sum(number for channel, number in level.channels.items() if channel in plan.answered)
-        if rows > _MOST_ROWS or events > _SMALL and (events > _MOST or events * self._event_s > _LONG_S):
-            return None
-        read = sorted((plan.walked | plan.answered).intersection(level.channels))
-        table = ds.dataset(level.paths, schema=EVENT_SCHEMA).to_table(columns=_READ, filter=_wanted(level, read))
-        if level.on_time:
-            in_time = pc.is_in(table.column("docid"), pa.array(sorted(level.on_time), pa.int64()))
-            late = pc.and_not(table.column("late"), in_time)
-            table = table.set_column(table.schema.get_field_index("late"), "late", late)
-        if table.column("content").nbytes > _MOST_BYTES or table.nbytes > _MOST_BYTES + _MOST_ROW_BYTES:
-            return None
-        began = time.perf_counter()
-        found = witness_table(self.home, plan, table, self.settings.driver_rows)
-        if events >= _TELLING and not rows:
-            self._event_s = (time.perf_counter() - began) / events
-        return found
-
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _load(self, state: HeldState) -> None:
@@ -212,19 +169,6 @@ class Driver:
         assemble(plan.program, self._links, out.link_rows(), origin, out)
 
 
-def _wanted(level: Level, channels: Collection[str]) -> pc.Expression:
-    """The events of a level of some channels."""
-    wanted = (ds.field("docid") >= level.first) & (ds.field("docid") <= level.last)
-    wanted &= ds.field("channel").isin(pa.array(channels, pa.string()))
-    for channel, least in level.since.items():
-        wanted &= (ds.field("channel") != channel) | (ds.field("ts") >= least)
-    if level.until is not None:
-        wanted &= ds.field("ts") <= level.until
-    if level.only is not None:
-        wanted &= ds.field("docid").isin(pa.array(sorted(level.only), pa.int64()))
-    return wanted
-
-
 def _links_held(state: HeldState) -> int:
     return sum(file.held for file in state.files if file.kind == "link")
 
@@ -242,41 +186,3 @@ def _held_rows(path: Path, state: HeldState) -> Iterator[pa.Table]:
             table = table.filter(pa.array(keep))
         if table.num_rows:
             yield table
-
-
-# -- stage 1 ---------------------------------------------------------------------------------------------------
-
-
-def witness_table(home: Home, plan: Plan, events: pa.Table, most_rows: int) -> pa.Table | None:
-    """The witness rows of some events (``_READ``); None if columns give more than ``most_rows``."""
-    parts: list[pa.RecordBatch] = []
-    is_row = events.column("cells").is_valid()
-    for part in events.combine_chunks().to_batches():
-        for found in row_witnesses(plan.matchers, part):
-            parts.append(found)
-            most_rows -= found.num_rows
-            if most_rows < 0:
-                return None
-    walked = events.filter(pc.is_in(events.column("channel"), pa.array(sorted(plan.walked), pa.string())))
-    if walked.num_rows:
-        parts += _walked(plan.specs_path, _with_documents(home, walked))
-    # Rows of earlier versions are documents, and walked for all that is asked of them.
-    old = pc.and_not(pc.is_in(events.column("channel"), pa.array(sorted(plan.answered), pa.string())), is_row)
-    if pc.any(old, min_count=0).as_py():
-        parts += _walked(plan.answered_path, events.filter(old))
-    return pa.Table.from_batches(parts, schema=WITNESS_SCHEMA)
-
-
-def _walked(specs: Path, events: pa.Table) -> Iterator[pa.RecordBatch]:
-    for part in events.select(_WALKED).combine_chunks().to_batches():
-        yield from witness_rows(load_automaton(str(specs)), part)
-
-
-def _with_documents(home: Home, events: pa.Table) -> pa.Table:
-    """Events with the document of each row as its content."""
-    if events.column("cells").null_count == events.num_rows:
-        return events
-    channels = home.catalog.channels()
-    rows = zip(*(events.column(name).to_pylist() for name in ("channel", "content", "cells")), strict=True)
-    documents = [event_document(content, cells, channels[name]) for name, content, cells in rows]
-    return events.set_column(events.schema.get_field_index("content"), "content", pa.array(documents, pa.string()))

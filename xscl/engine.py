@@ -84,7 +84,7 @@ class Engine:
         if spark is not None:
             register_sources(spark)
         self._planner = Planner(home)
-        self._driver = Driver(home, settings)
+        self._driver = Driver(settings)
         self._upkeep = Upkeep(home, self._planner)
         self._lock = threading.Lock()
         self._run_lock = RunLock(home.root)

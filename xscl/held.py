@@ -25,7 +25,7 @@ from xscl.tables import CHANNELS, INTAKE_FILES
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER
 
-__all__ = ["Reaches", "held_up", "held_up_note", "keep_times", "move_held"]
+__all__ = ["Reaches", "held_times", "held_up", "held_up_note", "keep_times", "move_held"]
 
 Reaches = Mapping[tuple[str, str], int]
 """(channel, channel of a partner) and how much later a partner may be at most, for what live queries ask."""
@@ -57,6 +57,12 @@ def move_held(home: Home, connection: Connection, first: int, last: int, reaches
         if (held, kept) != (row.held_from, row.kept_from):
             mine = CHANNELS.update().where(CHANNELS.c.name == row.name)
             connection.execute(mine.values(held_from=held, kept_from=kept))
+
+
+def held_times(connection: Connection) -> dict[str, int]:
+    """The time from which on events are held as of the last commit, of each channel that holds some no more."""
+    statement = sa.select(CHANNELS.c.name, CHANNELS.c.held_from).where(CHANNELS.c.held_from.is_not(None))
+    return {row.name: row.held_from for row in connection.execute(statement)}
 
 
 def keep_times(connection: Connection) -> dict[str, int]:

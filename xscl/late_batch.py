@@ -4,7 +4,7 @@ A replay has a place in the intake order, and is a batch of its own.  The chosen
 two and more blocks that are live there, and joined with the events before that place that are kept: with those of the
 archive, because the join state may have done with their partners long since.  Queries of one block have had the events.
 
-The partners, no farther away than any window reaches, are walked first (``backfill.HeldWalk``) and what they find among
+The partners, no farther away than any window reaches, are walked first (``HeldWalk``) and what they find among
 themselves is thrown away: batches have found it.  So a match is found here if and only if it has an event that is taken
 again.  Those events' witness rows, and rows of links, become part of the join state, for what comes later.
 """
@@ -20,9 +20,10 @@ import sqlalchemy as sa
 from pyspark.sql import SparkSession
 from sqlalchemy.engine import Connection
 
-from xscl.backfill import Filled, HeldWalk, held_events
+from xscl.backfill import Filled
 from xscl.event_files import Level, events_of
 from xscl.held import keep_times
+from xscl.held_walk import HeldWalk, held_events
 from xscl.home import Home
 from xscl.planner import Plan, Planner
 from xscl.settings import Settings

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from xscl.driver import Driver
+from xscl.driver_stage1 import driver_witnesses
 from xscl.event_files import Level
 from xscl.executors import read_state, write_assembled, write_results, write_witnesses
 from xscl.home import Home
@@ -151,7 +152,7 @@ class BatchWork:
         """Make the witness rows of a level, and write them if executors do it."""
         here = None
         if self.driver.settings.driver_rows:
-            here = self.driver.witnesses(self.plan, level)
+            here = driver_witnesses(self.plan, level, self.driver.settings.driver_rows)
         if here is None:
             write_witnesses(self.session(), self.plan, level, target)
             return ds.dataset(target, schema=WITNESS_SCHEMA)

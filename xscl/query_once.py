@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from xscl.backfill import HeldWalk, held_events
 from xscl.catalog import QueryInfo
 from xscl.faults import named_file_faults
+from xscl.held_walk import HeldWalk, held_events
 from xscl.home import Home
 from xscl.match_reader import FoundMatch, Member, members_of
 from xscl.matches import built_matches, named_matches

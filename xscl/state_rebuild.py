@@ -11,8 +11,9 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
-from xscl.backfill import HeldEvents, HeldWalk, LackingRows
+from xscl.held_walk import HeldEvents, HeldWalk
 from xscl.home import Home
+from xscl.lacking import LackingRows
 from xscl.planner import Plan, Planner
 from xscl.session import start_session
 from xscl.settings import DEFAULT_SETTINGS

@@ -19,6 +19,7 @@ import pytest
 from crashes import Run, differences, outcome, workload
 
 import xscl
+from xscl.cli import main
 from xscl.engine import Engine
 from xscl.errors import XsclError
 from xscl.faults import Patience
@@ -293,6 +294,36 @@ def test_a_signal_ends_a_run_behind_its_batch(number: signal.Signals, code: int,
         assert process.wait(60) == code
     with xscl.connect(home=engine.home.root) as again:
         assert again.run_once() == [] and len(matched(again)) == 1
+
+
+def test_following_goes_on_after_what_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "e.ndjson").write_text('{"channel": "S", "id": "1", "xml": "<a/>"}\n')
+    monkeypatch.setattr("sys.argv", ["xscl", "ingest", "e.ndjson", "--follow", "--every", "1ms"])
+    monkeypatch.chdir(tmp_path)
+    xscl.connect(home="xscl-home").close()
+    tried = []
+
+    def at(name: str) -> None:
+        if name == "intake.commit":
+            tried.append(name)
+            if len(tried) == 1:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def sleep(seconds: float) -> None:
+        if len(tried) > 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", sleep)
+    with hooked(at), pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code in (0, None), said
+    assert "XSCL_DISK_FULL" in said and "it is tried again" in said
+    assert said.endswith("stopped; in all:\n1 events taken\n")
+    with xscl.connect(home="xscl-home") as engine:
+        assert engine.home.catalog.processed() == (0, 1)
 
 
 def test_patience_grows_and_has_an_end() -> None:

@@ -61,6 +61,14 @@ def read_here(spark: object, state: Sequence[str], wanted: npt.NDArray[np.int64]
     return ds.dataset(list(state), schema=WITNESS_SCHEMA).to_table(filter=chosen).slice(0, most + 1)
 
 
+class Asked(Exception):
+    """Executors were asked for something."""
+
+
+def asked(*_: object) -> None:
+    raise Asked
+
+
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xscl.levels.read_state", read_here)
@@ -217,18 +225,35 @@ def test_two_processes_at_once(engine: Engine, expected: dict[str, set[str]], tm
 def test_more_rows_than_the_driver_may_hold_go_to_the_executors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Asked(Exception):
-        pass
-
-    def executors(*_: object) -> None:
-        raise Asked
-
-    monkeypatch.setattr("xscl.levels.write_results", executors)
+    monkeypatch.setattr("xscl.levels.write_witnesses", asked)
     monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
     with started(tmp_path / "home", driver_rows=40) as engine:
         engine.ingest(events(DOCS[:2]))
         assert [report.joined_in for report in engine.run_once()] == ["driver"]
         engine.ingest(events(DOCS[2:]))
+        with pytest.raises(Asked):
+            engine.run_once()
+
+
+def test_documents_are_walked_in_parts(
+    expected: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xscl.driver_stage1._PART", 3)
+    with started(tmp_path / "home") as engine:
+        engine.ingest(events(DOCS))
+        assert [(report.joined_in, report.jobs) for report in engine.run_once()] == [("driver", 0)]
+        assert found(engine) == expected
+
+
+def test_documents_that_would_take_long_go_to_the_executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.levels.write_witnesses", asked)
+    monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
+    for name, value in {"_PART": len(DOCS) - 1, "_TELLING_S": 0, "_LONG_S": 0}.items():
+        monkeypatch.setattr(f"xscl.driver_stage1.{name}", value)
+    with started(tmp_path / "home") as engine:
+        engine.ingest(events(DOCS[:-1]))
+        assert [report.joined_in for report in engine.run_once()] == ["driver"], "the first ones are walked here"
+        engine.ingest(events([Doc(doc.channel, f"{doc.id}-again", doc.ts, doc.xml) for doc in DOCS]))
         with pytest.raises(Asked):
             engine.run_once()
 
