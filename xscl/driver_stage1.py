@@ -24,8 +24,10 @@ _LONG_S = 5.0
 """Documents that take longer are matched by executors, which need more than a second to start."""
 _TELLING_S = 0.5
 """After so long it is known what others will take."""
-_PART = 250
-"""Documents that are walked before that is asked."""
+_FIRST = 250
+"""Documents that are walked before that is asked for the first time; then twice as many each time,"""
+_PART = 8_000
+"""up to this: a part costs as much as a hundred small documents."""
 _MOST_ROWS = 2_000_000
 """Rows that columns answer here, at about a microsecond each."""
 _MOST_ROW_BYTES = 1 << 30
@@ -85,17 +87,18 @@ def _of_documents(plan: Plan, level: Level) -> Iterator[pa.RecordBatch]:
 
 
 def _parts(level: Level, channels: Collection[str]) -> Iterator[pa.RecordBatch]:
-    """The events of a level of some channels, some at a time."""
+    """The events of a level of some channels, some at a time, first a few."""
+    events = _dataset(level).to_batches(
+        columns=_READ, filter=_wanted(level, channels), batch_size=_FIRST, batch_readahead=1, fragment_readahead=1
+    )
     waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for part in _dataset(level).to_batches(
-        columns=_READ, filter=_wanted(level, channels), batch_size=_PART, batch_readahead=1, fragment_readahead=1
-    ):
-        waiting.append(part)
-        rows += part.num_rows
-        if rows >= _PART:
+    rows, size = 0, _FIRST
+    for few in events:
+        waiting.append(few)
+        rows += few.num_rows
+        if rows >= size:
             yield from _together(level, waiting)
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, min(2 * size, _PART)
     yield from _together(level, waiting)
 
 

@@ -238,7 +238,8 @@ def test_more_rows_than_the_driver_may_hold_go_to_the_executors(
 def test_documents_are_walked_in_parts(
     expected: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xscl.driver_stage1._PART", 3)
+    for name, value in {"_FIRST": 2, "_PART": 3}.items():
+        monkeypatch.setattr(f"xscl.driver_stage1.{name}", value)
     with started(tmp_path / "home") as engine:
         engine.ingest(events(DOCS))
         assert [(report.joined_in, report.jobs) for report in engine.run_once()] == [("driver", 0)]
@@ -248,7 +249,7 @@ def test_documents_are_walked_in_parts(
 def test_documents_that_would_take_long_go_to_the_executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xscl.levels.write_witnesses", asked)
     monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
-    for name, value in {"_PART": len(DOCS) - 1, "_TELLING_S": 0, "_LONG_S": 0}.items():
+    for name, value in {"_FIRST": len(DOCS) - 1, "_TELLING_S": 0, "_LONG_S": 0}.items():
         monkeypatch.setattr(f"xscl.driver_stage1.{name}", value)
     with started(tmp_path / "home") as engine:
         engine.ingest(events(DOCS[:-1]))
