@@ -287,6 +287,10 @@ def _changed(
         )
     if element is not None and not is_name(element):
         raise CatalogError("XSCL_BAD_CHANNEL", f"{element!r} is no name of an element of at most {MAX_NAME} characters")
+    if clock is not None and not clock.strip():
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL", "a clock has a name", hint=f"the clock of this channel alone is called {channel.name!r}"
+        )
     columns = parse_schema(schema) if schema else channel.schema
     if kind == "xml":
         columns = None

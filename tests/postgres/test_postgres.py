@@ -7,12 +7,14 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import home_of_schema_7
@@ -76,9 +78,40 @@ def _unprivileged() -> dict[str, int]:
     pytest.skip("PostgreSQL does not run for root, and there is neither a user postgres nor nobody")
 
 
+@dataclass
+class Server:
+    """One on this machine, with a database 'postgres'."""
+
+    command: list[object]
+    options: dict[str, object]
+    log: Path
+    url: str
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("w") as out:
+            self.process = process = subprocess.Popen(self.command, stdout=out, stderr=out, **self.options)  # type: ignore[call-overload]
+        engine = sa.create_engine(self.url)
+        for _ in range(300):
+            try:
+                engine.connect().close()
+            except sa.exc.OperationalError:
+                assert process.poll() is None, self.log.read_text()
+                time.sleep(0.1)
+            else:
+                engine.dispose()
+                return
+        pytest.fail(f"the server does not answer: {self.log.read_text()}")
+
+    def stop(self) -> None:
+        """Without waiting for those that are connected."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(30)
+
+
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """The URL of a server with a database 'postgres'."""
+def server() -> Iterator[Server]:
     pytest.importorskip("psycopg", reason="the PostgreSQL driver is not installed: pip install 'xscl[postgres]'")
     programs, who = _programs(), _unprivileged()
     # Not in pytest's folder, whose parents other users cannot enter; and paths of sockets are short.
@@ -88,7 +121,7 @@ def server() -> Iterator[str]:
             os.chown(folder, who["user"], who["group"])
         environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
         options: dict[str, object] = {"cwd": folder, "env": environment, **who}
-        data, log = folder / "data", folder / "log"
+        data = folder / "data"
         # A locale other than C, if there is one, orders names differently from SQLite.
         initdb = [programs / "initdb", "-D", data, "-U", "xscl", "-A", "trust", "-E", "UTF8", "--no-sync"]
         for locale in ("en_US.UTF-8", "C.UTF-8"):
@@ -101,46 +134,30 @@ def server() -> Iterator[str]:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         settings = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-k", folder, "-p", str(port)]
-        with log.open("w") as out:
-            process = subprocess.Popen(
-                [programs / "postgres", "-D", data, *settings],
-                stdout=out,
-                stderr=out,
-                **options,  # type: ignore[call-overload]
-            )
+        started = Server(
+            command=[programs / "postgres", "-D", data, *settings],
+            options=options,
+            log=folder / "log",
+            url=f"postgresql+psycopg://xscl@127.0.0.1:{port}/postgres",
+        )
         try:
-            url = f"postgresql+psycopg://xscl@127.0.0.1:{port}/postgres"
-            _wait(url, process, log)
-            yield url
+            started.start()
+            yield started
         finally:
-            process.terminate()
-            process.wait(30)
+            started.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    engine = sa.create_engine(url)
-    for _ in range(300):
-        try:
-            engine.connect().close()
-        except sa.exc.OperationalError:
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.1)
-        else:
-            engine.dispose()
-            return
-    pytest.fail(f"the server does not answer: {log.read_text()}")
-
-
 @pytest.fixture
-def url(server: str, request: pytest.FixtureRequest) -> Iterator[str]:
+def url(server: Server, request: pytest.FixtureRequest) -> Iterator[str]:
     """An empty database."""
     name = f"t{abs(hash(request.node.nodeid))}"
-    admin = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    admin = sa.create_engine(server.url, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:
         connection.exec_driver_sql(f"create database {name}")
-    yield server.rpartition("/")[0] + f"/{name}"
+    yield server.url.rpartition("/")[0] + f"/{name}"
+    admin.dispose()  # the server may have been started anew
     with admin.connect() as connection:
         connection.exec_driver_sql(f"drop database {name} with (force)")
     admin.dispose()
@@ -499,3 +516,29 @@ def test_plans_follow_what_others_register_and_drop(url: str, tmp_path: Path) ->
         assert plan.program.groups == fresh.program.groups
         assert len(plan.program.groups) == groups
     home.catalog.close()
+
+
+def test_a_run_goes_on_when_the_server_comes_back(url: str, server: Server, tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home", url)) as engine:
+        engine.register(TEXTS[0], name="Q")
+        engine.ingest([Event("S", "1", 1, xml="<book><author>A</author><title>T</title></book>")])
+        handle = engine.start(every="10 ms")
+        _until(lambda: engine.home.catalog.processed() == (2, 2))
+        server.stop()
+        with pytest.raises(CatalogError, match="XSCL_CATALOG_UNREACHABLE"):
+            engine.home.catalog.processed()
+        _until(lambda: handle.lastProblem is not None)
+        assert handle.isActive
+        server.start()
+        engine.ingest([Event("S", "2", 2, xml="<blog><author>A</author><title>T</title></blog>")])
+        _until(lambda: engine.home.catalog.processed() == (3, 3))
+        handle.stop()
+        assert [[event.id for event in match.events] for match in engine.matches("Q")] == [["1", "2"]]
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if is_so():
+            return
+        time.sleep(0.05)
+    pytest.fail("it does not go on")

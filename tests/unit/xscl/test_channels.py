@@ -58,6 +58,7 @@ def test_refusals(home: Home) -> None:
     assert refusal(home, set_channel, element="r") == "XSCL_BAD_CHANNEL"
     assert refusal(home, set_channel, lateness="soon") == "XSCL_BAD_CHANNEL"
     assert refusal(home, set_channel, lateness="-5 s") == "XSCL_BAD_CHANNEL"
+    assert refusal(home, set_channel, clock=" ") == "XSCL_BAD_CHANNEL"
     assert refusal(home, set_channel, kind="rows", schema="p money") == "XSCL_BAD_SCHEMA"
     assert channel(home) == ChannelInfo("T", "xml", False, "T", None, None, "T")
 
