@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 os.environ["XSCL_CLASS_ARCHIVE"] = "off"
 
 
+# Before xdist looks for groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         shares_session = "spark" in getattr(item, "fixturenames", ())

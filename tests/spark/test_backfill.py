@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xscl
-from xscl import backfill
+from xscl import held_walk
 from xscl.engine import Engine
 from xscl.settings import Settings
 
@@ -41,7 +41,7 @@ def test_executors_fill_as_the_driver_does(
     with xscl.connect(home=tmp_path / "driver", spark=spark) as engine:
         expected = answers(engine)
     assert all(expected.values())
-    monkeypatch.setattr(backfill, "_PART", 8)
+    monkeypatch.setattr(held_walk, "_PART", 8)
     with xscl.connect(home=tmp_path / "executors", spark=spark, settings=Settings(driver_rows=0)) as engine:
         assert answers(engine) == expected
     # Its memory is full after the first part.

@@ -14,7 +14,6 @@ import pytest
 from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_text
 
 import xscl
-import xscl.driver
 from xscl.event_files import EVENT_SCHEMA
 from xscl.executors import with_documents
 from xscl.ingest.rows import cells_document
@@ -148,7 +147,7 @@ def test_what_columns_answer_is_not_walked(engine: Engine, monkeypatch: pytest.M
     def refuse(*_: object) -> None:
         raise AssertionError("a document is walked")
 
-    monkeypatch.setattr(xscl.driver, "witness_rows", refuse)
+    monkeypatch.setattr("xscl.driver_stage1.witness_rows", refuse)
     engine.register_many([*SENSORS[:6], ("documents", "S//room->r JOIN {r = s, 1 h} S//room->s")])
     engine.ingest([event for event in sensor_events() if event.row is not None])
     (report,) = engine.run_once()
