@@ -51,7 +51,7 @@ class Asked:
     """Events that were late to its end."""
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 1 << 32), st.data())
 def test_late_and_taken_again_is_in_time(seed: int, data: st.DataObject) -> None:
     choose = Dice(seed)
