@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from property.test_history import Drop, Register, prepare, take, workload
 
 import xscl
-from xscl.settings import Settings
 from xscl.tables import NEVER, QUERIES
 from xscl.templates.sql import cq_statement, spark_text
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 def test_views_say_what_the_list_says(spark: SparkSession, tmp_path: Path) -> None:
     steps, rules = workload(3)
-    with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(driver_rows=0)) as engine:
+    with xscl.connect(home=tmp_path / "home", spark=spark) as engine:
         prepare(engine, rules)
         take(engine, steps)
         engine.run_once()
