@@ -28,6 +28,8 @@ _FIRST = 250
 """Documents that are walked before that is asked for the first time; then twice as many each time,"""
 _PART = 8_000
 """up to this: a part costs as much as a hundred small documents."""
+_PART_BYTES = 64 << 20
+"""A part is not much larger in memory."""
 _MOST_ROWS = 2_000_000
 """Rows that columns answer here, at about a microsecond each."""
 _MOST_ROW_BYTES = 1 << 30
@@ -92,13 +94,14 @@ def _parts(level: Level, channels: Collection[str]) -> Iterator[pa.RecordBatch]:
         columns=_READ, filter=_wanted(level, channels), batch_size=_FIRST, batch_readahead=1, fragment_readahead=1
     )
     waiting: list[pa.RecordBatch] = []
-    rows, size = 0, _FIRST
+    rows = taken = 0
+    most = _FIRST
     for few in events:
         waiting.append(few)
-        rows += few.num_rows
-        if rows >= size:
+        rows, taken = rows + few.num_rows, taken + few.nbytes
+        if rows >= most or taken >= _PART_BYTES:
             yield from _together(level, waiting)
-            waiting, rows, size = [], 0, min(2 * size, _PART)
+            waiting, rows, taken, most = [], 0, 0, min(2 * most, _PART)
     yield from _together(level, waiting)
 
 

@@ -235,10 +235,11 @@ def test_more_rows_than_the_driver_may_hold_go_to_the_executors(
             engine.run_once()
 
 
+@pytest.mark.parametrize("sizes", [{"_FIRST": 2, "_PART": 3}, {"_FIRST": 1, "_PART_BYTES": 500}])
 def test_documents_are_walked_in_parts(
-    expected: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sizes: dict[str, int], expected: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"_FIRST": 2, "_PART": 3}.items():
+    for name, value in sizes.items():
         monkeypatch.setattr(f"xscl.driver_stage1.{name}", value)
     with started(tmp_path / "home") as engine:
         engine.ingest(events(DOCS))
