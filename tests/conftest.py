@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 os.environ["XSCL_CLASS_ARCHIVE"] = "off"
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Long values are called after their argument: the processes of a run must agree on every test's name, and a packed
+    file, for one, may say when it was packed."""
+    return argname if isinstance(val, str | bytes) and len(val) > 60 else None
+
+
 # Before xdist looks for groups.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
