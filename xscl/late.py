@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ def late_lines(home: Home, choice: LateChoice) -> Iterator[dict[str, object]]:
             home, catalog.channels(connection), catalog.streams(connection), stored_memberships(connection)
         )
     rows = _found(home.catalog, choice)
-    while part := [row.docid for row, _ in zip(rows, range(_PAGE), strict=False)]:
+    while part := [row.docid for row in itertools.islice(rows, _PAGE)]:
         wanted = {docid for docid in part if docid is not None}
         for event in sorted(events_of(home, wanted, _COLUMNS).to_pylist(), key=lambda event: int(event["docid"])):
             yield from (line for _, line in lines.of_event(event))

@@ -17,6 +17,7 @@ from oracle.lateness import Arrival, Terms, is_late
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_query, dense_stream
 
 import xscl
+from xscl import late
 from xscl.compile import compile_query
 from xscl.errors import CatalogError, QueryError
 from xscl.ingest.records import RowOptions, RowTable
@@ -185,7 +186,7 @@ def test_replayed_events_wait_for_partners(tmp_path: Path) -> None:
         assert [[e.id for e in match.events] for match in engine.matches()] == [["s", "t", "u"]]
 
 
-def test_late_rows_of_a_table(tmp_path: Path) -> None:
+def test_late_rows_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows in bulk are known by their places, so they can be taken again; each once, in another home too."""
     table = pa.table({"id": ["1", "2", "3", "4"], "t": [10.0, 50.0, 11.0, 12.5], "k": [1.5, 2.0, 1.5, None]})
     rows = RowTable("R", table, "table", options=RowOptions(("k",), ts="t", id="id"))
@@ -195,6 +196,8 @@ def test_late_rows_of_a_table(tmp_path: Path) -> None:
         assert engine.ingest([rows]).late == 2
         engine.run_once()
         lines = list(late_lines(engine.home, LateChoice()))
+        monkeypatch.setattr(late, "_PAGE", 1)
+        assert list(late_lines(engine.home, LateChoice())) == lines
         assert lines == [
             {"channel": "R", "id": "3", "ts": "1970-01-01T00:00:11Z", "row": {"k": 1.5}},
             {"channel": "R", "id": "4", "ts": "1970-01-01T00:00:12.5Z", "row": {"k": None}},
