@@ -27,6 +27,7 @@ __all__ = [
     "StoredRows",
     "channel_counts",
     "event_count",
+    "first_events",
     "nth_event",
     "rows_by_id",
     "split_id",
@@ -137,6 +138,17 @@ def channel_counts(connection: Connection, first: int | None = None, last: int |
         high = end if last is None else min(end, last)
         counts[channel] = counts.get(channel, 0) + high - low + 1
     return counts
+
+
+def first_events(connection: Connection, first: int, last: int) -> dict[str, int]:
+    """The least number of an event of each channel that has some, of those with numbers from ``first`` to ``last``."""
+    ids = sa.select(EVENT_IDS.c.channel, sa.func.min(EVENT_IDS.c.docid)).group_by(EVENT_IDS.c.channel)
+    between = EVENT_IDS.c.docid.between(first, last)
+    found: dict[str, int] = {row[0]: row[1] for row in connection.execute(ids.where(between))}
+    spans = _SPANS.where(ROW_RANGES.c.last_docid >= first, ROW_RANGES.c.docid <= last)
+    for channel, begin, _ in connection.execute(spans):
+        found[channel] = min(found.get(channel, last), max(begin, first))
+    return found
 
 
 def event_count(connection: Connection, channel: str | None = None) -> int:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl import ast
 from xscl.catalog import Catalog
 from xscl.catalog_upkeep import SUMMED, total
 from xscl.held import held_up, held_up_note
 from xscl.home import Home
-from xscl.parser import parse_query
-from xscl.places import published_docid
-from xscl.row_ranges import channel_counts, event_count
+from xscl.places import place_of, published_docid
+from xscl.row_ranges import channel_counts, event_count, first_events
 from xscl.state import held_state
 from xscl.streams import resolve_stream
-from xscl.tables import BATCHES, CHANNELS, LATE, REJECTED
+from xscl.tables import BATCHES, CHANNELS, GROUPS, LATE, NEVER, QUERIES, REJECTED
 
 __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
+
+_NOTES = 20
+"""Queries that are told one by one."""
 
 
 def batch_columns() -> list[str]:
@@ -73,23 +75,57 @@ def state_notes(home: Home) -> Iterator[str]:
 
 
 def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
-    """Which queries that see what came after them did not see events that were processed from ``first`` on."""
+    """Which queries that see what came after them did not see events that were processed from ``first`` on.
+
+    The first ones by name have a note of their own, all others have one together.
+    """
     with catalog.read() as connection:
+        newer = list(_registered_after(connection, first))
+        if not newer:
+            return
         streams = catalog.streams(connection)
-        for info in catalog.queries(connection, limit=1000):
-            if info.docid_from <= first or info.sees_from < info.docid_from:
-                continue
-            channels = {block.channel for block in ast.blocks(parse_query(info.text).source)}
-            # Published documents up to a place are numbered below the first one of the next place.
-            published = published_docid(first, 0), published_docid(info.docid_from + 1, 0) - 1
-            older = [channel_counts(connection, *span) for span in ((first, info.docid_from), published)]
-            of_channels = {resolve_stream(streams, name)[0] for name in channels}
-            count = sum(counts.get(channel, 0) for counts in older for channel in of_channels)
-            if count:
-                yield (
-                    f"note: {count} events are older than query {info.name} and were skipped for it; STARTING ALL "
-                    "would include them"
-                )
+        last = max(place for _, place, _ in newer)
+        earliest: dict[str, int] = {}
+        for span in _events_before(first, last):
+            for channel, docid in first_events(connection, *span).items():
+                earliest[channel] = min(earliest.get(channel, last), place_of(docid))
+        skipped = []
+        for name, place, names in newer:
+            channels = {resolve_stream(streams, channel)[0] for channel in names}
+            # A document that is published for its own place is older than it.
+            if any(earliest.get(channel, last + 1) <= place for channel in channels):
+                skipped.append((name, place, channels))
+        skipped.sort(key=lambda query: query[0])
+        for name, place, channels in skipped[:_NOTES]:
+            older = [channel_counts(connection, *span) for span in _events_before(first, place)]
+            count = sum(counts.get(channel, 0) for counts in older for channel in channels)
+            yield (
+                f"note: {count} events are older than query {name} and were skipped for it; STARTING ALL would include "
+                "them"
+            )
+    if len(skipped) > _NOTES:
+        yield f"note: events were skipped for {len(skipped) - _NOTES:,} more queries that are newer than they"
+
+
+def _registered_after(connection: Connection, first: int) -> Iterator[tuple[str, int, list[str]]]:
+    """Name, place and channels of the live queries from this place of the intake order on that see what comes later."""
+    # Numbers and places grow together, so that older queries need not be read.
+    statement = (
+        sa.select(QUERIES.c.qid, QUERIES.c.docid_from, QUERIES.c.docid_until, QUERIES.c.sees_from, GROUPS.c.channels)
+        .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+        .order_by(QUERIES.c.query.desc())
+    )
+    for row in connection.execution_options(yield_per=1_000).execute(statement):
+        if row.docid_from <= first:
+            return
+        if row.docid_until == NEVER and row.sees_from >= row.docid_from:
+            yield row.qid, row.docid_from, json.loads(row.channels)
+
+
+def _events_before(first: int, place: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Numbers of the events with places from ``first`` to ``place``: taken in, and published."""
+    # Published documents up to a place are numbered below the first one of the next place.
+    return (first, place), (published_docid(first, 0), published_docid(place + 1, 0) - 1)
 
 
 def _count(connection: Connection, table: sa.Table) -> int:
