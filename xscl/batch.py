@@ -26,11 +26,12 @@ from pyspark.sql import SparkSession
 from xscl.backfill import answered, back_fill, mark_filled, next_stop, waiting_queries
 from xscl.catalog import QueryInfo
 from xscl.driver import Driver
-from xscl.errors import EngineError, XsclError
+from xscl.errors import EngineError
 from xscl.event_files import Level
 from xscl.faults import file_fault
 from xscl.held import Reaches, held_times, move_held
 from xscl.home import Home
+from xscl.home_files import may_be_named
 from xscl.jobs import counted_jobs
 from xscl.late_batch import Replay, end_dropped, next_replay, replay, replay_at
 from xscl.levels import BatchWork, levels
@@ -329,7 +330,8 @@ def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -
         yield changes
     except BaseException as error:
         work.driver.forget()
-        if not _visible(work.home, work.tag):
+        # What goes wrong after its transaction takes nothing back.
+        if not may_be_named(work.home, BATCHES.c.result_path, f"results/{work.tag}"):
             work.discard()
             for change in changes:
                 discard_change(work.home, change)
@@ -354,16 +356,6 @@ def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -
             f"batch {span.batch} (places {span.first} to {span.last}) failed in Spark: {reason}",
             hint="nothing of it is visible, and it runs again next time; -v shows the whole trace",
         ) from error
-
-
-def _visible(home: Home, tag: str) -> bool:
-    """Whether the catalogue names the files of a batch: what goes wrong after its transaction takes nothing back."""
-    try:
-        with home.catalog.read() as connection:
-            named = sa.select(sa.func.count()).where(BATCHES.c.result_path == f"results/{tag}")
-            return bool(connection.scalar(named))
-    except (sa.exc.SQLAlchemyError, XsclError):
-        return True  # who knows; the next run removes what no row names
 
 
 # -- commit ----------------------------------------------------------------------------------------------------

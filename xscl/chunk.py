@@ -14,10 +14,11 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog import ChannelInfo, StreamInfo, channel_facts
 from xscl.clocks import Clocks, is_late
-from xscl.errors import CatalogError, DocumentError, XsclError
+from xscl.errors import CatalogError, DocumentError
 from xscl.event_checks import require_kind
 from xscl.event_files import EVENT_SCHEMA, new_event_file, write_event_file
 from xscl.home import Home
+from xscl.home_files import may_be_named
 from xscl.ingest.records import Rejected
 from xscl.intake_report import IntakeReport
 from xscl.known_events import KnownEvents
@@ -209,17 +210,9 @@ def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
 
 def _discard(home: Home, files: list[Path]) -> None:
     """Unlink the files of a transaction that failed; one that may have been committed keeps them."""
-    if not files:
-        return
-    try:
-        with home.catalog.read() as connection:
-            named = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.path == f"events/{files[0].name}")
-            if connection.execute(named).first() is not None:
-                return
-    except (sa.exc.SQLAlchemyError, XsclError):
-        return  # the next run removes what no row names
-    for file in files:
-        file.unlink(missing_ok=True)
+    if files and not may_be_named(home, INTAKE_FILES.c.path, f"events/{files[0].name}"):
+        for file in files:
+            file.unlink(missing_ok=True)
 
 
 def rejection(problem: Rejected) -> dict[str, object]:

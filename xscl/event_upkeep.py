@@ -29,6 +29,7 @@ from sqlalchemy.engine import Connection
 from xscl.errors import EngineError
 from xscl.event_files import EVENT_SCHEMA, write_event_file
 from xscl.home import Home
+from xscl.home_files import may_be_named
 from xscl.old_files import put_out_of_use
 from xscl.places import PUBLISHED, place_of
 from xscl.steps import step
@@ -199,19 +200,12 @@ class EventUpkeep:
                 put_out_of_use(connection, [file.path for file in inputs], now)
             step("upkeep.swapped")
         except BaseException:
-            if path is not None and not self._is_named(path):
+            if path is not None and not may_be_named(self._home, INTAKE_FILES.c.path, path):
                 (home.root / path).unlink(missing_ok=True)
             raise
         if path is not None and int(stays.sum()) > count:
             self._patient.add(path)
         return len(removed)
-
-    def _is_named(self, path: str) -> bool:
-        with self._home.catalog.read() as connection:
-            return (
-                connection.execute(sa.select(INTAKE_FILES.c.rows).where(INTAKE_FILES.c.path == path)).first()
-                is not None
-            )
 
     def _write(self, path: str, source: ds.Dataset, only: Numbers | None, inputs: Sequence[EventFile]) -> None:
         """Write events with these numbers, or all, as one file, with what is to be known of it in its footer."""

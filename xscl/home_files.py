@@ -10,10 +10,12 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.errors import XsclError
+from xscl.home import Home
 from xscl.parquet import data_files
 from xscl.tables import BATCHES, INTAKE_FILES, OLD_FILES, ROW_RANGES, STATE_FILES
 
-__all__ = ["FOLDERS", "PATHS", "NamedFile", "files_of", "is_inside", "named_files", "named_paths"]
+__all__ = ["FOLDERS", "PATHS", "NamedFile", "files_of", "is_inside", "may_be_named", "named_files", "named_paths"]
 
 FOLDERS = ("witness", "results", "events")
 """Folders of named files, those first whose files go out of use soonest."""
@@ -73,6 +75,19 @@ def files_of(root: Path, path: str) -> list[str]:
     if not full.is_dir():
         return [path] if full.is_file() else []
     return [str(file.relative_to(root)) for file in data_files(full)]
+
+
+def may_be_named(home: Home, column: sa.Column[str], path: str) -> bool:
+    """Whether this column may have the path of what was written for a transaction that seems to have failed.
+
+    It may where the catalogue does not answer: who asks is dealing with an error already, and ``tidy`` removes what
+    stays although no row names it.
+    """
+    try:
+        with home.catalog.read() as connection:
+            return connection.execute(sa.select(column).where(column == path).limit(1)).first() is not None
+    except (sa.exc.SQLAlchemyError, XsclError):
+        return True
 
 
 def is_inside(path: str) -> bool:

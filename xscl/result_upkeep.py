@@ -29,6 +29,7 @@ import sqlalchemy as sa
 from xscl.errors import EngineError
 from xscl.event_files import events_of
 from xscl.home import Home
+from xscl.home_files import may_be_named
 from xscl.old_files import put_out_of_use
 from xscl.steps import step
 from xscl.tables import BATCHES
@@ -206,7 +207,7 @@ class ResultUpkeep:
             self._replace(inputs, name)
             step("upkeep.folders")
         except BaseException:
-            if not self._is_named(name):
+            if not may_be_named(home, BATCHES.c.result_path, name):
                 shutil.rmtree(home.root / name, ignore_errors=True)
             raise
 
@@ -222,12 +223,6 @@ class ResultUpkeep:
                         hint="one process works on a home at a time; nothing was lost",
                     )
             put_out_of_use(connection, [folder.path for folder in inputs], time.time_ns() // 1000)
-
-    def _is_named(self, path: str) -> bool:
-        with self._home.catalog.read() as connection:
-            return (
-                connection.execute(sa.select(BATCHES.c.batch).where(BATCHES.c.result_path == path)).first() is not None
-            )
 
 
 def _tier(rows: int) -> int | None:
