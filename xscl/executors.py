@@ -99,7 +99,7 @@ def _has_rows_as_documents(level: Level, channels: Collection[str]) -> bool:
     """Whether there are rows of earlier versions, which are documents, and walked for all that is asked of them."""
     # Statistics say it of most files, without their rows being read.
     kept_so = ds.field("channel").isin(sorted(channels)) & ds.field("content").is_valid()
-    return ds.dataset(level.paths, schema=EVENT_SCHEMA).count_rows(filter=kept_so) > 0
+    return bool(ds.dataset(level.paths, schema=EVENT_SCHEMA).count_rows(filter=kept_so))
 
 
 def write_results(
