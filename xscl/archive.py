@@ -36,7 +36,7 @@ from xscl.locks import try_lock
 from xscl.row_ranges import event_count
 from xscl.scratch import temporary_folder
 from xscl.steps import step
-from xscl.tables import BATCHES, NEVER, QUERIES
+from xscl.tables import BATCHES, METADATA, NEVER, QUERIES
 from xscl.types import format_time
 from xscl.version import VERSION
 
@@ -53,7 +53,7 @@ _USTAR_MOST = 8**11
 _TRIES = 3
 _PATHS = (*((column.table.name, column.name) for column in PATHS), ("batches", "witness_path"))
 """Columns of this version and of earlier ones that name files of the home."""
-_BAD_BYTES = (OSError, EOFError, zlib.error, tarfile.TarError)
+_BAD_BYTES = (OSError, EOFError, zlib.error, tarfile.TarError, UnicodeDecodeError)
 """What reading a damaged archive fails with."""
 
 
@@ -148,7 +148,8 @@ def _listed(root: Path, path: Path) -> tuple[list[_Entry], Packed]:
         for file in named:
             if file.path.startswith(f"{folder}/"):
                 found = files_of(root, file.path)
-                if not found and not (root / file.path).is_dir():
+                # A batch that found nothing may have no folder.
+                if not found and (file.rows or file.kind != "results"):
                     raise _GoneError(file.path)
                 entries += [_entry(root / name, name) for name in found]
     size = sum(entry.size for entry in entries)
@@ -195,7 +196,7 @@ def import_home(root: str | Path, stream: BinaryIO, catalog_url: str | None = No
         packed = _unpack(stream, staged)
         step("import.unpacked")
         _check_catalog(staged)
-        opened = open_home(staged)  # of an earlier version: upgraded here
+        opened = _opened(staged)
         try:
             _check_files(opened)
             step("import.checked")
@@ -210,6 +211,20 @@ def import_home(root: str | Path, stream: BinaryIO, catalog_url: str | None = No
             staged.rename(path)
             step("import.renamed")
     return packed
+
+
+def _opened(staged: Path) -> Home:
+    """Open what was unpacked; of an earlier version, it is upgraded here."""
+    try:
+        opened = open_home(staged)
+        with opened.catalog.read() as connection:
+            there = set(sa.inspect(connection).get_table_names())
+        if missing := METADATA.tables.keys() - there:
+            opened.catalog.close()
+            raise _bad(f"its catalogue lacks {', '.join(sorted(missing))}")
+    except sa.exc.SQLAlchemyError as error:
+        raise _bad(f"its catalogue is none of this program: {str(error).splitlines()[0]}") from None
+    return opened
 
 
 def _require_empty(path: Path) -> None:
@@ -340,7 +355,7 @@ def _manifest(text: bytes) -> tuple[list[_Entry], Packed]:
         counts = found["counts"]
         packed = Packed(**{name: int(counts[name]) for name in Packed.__slots__})
         version = int(found["format"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise _bad(f"{_MANIFEST} is none: {type(error).__name__} {error}") from None
     if version > _FORMAT:
         raise CatalogError(
@@ -364,7 +379,10 @@ def _check_catalog(staged: Path) -> None:
     """Refuse what is no catalogue of ours, before anything of it is used: tables and indexes, sound, paths inside."""
     try:
         with closing(sqlite3.connect(staged / _CATALOG)) as connection:
-            kinds = {row[0] for row in connection.execute("select type from sqlite_master")}
+            kinds = {
+                "virtual table" if str(sql).lower().startswith("create virtual") else kind
+                for kind, sql in connection.execute("select type, sql from sqlite_master")
+            }
             if other := kinds - {"table", "index"}:
                 raise _bad(f"its catalogue has {', '.join(sorted(other))}")
             sound = connection.execute("pragma quick_check").fetchone()[0]

@@ -26,6 +26,7 @@ from xscl.archive import export_home, import_home
 from xscl.catalog import Versions
 from xscl.engine import Engine
 from xscl.errors import CatalogError
+from xscl.health import examine_home
 from xscl.home import Home, init_home, open_home
 from xscl.home_files import files_of, named_files
 from xscl.matches import list_matches, match_json
@@ -260,9 +261,13 @@ def test_archives_that_strangers_made(archive: bytes, tmp_path: Path) -> None:
         with_manifest(members, lambda manifest: manifest.update(files=[1])),
         with_manifest(members, lambda manifest: manifest["counts"].update(bytes=1 << 60)),
         [(members[0][0], b"[" * 100_000), *members[1:]],
+        with_manifest(members, lambda manifest: manifest.update(format=float("inf"))),
+        with_manifest(members, lambda manifest: manifest["counts"].update(events=float("inf"))),
     ]
     for number, each in enumerate(evil):
         assert refused(repacked(each), tmp_path).condition == "XSCL_BAD_ARCHIVE", number
+    no_utf8 = gzip.decompress(archive).replace(b"manifest.json", b"manifest.\xe9\xe9\xe9\xe9")
+    assert refused(gzip.compress(no_utf8), tmp_path).condition == "XSCL_BAD_ARCHIVE"
     later = [
         with_manifest(members, lambda manifest: manifest["versions"].update(schema=99)),
         with_manifest(members, lambda manifest: manifest.update(format=2)),
@@ -279,6 +284,9 @@ def test_archives_that_strangers_made(archive: bytes, tmp_path: Path) -> None:
         "update intake_files set path = '../../evil' where path = (select min(path) from intake_files)",
         "update batches set result_path = '/etc' where result_path is not null",
         "insert into old_files values ('../home', 0)",
+        "create virtual table v using fts5(a)",
+        "drop table state_files",
+        "drop table queries",
         "update intake_files set path = 'events/none.parquet' where path = (select min(path) from intake_files)",
     ],
 )
@@ -321,6 +329,16 @@ def test_an_import_wants_a_place_of_its_own(archive: bytes, tmp_path: Path) -> N
             import_home(tmp_path / name, io.BytesIO(archive))
         assert caught.value.condition == "XSCL_HOME_NOT_EMPTY"
         assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_batch_that_found_nothing_may_have_no_folder(tmp_path: Path) -> None:
+    """As one that answers a query from what is held, which is nothing."""
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.ingest([book("1", 1, "A")])
+        engine.register("T/a STARTING ALL", name="q")
+        engine.run_once()
+    assert import_home(tmp_path / "copy", io.BytesIO(packed(tmp_path / "home"))).batches == 2
+    assert not list(examine_home(open_home(tmp_path / "copy")).problems)
 
 
 def test_a_file_that_is_lost_is_named(rich: Path, tmp_path: Path) -> None:
