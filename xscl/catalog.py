@@ -206,7 +206,7 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
     except BaseException as error:
         catalog.close()
         hint = "create it with 'xscl init'"
-        if isinstance(error, CatalogError) and error.condition == "XSCL_CATALOG_UNREACHABLE":
+        if isinstance(error, CatalogError) and error.condition == "XSCL_CATALOG_UNREACHABLE" and catalog.is_missing:
             raise CatalogError("XSCL_NO_CATALOG", error.message, hint=hint) from error
         if not isinstance(error, sa.exc.DBAPIError):
             raise
@@ -217,13 +217,13 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
 def _make_ready(catalog: Catalog, create: bool, folder: Path | None) -> None:
     with catalog.read() as connection:
         versions = catalog.versions(connection)
+    if versions is None and folder is not None and any((folder / "events").glob("*.parquet")):
+        raise CatalogError(
+            "XSCL_NO_CATALOG",
+            f"{folder} holds events, and there is no catalogue in {catalog.engine.url} that names them",
+            hint="give the catalogue's address with --catalog, or bring the catalogue back from a backup",
+        )
     if versions is None and create:
-        if folder is not None and any((folder / "events").glob("*.parquet")):
-            raise CatalogError(
-                "XSCL_NO_CATALOG",
-                f"{folder} holds events, and there is no catalogue in {catalog.engine.url} that names them",
-                hint="give the catalogue's address with --catalog, or bring the catalogue back from a backup",
-            )
         catalog.create()
         with catalog.read() as connection:
             versions = catalog.versions(connection)
@@ -257,6 +257,11 @@ class Catalog:
         self._file = Path(name) if engine.dialect.name == "sqlite" and name and name != ":memory:" else None
         self._inode: tuple[int, int] | None = None
         """Of the file when it was opened."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is a file, and that is not there."""
+        return self._file is not None and not self._file.exists()
 
     def close(self) -> None:
         """Give the database back."""

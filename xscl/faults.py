@@ -130,7 +130,9 @@ def file_fault(error: BaseException, root: Path) -> EngineError | None:
 
 
 # Arrow's words for Parquet files that are cut off or changed; it has no class of error for them.
-_DAMAGED = re.compile(r"parquet|thrift|corrupt|decompress|end of stream", re.IGNORECASE)
+_DAMAGED = re.compile(
+    r"parquet|thrift|corrupt|decompress|end of stream|base64|\bpage\b|metadata|flatbuffer|magic", re.IGNORECASE
+)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from xscl.steps import step
 __all__ = ["HOME_FOLDERS", "Home", "default_home", "init_home", "open_home"]
 
 HOME_FOLDERS = ("events", "witness", "results", "programs")
+_CATALOG = "catalog.db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def default_home() -> Path:
 
 
 def _catalog_url(root: Path) -> str:
-    return f"sqlite:///{root / 'catalog.db'}"
+    return f"sqlite:///{root / _CATALOG}"
 
 
 def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
@@ -71,7 +72,15 @@ def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
         CatalogError: there is none, or it is of a later version.
     """
     path = Path(root).resolve()
-    if not all((path / folder).is_dir() for folder in HOME_FOLDERS):
+    missing = [folder for folder in HOME_FOLDERS if not (path / folder).is_dir()]
+    if len(missing) == 1 or (missing and (path / _CATALOG).exists()):
+        raise CatalogError(
+            "XSCL_NO_HOME",
+            f"the home {root} lacks {' and '.join(f'its folder {folder}' for folder in missing)}",
+            hint="bring it back from a backup; or 'xscl init' makes it, empty, and 'xscl doctor --repair' says what "
+            "is lost",
+        )
+    if missing:
         raise CatalogError(
             "XSCL_NO_HOME",
             f"there is no xscl home at {root}",

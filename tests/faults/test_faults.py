@@ -23,6 +23,7 @@ from xscl.cli import main
 from xscl.engine import Engine
 from xscl.errors import XsclError
 from xscl.faults import Patience
+from xscl.home import init_home, open_home
 from xscl.steps import hooked
 from xscl.tables import REJECTED
 from xscl.types import Event
@@ -223,6 +224,40 @@ def test_files_that_are_missing(engine: Engine) -> None:
     with xscl.connect(home=root) as again:
         again.run_once()
         assert len(matched(again)) == 3
+
+
+def test_files_that_were_changed(engine: Engine) -> None:
+    """A byte of the text in which Arrow keeps the schema, and of a page."""
+    engine.run_once()
+    (path,) = (engine.home.root / "events").glob("*.parquet")
+    data = path.read_bytes()
+    for at in (data.index(b"ARROW:schema") + 40, 8):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
+        with xscl.connect(home=engine.home.root) as again:
+            assert condition_of(lambda: list(again.query_once("S//a"))) == "XSCL_FILE_DAMAGED"  # noqa: B023
+    path.write_bytes(data)
+
+
+def test_a_home_that_lacks_something(tmp_path: Path) -> None:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.ingest(pair(1))
+    (tmp_path / "home" / "events").rename(tmp_path / "away")
+    with pytest.raises(XsclError, match="lacks its folder events") as raised:
+        open_home(tmp_path / "home")
+    assert raised.value.condition == "XSCL_NO_HOME"
+    (tmp_path / "away").rename(tmp_path / "home" / "events")
+    for path in (tmp_path / "home").glob("catalog.db*"):
+        path.unlink()
+    with pytest.raises(XsclError, match="holds events") as raised:
+        open_home(tmp_path / "home")
+    assert raised.value.condition == "XSCL_NO_CATALOG" and "init" not in (raised.value.hint or "")
+
+
+def test_a_catalogue_whose_disk_is_at_fault_is_not_missing(tmp_path: Path) -> None:
+    """What stands in the way of its log is a folder here."""
+    init_home(tmp_path / "home").catalog.close()
+    (tmp_path / "home" / "catalog.db-wal").mkdir()
+    assert condition_of(lambda: open_home(tmp_path / "home")) == "XSCL_CATALOG_UNREACHABLE"
 
 
 def cut(path: Path, data: bytes, part: float = 0.6) -> Path:

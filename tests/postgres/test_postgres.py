@@ -234,7 +234,7 @@ def test_no_catalogue(url: str) -> None:
     assert "secret" not in str(caught.value)
     with pytest.raises(CatalogError) as caught:
         open_catalog(url.replace("127.0.0.1", "127.0.0.2").rpartition(":")[0] + ":1/postgres")
-    assert caught.value.condition == "XSCL_NO_CATALOG"
+    assert caught.value.condition == "XSCL_CATALOG_UNREACHABLE"
 
 
 def test_listing(catalog: Catalog, tmp_path: Path) -> None:
