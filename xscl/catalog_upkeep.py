@@ -34,12 +34,12 @@ from xscl.tables import (
     QUERIES,
     REJECTED,
     TEMPLATES,
-    TOTALS,
     VARIABLES,
 )
 from xscl.templates.results import RESULT_SCHEMA, batch_of
+from xscl.totals import add_to_total, put_total, total
 
-__all__ = ["sweep_queries", "total", "trim_catalog"]
+__all__ = ["SUMMED", "sweep_queries", "trim_catalog"]
 
 MOST_REJECTED = 100_000
 MOST_BATCHES = 10_000
@@ -52,21 +52,6 @@ _KEPT = "dropped queries with matches"
 """In ``totals``: as many as were left when they were looked at last."""
 SUMMED = ("purged", "slices_asked", "slices_found")
 """Columns of ``batches`` whose sums are kept."""
-
-
-def total(connection: Connection, name: str) -> int:
-    """What rows that were removed counted."""
-    return connection.scalar(sa.select(TOTALS.c.count).where(TOTALS.c.name == name)) or 0
-
-
-def _add(connection: Connection, name: str, count: int) -> None:
-    if count:
-        _set(connection, name, total(connection, name) + count)
-
-
-def _set(connection: Connection, name: str, count: int) -> None:
-    if not connection.execute(TOTALS.update().where(TOTALS.c.name == name).values(count=count)).rowcount:
-        connection.execute(TOTALS.insert().values(name=name, count=count))
 
 
 def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int | None) -> None:
@@ -85,16 +70,16 @@ def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int | 
         # Where a batch ends must not depend on when this is done.
         again = LATE.c.replayed.is_(None) | (LATE.c.replayed <= processed)
         mine = LATE.delete().where(LATE.c.channel == channel, LATE.c.ts < time, done, again)
-        _add(connection, "late", connection.execute(mine).rowcount)
+        add_to_total(connection, "late", connection.execute(mine).rowcount)
     newest = connection.scalar(sa.select(sa.func.max(REJECTED.c.number))) or 0
     old = REJECTED.delete().where(REJECTED.c.number <= newest - MOST_REJECTED)
-    _add(connection, "rejected", connection.execute(old).rowcount)
+    add_to_total(connection, "rejected", connection.execute(old).rowcount)
     newest = connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0
     useless = BATCHES.c.batch <= newest - MOST_BATCHES, BATCHES.c.result_path.is_(None)
     sums = [sa.func.coalesce(sa.func.sum(BATCHES.c[name]), 0) for name in SUMMED]
     counted = connection.execute(sa.select(*sums).where(*useless)).one()
     for name, count in zip(SUMMED, counted, strict=True):
-        _add(connection, name, int(count))
+        add_to_total(connection, name, int(count))
     connection.execute(BATCHES.delete().where(*useless))
 
 
@@ -132,7 +117,7 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
         ]
         for part in _parts(gone):
             connection.execute(QUERIES.delete().where(QUERIES.c.query.in_(part)))
-        _set(connection, _KEPT, count - len(gone))
+        put_total(connection, _KEPT, count - len(gone))
         _remove_groups(connection, oldest)
         _remove_variables(home.catalog, connection, *planned())
         connection.execute(HOME.update().values(swept=HOME.c.swept + 1))

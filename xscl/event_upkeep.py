@@ -35,6 +35,7 @@ from xscl.places import PUBLISHED, place_of
 from xscl.steps import step
 from xscl.tables import EVENT_IDS, HOME, INTAKE_FILES, ROW_RANGES
 from xscl.tiers import tier_of
+from xscl.totals import REMOVED_EVENTS, add_to_total, note_removed_docids
 
 __all__ = ["EventFile", "EventUpkeep", "runs_of"]
 
@@ -198,6 +199,7 @@ class EventUpkeep:
                     if spans:
                         connection.execute(ROW_RANGES.insert(), [{**span, "path": path} for span in spans])
                 put_out_of_use(connection, [file.path for file in inputs], now)
+                add_to_total(connection, REMOVED_EVENTS, len(removed))
             step("upkeep.swapped")
         except BaseException:
             if path is not None and not may_be_named(self._home, INTAKE_FILES.c.path, path):
@@ -226,6 +228,7 @@ class EventUpkeep:
         for start in range(0, len(docids), _IDS):
             part = docids[start : start + _IDS]
             with self._home.catalog.begin() as connection:
+                note_removed_docids(connection, part)
                 for first, last in runs_of(part):
                     connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid.between(first, last)))
             step("upkeep.ids")

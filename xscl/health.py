@@ -27,6 +27,7 @@ from xscl.row_ranges import channel_counts
 from xscl.stored_matches import stored_matches
 from xscl.tables import BATCHES, CHANNELS, GROUPS, HOME, INSTANCES, INTAKE_FILES, NEVER, QUERIES, TEMPLATES
 from xscl.tidy import unnamed_files
+from xscl.totals import REMOVED_EVENTS, total
 
 __all__ = ["Damaged", "Health", "derived_problems", "examine_home", "has_removed", "looks_like_a_catalogue"]
 
@@ -158,7 +159,8 @@ def _size(path: Path) -> int:
 def has_removed(connection: Connection) -> bool:
     """Whether events may have been removed by retention."""
     some = sa.select(CHANNELS.c.name).where(CHANNELS.c.kept_from.is_not(None)).limit(1)
-    return connection.execute(some).first() is not None
+    # The channel may have been dropped since.
+    return total(connection, REMOVED_EVENTS) > 0 or connection.execute(some).first() is not None
 
 
 # -- files -----------------------------------------------------------------------------------------------------

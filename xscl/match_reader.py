@@ -32,6 +32,7 @@ from xscl.stored_matches import NO_DOC, Combinations, Meanings, Results, StoredM
 from xscl.tables import BATCHES, CHANNELS
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import batch_of, batches_of
+from xscl.totals import REMOVED_EVENTS, total
 from xscl.types import MatchEvent
 
 __all__ = ["FoundMatch", "MatchReader", "Member", "Times", "members_of"]
@@ -103,7 +104,7 @@ class Committed:
     kept: Mapping[str, int]
     """Channels whose older events may be gone, and from which time on they are there."""
     forgets: bool
-    """Whether events may go while matches are listed."""
+    """Whether events have gone, or may go while matches are listed."""
 
     @classmethod
     def now(cls, home: Home, first: int = 0) -> Self:
@@ -114,12 +115,14 @@ class Committed:
             statement = sa.select(BATCHES.c.batch, BATCHES.c.result_path).where(*wanted).order_by(BATCHES.c.batch)
             batches = connection.execute(statement).all()
             channels = connection.execute(sa.select(CHANNELS)).all()
+            removed = total(connection, REMOVED_EVENTS) > 0
         parts = []
         for path, some in groupby(batches, key=lambda row: row.result_path):
             numbers = [row.batch for row in some]
             parts.append(_Part(path, numbers[0], numbers[-1]))
         kept = {row.name: row.kept_from for row in channels if row.kept_from is not None}
-        return cls(last, tuple(parts), kept, bool(kept) or any(row.retention is not None for row in channels))
+        forgets = removed or bool(kept) or any(row.retention is not None for row in channels)
+        return cls(last, tuple(parts), kept, forgets)
 
 
 class Member(NamedTuple):

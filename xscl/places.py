@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PUBLISHED", "SERIAL_BITS", "place_of", "place_sql", "published_docid"]
+__all__ = ["PUBLISHED", "SERIAL_BITS", "place_of", "place_sql", "published_docid", "serial_of"]
 
 PUBLISHED = 1 << 62
 """Docids of published documents begin here."""
@@ -38,6 +38,11 @@ def place_of(docid: _Number) -> _Number:
     if isinstance(docid, np.ndarray):
         return np.where(docid >= PUBLISHED, (docid - PUBLISHED) // _SERIALS, docid)
     return (docid - PUBLISHED) // _SERIALS if docid >= PUBLISHED else docid
+
+
+def serial_of(docids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The serial numbers of published documents."""
+    return (docids - PUBLISHED) % _SERIALS
 
 
 def place_sql(docid: str) -> str:

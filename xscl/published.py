@@ -42,6 +42,7 @@ from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.steps import step
 from xscl.stored_matches import StoredMatch, match_id
 from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, HOME, INTAKE_FILES, LATE, QUERIES
+from xscl.totals import free_serial
 from xscl.types import format_time
 from xscl.values import digest_text
 
@@ -224,7 +225,9 @@ class Publisher:
         """Of each group those that publish, by number."""
         self._selections: dict[int, Selection | None] = {}
         self._serials: Counter[int] = Counter()
-        """Documents published at each place, those of earlier batches too."""
+        """The next serial number at each place, after those of earlier batches too."""
+        self._free = 0
+        """A serial number that no document from before the batch has that is there no more."""
         self._first = home.catalog.processed()[0] + 1
         """The place at which the batch begins."""
         self._old_serials = True
@@ -307,7 +310,8 @@ class Publisher:
             if there is None:
                 self._home.catalog.put_channel(connection, _new_channel(channel))
         try:
-            for table, rows in ((INTAKE_FILES, self._files), (EVENT_IDS, self._ids), (LATE, self._late)):
+            late = [row for row in self._late if not _taken_again(connection, row)]
+            for table, rows in ((INTAKE_FILES, self._files), (EVENT_IDS, self._ids), (LATE, late)):
                 if rows:
                     connection.execute(table.insert(), rows)
         except sa.exc.IntegrityError as error:
@@ -342,6 +346,9 @@ class Publisher:
             found[output.channel, id_] = output
         with self._home.catalog.read() as connection:
             taken = _taken(connection, found)
+        for key, docid in taken.items():
+            if place_of(docid) != found[key].place:
+                self.rejected.append(_refused(found[key], _reused(found[key])))
         return sorted(
             (output for key, output in found.items() if key not in taken), key=lambda o: (o.place, o.channel, o.id)
         )
@@ -352,6 +359,7 @@ class Publisher:
         if self._old_serials and any(output.place < self._first for output in outputs):
             with self._home.catalog.read() as connection:
                 self._serials.update(_serials(connection))
+                self._free = free_serial(connection)
             self._old_serials = False
         for start in range(0, len(outputs), _CHUNK):
             part = outputs[start : start + _CHUNK]
@@ -359,11 +367,16 @@ class Publisher:
                 if isinstance(content, XsclError):
                     self.rejected.append(_refused(output, content))
                     continue
-                docid = published_docid(output.place, self._serials[output.place])
-                self._serials[output.place] += 1
+                docid = self._docid(output.place)
                 self._came[docid] = output.came
                 events.append(_Event(docid, output, content))
         return sorted(self._judged(events), key=lambda event: event.docid)
+
+    def _docid(self, place: int) -> int:
+        """A number for a document at this place that none has, or has had."""
+        serial = max(self._serials[place], self._free if place < self._first else 0)
+        self._serials[place] = serial + 1
+        return published_docid(place, serial)
 
     def _documents(self, outputs: Sequence[_Output]) -> list[str | XsclError]:
         """The output documents as they are stored, or why they are refused."""
@@ -450,16 +463,17 @@ def _documents(
     return found
 
 
-def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Those (channel, id) that events have."""
+def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """The docids of those (channel, id) that events have."""
     wanted: dict[str, list[str]] = {}
     for channel, id_ in keys:
         wanted.setdefault(channel, []).append(id_)
-    taken: set[tuple[str, str]] = set()
+    taken: dict[tuple[str, str], int] = {}
     for channel, ids in wanted.items():
         for start in range(0, len(ids), _IN):
             mine = EVENT_IDS.c.channel == channel, EVENT_IDS.c.id.in_(ids[start : start + _IN])
-            taken.update((channel, id_) for id_ in connection.scalars(sa.select(EVENT_IDS.c.id).where(*mine)))
+            rows = connection.execute(sa.select(EVENT_IDS.c.id, EVENT_IDS.c.docid).where(*mine))
+            taken.update(((channel, row.id), row.docid) for row in rows)
     return taken
 
 
@@ -482,8 +496,15 @@ def _greatest_by(
     return at
 
 
+def _taken_again(connection: Connection, row: Mapping[str, object]) -> bool:
+    """Whether a late event was taken again before a repair had all batches run anew; it gets its number back then."""
+    same = LATE.c.channel == row["channel"], LATE.c.id == row["id"]
+    waiting = LATE.c.replayed.is_not(None), LATE.c.docid.is_(None)
+    return bool(connection.execute(LATE.update().where(*waiting, *same).values(docid=row["docid"])).rowcount)
+
+
 def _serials(connection: Connection) -> dict[int, int]:
-    """How many documents were published at each place."""
+    """The least serial number that no document of each place has, of places with documents."""
     docids = connection.scalars(sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.docid >= PUBLISHED))
     greatest: dict[int, int] = {}
     for docid in docids:
@@ -494,6 +515,13 @@ def _serials(connection: Connection) -> dict[int, int]:
 
 def _new_channel(name: str) -> ChannelInfo:
     return ChannelInfo(name, "xml", False, name, None, None, name)
+
+
+def _reused(output: _Output) -> DocumentError:
+    return DocumentError(
+        "XSCL_EVENT_ID_REUSED",
+        f"{output.channel} holds a document of an earlier match of events with the same ids, which went since",
+    )
 
 
 def _refused(output: _Output, error: XsclError) -> dict[str, object]:

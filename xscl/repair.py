@@ -7,10 +7,15 @@ of matches.  Where events were removed on purpose, they could not be found again
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -32,19 +37,20 @@ from xscl.tables import (
     INSTANCES,
     INTAKE_FILES,
     LATE,
+    OLD_FILES,
     QUERIES,
     ROW_RANGES,
     STATE_FILES,
 )
 from xscl.tidy import tidy
+from xscl.totals import note_removed_docids
 
 __all__ = ["Done", "repair_home"]
 
 _ASIDE = "damaged"
 """Folder of the home for files that could not be read."""
-
-
 _STATE = ("witness", "link")
+"""Kinds of files whose rows can be made again from events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ def repair_home(home: Home, *, deep: bool = False, dry_run: bool = False) -> lis
         with home.catalog.exclusive() as connection:
             lost = {each.file.path for each in found.damaged if each.file.kind in _STATE}
             lost = lost if has_removed(connection) else set()
-            done = [*_repaired(home.catalog, connection, found)]
+            done = [*_repaired(home, connection, found)]
             if dry_run:
                 connection.rollback()
             step("repair.commit")
@@ -101,7 +107,9 @@ def _refuse_strangers(home: Home, found: Health) -> None:
     if not lost:
         return
     with home.catalog.read() as connection:
-        named = set(connection.scalars(sa.select(INTAKE_FILES.c.path)))
+        # Files that went out of use stay for a while.
+        own = sa.union_all(sa.select(INTAKE_FILES.c.path), sa.select(OLD_FILES.c.path))
+        named = set(connection.scalars(own))
     others = sum(f"events/{path.name}" not in named for path in home.folder("events").glob("*.parquet"))
     if others >= lost:
         raise CatalogError(
@@ -112,22 +120,22 @@ def _refuse_strangers(home: Home, found: Health) -> None:
         )
 
 
-def _repaired(catalog: Catalog, connection: Connection, found: Health) -> Iterator[Done]:
+def _repaired(home: Home, connection: Connection, found: Health) -> Iterator[Done]:
     yield from _put_places(connection, found.places)
-    yield from _put_derived(catalog, connection, found.derived)
+    yield from _put_derived(home.catalog, connection, found.derived)
     events = [each for each in found.damaged if each.file.kind == "events"]
     taken_in = [each for each in events if (each.file.first or 0) < PUBLISHED]
     made = [each for each in found.damaged if each not in taken_in and each.file.kind != "reach"]
     for each in found.damaged:
         if each.file.kind == "reach":
-            yield _forget(connection, each)
+            yield _forget(home, connection, each)
     for each in taken_in:
-        yield _forget_events(connection, each)
+        yield _forget_events(home, connection, each)
     if not taken_in and not made:
         return
     if has_removed(connection):
         for each in made:
-            yield _forget(connection, each)
+            yield _forget(home, connection, each)
     else:
         yield _forget_batches(connection, [*made, *taken_in])
 
@@ -169,24 +177,46 @@ def _put_derived(catalog: Catalog, connection: Connection, problems: Sequence[st
 # -- what is lost ----------------------------------------------------------------------------------------------
 
 
-def _forget_events(connection: Connection, damaged: Damaged) -> Done:
+def _forget_events(home: Home, connection: Connection, damaged: Damaged) -> Done:
     """Forget the events of a file; they may be taken in again."""
     file = damaged.file
     assert file.first is not None and file.last is not None
-    counts = channel_counts(connection, file.first, file.last)
-    of_channels = ", ".join(f"{count:,} of {channel}" for channel, count in sorted(counts.items()))
     connection.execute(INTAKE_FILES.delete().where(INTAKE_FILES.c.path == file.path))
-    connection.execute(ROW_RANGES.delete().where(ROW_RANGES.c.path == file.path))
-    connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid.between(file.first, file.last)))
+    if file.first < PUBLISHED:
+        counts = channel_counts(connection, file.first, file.last)
+        connection.execute(ROW_RANGES.delete().where(ROW_RANGES.c.path == file.path))
+        connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid.between(file.first, file.last)))
+    else:
+        counts = _forget_published(home, connection, file.first, file.last)
+    of_channels = ", ".join(f"{count:,} of {channel}" for channel, count in sorted(counts.items()))
     lost = f"{file.rows:,} events are lost ({of_channels or 'without ids'})"
     return Done(f"{damaged}: its {lost}; they can be taken in again", lost=True)
 
 
-def _forget(connection: Connection, damaged: Damaged) -> Done:
+def _forget_published(home: Home, connection: Connection, first: int, last: int) -> dict[str, int]:
+    """Forget the ids of published documents in a range that no other file has; how many of each channel.
+
+    What is published in answer to later queries takes places from before, so that the ranges of files overlap.
+    """
+    others = INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last
+    there: set[int] = set()
+    for path in home.paths(list(connection.scalars(sa.select(INTAKE_FILES.c.path).where(*others)))):
+        # One that cannot be read is damaged, too.
+        with suppress(OSError, pa.ArrowException):
+            there.update(pq.read_table(path, columns=["docid"]).column("docid").to_pylist())
+    ids = sa.select(EVENT_IDS.c.docid, EVENT_IDS.c.channel).where(EVENT_IDS.c.docid.between(first, last))
+    gone = {row.docid: row.channel for row in connection.execute(ids) if row.docid not in there}
+    note_removed_docids(connection, np.array(sorted(gone), np.int64))
+    for docid in gone:
+        connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid == docid))
+    return Counter(gone.values())
+
+
+def _forget(home: Home, connection: Connection, damaged: Damaged) -> Done:
     """Forget a file that batches made, where events are gone from which it could be made again."""
     file = damaged.file
     if file.kind == "events":
-        return _forget_events(connection, damaged)
+        return _forget_events(home, connection, damaged)
     if file.kind == "results":
         connection.execute(
             BATCHES.update().where(BATCHES.c.result_path == file.path).values(matches=0, result_path=None)
@@ -206,7 +236,9 @@ def _forget_batches(connection: Connection, damaged: Sequence[Damaged]) -> Done:
     connection.execute(STATE_FILES.delete())
     connection.execute(INTAKE_FILES.delete().where(INTAKE_FILES.c.first >= PUBLISHED))
     connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid >= PUBLISHED))
-    connection.execute(LATE.delete().where(LATE.c.docid >= PUBLISHED))
+    # Late events that were taken again are again, by the numbers that they get then (``Publisher.commit``).
+    connection.execute(LATE.delete().where(LATE.c.docid >= PUBLISHED, LATE.c.replayed.is_(None)))
+    connection.execute(LATE.update().where(LATE.c.docid >= PUBLISHED).values(docid=None))
     connection.execute(CHANNELS.update().values(processed=None, published=None, watermark=None))
     answered = QUERIES.update().where(QUERIES.c.starting != "NOW", QUERIES.c.filled > 0)
     connection.execute(answered.values(filled=None, history=None))

@@ -47,7 +47,7 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
         state = replace(named, files=tuple(file for file in named.files if file.path not in lost))
     current, chosen = Planner(home), Planner(home, Chosen(texts, dict.fromkeys(gids, (0, last + 1))))
     try:
-        now, plan = current.plan(last, last), chosen.plan(last + 1, last + 1)
+        now, plan = current.plan(last, last + 1), chosen.plan(last + 1, last + 1)
         reach = REACH_SCHEMA.empty_table() if now is None else current.reach.table(now.program, last)
         written, rows = ([], 0) if plan is None else _walked(home, plan, events, batch, LackingRows(state, reach))
         change = next_state(home, state, batch=batch, last=last, reach=reach, newest={}, fresh=written)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import Catalog
-from xscl.catalog_upkeep import SUMMED, total
+from xscl.catalog_upkeep import SUMMED
 from xscl.held import held_up, held_up_note
 from xscl.home import Home
 from xscl.places import place_of, published_docid
@@ -17,6 +17,7 @@ from xscl.row_ranges import channel_counts, event_count, first_events
 from xscl.state import held_state
 from xscl.streams import resolve_stream
 from xscl.tables import BATCHES, CHANNELS, GROUPS, LATE, NEVER, QUERIES, REJECTED
+from xscl.totals import total
 
 __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
 

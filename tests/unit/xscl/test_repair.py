@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +24,8 @@ from xscl.matches import list_matches
 from xscl.places import PUBLISHED
 from xscl.repair import repair_home
 from xscl.tables import CHANNELS, GROUPS, HOME, INSTANCES, QUERIES, STATE_FILES, TEMPLATES
-from xscl.types import Match
+from xscl.types import Event, Match
+from xscl.upkeep import EVERY
 
 
 @pytest.fixture(scope="module")
@@ -304,3 +305,87 @@ def test_the_doctor_is_content_with_homes_of_before(tmp_path: Path) -> None:
         assert not any(each.lost for each in repair_home(home))
         assert repair_home(home) == [], version
         home.catalog.close()
+
+
+# -- where events were removed -----------------------------------------------------------------------------------
+
+
+KEY = "<a><k>{}</k></a>"
+
+
+@pytest.fixture
+def lossy(tmp_path: Path) -> Iterator[Engine]:
+    """A home with a channel from which events were removed on purpose."""
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.add_channel("other", retention="1 s")
+        engine.ingest([Event("other", f"o{n}", 10.0 * n, xml=KEY.format(n)) for n in range(4)])
+        list(engine.run_once())
+        yield engine
+
+
+def test_a_damaged_file_of_published_events_takes_only_its_own_along(lossy: Engine) -> None:
+    """What is published of held events has numbers between those of others."""
+    lossy.register("S/a PUBLISH P", name="a")
+    lossy.ingest([Event("S", f"e{n}", 10.0 * n, xml=KEY.format(n)) for n in range(4)])
+    list(lossy.run_once())
+    lossy.register("S/a PUBLISH Q STARTING ALL", name="b")
+    list(lossy.run_once())
+    kept, damaged = paths(lossy.home, "events", published=True)
+    assert kept.name < damaged.name
+    damaged.write_bytes(b"bad")
+    assert any("4 events are lost (4 of Q)" in done.text for done in repair_home(lossy.home))
+    assert not problems(lossy.home)
+    lossy.drop("b")
+    lossy.register("S/a PUBLISH Q STARTING ALL", name="b")
+    lossy.register("P STARTING ALL", name="readers")
+    list(lossy.run_once())
+    assert not problems(lossy.home)
+    for query in ("b", "readers"):
+        assert sorted(match.document for match in lossy.matches(query)) == [KEY.format(n) for n in range(4)]
+
+
+def test_the_state_of_the_query_that_was_filled_last_is_made_again(lossy: Engine) -> None:
+    lossy.register("U/a/k->x JOIN {x = y, 1 h} V/a/k->y", name="else")
+    lossy.ingest([Event("S", "s", 1.0, xml=KEY.format(1)), Event("U", "u", 1.0, xml=KEY.format(1))])
+    list(lossy.run_once())
+    lossy.register("S/a/k->x JOIN {x = y, 1 h} T/a/k->y STARTING ALL", name="q")
+    list(lossy.run_once())
+    paths(lossy.home, "witness")[0].unlink()
+    repair_home(lossy.home)
+    with Engine(open_home(lossy.home.root)) as engine:
+        engine.ingest([Event("T", "t", 2.0, xml=KEY.format(1)), Event("V", "v", 2.0, xml=KEY.format(1))])
+        list(engine.run_once())
+        assert sorted(match.query for match in engine.matches()) == ["else", "q"]
+
+
+def test_late_published_events_that_were_taken_again_are_again(tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.add_channel("P", lateness="1 s")
+        engine.register("S/a PUBLISH P", name="pub")
+        engine.register("P/a/k->x JOIN {x = y, 1 h} T/a/k->y", name="q")
+        given = (("T", "t", 1.0, 1), ("S", "s1", 100.0, 2), ("S", "s2", 10.0, 1))
+        engine.ingest([Event(channel, id_, ts, xml=KEY.format(key)) for channel, id_, ts, key in given])
+        list(engine.run_once())
+        assert engine.replay_late().events == 1
+        list(engine.run_once())
+        before = sorted(match.id for match in engine.matches())
+        assert len(before) == 3
+        for path in first_results(engine.home):
+            path.unlink()
+        assert not any(done.lost for done in repair_home(engine.home))
+    with Engine(open_home(tmp_path / "home")) as engine:
+        list(engine.run_once())
+        assert sorted(match.id for match in engine.matches()) == before
+
+
+def test_files_that_went_out_of_use_are_no_strangers(tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home")) as engine:
+        for number in range(EVERY + 1):
+            engine.ingest([Event("S", str(number), number, xml="<a/>")])
+            list(engine.run_once())
+        lost = paths(engine.home, "events")
+        assert len(lost) < len(list(lost[0].parent.iterdir())) / 2
+        for path in lost:
+            path.unlink()
+        assert any(done.lost for done in repair_home(engine.home))
+        assert not problems(engine.home)

@@ -236,3 +236,51 @@ def test_what_is_kept_no_more_is_not_replayed(
         (8, 8, 0, 1),
     ]
     assert [match.query for match in engine.matches()] == ["each"]
+
+
+# -- what is gone stays gone -----------------------------------------------------------------------------------
+
+
+def test_numbers_of_published_documents_that_went_are_not_given_out_again(engine: Engine) -> None:
+    """Matches that are stored may name them."""
+    engine.add_channel("P", retention="1 s")
+    engine.register("S/a PUBLISH P", name="a")
+    engine.register("P", name="reader")
+    for number in range(4):
+        engine.ingest([document(number, 10.0 * number)])
+        list(engine.run_once())
+    listed = [(match.id, match.document) for match in engine.matches("reader")]
+    assert len(listed) == 1
+    engine.register("SELECT <secret>{x}</secret> FROM S/a->x PUBLISH O STARTING ALL", name="c")
+    list(engine.run_once())
+    assert [(match.id, match.document) for match in engine.matches("reader")] == listed
+    assert len(list(engine.matches("c"))) == 4
+
+
+def test_a_channel_whose_events_went_can_be_dropped(engine: Engine) -> None:
+    engine.add_channel("S", retention="1 s", clock="c")
+    engine.add_channel("T", clock="c")
+    engine.register("S/a", name="q")
+    engine.register("T/a", name="r")
+    for events in ([document(0, 1.0), document(1, 1.0, "T")], [document(2, 50.0, "T")], [document(3, 51.0, "T")]):
+        engine.ingest(events)
+        list(engine.run_once())
+    engine.drop("q")
+    engine.drop_channel("S")
+    assert [match.events[0].id for match in engine.matches()] == ["e1", "e2", "e3"]
+
+
+def test_an_id_that_went_and_came_again_is_not_published_again(engine: Engine) -> None:
+    """Its match has the id of the earlier one; that is told."""
+    engine.add_channel("S", retention="1 s")
+    engine.register("S/a PUBLISH P", name="a")
+    engine.register("P", name="reader")
+    for number, ts in enumerate((1.0, 20.0, 40.0)):
+        engine.ingest([document(number, ts)])
+        list(engine.run_once())
+    engine.ingest([Event("S", "e0", ts=41.0, xml="<a>new</a>")])
+    list(engine.run_once())
+    assert [match.document for match in engine.matches("a")] == ["<a>2</a>", "<a>new</a>"]
+    assert [match.document for match in engine.matches("reader")] == [f"<a>{n}</a>" for n in range(3)]
+    (told,) = engine.home.catalog.rows(REJECTED)
+    assert (told["channel"], told["condition"]) == ("P", "XSCL_EVENT_ID_REUSED")
