@@ -393,7 +393,7 @@ def _commit(
             move_held(home, connection, report.first, report.last, reaches)
         home.catalog.reject(connection, refused, now)
         if publisher is not None:
-            publisher.commit(connection)
+            publisher.commit(connection, now)
             home.catalog.reject(connection, publisher.rejected, now)
         mark_filled(connection, filled)
         if report.replayed or filled:

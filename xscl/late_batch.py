@@ -54,7 +54,9 @@ def next_replay(connection: Connection, first: int, last: int) -> int | None:
 def replay_at(connection: Connection, place: int) -> Replay | None:
     """What is taken again at a place; None if it is not the place of a replay, or nothing of it is kept any more."""
     kept = keep_times(connection)
-    rows = connection.execute(sa.select(LATE.c.docid, LATE.c.channel, LATE.c.ts).where(LATE.c.replayed == place))
+    # Without a number are those that a repair has queries publish anew, and that they have not.
+    wanted = LATE.c.replayed == place, LATE.c.docid.is_not(None)
+    rows = connection.execute(sa.select(LATE.c.docid, LATE.c.channel, LATE.c.ts).where(*wanted))
     # Upkeep may have removed others, or not yet.
     docids = frozenset(row.docid for row in rows if row.ts >= kept.get(row.channel, row.ts))
     return Replay(place, docids) if docids else None

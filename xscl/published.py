@@ -4,12 +4,14 @@ Channels are published to in levels: those of a level are fed by queries over ch
 is complete before it is read, and every match of the batch is found in the level of its last document.  A published
 document takes the place of the last member of its match in the intake order.  Nothing here needs Spark.
 
-Lateness: a published document is late by the clock of its channel as it stands where the document comes to be, which is
-the greatest time of what was taken in on the channels of the clock up to there, and of what was published to this
-channel before; with an idle time, it is at most so far behind what was taken in anywhere up to there (``clocks``).  It
-makes nothing late that is taken in: that was settled by the intake, perhaps before the match was found.  A document
-comes to be at its place, or where a query that was answered from what is held was registered, or late events were
-taken again: the join state of then has no partners for older ones.
+Lateness: a published document is late by the clock of its channel as it stood at the document's place, which is the
+greatest time of what was taken in on the channels of the clock up to there, and of what was published to this channel
+at places before; with an idle time, it is at most so far behind what was taken in anywhere up to there (``clocks``).
+It makes nothing late that is taken in: that was settled by the intake, perhaps before the match was found.
+
+A document comes to be at its place, or later: where a query that was answered from what is held was registered, or late
+events were taken again.  If it is in time at its place and would be late where it comes to be, the join state has done
+with some of its partners.  It is late then, and is taken again at once, as if it had been in time (``late_batch``).
 """
 
 from __future__ import annotations
@@ -236,6 +238,8 @@ class Publisher:
         self._files: list[dict[str, object]] = []
         self._ids: list[dict[str, object]] = []
         self._late: list[dict[str, object]] = []
+        self._again: set[int] = set()
+        """Those of the late ones that are taken again at once."""
         self.newest: dict[str, int] = {}
         """By channel the greatest event time of what was published."""
         self.rejected: list[dict[str, object]] = []
@@ -299,8 +303,8 @@ class Publisher:
         for file in self._home.folder("events").glob(f"{self._tag}-*.parquet"):
             file.unlink()
 
-    def commit(self, connection: Connection) -> None:
-        """Name what was published, in the transaction of the batch.
+    def commit(self, connection: Connection, now: int) -> None:
+        """Name what was published, in the transaction of the batch; ``now`` is in microseconds since the epoch.
 
         Raises:
             EngineError: an id was taken in since the level was published.
@@ -309,8 +313,13 @@ class Publisher:
             there = connection.execute(sa.select(CHANNELS.c.name).where(CHANNELS.c.name == channel)).first()
             if there is None:
                 self._home.catalog.put_channel(connection, _new_channel(channel))
+        late = [row for row in self._late if not _taken_again(connection, row)]
+        again = [row for row in late if row["docid"] in self._again]
+        if again:
+            place, _ = self._home.catalog.take_places(connection, 1, now)
+            for row in again:
+                row["replayed"] = place
         try:
-            late = [row for row in self._late if not _taken_again(connection, row)]
             for table, rows in ((INTAKE_FILES, self._files), (EVENT_IDS, self._ids), (LATE, late)):
                 if rows:
                     connection.execute(table.insert(), rows)
@@ -407,13 +416,50 @@ class Publisher:
             if channel.lateness is None:
                 yield from found
                 continue
-            places = np.array([event.output.came for event in found], dtype=np.int64)
+            places = np.array([event.output.place for event in found], dtype=np.int64)
+            came = np.array([event.output.came for event in found], dtype=np.int64)
             times = np.array([event.output.ts for event in found], dtype=np.int64)
-            for event, shown in zip(found, self._shown(channel, places, times), strict=True):
-                late = is_late(channel, event.output.ts, shown)
-                yield replace(event, late=late)
-                if shown is not None and late:
-                    self._late.append(_late_row(event, shown))
+            now = list(self._shown(channel, came, times))
+            then = now if (places == came).all() else self._shown_then(channel, places, times)
+            for event, shown_now, shown_then in zip(found, now, then, strict=True):
+                ts, old = event.output.ts, event.output.place < event.output.came
+                late = is_late(channel, ts, shown_then if old else shown_now)
+                again = old and not late and is_late(channel, ts, shown_now)
+                shown = shown_now if again or not old else shown_then
+                if again:
+                    self._again.add(event.docid)
+                if shown is not None and (late or again):
+                    self._late.append(_late_row(event, shown, again=again))
+                yield replace(event, late=late or again)
+
+    def _shown_then(
+        self, channel: ChannelInfo, places: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
+    ) -> Iterator[int | None]:
+        """What the channel's clock showed at these places, of what this level publishes to it with these event times;
+        by the events that are held.
+        """
+        last = published_docid(int(places.max()) + 1, 0)
+        with self._home.catalog.read() as connection:
+            before = (
+                INTAKE_FILES.c.first < last,
+                (INTAKE_FILES.c.first <= places.max()) | (INTAKE_FILES.c.last >= PUBLISHED),
+            )
+            paths = self._home.paths(list(connection.scalars(sa.select(INTAKE_FILES.c.path).where(*before))))
+        sharing = [info.name for info in self._channels.values() if info.clock == channel.clock] or [channel.name]
+        of_clock = ds.field("channel").isin(pa.array(sharing, pa.string()))
+        taken_in = (ds.field("docid") <= int(places.max())) & (of_clock | (channel.idle is not None))
+        published = (ds.field("docid") >= PUBLISHED) & (ds.field("channel") == channel.name)
+        table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(
+            columns=["docid", "channel", "ts"], filter=taken_in | published
+        )
+        docids, seen = table.column("docid").to_numpy(), table.column("ts").to_numpy()
+        made = docids >= PUBLISHED
+        mine = pc.is_in(table.column("channel"), pa.array(sharing, pa.string())).to_numpy() & ~made
+        own = _greatest_by(docids[mine], seen[mine], None)(places, "right")
+        all_places, all_times = np.append(place_of(docids[made]), places), np.append(seen[made], times)
+        of_channel = _greatest_by(all_places, all_times, None)(places, "left")
+        any_channel = _greatest_by(docids[~made], seen[~made], None)(places, "right")
+        return _latest(channel, own, of_channel, any_channel)
 
     def _shown(
         self, channel: ChannelInfo, places: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
@@ -438,9 +484,7 @@ class Publisher:
         own = _greatest_by(docids[mine], seen[mine], before.own(channel))(places, "right")
         published = _greatest_by(places, times, earlier)(places, "left")
         any_channel = _greatest_by(docids, seen, before.greatest)(places, "right")
-        for of_clock, of_channel, newest in zip(own, published, any_channel, strict=True):
-            behind = None if channel.idle is None or newest is None else newest - channel.idle
-            yield max((time for time in (of_clock, of_channel, behind) if time is not None), default=None)
+        return _latest(channel, own, published, any_channel)
 
 
 def _documents(
@@ -475,6 +519,15 @@ def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tupl
             rows = connection.execute(sa.select(EVENT_IDS.c.id, EVENT_IDS.c.docid).where(*mine))
             taken.update(((channel, row.id), row.docid) for row in rows)
     return taken
+
+
+def _latest(
+    channel: ChannelInfo, of_clock: Iterable[int | None], of_channel: Iterable[int | None], of_any: Iterable[int | None]
+) -> Iterator[int | None]:
+    """What counts of the times of its clock, of what was published to it, and of any channel."""
+    for own, published, newest in zip(of_clock, of_channel, of_any, strict=True):
+        behind = None if channel.idle is None or newest is None else newest - channel.idle
+        yield max((time for time in (own, published, behind) if time is not None), default=None)
 
 
 def _greatest_by(
@@ -530,8 +583,9 @@ def _refused(output: _Output, error: XsclError) -> dict[str, object]:
     return {**told, "condition": error.condition, "message": error.message, "source": f"query {output.query.name}"}
 
 
-def _late_row(event: _Event, clock: int) -> dict[str, object]:
+def _late_row(event: _Event, clock: int, *, again: bool) -> dict[str, object]:
     """A row of relation ``late``."""
+    why = f"more than the channel's lateness behind {format_time(clock)}"
     output = event.output
     return {
         "channel": output.channel,
@@ -540,5 +594,6 @@ def _late_row(event: _Event, clock: int) -> dict[str, object]:
         "ts": output.ts,
         "received": output.received,
         "condition": "XSCL_LATE",
-        "message": f"more than the channel's lateness behind {format_time(clock)}",
+        "message": f"{why} when it came to be; it is taken again, because at its place it is not" if again else why,
+        "replayed": None,
     }

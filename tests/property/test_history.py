@@ -22,7 +22,7 @@ from xscl.engine import Engine
 from xscl.parser import parse_query
 from xscl.settings import Settings
 from xscl.stored_matches import match_id
-from xscl.tables import QUERIES
+from xscl.tables import LATE, QUERIES
 from xscl.types import format_time
 
 SECOND = 1_000_000
@@ -279,3 +279,57 @@ def test_any_order_of_queries_documents_and_batches(tmp_path: Path) -> None:
             count += sum(map(len, expected.ids.values()))
         assert all(found == seen[0] for found in seen), (seed, steps)
     assert count > 100, count
+
+
+def late_texts(choose: Dice, docs: Sequence[Doc]) -> list[str]:
+    """Each channel has one publisher: what comes to it first decides what is late behind it."""
+    first = choose.one("S/a", telling_query(choose, docs, ("S", "T"), 2))
+    return [
+        f"{first} PUBLISH P",
+        telling_query(choose, docs, ("P", "T"), 2) + " PUBLISH Q",
+        "Q//b",
+        telling_query(choose, docs, ("P", "P", "S"), 2),
+        telling_query(choose, docs, ("P", "Q", "T"), 3),
+        choose.one("P/a->x[./b->y] JOIN {y = z, 6 s} S/a[./b->z]", "Q/a/b->x JOIN {x = y, 3 s} P/a/b->y"),
+        choose.one("P->x JOIN {9 s, ONCE} P->y", "Q->x FOLLOWED BY {9 s} P->y"),
+    ]
+
+
+def test_lateness_of_what_is_published(tmp_path: Path) -> None:
+    """What is published of what was held is late where it would have been if the queries had been there from the first;
+    the same matches come of it in any order of registrations and batches."""
+    counts: Counter[str] = Counter()
+    for seed in range(12):
+        choose = Dice(3_000 + seed)
+        docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 7, 10)]
+        queries = [
+            Register(f"q{number}", f"{text} STARTING ALL") for number, text in enumerate(late_texts(choose, docs))
+        ]
+        terms = {
+            name: (f"{choose.one(0, 0, 1, 2)} s", choose.one(name, "S"), choose.one(None, None, "1 s"))
+            for name in ("P", "Q", *(["S"] if choose.chance(40) else []), *(["T"] if choose.chance(40) else []))
+        }
+        middle = choose.count(1, len(docs) - 1)
+        orders: list[list[Step]] = [
+            [*queries, *docs],
+            [*docs, *queries],
+            [*docs, Run(2), *queries[:3], Run(3), *queries[3:]],
+            [*docs[:middle], Run(2), *queries, *docs[middle:]],
+            [*docs[:middle], *queries[:2], *docs[middle:], *queries[2:]],
+        ]
+        seen = []
+        for number, order in enumerate(orders):
+            with xscl.connect(home=tmp_path / f"{seed}-{number}") as engine:
+                for name, (lateness, clock, idle) in terms.items():
+                    engine.add_channel(name, lateness=lateness, clock=clock, idle=idle)
+                take(engine, order)
+                engine.run_once(batch_docs=choose.one(2, 100))
+                notes = engine.home.catalog.rows(LATE)
+                counts["again"] += sum(note["replayed"] is not None for note in notes)
+                late = sorted((str(note["channel"]), str(note["id"])) for note in notes if note["replayed"] is None)
+                counts["late"] += sum(channel in "PQ" for channel, _ in late)
+                counts["matches"] += len(matches := sorted((match.query, match.id) for match in engine.matches()))
+                seen.append((late, matches))
+        for number, found in enumerate(seen):
+            assert found == seen[0], (seed, number, terms, docs, queries)
+    assert counts["again"] > 8 and min(counts["late"], counts["matches"]) > 50, counts
