@@ -39,7 +39,7 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 
 import xscl
-from xscl import catalog_upkeep, event_upkeep, old_files, result_upkeep, scratch, state, upkeep
+from xscl import catalog_upkeep, event_upkeep, old_files, result_upkeep, scratch, upkeep
 from xscl.archive import export_home, import_home
 from xscl.catalog_upkeep import total
 from xscl.engine import Engine
@@ -305,7 +305,6 @@ _BUSY: Mapping[ModuleType, Mapping[str, float]] = {
     result_upkeep: {"FANOUT": 3, "SMALL": 60},
     catalog_upkeep: {"FEWEST_DROPPED": 2},
     old_files: {"GRACE": 0},
-    state: {"_GRACE": 0},
 }
 
 

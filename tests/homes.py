@@ -2,6 +2,7 @@
 
 ``0.1`` has queries of every kind; in ``0.1-moved`` are joins whose meta-variables that version put in another order.
 ``schema-7`` has what ``home_of_schema_7`` says; versions of that schema did not answer queries from what was held.
+``schema-8`` has what ``home_of_schema_8`` says; that schema told files of join state that went out of use from others.
 """
 
 from __future__ import annotations

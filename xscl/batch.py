@@ -48,7 +48,6 @@ from xscl.state import (
     newest_times,
     next_state,
     same_state,
-    unlink_state,
 )
 from xscl.steps import step
 from xscl.stored_matches import stored_matches
@@ -387,7 +386,8 @@ def _commit(
                 hint="one process works on a home at a time; nothing was done twice",
             )
         now = time.time_ns() // 1000
-        unused = [path for change in changes for path in commit_state(connection, change, now)]
+        for change in changes:
+            commit_state(connection, change, now)
         step("batch.state")
         if report.events:
             move_held(home, connection, report.first, report.last, reaches)
@@ -406,8 +406,6 @@ def _commit(
             connection.execute(BATCHES.insert().values(**values, committed=now))
         step("batch.commit")
     step("batch.committed")
-    unlink_state(unused)
-    step("batch.unlinked")
     driver.committed(after, report.first, report.last)
     step("batch.done")
     return replace(report, commit_s=time.perf_counter() - started)

@@ -12,7 +12,7 @@ from sqlalchemy import Table
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import Catalog, stored_rt, stored_template
-from xscl.tables import METADATA, OLD_FILES, STATE_FILES, TEMPLATES
+from xscl.tables import METADATA, OLD_FILES, TEMPLATES
 
 __all__ = ["copy_to_file", "copy_to_catalog", "file_catalog"]
 
@@ -40,7 +40,6 @@ def copy_to_file(catalog: Catalog, path: Path) -> None:
                 METADATA.create_all(there)
                 _copy(connection, there)
     with file_catalog(path) as copy, copy.engine.begin() as there:
-        there.execute(STATE_FILES.delete().where(STATE_FILES.c.replaced.is_not(None)))
         there.execute(OLD_FILES.delete())
 
 

@@ -47,8 +47,7 @@ class NamedFile:
 
 def named_files(connection: Connection) -> Iterator[NamedFile]:
     """What a catalogue names and uses: files that went out of use are left out."""
-    in_use = sa.select(STATE_FILES).where(STATE_FILES.c.replaced.is_(None)).order_by(STATE_FILES.c.path)
-    for row in connection.execute(in_use):
+    for row in connection.execute(sa.select(STATE_FILES).order_by(STATE_FILES.c.path)):
         yield NamedFile(row.path, row.kind, row.rows, batch=row.batch, bytes=row.bytes)
     first = sa.func.min(BATCHES.c.batch)
     results = (

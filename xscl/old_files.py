@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
+from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.home import Home
+from xscl.steps import step
 from xscl.tables import OLD_FILES
 
 __all__ = ["GRACE", "put_out_of_use", "unlink_old"]
@@ -31,16 +33,24 @@ def unlink_old(home: Home, now: int) -> int:
         statement = sa.select(OLD_FILES.c.path).where(OLD_FILES.c.replaced < now - GRACE).limit(_AT_ONCE)
         paths = list(connection.scalars(statement))
     for path in paths:
+        step("files.unlink")
         full = home.root / path
         if full.is_dir():
             shutil.rmtree(full, ignore_errors=True)
         else:
             full.unlink(missing_ok=True)
+            _remove_empty(home, full.parent)
     if paths:
         # A row goes after its file, so that no file is forgotten.
         with home.catalog.begin() as connection:
             connection.execute(OLD_FILES.delete().where(OLD_FILES.c.path == sa.bindparam("b_path")), _paths(paths))
     return len(paths)
+
+
+def _remove_empty(home: Home, folder: Path) -> None:
+    """A folder of files goes with its last one."""
+    if folder.parent.parent == home.root and folder.is_dir() and not any(folder.rglob("*.parquet")):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _paths(paths: Iterable[str]) -> list[dict[str, str]]:

@@ -11,7 +11,6 @@ Files that went out of use are unlinked by a later commit, when nobody reads the
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from xscl.arrow import MEMBER
 from xscl.clocks import Clocks
 from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home
+from xscl.old_files import put_out_of_use
 from xscl.steps import step
 from xscl.tables import CHANNELS, STATE_FILES
 from xscl.templates.bounds import UNBOUNDED
@@ -53,7 +53,6 @@ __all__ = [
     "newest_times",
     "next_state",
     "same_state",
-    "unlink_state",
     "write_links",
     "write_rows",
 ]
@@ -86,8 +85,6 @@ _SORTED = 500_000
 _PARTS_OF_REACH = 4
 """Files are not merged to span more than this part of the time that rows are kept, so that whole files go."""
 _ROW_GROUP = 64_000
-_GRACE = 600_000_000
-"""Microseconds after which nobody is expected to read a file that went out of use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +165,7 @@ class StateChange:
 
 def held_state(home: Home, connection: Connection) -> HeldState:
     """The join state as the last commit left it."""
-    statement = sa.select(STATE_FILES).where(STATE_FILES.c.replaced.is_(None)).order_by(STATE_FILES.c.batch)
+    statement = sa.select(STATE_FILES).order_by(STATE_FILES.c.batch)
     names = StateFile.__slots__
     rows = [StateFile(**{name: row[name] for name in names}) for row in connection.execute(statement).mappings()]
     reach_path = next((file.path for file in rows if file.kind == "reach"), None)
@@ -344,20 +341,16 @@ def same_state(state: HeldState) -> StateChange:
     return StateChange(state, {}, {}, {}, (), (), (), (), 0)
 
 
-def commit_state(connection: Connection, change: StateChange, now: int) -> list[Path]:
-    """Name the state after a batch, in its transaction; what the caller may unlink when that has ended.
-
-    ``now`` is in microseconds since the epoch.
-    """
-    root = change.after.root
-    old = sa.select(STATE_FILES.c.path).where(STATE_FILES.c.replaced < now - _GRACE)
-    unused = list(connection.scalars(old))
-    _each(connection, STATE_FILES.delete(), [{"b_path": path} for path in unused])
-    if change.added:
-        connection.execute(STATE_FILES.insert(), [file.row() for file in change.added])
+def commit_state(connection: Connection, change: StateChange, now: int) -> None:
+    """Name the state after a batch, in its transaction; ``now`` is in microseconds since the epoch."""
+    # Some of the batch's own files are of no use any more.
+    added = [file.row() for file in change.added if file.path not in change.replaced]
+    if added:
+        connection.execute(STATE_FILES.insert(), added)
     counted = [{"b_path": file.path, "held": file.held} for file in change.counted]
     _each(connection, STATE_FILES.update(), counted)
-    _each(connection, STATE_FILES.update(), [{"b_path": path, "replaced": now} for path in change.replaced])
+    _each(connection, STATE_FILES.delete(), [{"b_path": path} for path in change.replaced])
+    put_out_of_use(connection, change.replaced, now)
     for channel, greatest in change.processed.items():
         connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(processed=greatest))
     for channel, greatest in change.published.items():
@@ -366,22 +359,11 @@ def commit_state(connection: Connection, change: StateChange, now: int) -> list[
         connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(published=later))
     for channel, watermark in change.watermarks.items():
         connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(watermark=watermark))
-    return [root / path for path in unused]
 
 
 def _each(connection: Connection, statement: sa.Update | sa.Delete, rows: list[dict[str, object]]) -> None:
     if rows:
         connection.execute(statement.where(STATE_FILES.c.path == sa.bindparam("b_path")), rows)
-
-
-def unlink_state(paths: Iterable[Path]) -> None:
-    """Unlink files that went out of use; a folder goes with its last one."""
-    for path in paths:
-        step("files.unlink")
-        path.unlink(missing_ok=True)
-        folder = path.parent
-        if folder.name != "witness" and folder.is_dir() and not any(folder.rglob("*.parquet")):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def discard_change(home: Home, change: StateChange) -> None:

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """The number of the last revision in ``xscl/migrations/versions``; a catalogue with a smaller one is migrated."""
 DERIVED_VERSION = 1
 """Of what is made from the texts of queries (instances, groups, templates, variables, ``rt_`` tables).
@@ -354,7 +354,6 @@ STATE_FILES = Table(
     Column("ts_max", BigInteger),
     Column("docid_min", BigInteger, comment="least number of a document; NULL without rows"),
     Column("docid_max", BigInteger),
-    Column("replaced", BigInteger, comment="when it went out of use, microseconds since the epoch; NULL: in use"),
 )
 OLD_FILES = Table(
     "old_files",
@@ -366,5 +365,5 @@ TOTALS = Table(
     "totals",
     METADATA,
     Column("name", String, primary_key=True),
-    Column("count", BigInteger, nullable=False, comment="what rows that were removed counted"),
+    Column("count", BigInteger, nullable=False, comment="what is to be known of rows that were removed"),
 )

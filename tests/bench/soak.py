@@ -356,9 +356,8 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
     import xscl.old_files
-    import xscl.state
 
-    xscl.old_files.GRACE = xscl.state._GRACE = int(given.grace * 1e6)
+    xscl.old_files.GRACE = int(given.grace * 1e6)
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     world = World(folder, random.Random(given.seed), time.monotonic(), RETENTION_S / given.cycles)
     server = FeedServer()

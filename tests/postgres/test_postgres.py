@@ -403,6 +403,16 @@ def test_an_old_home_is_upgraded(url: str, tmp_path: Path) -> None:
         each.catalog.close()
 
 
+def test_a_home_of_schema_8_is_upgraded(url: str, tmp_path: Path) -> None:
+    folder = unpacked("schema-8", tmp_path)
+    copied(folder, url, "0008")
+    home = open_home(folder, url)
+    with home.catalog.read() as connection:
+        assert home.catalog.versions(connection) == Versions.here()
+    assert [json.dumps(match_json(match), ensure_ascii=False) for match in list_matches(home)] == matches_of("schema-8")
+    home.catalog.close()
+
+
 def test_a_home_of_schema_7_is_upgraded(url: str, tmp_path: Path) -> None:
     folder = unpacked("schema-7", tmp_path)
     copied(folder, url, "0007")

@@ -31,7 +31,7 @@ from xscl.home import Home, init_home, open_home
 from xscl.home_files import files_of, named_files
 from xscl.matches import list_matches, match_json
 from xscl.steps import VARIABLE, hooked
-from xscl.tables import METADATA, OLD_FILES, STATE_FILES
+from xscl.tables import METADATA, OLD_FILES
 from xscl.types import Event
 
 
@@ -92,7 +92,6 @@ def test_everything_comes_back_and_goes_on(rich: Path, archive: bytes, tmp_path:
     assert matches(copy) == matches(home) != []
     expected = rows(home)
     with home.catalog.begin() as connection:
-        connection.execute(STATE_FILES.delete().where(STATE_FILES.c.replaced.is_not(None)))
         connection.execute(OLD_FILES.delete())
     expected = rows(home)
     assert rows(copy) == expected

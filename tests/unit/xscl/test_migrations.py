@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import home_of_schema_8
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -37,8 +40,10 @@ from xscl.engine import Engine
 from xscl.errors import CatalogError, UnsupportedFeatureError
 from xscl.event_files import EVENT_SCHEMA
 from xscl.file_upgrades import FileUpgrade
+from xscl.health import examine_home
 from xscl.home import Home, init_home, open_home
 from xscl.matches import list_matches, match_json
+from xscl.old_files import GRACE, unlink_old
 from xscl.parser import parse_query
 from xscl.prepared import Preparer
 from xscl.registry import Registry
@@ -53,6 +58,7 @@ from xscl.tables import (
     LATE,
     MEMBERSHIPS,
     METADATA,
+    OLD_FILES,
     QUERIES,
     SCHEMA_VERSION,
     SOURCES,
@@ -651,3 +657,49 @@ def rows_of(home: Home, table: sa.Table) -> list[dict[str, object]]:
         for row in home.catalog.rows(table)
     ]
     return sorted(rows, key=repr)
+
+
+# -- the home of schema 8 --------------------------------------------------------------------------------------
+
+
+def test_a_home_of_schema_8_is_upgraded(tmp_path: Path) -> None:
+    folder = unpacked("schema-8", tmp_path)
+    connection = sqlite3.connect(folder / "catalog.db")
+    gone = {path for (path,) in connection.execute("select path from state_files where replaced is not null")}
+    used = {path for (path,) in connection.execute("select path from state_files where replaced is null")}
+    connection.close()
+    assert gone and used
+    home = open_home(folder)
+    with home.catalog.read() as reading:
+        assert home.catalog.versions(reading) == Versions.here()
+    assert matches(home) == matches_of("schema-8")
+    assert {row["path"] for row in home.catalog.rows(STATE_FILES)} == used
+    assert {row["path"] for row in home.catalog.rows(OLD_FILES)} >= gone
+    assert not list(examine_home(home, deep=True).problems)
+    unlink_old(home, time.time_ns() // 1000 + 2 * GRACE)
+    assert not any((folder / path).exists() for path in gone) and all((folder / path).exists() for path in used)
+    assert matches(home) == matches_of("schema-8")
+    home.catalog.close()
+
+
+def test_a_home_of_schema_8_goes_on_as_one_of_this_version(tmp_path: Path) -> None:
+    (tmp_path / "fresh").mkdir()
+    with Engine(init_home(tmp_path / "fresh" / "home")) as fresh:
+        home_of_schema_8.fill(fresh, tmp_path / "fresh")
+        stored = Engine(open_home(unpacked("schema-8", tmp_path)))
+        (tmp_path / "log.ndjson").write_bytes((tmp_path / "fresh" / "log.ndjson").read_bytes())
+        with stored.home.catalog.begin() as connection:
+            # The file that was followed lies elsewhere now.
+            connection.execute(SOURCES.update().values(source=str(tmp_path / "log.ndjson")))
+        with stored:
+            before = found(stored.home)
+            home_of_schema_8.more(fresh, tmp_path / "fresh")
+            home_of_schema_8.more(stored, tmp_path)
+            got = found(stored.home)
+            assert got == found(fresh.home)
+            # Which late events are still noted depends on when upkeep looks.
+            for table in (CHANNELS, MEMBERSHIPS, STREAMS):
+                assert rows_of(stored.home, table) == rows_of(fresh.home, table), table.name
+        assert {
+            name for name, listed in got.items() if len(listed) > len(before.get(name, ()))
+        } >= home_of_schema_8.MORE.keys()

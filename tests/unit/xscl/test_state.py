@@ -18,6 +18,7 @@ import xscl.state
 from xscl.channels import add_channel, set_channel
 from xscl.engine import Engine
 from xscl.home import Home, init_home
+from xscl.old_files import unlink_old
 from xscl.state import (
     HeldState,
     StateChange,
@@ -27,10 +28,9 @@ from xscl.state import (
     newest_times,
     next_state,
     same_state,
-    unlink_state,
     write_links,
 )
-from xscl.tables import BATCHES, CHANNELS, STATE_FILES
+from xscl.tables import BATCHES, CHANNELS, OLD_FILES
 from xscl.templates.retention import REACH_SCHEMA
 from xscl.types import Event
 from xscl.xpath.witness import WITNESS_SCHEMA
@@ -79,8 +79,8 @@ def state_of(home: Home) -> HeldState:
 
 def commit(home: Home, change: StateChange, now: int) -> None:
     with home.catalog.begin() as connection:
-        unused = commit_state(connection, change, now)
-    unlink_state(unused)
+        commit_state(connection, change, now)
+    unlink_old(home, now)
 
 
 def visible(state: HeldState) -> Counter[tuple[int, int, int]]:
@@ -201,13 +201,10 @@ def test_replaced_files_are_unlinked_later(home: Home, monkeypatch: pytest.Monke
     change = stream.next(6)
     assert len(change.replaced) == 4 and len(state_of(home).files) == 1
     assert all(Path(path).exists() for path in before), "someone may be reading them"
-    with home.catalog.begin() as connection:
-        paths = commit_state(connection, same_state(change.after), 2 * MINUTE + GRACE)
-    unlink_state(paths)
+    commit(home, same_state(change.after), 2 * MINUTE + GRACE)
     assert not any(Path(path).parent.exists() for path in before)
     assert all(Path(path).exists() for path in state_of(home).paths("witness"))
-    with home.catalog.read() as connection:
-        assert connection.scalar(sa.select(sa.func.count()).where(STATE_FILES.c.replaced.is_not(None))) == 0
+    assert home.catalog.rows(OLD_FILES) == []
 
 
 def test_a_change_that_is_not_committed_leaves_nothing(home: Home) -> None:
