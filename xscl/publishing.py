@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.errors import CatalogError
 from xscl.queries import reads
-from xscl.tables import CHANNELS, GROUPS, NEVER, QUERIES
+from xscl.tables import CHANNELS, GROUPS, HOME, INTAKE_FILES, NEVER, QUERIES
 
 __all__ = ["Publications", "is_published"]
 
@@ -22,8 +22,13 @@ _LOOK_UPS = 50
 
 
 def is_published(connection: Connection, channel: str) -> bool:
-    """Whether some live query publishes to a channel."""
-    statement = sa.select(QUERIES.c.query).where(QUERIES.c.publish == channel, QUERIES.c.docid_until == NEVER)
+    """Whether some query publishes to a channel, or will for events that wait to be processed."""
+    # A dropped query is live for what came before.
+    files = INTAKE_FILES.c
+    after = files.last > sa.select(HOME.c.processed).scalar_subquery(), files.last > QUERIES.c.docid_from
+    waiting = sa.exists().where(*after, files.first < QUERIES.c.docid_until)
+    live = (QUERIES.c.docid_until == NEVER) | waiting
+    statement = sa.select(QUERIES.c.query).where(QUERIES.c.publish == channel, live)
     return connection.execute(statement.limit(1)).first() is not None
 
 

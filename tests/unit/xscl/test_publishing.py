@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import xscl
 from xscl.channels import add_channel, set_channel
 from xscl.errors import CatalogError
 from xscl.home import Home, init_home
@@ -131,3 +132,16 @@ def test_strict_knows_published_channels(registry: Registry) -> None:
     with pytest.raises(CatalogError) as caught:
         registry.register("out//b", strict=True)
     assert caught.value.condition == "XSCL_UNKNOWN_CHANNEL"
+
+
+def test_a_dropped_query_publishes_what_waits(tmp_path: Path) -> None:
+    """Until its batch has run, its channel is no other's."""
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.register("T/a PUBLISH X", name="p")
+        engine.ingest([Event("T", "x", 1, xml="<a/>")])
+        engine.drop("p")
+        assert engine.ingest([Event("X", "r", 1, row={"v": 1})]).rejected == 1
+        with pytest.raises(CatalogError, match="XSCL_NAME_TAKEN"):
+            engine.add_channel("X", of="T")
+        engine.run_once()
+        assert [match.query for match in engine.query_once("X/a")] == ["once"]
