@@ -475,14 +475,19 @@ def test_listings_have_formats(home: Run) -> None:
 
 
 def test_commands_without_spark_do_not_import_it(tmp_path: Path) -> None:
-    code = (
-        "import sys; from xscl.cli import main; sys.argv = ['xscl', *sys.argv[1:]]\n"
-        "try:\n    main()\nexcept SystemExit as e:\n    assert not e.code, e.code\n"
-        "assert 'pyspark' not in sys.modules, 'pyspark was imported'"
-    )
-    home = ["--home", str(tmp_path / "home")]
+    code = """
+import json, sys
+from xscl.cli import main
+for command in json.loads(sys.argv[1]):
+    sys.argv = ["xscl", *command, "--home", "home"]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, (command, end.code)
+    assert "pyspark" not in sys.modules, command
+"""
     (tmp_path / "events.ndjson").write_text('{"channel": "S", "xml": "<a/>"}')
-    for command in (
+    commands = (
         ["init"],
         ["query", "add", "Q", "S//a"],
         ["ingest", str(tmp_path / "events.ndjson")],
@@ -493,8 +498,8 @@ def test_commands_without_spark_do_not_import_it(tmp_path: Path) -> None:
         ["query", "explain", "Q"],
         ["query", "test", "Q", str(tmp_path / "events.ndjson")],
         ["template", "list"],
-    ):
-        subprocess.run([sys.executable, "-c", code, *command, *home], check=True, cwd=tmp_path, capture_output=True)
+    )
+    subprocess.run([sys.executable, "-c", code, json.dumps(commands)], check=True, cwd=tmp_path, capture_output=True)
 
 
 def test_the_main_walk_on_spark(home: Run, spark: SparkSession) -> None:

@@ -299,7 +299,7 @@ def test_lateness_of_what_is_published(tmp_path: Path) -> None:
     """What is published of what was held is late where it would have been if the queries had been there from the first;
     the same matches come of it in any order of registrations and batches."""
     counts: Counter[str] = Counter()
-    for seed in range(12):
+    for seed in range(7):
         choose = Dice(3_000 + seed)
         docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 7, 10)]
         queries = [
@@ -332,4 +332,4 @@ def test_lateness_of_what_is_published(tmp_path: Path) -> None:
                 seen.append((late, matches))
         for number, found in enumerate(seen):
             assert found == seen[0], (seed, number, terms, docs, queries)
-    assert counts["again"] > 8 and min(counts["late"], counts["matches"]) > 50, counts
+    assert counts["again"] > 5 and min(counts["late"], counts["matches"]) > 20, counts
