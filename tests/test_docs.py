@@ -118,6 +118,15 @@ def test_columns_of_stats_are_described() -> None:
     )
 
 
+def test_the_architecture_has_a_line_for_each_module() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^\| module \|.*\n\|[-|]+\n((?:\|.*\n)+)", page, re.MULTILINE)
+    rows = [line for table in tables for line in table.splitlines()]
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    modules = {path.stem for path in (ROOT / "xscl").glob("*.py")} - {"__init__", "__main__"}
+    assert sorted(named) == sorted(modules)
+
+
 def test_types_of_columns_are_named() -> None:
     from xscl.ingest.rows import COLUMN_TYPES
 
