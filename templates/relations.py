@@ -63,7 +63,7 @@ def var_name(key: int) -> str:
 
 
 def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
-    """``rt_<template>``: one row per query (and case), with the columns of architecture section 3.
+    """``rt_<template>``: one row per query (and case): R_T of the thesis (6.4), with windows and operators as columns.
 
     ``once_i_j`` is 1 if only those count whose member of block i is first by (ts, channel, id), -1 if only those whose
     member of block j is, else 0.  ``f_e`` and ``add_e`` are the nearest doubles of exact fractions.  A match's members

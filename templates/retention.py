@@ -1,8 +1,9 @@
 """How long rows of join state are kept: as long as a partner of some live query may still come.
 
 A row of event time ``ts`` whose partner in channel p may be ``reach`` later at most is of use while p's watermark (no
-event that is still to come is older) is at most ``ts + reach``.  The reach is that of Juggler's digest (section 6.4),
-for each channel that a partner may come from: the greatest tightened bound of any case of any live query.
+event that is still to come is older) is at most ``ts + reach``: for each channel that a partner may come from, the
+greatest tightened bound of any case of any live query.  (A. Silva, *Multiple Continuous Query Processing with Relative
+Window Predicates*, 2004, keeps what an operator holds for the greatest window of its queries.)
 
 What shares a reach is the *block variable*, the result node of a block with the conditions on its way: a document's
 rows under one block variable go together, and a variable is kept as long as the longest of its block variables.

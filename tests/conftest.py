@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from corpora import DATA, lacks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,8 +66,7 @@ def executor_engine(tmp_path: Path, spark: SparkSession) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Real corpora that lie beside the repository on some machines."""
-    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
-    if not folder.is_dir():
-        pytest.skip("the real corpora (../shared/data) are not on this machine")
-    return folder
+    """Real corpora, on the machines that have them."""
+    if not DATA.is_dir():
+        pytest.skip(lacks(DATA))
+    return DATA

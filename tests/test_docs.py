@@ -33,6 +33,109 @@ def test_every_condition_is_documented_and_every_documented_one_exists() -> None
     assert documented - used == set()
 
 
+def slug(heading: str) -> str:
+    """The anchor of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def headings(page: Path) -> list[str]:
+    return [title.replace("`", "") for title in re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.MULTILINE)]
+
+
+def unknown_places(text: str) -> list[str]:
+    """Where a source cites a page of docs, as ``docs/page.md, Heading, Heading``: those that are not there.
+
+    Instead of a heading, the words may be those with which a paragraph begins, in italics.
+    """
+    wrong = []
+    # Comments and documentation strings go on in the next line.
+    flowing = re.sub(r"\s+(?:# |// )?", " ", text)
+    for name, places in re.findall(r"([\w./-]*\w\.md\b)((?:,[^.;:)\"]*)?)", flowing):
+        page = ROOT / name
+        if not name.startswith("docs/") or not page.is_file():
+            wrong.append(name)
+            continue
+        leads = re.findall(r"^\*([^*\n]+?)\.?\*", page.read_text(encoding="utf-8"), re.MULTILINE)
+        known = sorted([*headings(page), *leads], key=len, reverse=True)
+        while places.startswith(", "):
+            found = next((title for title in known if places.startswith(f", {title}")), None)
+            if found is None:
+                # What begins small is no heading; only numbers of sections are meant for one.
+                if re.match(r", (?:[A-Z0-9]|sections? )", places):
+                    wrong.append(name + places)
+                break
+            places = places[2 + len(found) :]
+    return wrong
+
+
+def test_pages_and_headings_that_sources_cite_exist() -> None:
+    assert unknown_places("(docs/language.md, Joins, Output), docs/time.md") == []
+    assert unknown_places("(language.md, section 4; docs/language.md, section\n    5; docs/no.md)") == [
+        "language.md",
+        "docs/language.md, section 5",
+        "docs/no.md",
+    ]
+    folders = ("xscl", "xpath", "templates", "ingest", "tests")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".lark")]
+    wrong = {
+        str(path.relative_to(ROOT)): found
+        for path in paths
+        # Of code only what is said in it: pages of benchmarks' reports are files of their own.
+        if path != Path(__file__) and (found := unknown_places(said(path)))
+    }
+    assert wrong == {}
+
+
+def said(path: Path) -> str:
+    """The comments and documentation strings of a source."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return text
+    comments = re.findall(r"^ *(# .*(?:\n *# .*)*)", text, re.MULTILINE)
+    return "\n\n".join([*re.findall(r'"""(.*?)"""', text, re.DOTALL), *comments])
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    wrong = []
+    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            if "://" in target:
+                continue
+            name, _, anchor = target.partition("#")
+            linked = page.parent / name if name else page
+            if not linked.exists() or (anchor and anchor not in map(slug, headings(linked))):
+                wrong.append(f"{page.name}: {target}")
+    assert wrong == []
+
+
+def test_columns_of_stats_are_described() -> None:
+    from xscl.status import batch_columns
+
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.split("*What stats shows.*")[1].split("\n\n")[1]
+    assert sorted(re.findall(r"`([a-z0-9_]+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)))) == sorted(
+        batch_columns()
+    )
+
+
+def test_the_architecture_has_a_line_for_each_module() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^\| module \|.*\n\|[-|]+\n((?:\|.*\n)+)", page, re.MULTILINE)
+    rows = [line for table in tables for line in table.splitlines()]
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    modules = {path.stem for path in (ROOT / "xscl").glob("*.py")} - {"__init__", "__main__"}
+    assert sorted(named) == sorted(modules)
+
+
+def test_types_of_columns_are_named() -> None:
+    from xscl.ingest.rows import COLUMN_TYPES
+
+    for name, heading in (("channels", "| `--schema`"), ("rows", "| type | also |")):
+        page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+        table = page[page.index(heading) :].split("\n" if name == "channels" else "\n\n")[0]
+        assert {type_ for type_ in COLUMN_TYPES if f"`{type_}`" in table} == set(COLUMN_TYPES), name
+
+
 def test_queries_of_the_readme_are_queries() -> None:
     blocks = [block.partition("\n") for block in README.split("```")[1::2]]
     queries = [text for language, _, text in blocks if not language and "FOLLOWED BY" in text]

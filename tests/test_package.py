@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -182,6 +183,24 @@ def test_names_that_a_module_offers(module: str) -> None:
     assert len(set(offered)) == len(offered)
     for name in offered:
         assert hasattr(found, name), name
+
+
+def listed_modules(package: str) -> list[str]:
+    """The modules that a package lists in its documentation string."""
+    lines = re.findall(r"^\* ([^:]*):", str(importlib.import_module(package).__doc__), re.MULTILINE)
+    return [f"{package}.{name}" for line in lines for name in re.findall(r"``(\w+)``", line)]
+
+
+@pytest.mark.parametrize("package", ["xscl.ingest", "xscl.xpath", "xscl.templates", "xscl.bench"])
+def test_packages_list_all_their_modules(package: str) -> None:
+    assert sorted(listed_modules(package)) == sorted(name for name in SOURCES if name.startswith(f"{package}."))
+
+
+@pytest.mark.parametrize("package", ["xscl.xpath", "xscl.templates"])
+def test_modules_come_after_those_that_they_use_in_the_reading_order(package: str) -> None:
+    listed = listed_modules(package)
+    for place, module in enumerate(listed):
+        assert not set(imports(SOURCES[module])) & set(listed[place:]), module
 
 
 def test_examples_in_documentation_strings() -> None:

@@ -1,6 +1,25 @@
-"""Stage 1: documents to witnesses, with one walk per document for all patterns.
+"""Stage 1: documents and rows to witnesses, with one walk a document for all patterns.
 
-In reading order: ``pattern`` (steps, conditions and their one text), ``nodes`` (node numbers and string values),
-``condition`` (XPath 1.0 brackets on one node), ``automaton`` (all definitions in one machine), ``witness`` (document
-and automaton to rows), ``worker`` (what Spark ships).
+Modules in reading order:
+
+* ``pattern``: node tests, steps and conditions, each with one canonical text
+* ``nodes``: nodes of one document, their numbers and string values
+* ``condition``: brackets on one node, with the meaning of XPath 1.0
+* ``predicates``: which of many sets of conditions one node satisfies
+* ``guards``: the conditions that nodes are asked for, apart from the states that ask
+* ``names``: which node tests a name passes
+* ``row_template``: what is the same for all nodes of one kind, in arrays
+* ``states``: a trie of steps, and what is wanted of the nodes that reach a state
+* ``chains``: the rows of R_bin around one binding of a leaf
+* ``automaton``: all definitions of all queries in one machine, over paths of names
+* ``walk``: the one pass over a document
+* ``runs``: runs of places in arrays
+* ``row_columns``: the cells of many rows by their distinct texts
+* ``witness``: documents and the automaton → witness rows
+* ``column_conditions``: conditions of a row as formulas over its columns, and these as spans of values
+* ``span_index``: which of many sets of conditions each of many rows satisfies
+* ``relational``: what columns answer of a row channel, without documents
+* ``row_witness``: rows → witness rows by columns alone
+* ``row_files``, ``spec_files``: what is asked, as files for other processes
+* ``worker``: what Spark ships
 """

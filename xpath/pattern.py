@@ -3,7 +3,7 @@
 A *definition* of a variable is the path from the document node to it: a channel and a tuple of steps, each step with
 the conditions on its node.  Conditions are kept sorted and without duplicates, ``[a and b]`` as ``[a][b]`` and
 ``[p > 5]`` as ``[p[. > 5]]``, so that equal texts are equal definitions and share their witnesses, in one query and
-across queries (thesis 6.3: "variables with the same definition have the same name"; language.md, section 3).
+across queries (thesis 6.3: "variables with the same definition have the same name").
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class Compared:
     """A join predicate's comparison of the node's own value with a constant.
 
     Unlike ``Comparison`` (XPath 1.0) it is exact, and a value that is no number satisfies no numeric comparison, not
-    even ``!=`` (language.md, section 4).  ``functions`` as in ``xscl.values.apply_functions``; the constant is a string
-    or the text of a fraction.
+    even ``!=`` (docs/architecture.md, Choices, and what was decided against).  ``functions`` as in
+    ``xscl.values.apply_functions``; the constant is a string or the text of a fraction.
     """
 
     functions: str

@@ -1,4 +1,4 @@
-"""The syntax tree of XSCL: frozen nodes with spans, as written, before any rewriting (language.md, section 1)."""
+"""The syntax tree of XSCL: frozen nodes with spans, as written, before any rewriting (docs/language.md, Statements)."""
 
 from __future__ import annotations
 

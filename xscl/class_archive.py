@@ -32,7 +32,7 @@ __all__ = [
 SWITCH = "XSCL_CLASS_ARCHIVE"
 """Environment variable; ``off`` means that no archive is made or used."""
 MOST_BYTES = 512 * 1024 * 1024
-"""Of all archives together; one takes some 160 MB."""
+"""Of all archives together; one takes some 180 MB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""The command line: ``xscl noun verb`` (contract: command line).
+"""The command line: ``xscl noun verb``.
 
 Data goes to stdout, messages to stderr; exit 0 ok, 1 failure, 2 usage, 3 partly done.  Commands are in the modules
 ``cli_*``, those of a noun in one; libraries that are slow to load are imported where a command needs them.  Only
-``run``, ``query run``, ``eval``, ``sql``, ``demo`` and ``doctor`` import Spark, and start it if they need it.
+``run``, ``query run``, ``eval``, ``sql``, ``demo``, ``bench`` and ``doctor`` import Spark, and start it if need be.
 """
 
 from __future__ import annotations

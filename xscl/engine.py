@@ -1,4 +1,4 @@
-"""The library's face: ``connect`` gives an engine on a home (contract: library)."""
+"""The library's face: ``connect`` gives an engine on a home."""
 
 from __future__ import annotations
 

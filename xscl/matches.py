@@ -118,7 +118,7 @@ def find_match(home: Home, match: str) -> Match:
 
 
 def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
-    """A match as the contract writes it; if wanted, with the cursor behind it."""
+    """A match as the JSON object that listings print; if wanted, with the cursor behind it."""
     return {
         "match": match.id,
         "query": match.query,

@@ -108,7 +108,7 @@ class QueryOutcome:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can name a query or a channel (language.md, section 1).
+    """Whether a text can name a query or a channel (docs/language.md, Statements, Limits).
 
     >>> is_name("items.raw"), is_name("x-"), is_name("1a")
     (True, False, False)

@@ -1,9 +1,9 @@
 """Real archives of polls into homes, each archive twice: items, feeds, versions, rejections and entries a second.
 
-    python tests/bench/archives.py ../shared/data/raw [FILE ...]
+    python tests/bench/archives.py [--folder FOLDER] [FILE ...]
 
-Archives are ``.tar.xz`` with one poll a member, in their order, and folders of ``.gz`` files.  The second pass over the
-same polls must add nothing.
+The folder is ``raw`` of the real corpora (``corpora``), unless another is given.  Archives are ``.tar.xz`` with one
+poll a member, in their order, and folders of ``.gz`` files.  The second pass over the same polls must add nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from corpora import RAW
 
 from xscl.errors import XsclError
 from xscl.feeds import feed_rows
@@ -89,7 +92,7 @@ def passes(home: Home, path: Path) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="where the archives are")
+    parser.add_argument("--folder", type=Path, default=RAW, help="where the archives are")
     parser.add_argument("names", nargs="*", help="only these of them")
     arguments = parser.parse_args()
     found = [path for path in sorted(arguments.folder.iterdir()) if path.suffix == ".xz" or any(path.glob("*.gz"))]

@@ -3,7 +3,7 @@
     python tests/bench/poll.py [--feeds 418] [--per-host 2]
 
 The server is a process of its own, knows as many host names as it takes to have so many feeds a host, packs with gzip,
-and counts.  Feeds are real ones where the corpora lie beside the repository, else made up.  Prints one JSON object.
+and counts.  Feeds are real ones where the corpora are (``corpora``), else made up.  Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from corpora import RAW
 from feed_server import Asked, FeedServer, Network, reply
 
 from xscl.errors import XsclError
@@ -30,8 +31,6 @@ from xscl.feeds import add_feed
 from xscl.home import init_home
 from xscl.ingest.fetched import read_fetched
 from xscl.polling import PollReport, PollSettings, poll
-
-RAW = Path(__file__).resolve().parents[3] / "shared" / "data" / "raw"
 
 
 def bodies() -> Iterator[bytes]:

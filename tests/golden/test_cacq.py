@@ -1,4 +1,9 @@
-"""Conditions, joins, and queries that come and go, of CACQ and PSoup: seeds/cacq-psoup.md, parts A4 and B4, by name."""
+"""Conditions, joins, and queries that come and go, as in CACQ and PSoup.
+
+G-C1 (Figure 5) and G-C4 (Figure 1) are examples of S. Madden, M. Shah, J. Hellerstein and V. Raman, *Continuously
+Adaptive Continuous Queries over Streams*, 2002; G-P1 is Figure 2 of S. Chandrasekaran and M. Franklin, *PSoup: a system
+for streaming queries over streaming data*, 2003.  The rest are rows of our own, for what these papers describe.
+"""
 
 from __future__ import annotations
 
@@ -267,7 +272,7 @@ def test_gc12_disjunctions(rows_engine: Engine) -> None:
     assert satisfied(rows_engine, queries, rows) == {"one": {5}, "two": {3}}
 
 
-# -- PSoup's first example, part B4: queries and rows in any order ---------------------------------------------------
+# -- PSoup's first example: queries and rows in any order ---------------------------------------------------------
 
 CONDITIONS = {
     "q20": "./a > 0 and ./a <= 5",
@@ -398,7 +403,7 @@ def test_gp5_a_join_over_old_and_new_data(rows_engine: Engine) -> None:
     assert pairs() == old | {("r5", "s1"), ("r5", "s2")}
 
 
-# -- G-P6, G-P7: windows of an invocation, part B4 -------------------------------------------------------------------
+# -- G-P6, G-P7: windows of an invocation -------------------------------------------------------------------------
 
 JOINED = [
     ("R", "r1", 1, {"a": 4}),

@@ -1,6 +1,8 @@
-"""The queries of Juggler in XSCL: seeds/juggler.md, section 4, by name.
+"""The queries of Juggler in XSCL.
 
-Rows are documents of two levels; one tick of the thesis is one second.
+That is A. Silva, *Multiple Continuous Query Processing with Relative Window Predicates*, 2004.  Q1 to Q3 are its
+running example (Figure 3.3), and the overlap workloads are those of its experiments; the rows are ours, documents of
+two levels.  One tick of the thesis is one second.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The example of the thesis (Tables 6.2 and 6.4): seeds/mmqjp.md, section 5, by name, and the template counts of
-section 3."""
+"""The example of M. Hong, *Expressive and Scalable Event Stream Processing*, 2009 (Tables 6.2 and 6.4), and how many
+templates its chapter 6 counts: ``mmqjp_5`` and ``mmqjp_3`` in the names of tests.
+"""
 
 from __future__ import annotations
 
@@ -147,8 +148,8 @@ def test_mmqjp_5_r_out(thesis: Engine) -> None:
 def test_gp10_new_queries_over_old_documents(
     spark: SparkSession, tmp_path: Path, driver_rows: int, known: bool
 ) -> None:
-    """seeds/cacq-psoup.md, part B4: the same rows as when the queries came first, on either side, and whether or not
-    another query has asked for the patterns.
+    """New queries over old documents, as in PSoup: the same rows as when the queries came first, on either
+    side, and whether or not another query has asked for the patterns.
     """
     with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(driver_rows=driver_rows)) as engine:
         if known:
@@ -207,7 +208,7 @@ def test_mmqjp_5_two_matches_with_equal_output_documents(
     assert q1["match"] != q2["match"]
 
 
-# -- section 3: how many templates there are -------------------------------------------------------------------
+# -- how many templates there are ------------------------------------------------------------------------------
 
 Shape = tuple["Shape", ...]
 """A reduced tree: the shapes of the children; a leaf has none, an inner node two or more."""

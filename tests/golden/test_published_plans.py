@@ -1,4 +1,8 @@
-"""Juggler's J23 and G8: plans that join in two steps by PUBLISH give what one query of four blocks gives."""
+"""Plans that join in two steps by PUBLISH give what one query of four blocks gives (J23, G8).
+
+The query is the first of the running example (Figure 3.3) of A. Silva, *Multiple Continuous Query Processing with
+Relative Window Predicates* (Juggler), 2004.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ ATOMS = {("B", "H"): "B_temp > H_vib", ("B", "T"): "B_pressure > T_fluct"}
 TIGHTENED = {"BT": (1, 4), "BH": (-3, 4), "BK": (-3, 4), "HT": (-3, 4), "KT": (-3, 4), "HK": (-4, 4)}
 """Seconds by which the second stream of each pair may be after the first: G7."""
 PLANS = {"BH_TK": 12, "BK_TH": 15, "TB_HK": 11, "BHT_K": 6, "BKT_H": 11, "BHK_T": 9}
-"""Rows that the last join is fed with by joins: seeds/juggler.md, G8."""
+"""Rows that the last join is fed with by joins (G8)."""
 
 
 def block(channel: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -197,9 +196,15 @@ def test_texts_of_the_grammar(text: str) -> None:
     parse_query(text)
 
 
-@pytest.mark.parametrize("text", ["S JOIN {x = " + "- " * 2000 + "1} T", "S JOIN {x = " + "1" * 5000 + "} T"])
-def test_extreme_texts(text: str) -> None:
-    with suppress(QueryError):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("S JOIN {x = " + "- " * 2000 + "1} T", "nest deeper than 100"),
+        ("S JOIN {x = " + "1" * 5000 + "} T", "more than 1000 digits"),
+    ],
+)
+def test_extreme_texts(text: str, message: str) -> None:
+    with pytest.raises(QuerySyntaxError, match=message):
         parse_query(text)
 
 

@@ -1,4 +1,6 @@
-"""Which events a query sees, and which are late, by the rules as they are told (language.md, sections 2 and 6).
+"""Which events a query sees, and which are late, by the rules as they are told.
+
+These are in docs/history.md, What held means, and in docs/time.md, Clocks and lateness.
 
 Everything is a function of the intake order: events, registrations and drops at places that grow.  Knows nothing of
 batches.

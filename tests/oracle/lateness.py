@@ -1,4 +1,4 @@
-"""The oracle of lateness (language.md, section 2; docs/time.md): looks back over everything for each event anew."""
+"""The oracle of lateness (docs/time.md, Clocks and lateness): looks back over everything for each event anew."""
 
 from __future__ import annotations
 

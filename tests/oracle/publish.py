@@ -1,5 +1,7 @@
-"""Queries that publish, by trying everything (language.md, section 5): until nothing new is published, every query is
-asked again about all documents that are known.  Knows nothing of levels and batches.
+"""Queries that publish, by trying everything (docs/language.md, Published channels).
+
+Until nothing new is published, every query is asked again about all documents that are known.  Knows nothing of levels
+and batches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Strings as the language compares them: numbers and functions (language.md, sections 3 and 4)."""
+"""Strings as the language compares them: numbers and functions (docs/language.md, Blocks, Joins)."""
 
 from __future__ import annotations
 

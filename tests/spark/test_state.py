@@ -1,4 +1,8 @@
-"""Join state on Spark: what is held after each batch, in SQL and as batches count it (seeds/juggler.md, G3 and G4)."""
+"""Join state on Spark: what is held after each batch, in SQL and as batches count it.
+
+The queries are the running example (Figure 3.3) of A. Silva, *Multiple Continuous Query Processing with Relative Window
+Predicates* (Juggler), 2004, cut into batches (G3) and with a late row (G4).
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Real feeds: as many items as the collection says.  It lies beside the repository."""
+"""Real feeds: as many items as the collection says, where it is there (``corpora``)."""
 
 import gzip
 import io
 import json
 import re
 import tarfile
-from pathlib import Path
 
 import pytest
+from corpora import DATA, lacks
 
 from xscl.ingest.expand import feed_events
 from xscl.ingest.feed import read_tree
@@ -15,12 +15,10 @@ from xscl.ingest.records import Rejected
 from xscl.ingest.sources import read_paths
 from xscl.safexml import parse_xml
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
-
 
 def need(path):
     if not path.exists():
-        pytest.skip(f"the collection of real feeds is not there: {path.relative_to(DATA.parents[1])}")
+        pytest.skip(lacks(path))
     return path
 
 

@@ -42,11 +42,13 @@ def test_text(html, text):
 
 
 def test_references_to_what_xml_cannot_hold_do_no_harm():
-    etree.fromstring(f"<a>{collapse(text_of('a&#1;&#x1F;&#xFFFE;&#xD800;&#0;b'))}</a>")
+    text = collapse(text_of("a&#1;&#x1F;&#xFFFE;&#xD800;&#0;b"))
+    assert etree.fromstring(f"<a>{text}</a>").text == text
 
 
 def test_deep_markup_does_no_harm():
-    assert isinstance(text_of("<b>" * 100_000 + "x"), str)
+    # What is nested deeper than libxml2 goes is left out.
+    assert text_of("<p>before</p>" + "<b>" * 100_000 + "x") == "before"
 
 
 def test_inline_markup_is_read_by_local_names():

@@ -199,7 +199,7 @@ def test_hidden_files_and_links_are_read_when_named(tmp_path):
 def test_sources_can_be_stored_whatever_files_are_called(tmp_path):
     (tmp_path / os.fsdecode(b"\xff.xml")).write_bytes(b"<a/>")
     (event,) = read_paths([tmp_path])
-    event.source.encode("utf-8")
+    assert event.source.encode("utf-8").endswith(b"/\\udcff.xml")
 
 
 def test_paths_are_read_lazily_and_in_order(tmp_path):

@@ -249,7 +249,7 @@ def accepted(index: PredicateIndex[str], **columns: int) -> set[str]:
 
 
 def test_cacq_g_c1_grouped_filter() -> None:
-    """seeds/cacq-psoup.md, G-C1: figure 5 of the paper."""
+    """Figure 5 of Madden et al., *Continuously Adaptive Continuous Queries over Streams*, 2002."""
     index = PredicateIndex[str]()
     for text in (">1", ">7", ">11", "<3", "<5", "=6", "=8"):
         index.add((column("a", text[0], text[1:]),), text)
@@ -262,7 +262,7 @@ def test_cacq_g_c1_grouped_filter() -> None:
 
 
 def test_cacq_g_c12_disjunction() -> None:
-    """seeds/cacq-psoup.md, G-C12: (a<1 OR a>7) AND b>=3."""
+    """Alternatives beside another column, which the same paper has bits for: (a<1 OR a>7) AND b>=3."""
     index = PredicateIndex[str]()
     index.add(conditions([AnyOf((column("a", "<", "1"), column("a", ">", "7"))), column("b", ">=", "3")]), "it")
     rows = [(4, 3), (3, 1), (3, 8), (0, 0), (8, 4)]

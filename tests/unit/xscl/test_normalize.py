@@ -145,9 +145,17 @@ def test_once() -> None:
     assert normal("S//a->x JOIN {x=y, 2 s, ONCE} S//b->y").cases == ((Bounds(0, 2 * S, 1),),)
 
 
-@pytest.mark.parametrize("text", ["S//a JOIN {1 h} S//b", "S//a->x JOIN {x != y} S//b->y", "S//a FOLLOWED BY {1 s} T"])
-def test_what_ties_blocks(text: str) -> None:
-    normal(text)
+@pytest.mark.parametrize(
+    ("text", "joins", "bounds"),
+    [
+        ("S//a JOIN {1 h} S//b", 0, Bounds(-3600 * S, 3600 * S)),
+        ("S//a->x JOIN {x != y} S//b->y", 1, Bounds()),
+        ("S//a FOLLOWED BY {1 s} T", 0, Bounds(1, S)),
+    ],
+)
+def test_what_ties_blocks(text: str, joins: int, bounds: Bounds) -> None:
+    found = normal(text)
+    assert (len(found.joins), found.cases) == (joins, ((bounds,),))
 
 
 def test_constants_have_one_text() -> None:
