@@ -454,14 +454,12 @@ class Catalog:
         *,
         live_only: bool = True,
         name: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
     ) -> list[QueryInfo]:
         """Queries by name, the ones that are not dropped unless told otherwise."""
         if connection is None:
             with self.read() as connection:
-                return self.queries(connection, live_only=live_only, name=name, limit=limit, offset=offset)
-        statement = sa.select(QUERIES).order_by(QUERIES.c.qid, QUERIES.c.query).limit(limit).offset(offset)
+                return self.queries(connection, live_only=live_only, name=name)
+        statement = sa.select(QUERIES).order_by(QUERIES.c.qid, QUERIES.c.query)
         if live_only:
             statement = statement.where(QUERIES.c.docid_until == NEVER)
         if name is not None:
