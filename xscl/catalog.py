@@ -78,6 +78,11 @@ class ChannelInfo:
     retention: int | None = None
     """How long events are held, microseconds; None: for ever."""
 
+    @classmethod
+    def new(cls, name: str, kind: str = "xml") -> ChannelInfo:
+        """A channel of which nothing was said and nothing has come."""
+        return cls(name, kind, feed=False, element=name, schema=None, lateness=None, clock=name)
+
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
