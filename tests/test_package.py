@@ -23,6 +23,7 @@ LEAVES = {
     "xscl.types",
     "xscl.values",
     "xscl.safexml",
+    "xscl.settings",
     "xscl.arrow",
     "xscl.places",
     "xscl.version_files",

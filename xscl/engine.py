@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, next_range, process_batch
+from xscl.batch import BatchReport, next_range, process_batch
 from xscl.catalog import QueryInfo
 from xscl.channels import add_channel, drop_channel
 from xscl.driver import Driver
@@ -40,7 +40,7 @@ from xscl.queries import QueryFilter, list_queries
 from xscl.query_once import query_once
 from xscl.registry import Registry, read_script
 from xscl.session import register_sources, session_has_ended, start_session
-from xscl.settings import DEFAULT_SETTINGS, Settings
+from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
 from xscl.sql_intake import take_sql_table
 from xscl.steps import step
 from xscl.tidy import tidy
