@@ -177,6 +177,28 @@ def test_names_that_a_module_offers(module: str) -> None:
         assert hasattr(found, name), name
 
 
+def offered(path: Path) -> set[str]:
+    """What a file's ``__all__`` lists."""
+    assigned = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.Assign)]
+    lists = [node.value for node in assigned if any(ast.unparse(target) == "__all__" for target in node.targets)]
+    return {name for value in lists for name in ast.literal_eval(value)}
+
+
+def test_modules_take_what_others_offer() -> None:
+    names = {module: offered(path) for module, path in SOURCES.items()}
+    taken = {
+        (module, node.module, alias.name)
+        for module, path in SOURCES.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module in SOURCES
+        for alias in node.names
+        if f"{node.module}.{alias.name}" not in SOURCES
+    }
+    assert len(taken) > 1_000
+    wrong = {each for each in taken if each[2] not in names[each[1]] and not each[2].startswith("__")}
+    assert wrong == set()
+
+
 def test_examples_in_documentation_strings() -> None:
     attempted = 0
     for module in sorted(set(SOURCES) - PROGRAMS):

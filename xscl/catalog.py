@@ -50,7 +50,14 @@ __all__ = [
     "Versions",
     "all_facts",
     "channel_facts",
+    "channels_json",
+    "names_json",
     "open_catalog",
+    "query_info",
+    "stored_rt",
+    "stored_template",
+    "template_values",
+    "variables_of",
 ]
 
 

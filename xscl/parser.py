@@ -17,7 +17,16 @@ from xscl.errors import QueryError, QuerySyntaxError, Span, UnsupportedFeatureEr
 from xscl.tokens import Token, tokenize
 from xscl.types import MAX_NAME, to_micros
 
-__all__ = ["RawStatement", "MAX_BLOCKS", "ScriptItem", "iter_script", "parse_query", "parse_script"]
+__all__ = [
+    "MAX_BLOCKS",
+    "PREDICATE_FUNCTIONS",
+    "RawStatement",
+    "ScriptItem",
+    "iter_script",
+    "parse_query",
+    "parse_script",
+    "raw_statements",
+]
 
 MAX_BLOCKS = 16
 """Blocks in one query."""

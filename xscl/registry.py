@@ -30,7 +30,7 @@ from xscl.tables import GROUPS, NEVER, QUERIES
 from xscl.tokens import Token
 from xscl.types import MAX_NAME, QueryOutcome, is_name, to_micros
 
-__all__ = ["Registry", "compile_info", "read_script"]
+__all__ = ["Registry", "compile_info", "namespaces_json", "read_script"]
 
 
 _CHUNK = 2_000
