@@ -25,7 +25,7 @@ from xscl.templates.graph import ValueJoin
 from xscl.templates.links import Link, anchor, joins_between, links_of
 from xscl.templates.members import Membership
 from xscl.templates.template import Group, Instance
-from xscl.version_files import VersionFiles, load_version, write_version
+from xscl.version_files import VersionFiles, load_version
 
 __all__ = [
     "Assembly",
@@ -39,9 +39,7 @@ __all__ = [
     "Program",
     "ProgramFiles",
     "Windows",
-    "build_program",
     "load_program",
-    "save_program",
 ]
 
 
@@ -503,14 +501,6 @@ class Program:
             del self._assemblies[live.iid]
 
 
-def build_program(groups: Iterable[LiveGroup]) -> Program:
-    """The program of a set of live groups, in time proportional to their number."""
-    program = Program()
-    for live in groups:
-        program.add(live)
-    return program
-
-
 def _envelope(cases: Iterable[Case]) -> Case:
     return tuple(reduce(or_, parts) for parts in zip(*cases, strict=True))
 
@@ -743,11 +733,6 @@ class ProgramFiles:
         path = self._files.write(folder, make, changes=self._count, size=len(self._program.groups))
         self._changes, self._count = [], 0
         return path
-
-
-def save_program(program: Program, path: Path) -> None:
-    """Write a program that will not change where workers find it, whole or not at all."""
-    write_version(_Version(None, program), path)
 
 
 _programs: dict[str, Program] = {}

@@ -30,7 +30,7 @@ from xscl.templates.program import Constraint, Edge, InstancePlan, LinkPlan, Pro
 from xscl.templates.results import MAX_BINDINGS, Admitted, ClassRow, Member, ResultColumns
 from xscl.templates.shapes import Shapes, mixed
 
-__all__ = ["MatchedEdges", "MatchedPairs", "Resolver", "grouped", "holds_exactly"]
+__all__ = ["Documents", "MatchedEdges", "MatchedPairs", "Plans", "Resolver", "grouped", "holds_exactly"]
 
 _MEMO_SIZE = 50_000
 _MEMO_NUMBERS = 10_000_000

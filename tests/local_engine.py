@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from oracle.evaluate import Answer, Doc
 from oracle.nodes import NAMESPACES
+from programs import build_program, save_program
 
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.parser import parse_query
@@ -33,7 +34,7 @@ from xscl.templates.find import Finder
 from xscl.templates.members import NONE, Membership
 from xscl.templates.order import join_order
 from xscl.templates.probe import CLOSE, MATCHED_SCHEMA, TINY, asked_batches, probe_batches, single_batches
-from xscl.templates.program import LiveGroup, Program, build_program, load_program, save_program
+from xscl.templates.program import LiveGroup, Program, load_program
 from xscl.templates.results import ResultColumns, origin_of
 from xscl.templates.retention import Floors, ReachBuilder, floors
 from xscl.templates.slices import SliceCache
@@ -82,8 +83,7 @@ class LocalEngine:
         }
         self.reach = ReachBuilder()
         tag = abs(hash(tuple(groups)))
-        self.program = str(self.folder / f"program-{tag}")
-        save_program(build_program(live.values()), Path(self.program))
+        self.program = str(save_program(build_program(live.values()), self.folder))
         specs = [spec for c in self.queries.values() for spec in c.specs]
         self.specs = str(SpecFiles(f"specs-{tag}").version(specs, self.folder))
         pickle.loads(Path(self.program).read_bytes())

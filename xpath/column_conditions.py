@@ -27,7 +27,6 @@ from xscl.xpath.pattern import Call, Compared, Comparison, Condition, Constant, 
 from xscl.xpath.predicates import Key, Reading
 
 __all__ = [
-    "ALWAYS",
     "NEVER",
     "All",
     "Alternative",
@@ -94,7 +93,6 @@ class Any_:
 
 
 Formula = There | Single | Not | All | Any_
-ALWAYS = All(frozenset())
 NEVER = Any_(frozenset())
 
 # -- values in one order -------------------------------------------------------------------------------------------

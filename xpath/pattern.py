@@ -26,6 +26,7 @@ __all__ = [
     "Constant",
     "Definition",
     "Exists",
+    "Expression",
     "Here",
     "Negation",
     "NodeTest",

@@ -26,7 +26,7 @@ from xscl.xpath.condition import Memo, clark_name, holds, reach
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
 from xscl.xpath.pattern import AllOf, AnyOf, Compared, Comparison, Condition, Exists, Here, Step, exists_chain
 
-__all__ = ["Interval", "PredicateIndex", "Ranges"]
+__all__ = ["Interval", "Key", "PredicateIndex", "Ranges", "Reading"]
 
 T = TypeVar("T")
 _FEW = 4

@@ -2,19 +2,19 @@
 
 A row's document is flat: a root named by the channel and a child for each column that is not NULL.  So which nodes a
 definition selects there, with which chains, and under which conditions on the row's columns, is known before any row is
-seen.  ``split_specs`` finds the definitions of which this is true and says, for each node that they select, what the
-witness of a row consists of; ``row_witness`` makes witness rows of that.
+seen.  ``ChannelSplit`` finds the definitions of which this is true, as they come and go, and says, for each node that
+they select, what the witness of a row consists of; ``row_witness`` makes witness rows of that.
 
 *Positions* are nodes of the document of a row without NULLs: the document node -1, the root 0, columns from 1.  The
 node's number in a row is its position without the NULLs before it.
 
-The law, tested: for every row, what ``row_witness`` makes of ``Split.asked`` and what ``match_document`` finds with
-``Split.walked`` in the row's document are together what it finds there with all specs, each row once.
+The law, tested: for every row, what ``row_witness`` makes of ``ChannelSplit.asked`` and what ``match_document`` finds
+in the row's document with the specs of definitions that columns do not answer are together what it finds there with
+all specs, each row once.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ from xscl.xpath.pattern import (
 )
 from xscl.xpath.witness import ChainEntry, match_document
 
-__all__ = ["Asked", "ChannelSplit", "Guard", "RowShape", "Split", "split_specs"]
+__all__ = ["Asked", "ChannelSplit", "Guard", "RowShape"]
 
 _ROOT = 0
 _MANY = 10_000
@@ -87,42 +87,8 @@ class Asked:
     """R_bin by positions; entries of NULLs are not there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Specs by how they are answered; all specs of one definition in the same way."""
-
-    walked: tuple[WitnessSpec, ...]
-    """By walking documents."""
-    answered: tuple[WitnessSpec, ...]
-    """By columns alone, where events have columns."""
-    asked: Mapping[str, tuple[Asked, ...]]
-    """What ``answered`` comes to, by channel."""
-
-
 class _NeedsWalk(Exception):
     """A definition that columns alone do not answer."""
-
-
-def split_specs(specs: Iterable[WitnessSpec], shapes: Mapping[str, RowShape]) -> Split:
-    """Tell the specs that columns alone can answer from the others; ``shapes`` are those of the row channels.
-
-    Answered are paths of elements, unless a condition needs more than one column to be computed.
-    """
-    by_channel: defaultdict[str, defaultdict[int, list[WitnessSpec]]] = defaultdict(lambda: defaultdict(list))
-    for spec in specs:
-        by_channel[spec.definition.channel][spec.definition.key].append(spec)
-    walked: list[WitnessSpec] = []
-    answered: list[WitnessSpec] = []
-    asked: dict[str, tuple[Asked, ...]] = {}
-    for channel, by_definition in by_channel.items():
-        split = ChannelSplit(shapes[channel]) if channel in shapes else None
-        if split is not None:
-            split.put(by_definition)
-            if not split.refused:
-                asked[channel] = split.asked()
-        for key, asking in by_definition.items():
-            (walked if split is None or not split.answers(key) else answered).extend(asking)
-    return Split(tuple(walked), tuple(answered), asked)
 
 
 class ChannelSplit:

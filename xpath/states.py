@@ -16,7 +16,7 @@ from xscl.xpath.names import NodeTests
 from xscl.xpath.pattern import Axis, Condition, Definition
 from xscl.xpath.row_template import RowTemplate, alone
 
-__all__ = ["Branch", "LeafSpec", "State", "Trie", "WitnessSpec"]
+__all__ = ["DOCUMENT_NODE", "Branch", "LeafSpec", "State", "Trie", "WitnessSpec"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
         SourceError,
         XsclError,
     )
+    from xscl.query_once import Answer
     from xscl.session import register_sources
     from xscl.settings import Settings
     from xscl.types import Event, Match, MatchEvent, QueryOutcome
 
 __all__ = [
+    "Answer",
     "CatalogError",
     "DocumentError",
     "Engine",
@@ -55,6 +57,7 @@ __version__ = VERSION
 _HOME_OF = {
     "xscl.engine": ("Engine", "RunHandle", "connect"),
     "xscl.errors": ("CatalogError", "DocumentError", "EngineError", "QueryError", "SourceError", "XsclError"),
+    "xscl.query_once": ("Answer",),
     "xscl.session": ("register_sources",),
     "xscl.settings": ("Settings",),
     "xscl.types": ("Event", "Match", "MatchEvent", "QueryOutcome"),

@@ -287,8 +287,6 @@ class Query:
     publish: str | None = None
     starting: str = "NOW"
     span: Span = _span()
-    publish_span: Span = _span()
-    starting_span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)

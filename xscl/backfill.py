@@ -34,7 +34,7 @@ from xscl.settings import Settings
 from xscl.state import HeldState, Kind
 from xscl.steps import step
 from xscl.subscribers import Chosen, group_texts
-from xscl.tables import NEVER, QUERIES
+from xscl.tables import IS_DROPPED, IS_WAITING, QUERIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,8 +43,6 @@ __all__ = ["Filled", "answered", "back_fill", "mark_filled", "next_stop", "waiti
 
 _MOST_QUERIES = 10_000
 """That are answered together."""
-_DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
-_WAITING = (QUERIES.c.starting != sa.literal_column("'NOW'"), QUERIES.c.filled.is_(None))
 
 
 def next_stop(connection: Connection, first: int, last: int) -> tuple[bool, int]:
@@ -53,14 +51,14 @@ def next_stop(connection: Connection, first: int, last: int) -> tuple[bool, int]
     A batch of events ends before a query that waits for its answers from what is held.  A batch that begins with one
     goes on while nothing comes but registrations, so that all queries of it see the same events.
     """
-    waiting = sa.select(QUERIES.c.docid_from).where(*_WAITING, QUERIES.c.docid_from.between(first, last))
+    waiting = sa.select(QUERIES.c.docid_from).where(IS_WAITING, QUERIES.c.docid_from.between(first, last))
     places = list(connection.scalars(waiting.order_by(QUERIES.c.docid_from).limit(_MOST_QUERIES + 1)))
     if not places:
         return False, last
     if places[0] > first:
         return False, places[0] - 1
     event = nth_event(connection, first, last, 1)
-    dropped = sa.select(sa.func.min(QUERIES.c.docid_until)).where(_DROPPED, QUERIES.c.docid_until >= first)
+    dropped = sa.select(sa.func.min(QUERIES.c.docid_until)).where(IS_DROPPED, QUERIES.c.docid_until >= first)
     ends = [place - 1 for place in (event, connection.scalar(dropped)) if place is not None]
     ends += [places[-1] - 1] if len(places) > _MOST_QUERIES else []
     return True, min([last, *ends])
@@ -68,7 +66,7 @@ def next_stop(connection: Connection, first: int, last: int) -> tuple[bool, int]
 
 def waiting_queries(connection: Connection, first: int, last: int) -> tuple[QueryInfo, ...]:
     """The queries registered at some places that wait for their answers from what is held."""
-    found = sa.select(QUERIES).where(*_WAITING, QUERIES.c.docid_from.between(first, last))
+    found = sa.select(QUERIES).where(IS_WAITING, QUERIES.c.docid_from.between(first, last))
     return tuple(query_info(row) for row in connection.execute(found.order_by(QUERIES.c.query)))
 
 

@@ -54,9 +54,7 @@ from xscl.stored_matches import stored_matches
 from xscl.tables import BATCHES, FLUSHES, HOME, INTAKE_FILES
 from xscl.templates.retention import REACH_SCHEMA
 
-__all__ = ["DEFAULT_BATCH_DOCS", "BatchReport", "next_range", "process_batch"]
-
-DEFAULT_BATCH_DOCS = 10_000
+__all__ = ["BatchReport", "next_range", "process_batch"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,14 @@ __all__ = [
     "Versions",
     "all_facts",
     "channel_facts",
+    "channels_json",
+    "names_json",
     "open_catalog",
+    "query_info",
+    "stored_rt",
+    "stored_template",
+    "template_values",
+    "variables_of",
 ]
 
 
@@ -77,6 +84,11 @@ class ChannelInfo:
     """Its clock counts as at most so far behind the newest of all channels, microseconds; None: as it is."""
     retention: int | None = None
     """How long events are held, microseconds; None: for ever."""
+
+    @classmethod
+    def new(cls, name: str, kind: str = "xml") -> ChannelInfo:
+        """A channel of which nothing was said and nothing has come."""
+        return cls(name, kind, feed=False, element=name, schema=None, lateness=None, clock=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,14 +466,12 @@ class Catalog:
         *,
         live_only: bool = True,
         name: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
     ) -> list[QueryInfo]:
         """Queries by name, the ones that are not dropped unless told otherwise."""
         if connection is None:
             with self.read() as connection:
-                return self.queries(connection, live_only=live_only, name=name, limit=limit, offset=offset)
-        statement = sa.select(QUERIES).order_by(QUERIES.c.qid, QUERIES.c.query).limit(limit).offset(offset)
+                return self.queries(connection, live_only=live_only, name=name)
+        statement = sa.select(QUERIES).order_by(QUERIES.c.qid, QUERIES.c.query)
         if live_only:
             statement = statement.where(QUERIES.c.docid_until == NEVER)
         if name is not None:

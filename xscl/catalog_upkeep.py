@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,7 @@ from xscl.tables import (
     REJECTED,
     TEMPLATES,
     VARIABLES,
+    in_parts,
 )
 from xscl.templates.results import RESULT_SCHEMA, batch_of
 from xscl.totals import add_to_total, put_total, total
@@ -45,7 +46,6 @@ MOST_REJECTED = 100_000
 MOST_BATCHES = 10_000
 FEWEST_DROPPED = 1_000
 """Dropped queries below which it is not worth looking which of them have matches."""
-_IN = 500
 _MOST_LATER = 1_000
 """Queries that are compiled to learn their variables."""
 _KEPT = "dropped queries with matches"
@@ -115,7 +115,7 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
             and row.docid_until <= oldest.get(row.gid, NEVER)
             and (row.history is None or row.history not in oldest)
         ]
-        for part in _parts(gone):
+        for part in in_parts(gone):
             connection.execute(QUERIES.delete().where(QUERIES.c.query.in_(part)))
         put_total(connection, _KEPT, count - len(gone))
         _remove_groups(connection, oldest)
@@ -153,7 +153,7 @@ def _remove_groups(connection: Connection, used: Mapping[int, int]) -> None:
     shapes = {row.template: row for row in connection.execute(sa.select(TEMPLATES))}
     for template, gids in by_template.items():
         of_template = stored_rt(stored_template(shapes[template]))
-        for part in _parts(gids):
+        for part in in_parts(gids):
             connection.execute(of_template.delete().where(of_template.c.gid.in_(part)))
             connection.execute(GROUPS.delete().where(GROUPS.c.gid.in_(part)))
     last = connection.scalar(sa.select(sa.func.max(INSTANCES.c.iid))) or 0
@@ -173,9 +173,5 @@ def _remove_variables(catalog: Catalog, connection: Connection, planned: Collect
         live.update(int(str(row["key"])) for row in variables_of(compiled))
     known = np.array(connection.scalars(sa.select(VARIABLES.c.key)).all(), np.int64)
     gone = known[~np.isin(known, np.array(sorted(live), np.int64))]
-    for part in _parts(gone.tolist()):
+    for part in in_parts(gone.tolist()):
         connection.execute(VARIABLES.delete().where(VARIABLES.c.key.in_(part)))
-
-
-def _parts(values: list[int]) -> Iterator[list[int]]:
-    return (values[start : start + _IN] for start in range(0, len(values), _IN))

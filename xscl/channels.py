@@ -59,7 +59,7 @@ def add_channel(
         raise CatalogError(
             "XSCL_BAD_CHANNEL", "only streams have a source", hint=f"make it a stream of a channel: {name} --of CHANNEL"
         )
-    channel = ChannelInfo(name, "xml", False, name, None, None, name)
+    channel = ChannelInfo.new(name)
     with catalog.begin() as connection:
         _require_free(catalog, connection, name)
         _put(catalog, connection, _changed(channel, kind, element, schema, lateness, clock, idle, retention))
@@ -220,7 +220,7 @@ def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> Non
                 )
         if of not in channels:
             _require_name(of)
-            _put(catalog, connection, ChannelInfo(of, "xml", False, of, None, None, of))
+            _put(catalog, connection, ChannelInfo.new(of))
         number = (connection.scalar(sa.select(sa.func.max(STREAMS.c.number))) or 0) + 1
         connection.execute(STREAMS.insert().values(number=number, name=name, channel=of, source=source))
 

@@ -105,7 +105,7 @@ class Chunk:
                     f"queries publish documents to the channel {event.channel}, so it takes no rows",
                 )
             kind = "xml" if event.row is None else "rows"
-            channel = ChannelInfo(event.channel, kind, False, event.channel, None, None, event.channel)
+            channel = ChannelInfo.new(event.channel, kind)
         require_kind(channel, event)
         return channel if channel.feed or event.feed is None else replace(channel, feed=True)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from xscl.scratch import temporary_folder
 
 __all__ = [
+    "SWITCH",
     "ClassArchive",
     "find_archive",
     "is_turned_off",

@@ -50,7 +50,7 @@ from xscl.cli_reading import (
 )
 from xscl.errors import XsclError
 from xscl.listing import Format
-from xscl.settings import DEFAULT_SETTINGS
+from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_SETTINGS
 
 if TYPE_CHECKING:
     from xscl.ingest.records import Record
@@ -91,8 +91,10 @@ def ingest(
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until stopped.")] = False,
     every: Annotated[str, typer.Option(help="How often --follow looks.")] = "5s",
     strict: StrictOption = False,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = 16 * 1024 * 1024,
-    max_nodes: Annotated[int, typer.Option(min=1, help="Elements, attributes and the like of a document.")] = 500_000,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = DEFAULT_MAX_BYTES,
+    max_nodes: Annotated[
+        int, typer.Option(min=1, help="Elements, attributes and the like of a document.")
+    ] = DEFAULT_MAX_NODES,
     format: Annotated[
         RowsFormat | None, typer.Option("--format", help="Rows in this format.", show_default="by name and content")
     ] = None,
@@ -200,7 +202,7 @@ def eval_(
     columns: ColumnsOption = None,
     ts_format: TsFormatOption = None,
     ts_zone: TsZoneOption = "UTC",
-    batch_docs: BatchDocsOption = 10_000,
+    batch_docs: BatchDocsOption = DEFAULT_BATCH_DOCS,
     driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
     cache: CacheOption = CACHE,
     format: FormatOption = None,

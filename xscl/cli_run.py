@@ -27,7 +27,7 @@ from xscl.cli_feeds import ContactOption, poll_settings, report_poll
 from xscl.cli_signals import ended_by_signals
 from xscl.errors import XsclError
 from xscl.listing import Format, print_rows
-from xscl.settings import DEFAULT_SETTINGS
+from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS
 
 if TYPE_CHECKING:
     from xscl.batch import BatchReport
@@ -40,7 +40,7 @@ def run(
     every: Annotated[str, typer.Option(help="How often to look for new events.")] = "30s",
     fetch: Annotated[bool, typer.Option("--fetch", help="Before that, ask the feeds that are due.")] = False,
     contact: ContactOption = None,
-    batch_docs: BatchDocsOption = 10_000,
+    batch_docs: BatchDocsOption = DEFAULT_BATCH_DOCS,
     driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
     cache: CacheOption = CACHE,
     home: HomeOption = None,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator as op
 import platform
+import re
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from xscl.class_archive import SWITCH, find_archive, is_turned_off
@@ -20,18 +22,9 @@ from xscl.start_time import make_archive_now, measure_starts
 
 __all__ = ["Check", "examine"]
 
-_PACKAGES = (
-    "pyspark",
-    "pyarrow",
-    "pandas",
-    "lxml",
-    "elementpath",
-    "feedparser",
-    "sqlalchemy",
-    "alembic",
-    "typer",
-    "rich",
-)
+_REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[^]]*\])?\s*\(?([^();]*)\)?(;.*)?")
+_BOUND = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d+(?:\.\d+)*)")
+_COMPARE = {">=": op.ge, "<=": op.le, "==": op.eq, "!=": op.ne, ">": op.gt, "<": op.lt}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +47,7 @@ def examine(home: Path, catalog_url: str | None, *, start: bool = False, deep: b
         start: make the class archive if there is none, and hold starts of our session against plain ones.
     """
     yield _python()
-    yield from map(_package, _PACKAGES)
+    yield from _packages()
     java = _java()
     yield java
     yield from _home(home, catalog_url, deep=deep)
@@ -70,14 +63,45 @@ def _python() -> Check:
     return Check("Python", ok, platform.python_version(), "" if ok else "xscl needs Python 3.11 or later")
 
 
-def _package(name: str) -> Check:
+def _packages() -> Iterator[Check]:
+    try:
+        wanted = requires("xscl") or []
+    except PackageNotFoundError:
+        yield Check("packages", True, "not looked at: xscl runs from its source and is not installed")
+        return
+    for requirement in wanted:
+        found = _REQUIREMENT.fullmatch(requirement)
+        if found is not None and found[3] is None:  # what has a marker is wanted for extras
+            yield _package(found[1], found[2].strip())
+
+
+def _package(name: str, bounds: str) -> Check:
     try:
         found = version(name)
     except PackageNotFoundError:
         return Check(name, False, "missing", "install xscl again: pip install .")
-    if name == "pandas" and int(found.partition(".")[0]) >= 3:
+    if _fits(found, bounds):
+        return Check(name, True, found)
+    if name == "pandas" and _fits(found, ">=3"):
         return Check(name, False, found, "Spark 4.3 needs pandas below 3: pip install 'pandas<3'")
-    return Check(name, True, found)
+    return Check(name, False, found, f"xscl needs {name} {bounds}: pip install '{name}{bounds}'")
+
+
+def _fits(found: str, bounds: str) -> bool:
+    """Whether a version, whatever it says behind its numbers, is within bounds like ``>=2.2,<3``.
+
+    >>> _fits("2.10.1", ">=2.2,<3"), _fits("3.0rc1", ">=2.2,<3"), _fits("2.2", ">=2.2.0"), _fits("1", "")
+    (True, False, True, True)
+    """
+    return all(_COMPARE[sign](*_numbers(found, bound)) for sign, bound in _BOUND.findall(bounds))
+
+
+def _numbers(*versions: str) -> list[tuple[int, ...]]:
+    """The numbers that versions begin with, as many of each."""
+    begins = [re.match(r"\d+(?:\.\d+)*", version) for version in versions]
+    parts = [[int(part) for part in begin[0].split(".")] if begin else [] for begin in begins]
+    most = max(map(len, parts))
+    return [(*each, *[0] * (most - len(each))) for each in parts]
 
 
 def _java() -> Check:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from xscl.batch import DEFAULT_BATCH_DOCS, BatchReport, next_range, process_batch
+from xscl.batch import BatchReport, next_range, process_batch
 from xscl.catalog import QueryInfo
 from xscl.channels import add_channel, drop_channel
 from xscl.driver import Driver
@@ -37,14 +37,14 @@ from xscl.planner import Planner
 from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.positions import position_of
 from xscl.queries import QueryFilter, list_queries
-from xscl.query_once import query_once
+from xscl.query_once import Answer, query_once
 from xscl.registry import Registry, read_script
 from xscl.session import register_sources, session_has_ended, start_session
-from xscl.settings import DEFAULT_SETTINGS, Settings
+from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
 from xscl.sql_intake import take_sql_table
 from xscl.steps import step
 from xscl.tidy import tidy
-from xscl.types import Match, QueryOutcome
+from xscl.types import QueryOutcome
 from xscl.upkeep import Upkeep
 from xscl.views import sql_session
 
@@ -523,7 +523,7 @@ class Engine:
             self.home, query=query, since=since, until=until, now=now, window=window, after=after, limit=limit
         )
 
-    def query_once(self, text: str, *, since: int | None = None, name: str | None = None) -> Iterator[Match]:
+    def query_once(self, text: str, *, since: int | None = None, name: str | None = None) -> Answer:
         """Answer one query from all that is held, sorted by (ts, match), without registering it.
 
         Nothing is written to the home, events that wait to be processed count, and other processes may work on the
@@ -536,11 +536,15 @@ class Engine:
                 so, where NOW means all that is held: nothing comes after the question.
             name: what the matches are listed under; else the text's own (CREATE QUERY), or ``once``.
 
+        Returns:
+            An iterator of matches, whose ``notes`` say what they may lack: a channel that is not there, documents that
+            queries are still to publish, documents that were left out.
+
         Raises:
             QueryError: the text is no sound query.
             CatalogError: it is no name.
         """
-        return query_once(self.home, self._driver.settings, lambda: self.spark, text, since=since, name=name).matches
+        return query_once(self.home, self._driver.settings, lambda: self.spark, text, since=since, name=name)
 
     def matches_df(self, query: str | None = None) -> DataFrame:
         """The relation ``matches``, of one query or of all."""

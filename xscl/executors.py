@@ -36,6 +36,8 @@ from xscl.xpath.worker import READ, witness_batches
 
 __all__ = ["read_parquet", "read_state", "with_documents", "write_assembled", "write_results", "write_witnesses"]
 
+_FEW = 1_000
+"""Numbers that are written into a statement; more are sent to the executors as a relation."""
 _WITH_DOCUMENTS = f"""
 with shaped as (
   select *, element_at(
@@ -169,10 +171,6 @@ def write_assembled(
     )
     found.write.parquet(str(target))
     step("executors.assembled")
-
-
-_FEW = 1_000
-"""Numbers that are written into a statement; more are sent to the executors as a relation."""
 
 
 def read_state(

@@ -5,7 +5,6 @@ Some pass by themselves (``PASSES``): who runs without end waits and tries again
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from xscl.errors import CatalogError, EngineError, XsclError
+from xscl.whole_files import DISK_FULL
 
 __all__ = ["FAULTS", "PASSES", "Patience", "catalog_fault", "file_fault", "named_file_faults"]
 
@@ -23,7 +23,6 @@ FAULTS = PASSES | {"XSCL_CATALOG_GONE", "XSCL_CATALOG_DAMAGED", "XSCL_FILE_DAMAG
 """Conditions that no document and no query can be blamed for."""
 _BATCHES = 5
 """So often a batch is tried that fails for a reason nobody here knows."""
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _AGAIN = "nothing was lost or done by halves; 'xscl run' goes on when it is run again"
 
 
@@ -104,7 +103,7 @@ def _disk_full(what: str) -> EngineError:
 def file_fault(error: BaseException, root: Path) -> EngineError | None:
     """What an error of a file means, if that lies in the home ``root`` or the disk is full: what to raise instead."""
     text = str(error)
-    if isinstance(error, OSError) and (error.errno in _FULL or "No space left" in text):
+    if isinstance(error, OSError) and (error.errno in DISK_FULL or "No space left" in text):
         where = getattr(error, "filename", None) or root
         return _disk_full(f"{where} cannot be written: {error.strerror or text}")
     if "No space left on device" in text:

@@ -15,12 +15,9 @@ from xscl.ingest.identity import Identified, identify, remember
 from xscl.ingest.records import FeedDocument, Rejected
 from xscl.safexml import Limits, in_fresh_dictionary
 from xscl.streams import resolve_stream
-from xscl.tables import EVENT_IDS
+from xscl.tables import EVENT_IDS, in_parts
 
 __all__ = ["events_of", "take_feed"]
-
-_IN = 400
-"""Values in one statement."""
 
 
 def take_feed(chunk: Chunk, states: FeedStates, document: FeedDocument) -> None:
@@ -84,9 +81,8 @@ def _taken_already(chunk: Chunk, document: FeedDocument, found: Identified, feed
     if stream is not None:
         # Whether the stream gets what only others have is decided event by event.
         mine &= EVENT_IDS.c.membership.in_(chunk.memberships.of_stream(stream.number))
-    ordered = sorted(names)
-    for start in range(0, len(ordered), _IN):
-        part = EVENT_IDS.c.base.in_(ordered[start : start + _IN])
+    for some in in_parts(sorted(names)):
+        part = EVENT_IDS.c.base.in_(some)
         for row in chunk.connection.execute(sa.select(EVENT_IDS.c.base, EVENT_IDS.c.digest).where(mine, part)):
             for n in names[row.base]:
                 if row.digest in (document.entries[n].digest, document.entries[n].body):

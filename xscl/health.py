@@ -97,7 +97,18 @@ def examine_home(home: Home, *, deep: bool = False) -> Health:
         sound = _quick_check(connection)
         if sound is not None:
             free = shutil.disk_usage(home.root).free
-            return Health((), 0, (), 0, (), (), (), sound, free, holder(home.root / "run.lock"))
+            return Health(
+                damaged=(),
+                files=0,
+                unnamed=(),
+                unnamed_bytes=0,
+                derived=(),
+                places=(),
+                counts=(),
+                catalogue=sound,
+                free=free,
+                runs=holder(home.root / "run.lock"),
+            )
         named = list(named_files(connection))
         removed = has_removed(connection)
         derived = tuple(derived_problems(connection))

@@ -6,7 +6,7 @@ some thousand events at a time, by a plan that knows the concerned groups only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -113,6 +113,8 @@ class HeldWalk:
         """What it came to so far."""
         self._joins = any(edge.key.kind != "ONE" for edge in plan.program.edges.values())
         self._parts = 0
+        self._own: Sequence[tuple[Kind, str]] = ()
+        """What the last part has written."""
 
     def parts(self) -> Iterator[Level]:
         """Walk part after part; ``rows`` and ``links`` have those of the last one."""

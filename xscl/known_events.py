@@ -19,12 +19,9 @@ from xscl.home import Home
 from xscl.ingest.rows import cells_digest
 from xscl.row_ranges import rows_by_id
 from xscl.streams import Memberships
-from xscl.tables import EVENT_IDS
+from xscl.tables import EVENT_IDS, in_parts
 
 __all__ = ["Identity", "KnownEvent", "KnownEvents"]
-
-_IN = 400
-"""Values in one statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +111,7 @@ class KnownEvents:
     def _read(self, channel: str, bases: set[str]) -> None:
         ordered = sorted(bases)
         found: dict[str, list[KnownEvent]] = {}
-        for start in range(0, len(ordered), _IN):
-            part = ordered[start : start + _IN]
+        for part in in_parts(ordered):
             either = EVENT_IDS.c.base.in_(part) | EVENT_IDS.c.id.in_(part)
             statement = sa.select(EVENT_IDS).where(EVENT_IDS.c.channel == channel, either)
             for row in self._connection.execute(statement):

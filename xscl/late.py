@@ -13,13 +13,12 @@ from sqlalchemy.engine import Connection
 from xscl.catalog import Catalog
 from xscl.errors import CatalogError
 from xscl.home import Home
-from xscl.tables import CHANNELS, LATE
+from xscl.tables import CHANNELS, LATE, in_parts
 from xscl.types import format_time
 
 __all__ = ["LateChoice", "Taken", "late_lines", "late_rows", "take_again"]
 
 _PAGE = 1_000
-_IN = 400
 _COLUMNS = ("docid", "channel", "id", "version", "ts", "content", "cells", "membership")
 
 
@@ -134,8 +133,8 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
         place = None
         if chosen:
             place, _ = catalog.take_places(connection, 1, time.time_ns() // 1000)
-            for start in range(0, len(chosen), _IN):
-                of_part = LATE.c.docid.in_(chosen[start : start + _IN]), LATE.c.replayed.is_(None)
+            for part in in_parts(chosen):
+                of_part = LATE.c.docid.in_(part), LATE.c.replayed.is_(None)
                 connection.execute(LATE.update().where(*of_part).values(replayed=place))
     return Taken(len(set(chosen)), place, before, gone, unknown)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,15 +19,13 @@ from xscl.catalog import Catalog, channels_json, stored_rt, template_values, var
 from xscl.compile import CompiledQuery
 from xscl.errors import CatalogError
 from xscl.prepared import Prepared
-from xscl.tables import GROUPS, HOME, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES
+from xscl.tables import GROUPS, HOME, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.templates.relations import rt_rows
 from xscl.templates.template import Template
 from xscl.types import to_micros
 
 __all__ = ["Known", "Loading", "query_digest"]
 
-_IN = 500
-"""Values in one ``IN``: SQLite had a limit of 999."""
 _FREE = 200
 """Names that are looked up together for queries without one."""
 _MOST_KNOWN = 500_000
@@ -101,7 +99,7 @@ class Loading:
     def look_up(self, names: Iterable[str]) -> None:
         """Find out together whether names are taken, before they are asked for one by one."""
         wanted = [name for name in names if name not in self._taken]
-        for part in _parts(wanted):
+        for part in in_parts(wanted):
             statement = sa.select(QUERIES.c.qid).where(QUERIES.c.qid.in_(part), QUERIES.c.docid_until == NEVER)
             taken = set(self.connection.scalars(statement))
             self._taken.update((name, name in taken) for name in part)
@@ -260,7 +258,7 @@ class Loading:
                     raise _collision("definitions", known, definition)
         missing = [key for key in wanted if key not in self.known.variables and key not in self.new.variables]
         there: dict[int, str] = {}
-        for part in _parts(missing):
+        for part in in_parts(missing):
             statement = sa.select(VARIABLES.c.key, VARIABLES.c.definition).where(VARIABLES.c.key.in_(part))
             there.update((row.key, row.definition) for row in self.connection.execute(statement))
         for key, definition in there.items():
@@ -288,15 +286,11 @@ class Loading:
                 missing.append(name)
             else:
                 found[name] = value
-        for part in _parts(missing):
+        for part in in_parts(missing):
             found.update(
                 (row[0], row[1]) for row in self.connection.execute(sa.select(key, number).where(key.in_(part)))
             )
         return found
-
-
-def _parts(values: list[T]) -> Iterator[list[T]]:
-    return (values[start : start + _IN] for start in range(0, len(values), _IN))
 
 
 def _collision(what: str, first: object, second: object) -> CatalogError:

@@ -17,7 +17,16 @@ from xscl.errors import QueryError, QuerySyntaxError, Span, UnsupportedFeatureEr
 from xscl.tokens import Token, tokenize
 from xscl.types import MAX_NAME, to_micros
 
-__all__ = ["RawStatement", "MAX_BLOCKS", "ScriptItem", "iter_script", "parse_query", "parse_script"]
+__all__ = [
+    "MAX_BLOCKS",
+    "PREDICATE_FUNCTIONS",
+    "RawStatement",
+    "ScriptItem",
+    "iter_script",
+    "parse_query",
+    "parse_script",
+    "raw_statements",
+]
 
 MAX_BLOCKS = 16
 """Blocks in one query."""
@@ -267,18 +276,13 @@ class _Parser:
             self.word("from", "after the SELECT list" if not isinstance(select, ast.Constructor) else "after it")
         source = self.source()
         publish, starting = None, "NOW"
-        publish_span = starting_span = ast.NOWHERE
-        clause = self.token
         if self.take_word_if("publish"):
             publish = self.kept_name("the channel to publish to").value
-            publish_span = self.since(clause)
-            clause = self.token
         if self.take_word_if("starting"):
             starting = self.starting()
-            starting_span = self.since(clause)
             if publish is None and self.token.is_word("publish"):
                 self.fail("unexpected 'PUBLISH'; it comes before STARTING")
-        return ast.Query(source, select, publish, starting, self.since(start), publish_span, starting_span)
+        return ast.Query(source, select, publish, starting, self.since(start))
 
     def at_select(self) -> bool:
         after, later = self.peek(), self.peek(2)

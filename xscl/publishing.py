@@ -13,11 +13,11 @@ from sqlalchemy.engine import Connection
 
 from xscl.errors import CatalogError
 from xscl.queries import reads
-from xscl.tables import CHANNELS, GROUPS, HOME, INTAKE_FILES, NEVER, QUERIES
+from xscl.tables import CHANNELS, GROUPS, HOME, INTAKE_FILES, IS_PUBLISHING, NEVER, QUERIES
 
 __all__ = ["Publications", "is_published"]
 
-_PUBLISHING = (QUERIES.c.publish.is_not(None), QUERIES.c.docid_until == NEVER)
+_PUBLISHING = (IS_PUBLISHING, QUERIES.c.docid_until == NEVER)
 _LOOK_UPS = 50
 
 

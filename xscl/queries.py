@@ -11,13 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import Catalog, QueryInfo, query_info
-from xscl.tables import GROUPS, NEVER, QUERIES
+from xscl.tables import GROUPS, NEVER, QUERIES, in_parts
 
 __all__ = ["QueryFilter", "count_queries", "list_queries", "of_groups", "reads"]
 
 _PAGE = 1_000
 _FEW = 10_000
-_IN = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,7 @@ def of_groups(catalog: Catalog, groups: Collection[int]) -> Iterator[QueryInfo]:
     """The queries of some groups, dropped ones included."""
     wanted = sorted(groups)
     with catalog.read() as connection:
-        for start in range(0, len(wanted), _IN):
-            some = wanted[start : start + _IN]
+        for some in in_parts(wanted):
             statement = sa.select(QUERIES).where(QUERIES.c.gid.in_(some) | QUERIES.c.history.in_(some))
             yield from map(query_info, connection.execute(statement))
 

@@ -32,7 +32,7 @@ from xscl.types import Match
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["OnceAnswer", "query_once"]
+__all__ = ["Answer", "query_once"]
 
 _FOLDERS = ("programs", "results", "witness")
 
@@ -48,13 +48,16 @@ class _Scratch(Home):
 
 
 @dataclass(frozen=True, slots=True)
-class OnceAnswer:
-    """What a text was answered."""
+class Answer(Iterator[Match]):
+    """What a text was answered: the matches one after the other, each once."""
 
     matches: Iterator[Match]
-    """Sorted by (ts, query, match); their documents are read as they are asked for."""
+    """The same, sorted by (ts, query, match); their documents are read as they are asked for."""
     notes: tuple[str, ...]
-    """What it may lack."""
+    """What they may lack, in sentences; known before the first match is asked for."""
+
+    def __next__(self) -> Match:
+        return next(self.matches)
 
 
 def query_once(
@@ -65,7 +68,7 @@ def query_once(
     *,
     since: int | None = None,
     name: str | None = None,
-) -> OnceAnswer:
+) -> Answer:
     """Answer a text once from what is held.
 
     Args:
@@ -114,7 +117,7 @@ def query_once(
     seen = [_found(info, match, members) for match in found if all(docid in members for docid in match.docids)]
     seen.sort(key=lambda item: (item.ts, item.id))
     built = built_matches(home, iter(seen), {info.template: compiled.template})
-    return OnceAnswer((replace(match, cursor="") for match in named_matches(home, built)), tuple(notes))
+    return Answer((replace(match, cursor="") for match in named_matches(home, built)), tuple(notes))
 
 
 def _found(info: QueryInfo, match: StoredMatch, members: Mapping[int, Member]) -> FoundMatch:

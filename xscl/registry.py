@@ -26,17 +26,15 @@ from xscl.prepared import Prepared, Preparer
 from xscl.publishing import Publications, is_published
 from xscl.queries import reads
 from xscl.steps import step
-from xscl.tables import GROUPS, NEVER, QUERIES
+from xscl.tables import GROUPS, NEVER, QUERIES, in_parts
 from xscl.tokens import Token
 from xscl.types import MAX_NAME, QueryOutcome, is_name, to_micros
 
-__all__ = ["Registry", "compile_info", "read_script"]
+__all__ = ["Registry", "compile_info", "namespaces_json", "read_script"]
 
 
 _CHUNK = 2_000
 """Queries written together."""
-_IN = 500
-"""Groups looked up together."""
 _MOST_PREPARERS = 20
 _UNNAMED = "once"
 
@@ -231,7 +229,7 @@ class Registry:
         grown = before.numeric <= now.numeric
         # What is made here is known to this transaction alone, which may be rolled back.
         loading = Loading(self.catalog, connection, self._known)
-        for gids in _chunks(connection.scalars(reading.order_by(QUERIES.c.gid)).all(), _IN):
+        for gids in in_parts(connection.scalars(reading.order_by(QUERIES.c.gid)).all()):
             groups = connection.execute(sa.select(GROUPS).where(GROUPS.c.gid.in_(gids))).all()
             changed = [
                 row.gid for row in groups if not (grown and _stays(row.key, prepare(row.text, row.namespaces).compiled))
@@ -500,9 +498,9 @@ def _collecting_later() -> Iterator[None]:
             gc.enable()
 
 
-def _chunks(given: Iterable[T], size: int = _CHUNK) -> Iterator[list[T]]:
+def _chunks(given: Iterable[T]) -> Iterator[list[T]]:
     items = iter(given)
-    while chunk := list(islice(items, size)):
+    while chunk := list(islice(items, _CHUNK)):
         yield chunk
 
 

@@ -17,11 +17,9 @@ from sqlalchemy.engine import Connection
 from xscl.home import Home
 from xscl.match_reader import FoundMatch, MatchReader, Times
 from xscl.places import place_of
-from xscl.tables import BATCHES, EVENT_IDS, LATE
+from xscl.tables import BATCHES, EVENT_IDS, LATE, in_parts
 
 __all__ = ["Replacements"]
-
-_IN = 400
 
 
 class _Batch(NamedTuple):
@@ -119,9 +117,8 @@ def _versions_before(connection: Connection, docids: Collection[int]) -> dict[in
     same = [mine.c[name] == older.c[name] for name in ("channel", "base", "item")]
     joined = mine.join(older, sa.and_(*same, older.c.version == mine.c.version - 1))
     found: dict[int, list[int]] = {}
-    wanted = sorted(docids)
-    for start in range(0, len(wanted), _IN):
-        some = mine.c.docid.in_(wanted[start : start + _IN])
+    for part in in_parts(sorted(docids)):
+        some = mine.c.docid.in_(part)
         statement = sa.select(mine.c.docid, older.c.docid).select_from(joined).where(some).distinct()
         for docid, before in connection.execute(statement):
             found.setdefault(docid, []).append(before)

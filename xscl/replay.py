@@ -36,7 +36,7 @@ from xscl.tables import CHANNELS, FLUSHES, LATE, NEVER, QUERIES, STREAMS
 from xscl.templates.members import NONE, Membership
 from xscl.types import format_time
 
-__all__ = ["Replay", "export_events"]
+__all__ = ["EventLines", "Replay", "export_events"]
 
 _COLUMNS = ("docid", "channel", "id", "version", "ts", "content", "cells", "membership")
 _ROWS = 2_000

@@ -37,7 +37,7 @@ from xscl.positions import put_positions
 from xscl.row_ranges import StoredRows, rows_by_id, stored_rows
 from xscl.steps import step
 from xscl.streams import resolve_stream
-from xscl.tables import EVENT_IDS, ROW_RANGES
+from xscl.tables import EVENT_IDS, ROW_RANGES, in_parts
 from xscl.types import Event, Scalar, is_name
 
 __all__ = ["CHUNK_ROWS", "take_rows"]
@@ -46,7 +46,6 @@ CHUNK_ROWS = 200_000
 """Rows of one transaction and file."""
 _LONG_ROW = 20_000
 """Characters; longer rows are looked at one by one, because documents have limits."""
-_IN = 400
 _NUMBER = r"^(?:0|-?[1-9][0-9]{0,17})$"
 
 Mask = npt.NDArray[np.bool_]
@@ -452,8 +451,8 @@ def _single_ids(connection: Connection, channel: str, texts: pa.StringArray) -> 
     if connection.execute(sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel).limit(1)).first() is None:
         return {}
     known: dict[str, str] = {}
-    for start in range(0, len(texts), _IN):
-        mine = EVENT_IDS.c.channel == channel, EVENT_IDS.c.id.in_(texts[start : start + _IN].to_pylist())
+    for part in in_parts(texts.to_pylist()):
+        mine = EVENT_IDS.c.channel == channel, EVENT_IDS.c.id.in_(part)
         known.update((row.id, row.digest) for row in connection.execute(sa.select(EVENT_IDS).where(*mine)))
     return known
 

@@ -24,6 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 from lxml import etree
 
 from xscl.errors import DocumentLimitError, MalformedDocumentError
+from xscl.settings import DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -47,10 +48,10 @@ class Limits:
     name, and lets entities make a document at most five times as long (or 1,000,000 bytes).
     """
 
-    max_bytes: int = 16 * 1024 * 1024
+    max_bytes: int = DEFAULT_MAX_BYTES
     max_depth: int = 200
     """Levels of elements; fewer than libxml2's, so that what a query makes of the document can be parsed again."""
-    max_nodes: int = 500_000
+    max_nodes: int = DEFAULT_MAX_NODES
     """Elements, attributes, namespace declarations, comments and processing instructions; a tree takes up to
     some 400 bytes for each, with the texts beside it."""
     max_attributes: int = 1_000

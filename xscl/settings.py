@@ -7,7 +7,19 @@ from dataclasses import dataclass
 
 from xscl.errors import EngineError
 
-__all__ = ["DEFAULT_SETTINGS", "Settings", "parse_size"]
+__all__ = [
+    "DEFAULT_BATCH_DOCS",
+    "DEFAULT_MAX_BYTES",
+    "DEFAULT_MAX_NODES",
+    "DEFAULT_SETTINGS",
+    "Settings",
+    "parse_size",
+]
+
+# Of limits of documents (``safexml.Limits``) and of batches; the command line shows them, and loads neither.
+DEFAULT_BATCH_DOCS = 10_000
+DEFAULT_MAX_BYTES = 16 << 20
+DEFAULT_MAX_NODES = 500_000
 
 
 @dataclass(frozen=True, slots=True)

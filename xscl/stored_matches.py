@@ -22,7 +22,7 @@ from xscl.places import place_of
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import RESULT_SCHEMA, batch_of, origin_of
 
-__all__ = ["NO_DOC", "Combinations", "Meaning", "Results", "StoredMatch", "match_id", "stored_matches"]
+__all__ = ["NO_DOC", "Combinations", "Meaning", "Meanings", "Results", "StoredMatch", "match_id", "stored_matches"]
 
 NO_DOC = -1
 """Behind the documents of a combination that has fewer than others."""

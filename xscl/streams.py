@@ -22,7 +22,6 @@ from xscl.templates.members import NONE, Membership
 __all__ = [
     "Memberships",
     "aliases",
-    "events_of_name",
     "hold_stream",
     "member_names",
     "resolve_stream",
@@ -83,15 +82,6 @@ class Memberships:
 def aliases(connection: Connection) -> list[int]:
     """The numbers of the memberships of later copies, which are no events of their own."""
     return list(connection.scalars(sa.select(MEMBERSHIPS.c.number).where(MEMBERSHIPS.c.whole == sa.false())))
-
-
-def events_of_name(connection: Connection, streams: Mapping[str, StreamInfo], name: str) -> sa.ColumnElement[bool]:
-    """The condition that an id of ``event_ids`` is of an event of a channel or stream."""
-    channel, stream = resolve_stream(streams, name)
-    own = EVENT_IDS.c.channel == channel
-    if stream is None:
-        return own & EVENT_IDS.c.membership.not_in(aliases(connection))
-    return own & EVENT_IDS.c.membership.in_(Memberships(connection).of_stream(stream.number))
 
 
 def hold_stream(connection: Connection, stream: int) -> bool:

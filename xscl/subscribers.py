@@ -17,16 +17,12 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.tables import GROUPS, HOME, NEVER, QUERIES
+from xscl.tables import GROUPS, HOME, IS_DROPPED, NEVER, QUERIES, in_parts
 
 __all__ = ["Chosen", "GroupText", "Subscribers", "group_texts"]
 
-_IN = 500
-"""Groups that are asked for together."""
 _PAGE = 1_000
 """Queries that are read together."""
-# Written out, because a parameter would keep SQLite from using the index on what was dropped.
-_DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +113,7 @@ class Subscribers:
         rows = connection.execute(statement.group_by(QUERIES.c.gid).order_by(QUERIES.c.gid))
         self._groups = {gid: _Subscribed(least, int(count)) for gid, least, count in rows}
         self._ends = []
-        ended = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(*alive, _DROPPED)
+        ended = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(*alive, IS_DROPPED)
         for end, gid, start in connection.execute(ended):
             self._drop(end, gid, start)
         newest = sa.select(QUERIES.c.query).where(QUERIES.c.docid_from < last).order_by(QUERIES.c.query.desc()).limit(1)
@@ -126,7 +122,7 @@ class Subscribers:
     def _read_changes(self, connection: Connection, first: int, last: int) -> set[int]:
         changed: set[int] = set()
         dropped = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(
-            QUERIES.c.docid_until >= self._read_until, _DROPPED, QUERIES.c.query <= self._seen
+            QUERIES.c.docid_until >= self._read_until, IS_DROPPED, QUERIES.c.query <= self._seen
         )
         for end, gid, start in connection.execute(dropped):
             self._groups[gid].live -= 1
@@ -151,10 +147,9 @@ class Subscribers:
             if not group.live and not group.dropped:
                 del self._groups[gid]
                 leaderless.discard(gid)
-        waiting = sorted(leaderless)
-        for place in range(0, len(waiting), _IN):
+        for some in in_parts(sorted(leaderless)):
             statement = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.sees_from)).where(
-                QUERIES.c.gid.in_(waiting[place : place + _IN]),
+                QUERIES.c.gid.in_(some),
                 QUERIES.c.docid_from < last,
                 QUERIES.c.docid_until > first,
             )
@@ -215,11 +210,8 @@ class Chosen:
 def group_texts(connection: Connection, numbers: Mapping[int, int]) -> list[GroupText]:
     """What stored groups are compiled from; ``numbers`` gives each the number it is to have."""
     found = []
-    gids = sorted(numbers)
-    for start in range(0, len(gids), _IN):
-        statement = sa.select(GROUPS.c.gid, GROUPS.c.iid, GROUPS.c.text, GROUPS.c.namespaces)
-        for gid, iid, text, namespaces in connection.execute(
-            statement.where(GROUPS.c.gid.in_(gids[start : start + _IN]))
-        ):
+    statement = sa.select(GROUPS.c.gid, GROUPS.c.iid, GROUPS.c.text, GROUPS.c.namespaces)
+    for gids in in_parts(sorted(numbers)):
+        for gid, iid, text, namespaces in connection.execute(statement.where(GROUPS.c.gid.in_(gids))):
             found.append(GroupText(numbers[gid], iid, text, namespaces))
     return found

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, String, Table, Text
 
@@ -21,6 +24,9 @@ __all__ = [
     "HOSTS",
     "INSTANCES",
     "INTAKE_FILES",
+    "IS_DROPPED",
+    "IS_PUBLISHING",
+    "IS_WAITING",
     "LATE",
     "MEMBERSHIPS",
     "METADATA",
@@ -36,6 +42,7 @@ __all__ = [
     "TEMPLATES",
     "TOTALS",
     "VARIABLES",
+    "in_parts",
 ]
 
 METADATA = MetaData()
@@ -50,6 +57,16 @@ FILES_VERSION = 3
 """Of the Parquet files that the catalogue names: how many upgrades there are (``xscl.file_upgrades``)."""
 NEVER = 1 << 62
 """``docid_until`` of a live query: later than any event."""
+_PART = 400
+"""Values that a statement names; it may have each twice, and SQLite had a limit of 999."""
+
+T = TypeVar("T")
+
+
+def in_parts(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Values in parts that a statement may name one by one (``IN``)."""
+    return (values[start : start + _PART] for start in range(0, len(values), _PART))
+
 
 HOME = Table(
     "home",
@@ -163,12 +180,14 @@ QUERIES = Table(
     sa.Index("queries_group", "gid", "qid"),
     sa.Index("queries_template", "template", "qid"),
 )
-_DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
-sa.Index("queries_dropped", QUERIES.c.docid_until, sqlite_where=_DROPPED, postgresql_where=_DROPPED)
-_WAITING = sa.and_(QUERIES.c.starting != sa.literal_column("'NOW'"), QUERIES.c.filled.is_(None))
-sa.Index("queries_waiting", QUERIES.c.docid_from, sqlite_where=_WAITING, postgresql_where=_WAITING)
-_PUBLISHED = QUERIES.c.publish.is_not(None)
-sa.Index("queries_publish", QUERIES.c.publish, sqlite_where=_PUBLISHED, postgresql_where=_PUBLISHED)
+# Conditions on queries for which there are indexes.  Values are written out: with parameters SQLite would use none.
+IS_DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
+sa.Index("queries_dropped", QUERIES.c.docid_until, sqlite_where=IS_DROPPED, postgresql_where=IS_DROPPED)
+IS_WAITING = sa.and_(QUERIES.c.starting != sa.literal_column("'NOW'"), QUERIES.c.filled.is_(None))
+"""For its answers from what is held."""
+sa.Index("queries_waiting", QUERIES.c.docid_from, sqlite_where=IS_WAITING, postgresql_where=IS_WAITING)
+IS_PUBLISHING = QUERIES.c.publish.is_not(None)
+sa.Index("queries_publish", QUERIES.c.publish, sqlite_where=IS_PUBLISHING, postgresql_where=IS_PUBLISHING)
 VARIABLES = Table(
     "variables",
     METADATA,

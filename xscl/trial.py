@@ -138,7 +138,7 @@ class Trial:
             if types.get(column) is None and (declared is None or column in declared):
                 values = table.rows.column(column).combine_chunks()
                 types[column] = text_type(values) if table.texts else column_type(values.type)
-        known = known or ChannelInfo(name, "rows", False, name, None, None, name)
+        known = known or ChannelInfo.new(name, "rows")
         if known.kind == "rows" and known.schema is None:
             self._channels[name] = replace(known, schema=types)
             self._patterns = self._compile()
@@ -188,7 +188,7 @@ class Trial:
         """The event's document; a first row tells what columns its channel has."""
         event = checked.event
         name, kind = resolve_stream(self._streams, event.channel)[0], "xml" if event.row is None else "rows"
-        known = self._channels.get(name) or ChannelInfo(name, kind, False, name, None, None, name)
+        known = self._channels.get(name) or ChannelInfo.new(name, kind)
         require_kind(known, event)
         content, cells, channel = event_content(known, checked)
         if channel != self._channels.get(name):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FUNCTIONS",
+    "apply_functions",
     "canonical_url",
     "column_text",
     "digest_text",

@@ -12,7 +12,10 @@ from typing import BinaryIO, cast
 
 from xscl.errors import EngineError
 
-__all__ = ["check_place", "written_whole"]
+__all__ = ["DISK_FULL", "check_place", "written_whole"]
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says where more cannot be written."""
 
 
 @contextmanager
@@ -72,7 +75,7 @@ def _named_faults(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno in DISK_FULL:
             raise EngineError(
                 "XSCL_DISK_FULL",
                 f"{path} cannot be written: {error.strerror}",

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_engine import compiled
+from programs import build_program
 
 from xscl.templates import program as programs_of_process
 from xscl.templates.bounds import Bounds
@@ -23,7 +24,6 @@ from xscl.templates.program import (
     LiveGroup,
     Program,
     ProgramFiles,
-    build_program,
     load_program,
 )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from local_engine import compiled
+from programs import build_program
 
 from xscl.templates.order import JoinOrder, join_order, pair_limit, unselective_edges
-from xscl.templates.program import LiveGroup, Program, build_program
+from xscl.templates.program import LiveGroup, Program
 
 TITLE = "S/i/t->a JOIN {a = d, 1 h} S/i/t->d"
 CHANNEL = "S/i/c->b JOIN {b = e, 1 h} S/i/c->e"

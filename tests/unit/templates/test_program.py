@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from local_engine import compiled
+from programs import build_program, save_program
 
 from xscl.compile import CompiledQuery
 from xscl.templates.bounds import UNBOUNDED, Bounds
-from xscl.templates.program import Edge, InstancePlan, LiveGroup, Program, build_program, load_program, save_program
+from xscl.templates.program import Edge, InstancePlan, LiveGroup, Program, load_program
 
 SECOND = 1_000_000
 BOOKS = (
@@ -140,8 +141,8 @@ def test_every_constraint_starts_from_something_bound() -> None:
 
 def test_programs_are_written_and_read(tmp_path: Path) -> None:
     built, _ = program(BOOKS, CATEGORIES)
-    save_program(built, tmp_path / "p")
-    assert load_program(str(tmp_path / "p")).instances == built.instances
+    path = save_program(built, tmp_path)
+    assert load_program(str(path)).instances == built.instances
 
 
 def test_no_queries() -> None:

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc
+from programs import build_program, save_program
 
 import xscl.templates.resolve
 from xscl.compile import CompiledQuery
 from xscl.templates.probe import PROBE_SCHEMA
-from xscl.templates.program import LiveGroup, build_program, save_program
+from xscl.templates.program import LiveGroup
 from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Resolver, holds_exactly
 from xscl.templates.results import RESULT_SCHEMA, ResultColumns, origin_of
 from xscl.templates.shapes import Shapes
@@ -34,8 +35,7 @@ class Case:
     def __init__(self, folder: Path, text: str, *, first: int = 0, last: int = 99) -> None:
         self.query: CompiledQuery = compiled(text)
         self.program = build_program([LiveGroup(7, 3, self.query.group, first, last, self.query.channels)])
-        self.path = str(folder / "program")
-        save_program(self.program, Path(self.path))
+        self.path = str(save_program(self.program, folder))
         self.rows: list[dict[str, object]] = []
 
     def var(self, name: str) -> int:

@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from local_engine import compiled
+from programs import build_program
 from strategies import Dice, many_block_query
 
 from xscl.compile import CompiledQuery
 from xscl.errors import QueryError
 from xscl.templates.bounds import UNBOUNDED
-from xscl.templates.program import LiveGroup, Program, build_program
+from xscl.templates.program import LiveGroup, Program
 from xscl.templates.retention import EVER, Floors, ReachBuilder, floors
 
 S = 1_000_000

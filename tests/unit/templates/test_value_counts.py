@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from local_engine import compiled
+from programs import build_program
 
-from xscl.templates.program import Edge, LiveGroup, build_program
+from xscl.templates.program import Edge, LiveGroup
 from xscl.templates.value_counts import estimated_pairs, kept_counts, value_counts
 from xscl.values import value_hash
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
@@ -22,11 +22,41 @@ from xscl.values import number_text, to_number, value_hash
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.column_conditions import There
 from xscl.xpath.pattern import Call, Comparison, Condition, Constant, Definition, Exists, Here, NodeTest, Step, Truth
-from xscl.xpath.relational import Asked, ChannelSplit, RowShape, split_specs
+from xscl.xpath.relational import Asked, ChannelSplit, RowShape
 from xscl.xpath.row_witness import RowMatcher
 from xscl.xpath.witness import REFUSED, Witness, match_document
 
 SHAPE = RowShape("r", ("a", "b", "c"))
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Specs by how they are answered; all specs of one definition in the same way."""
+
+    walked: tuple[WitnessSpec, ...]
+    """By walking documents."""
+    answered: tuple[WitnessSpec, ...]
+    """By columns alone."""
+    asked: Mapping[str, tuple[Asked, ...]]
+    """What ``answered`` comes to, by channel."""
+
+
+def split_specs(specs: Iterable[WitnessSpec], shapes: Mapping[str, RowShape]) -> Split:
+    """Tell the specs that columns alone answer from the others; ``shapes`` are those of the row channels."""
+    by_channel: defaultdict[str, defaultdict[int, list[WitnessSpec]]] = defaultdict(lambda: defaultdict(list))
+    for spec in specs:
+        by_channel[spec.definition.channel][spec.definition.key].append(spec)
+    walked: list[WitnessSpec] = []
+    answered: list[WitnessSpec] = []
+    asked: dict[str, tuple[Asked, ...]] = {}
+    for channel, by_definition in by_channel.items():
+        split = ChannelSplit(shapes[channel])
+        split.put(by_definition)
+        if not split.refused:
+            asked[channel] = split.asked()
+        for key, asking in by_definition.items():
+            (answered if split.answers(key) else walked).extend(asking)
+    return Split(tuple(walked), tuple(answered), asked)
 
 
 def child(name: str | None, *conditions: Condition, axis: str = "child") -> Step:
@@ -197,11 +227,6 @@ def test_specs_of_one_definition_go_one_way() -> None:
     below = path(child("r"), child("a"), Step("child", NodeTest("text")))
     specs = [asks(definition), WitnessSpec(definition, ("",), ((definition, below),), ((definition, below),))]
     assert split_specs(specs, {"T": SHAPE}).walked == tuple(specs)
-
-
-def test_other_channels_are_walked() -> None:
-    spec = asks(path(child("r")))
-    assert split_specs([spec], {"U": SHAPE}).walked == (spec,)
 
 
 def test_chains_beyond_the_limit_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:

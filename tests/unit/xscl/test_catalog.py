@@ -87,14 +87,13 @@ def test_places_and_times_of_the_intake_order(catalog: Catalog, now: int) -> Non
     assert catalog.processed() == (0, 6)
 
 
-def test_queries_are_listed_by_name_and_part(catalog: Catalog) -> None:
+def test_queries_are_listed_by_name(catalog: Catalog) -> None:
     with catalog.begin() as connection:
         for name in ("c", "a", "b"):
             add(catalog, connection, name)
         catalog.drop_query(connection, "a", 1)
         add(catalog, connection, "a")
     assert [info.name for info in catalog.queries()] == ["a", "b", "c"]
-    assert [info.name for info in catalog.queries(limit=1, offset=1)] == ["b"]
     assert [info.live for info in catalog.queries(live_only=False, name="a")] == [False, True]
     with pytest.raises(CatalogError):
         catalog.query("z")

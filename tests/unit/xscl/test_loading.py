@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from strategies import Dice, many_block_query
 
-from xscl import loading, registry
+from xscl import loading, registry, tables
 from xscl.catalog import Catalog, open_catalog, stored_template, variables_of
 from xscl.errors import CatalogError, XsclError
 from xscl.loading import Known, Loading
@@ -47,7 +47,7 @@ def made(tmp_path: Path) -> Iterator[Made]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks so small that scripts of a few statements go over their ends."""
     monkeypatch.setattr(registry, "_CHUNK", 3)
-    monkeypatch.setattr(loading, "_IN", 2)
+    monkeypatch.setattr(tables, "_PART", 2)
     monkeypatch.setattr(loading, "_FREE", 2)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from xscl import planner as planning
-from xscl import prepared, subscribers
+from xscl import prepared, tables
 from xscl.home import Home, init_home, open_home
 from xscl.planner import Planner
 from xscl.registry import Registry
@@ -46,7 +46,7 @@ def test_only_new_groups_are_compiled_and_dropped_ones_forgotten(
     # Where groups of one instance are compiled together, the forms of texts parse.
     monkeypatch.setattr(planning, "parse_query", counted)
     monkeypatch.setattr(prepared, "parse_query", counted)
-    monkeypatch.setattr(subscribers, "_IN", 2)
+    monkeypatch.setattr(tables, "_PART", 2)
     registry = Registry(home.catalog)
     registry.register_many([*TEXTS[:3], TEXTS[0]])
     assert planner.plan(1, NEVER - 1) is not None

@@ -97,6 +97,19 @@ def test_what_is_still_to_be_published_is_said(engine: Engine) -> None:
     assert len(list(answer.matches)) == 5 and answer.notes == ()
 
 
+def test_an_answer_is_an_iterator_that_says_what_it_may_lack(engine: Engine) -> None:
+    engine.register("S//k PUBLISH P STARTING ALL", name="publishes")
+    answer = engine.query_once("P/k")
+    assert isinstance(answer, xscl.Answer)
+    assert len(answer.notes) == 1 and "not in P" in answer.notes[0]
+    assert next(answer, None) is None
+    answer = engine.query_once("S//k")
+    assert answer.notes == ()
+    first = next(answer)
+    assert len([first, *answer]) == 5 and list(answer) == []
+    assert engine.query_once("T//k").notes == ("there is no channel 'T'",)
+
+
 def test_while_another_process_runs_batches(engine: Engine) -> None:
     with engine.alone():
         assert len(members(engine, PAIR)) == 4
