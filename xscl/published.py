@@ -45,7 +45,7 @@ from xscl.queries import of_groups
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.steps import step
 from xscl.stored_matches import StoredMatch, match_id
-from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, HOME, INTAKE_FILES, LATE, QUERIES
+from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, HOME, INTAKE_FILES, LATE, QUERIES, in_parts
 from xscl.totals import free_serial
 from xscl.types import format_time
 from xscl.values import digest_text
@@ -54,7 +54,6 @@ __all__ = ["PublishedFile", "Publisher", "Publishing", "acyclic_end", "channel_l
 
 _CHUNK = 1_000
 """Documents made together."""
-_IN = 400
 
 Step = tuple[frozenset[str], str]
 """Channels that a query reads, and the one it publishes to."""
@@ -314,7 +313,7 @@ class Publisher:
         for channel in sorted({str(row["channel"]) for row in self._ids}):
             there = connection.execute(sa.select(CHANNELS.c.name).where(CHANNELS.c.name == channel)).first()
             if there is None:
-                self._home.catalog.put_channel(connection, _new_channel(channel))
+                self._home.catalog.put_channel(connection, ChannelInfo.new(channel))
         late = [row for row in self._late if not _taken_again(connection, row)]
         again = [row for row in late if row["docid"] in self._again]
         if again:
@@ -404,7 +403,7 @@ class Publisher:
         return in_fresh_dictionary(_documents, outputs, self._selections, documents, kinds)
 
     def _channel(self, name: str) -> ChannelInfo:
-        return self._channels.get(name) or _new_channel(name)
+        return self._channels.get(name) or ChannelInfo.new(name)
 
     # -- lateness ----------------------------------------------------------------------------------------------
 
@@ -516,8 +515,8 @@ def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tupl
         wanted.setdefault(channel, []).append(id_)
     taken: dict[tuple[str, str], int] = {}
     for channel, ids in wanted.items():
-        for start in range(0, len(ids), _IN):
-            mine = EVENT_IDS.c.channel == channel, EVENT_IDS.c.id.in_(ids[start : start + _IN])
+        for part in in_parts(ids):
+            mine = EVENT_IDS.c.channel == channel, EVENT_IDS.c.id.in_(part)
             rows = connection.execute(sa.select(EVENT_IDS.c.id, EVENT_IDS.c.docid).where(*mine))
             taken.update(((channel, row.id), row.docid) for row in rows)
     return taken
@@ -566,10 +565,6 @@ def _serials(connection: Connection) -> dict[int, int]:
         place, serial = place_of(docid), docid - published_docid(place_of(docid), 0)
         greatest[place] = max(serial + 1, greatest.get(place, 0))
     return greatest
-
-
-def _new_channel(name: str) -> ChannelInfo:
-    return ChannelInfo(name, "xml", False, name, None, None, name)
 
 
 def _reused(output: _Output) -> DocumentError:
