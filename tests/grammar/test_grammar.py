@@ -93,7 +93,7 @@ def damaged(choose: Choices, tokens: Sequence[str]) -> list[str]:
     return found
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(query_tokens(), st.data())
 def test_damaged_texts_are_taken_by_both_or_by_none(tokens: list[str], data: st.DataObject) -> None:
     choose = Choices(data.draw)

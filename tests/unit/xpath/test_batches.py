@@ -100,8 +100,8 @@ def test_any_batch_cut_anywhere(texts: list[tuple[str, str]], specs: list[Witnes
 
 def test_a_long_batch() -> None:
     choose = Dice(1)
-    texts = [(choose.one("S", "S", "T", "nobody"), random_document(choose, depth=4)) for _ in range(150)]
-    texts += [("F", family_document(choose, 60)) for _ in range(30)]
+    texts = [(choose.one("S", "S", "T", "nobody"), random_document(choose, depth=4)) for _ in range(90)]
+    texts += [("F", family_document(choose, 60)) for _ in range(15)]
     texts = choose.random.sample(texts, len(texts))
     elements = [element for _, text in texts[:20] for element in parse_xml(text).iter(etree.Element)]
     patterns = Patterns(choose)
