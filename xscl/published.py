@@ -356,9 +356,9 @@ class Publisher:
             found[output.channel, id_] = output
         with self._home.catalog.read() as connection:
             taken = _taken(connection, found)
-        for key, docid in taken.items():
-            if place_of(docid) != found[key].place:
-                self.rejected.append(_refused(found[key], _reused(found[key])))
+            for key, docid in taken.items():
+                if place_of(docid) != found[key].place and _has_gone(connection, docid):
+                    self.rejected.append(_refused(found[key], _reused(found[key])))
         return sorted(
             (output for key, output in found.items() if key not in taken), key=lambda o: (o.place, o.channel, o.id)
         )
@@ -520,6 +520,12 @@ def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tupl
             rows = connection.execute(sa.select(EVENT_IDS.c.id, EVENT_IDS.c.docid).where(*mine))
             taken.update(((channel, row.id), row.docid) for row in rows)
     return taken
+
+
+def _has_gone(connection: Connection, docid: int) -> bool:
+    """Whether this is a published document, and the event at whose place it came is there no more."""
+    there = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.docid == place_of(docid)).limit(1)
+    return docid >= PUBLISHED and connection.execute(there).first() is None
 
 
 def _latest(
