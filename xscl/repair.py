@@ -41,6 +41,7 @@ from xscl.tables import (
     QUERIES,
     ROW_RANGES,
     STATE_FILES,
+    in_parts,
 )
 from xscl.tidy import tidy
 from xscl.totals import note_removed_docids
@@ -207,8 +208,8 @@ def _forget_published(home: Home, connection: Connection, first: int, last: int)
     ids = sa.select(EVENT_IDS.c.docid, EVENT_IDS.c.channel).where(EVENT_IDS.c.docid.between(first, last))
     gone = {row.docid: row.channel for row in connection.execute(ids) if row.docid not in there}
     note_removed_docids(connection, np.array(sorted(gone), np.int64))
-    for docid in gone:
-        connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid == docid))
+    for part in in_parts(sorted(gone)):
+        connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid.in_(part)))
     return Counter(gone.values())
 
 

@@ -5,7 +5,7 @@ files without any such row and merges small ones; ``commit_state`` names the out
 that are of use no more are out of sight at once, because whoever reads applies the floors of the last commit
 (``HeldState``), and leave the disk when their file is dropped or rewritten.
 
-Files that went out of use are unlinked by a later commit, when nobody reads them any more.  A file that no row of
+Files that went out of use are unlinked by upkeep, when nobody reads them any more.  A file that no row of
 ``state_files`` names means nothing, so a process may end anywhere.
 """
 

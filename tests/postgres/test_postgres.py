@@ -403,22 +403,24 @@ def test_an_old_home_is_upgraded(url: str, tmp_path: Path) -> None:
         each.catalog.close()
 
 
-def test_a_home_of_schema_8_is_upgraded(url: str, tmp_path: Path) -> None:
-    folder = unpacked("schema-8", tmp_path)
-    copied(folder, url, "0008")
-    home = open_home(folder, url)
+def upgraded(version: str, revision: str, url: str, folder: Path) -> Home:
+    """A stored home with its catalogue on PostgreSQL, opened by this version."""
+    stored = unpacked(version, folder)
+    copied(stored, url, revision)
+    home = open_home(stored, url)
     with home.catalog.read() as connection:
         assert home.catalog.versions(connection) == Versions.here()
+    return home
+
+
+def test_a_home_of_schema_8_is_upgraded(url: str, tmp_path: Path) -> None:
+    home = upgraded("schema-8", "0008", url, tmp_path)
     assert [json.dumps(match_json(match), ensure_ascii=False) for match in list_matches(home)] == matches_of("schema-8")
     home.catalog.close()
 
 
 def test_a_home_of_schema_7_is_upgraded(url: str, tmp_path: Path) -> None:
-    folder = unpacked("schema-7", tmp_path)
-    copied(folder, url, "0007")
-    home = open_home(folder, url)
-    with home.catalog.read() as connection:
-        assert home.catalog.versions(connection) == Versions.here()
+    home = upgraded("schema-7", "0007", url, tmp_path)
     found = [json.dumps(match_json(match), ensure_ascii=False) for match in list_matches(home)]
     assert as_told_then(found) == matches_of("schema-7")
     with Engine(home) as engine:

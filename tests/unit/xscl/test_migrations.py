@@ -623,16 +623,21 @@ def test_a_home_of_schema_7_is_upgraded(tmp_path: Path) -> None:
     again.catalog.close()
 
 
+def going_on(version: str, folder: Path) -> Engine:
+    """An engine on a stored home, which has followed a file of the one that is made in ``fresh``."""
+    engine = Engine(open_home(unpacked(version, folder)))
+    (folder / "log.ndjson").write_bytes((folder / "fresh" / "log.ndjson").read_bytes())
+    with engine.home.catalog.begin() as connection:
+        # It lies elsewhere now.
+        connection.execute(SOURCES.update().values(source=str(folder / "log.ndjson")))
+    return engine
+
+
 def test_a_home_of_schema_7_goes_on_as_one_of_this_version(tmp_path: Path) -> None:
     (tmp_path / "fresh").mkdir()
     with Engine(init_home(tmp_path / "fresh" / "home")) as fresh:
         fill(fresh, tmp_path / "fresh")
-        stored = Engine(open_home(unpacked("schema-7", tmp_path)))
-        (tmp_path / "log.ndjson").write_bytes((tmp_path / "fresh" / "log.ndjson").read_bytes())
-        with stored.home.catalog.begin() as connection:
-            # The file that was followed lies elsewhere now.
-            connection.execute(SOURCES.update().values(source=str(tmp_path / "log.ndjson")))
-        with stored:
+        with going_on("schema-7", tmp_path) as stored:
             before = found(stored.home)
             more(fresh, tmp_path / "fresh")
             more(stored, tmp_path)
@@ -686,12 +691,7 @@ def test_a_home_of_schema_8_goes_on_as_one_of_this_version(tmp_path: Path) -> No
     (tmp_path / "fresh").mkdir()
     with Engine(init_home(tmp_path / "fresh" / "home")) as fresh:
         home_of_schema_8.fill(fresh, tmp_path / "fresh")
-        stored = Engine(open_home(unpacked("schema-8", tmp_path)))
-        (tmp_path / "log.ndjson").write_bytes((tmp_path / "fresh" / "log.ndjson").read_bytes())
-        with stored.home.catalog.begin() as connection:
-            # The file that was followed lies elsewhere now.
-            connection.execute(SOURCES.update().values(source=str(tmp_path / "log.ndjson")))
-        with stored:
+        with going_on("schema-8", tmp_path) as stored:
             before = found(stored.home)
             home_of_schema_8.more(fresh, tmp_path / "fresh")
             home_of_schema_8.more(stored, tmp_path)
