@@ -18,7 +18,6 @@ lint: $(STAMP)
 	@$(BIN)/ruff check .
 	@rm -rf build/tree && mkdir -p build/tree/xscl
 	@ln -s $(CURDIR)/xscl/*.py $(CURDIR)/xscl/py.typed $(CURDIR)/xscl/bench $(CURDIR)/xscl/demo build/tree/xscl/
-	@ln -s $(CURDIR)/xscl/migrations build/tree/xscl/
 	@ln -s $(CURDIR)/xpath $(CURDIR)/templates $(CURDIR)/ingest build/tree/xscl/
 	@cd build/tree && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p xscl
 

@@ -506,12 +506,12 @@ def _documents_of(rows: pa.Table) -> Documents:
         assert right < 0
         at = pc.index(rows.column("docid"), left).as_py()
         row = rows.select(["docid", "item", "ts", "place", "membership"]).slice(at, 1).to_pylist()[0]
-        return [Member(row["docid"], row["item"], row["ts"], row["place"], row["membership"] or 0)]
+        return [Member(**row)]
 
     def left_first(pairs: MatchedPairs) -> Bools:
         return np.zeros(len(pairs.left), dtype=np.bool_)
 
-    of_rows: Int32s = pc.fill_null(rows.column("membership"), 0).to_numpy()
+    of_rows: Int32s = rows.column("membership").to_numpy()
     if not of_rows.any():
         return Documents(members, left_first)
     docs, first = np.unique(rows.column("docid").to_numpy(), return_index=True)

@@ -108,8 +108,8 @@ class Member(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """That of a struct of Arrow; files of earlier versions have NULL for the membership."""
-        return cls(row["docid"], row["item"], row["ts"], row["place"], row.get("membership") or 0)
+        """Make a member of a struct of Arrow, which has its fields."""
+        return cls(**row)
 
 
 class Admitted(NamedTuple):

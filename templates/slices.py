@@ -246,7 +246,6 @@ class SliceCache:
         columns = {name: table.column(name).combine_chunks() for name in STATE_COLUMNS}
         if table.num_rows == 0:
             columns = {name: pa.concat_arrays([pa.array([], table.schema.field(name).type)]) for name in STATE_COLUMNS}
-        columns["membership"] = columns["membership"].fill_null(0)  # files of earlier versions
         texts = columns["strval"]
         hashes = self._exact(_ints(columns["h"]), texts)
         rows = Rows(

@@ -52,14 +52,12 @@ ALLOWED = {
         "xscl.engine",
         "xscl.frames",
     },
-    "alembic": {"xscl.upgrade"},
     "lxml": {"xscl.safexml", "xscl.output", "xscl.match_output", "xscl.demo.show", "xscl.bench.matching"},
     "matplotlib": {"xscl.bench.plot"},
     "httpx2": {"xscl.polling"},
 }
 WHOLE = {
     "pyspark": ("xscl.bench.",),
-    "alembic": ("xscl.migrations.",),
     "lxml": ("xscl.xpath.", "xscl.ingest."),
     "matplotlib": (),
     "httpx2": ("xscl.ingest.",),
@@ -76,8 +74,8 @@ def sources() -> dict[str, Path]:
 
 
 SOURCES = sources()
-PROGRAMS = {"xscl.__main__", "xscl.migrations.env"}
-"""Modules that do something when they are imported: the command line, and what alembic runs."""
+PROGRAMS = {"xscl.__main__"}
+"""Modules that do something when they are imported."""
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -268,7 +266,7 @@ print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
     loaded = run(code).splitlines()[-1].split()
     assert loaded[0] == "loaded" and "xscl" in loaded
-    assert not {"pyspark", "pandas", "pyarrow", "numpy", "alembic"} & set(loaded)
+    assert not {"pyspark", "pandas", "pyarrow", "numpy"} & set(loaded)
 
 
 def test_files_that_come_with_the_package() -> None:

@@ -23,8 +23,8 @@ __all__ = [
     "spec_key",
 ]
 
-_MOST_KEPT = 3
-"""Automata in one process: of documents, of rows of earlier versions, and of another engine in tests."""
+_MOST_KEPT = 2
+"""Automata in one process: the engine's, and that of another engine in tests."""
 _MANY = 1_000
 """Specs for which the garbage collector is kept away."""
 

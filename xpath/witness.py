@@ -60,7 +60,7 @@ WITNESS_SCHEMA = pa.schema(
         ("item", pa.int64()),  # docid of the item's first version: versions of one item never join
         ("place", pa.string()),  # channel and id, by which ONCE orders equal times
         ("late", pa.bool_()),
-        ("membership", pa.int32()),  # number of the streams it belongs to; NULL in files of earlier versions
+        ("membership", pa.int32()),  # number of the streams it belongs to; 0: none
         ("var", pa.int64()),
         ("node", pa.int32()),
         ("fn", pa.string()),
@@ -137,7 +137,7 @@ def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.Re
 def event_columns(events: pa.RecordBatch) -> list[pa.Array]:
     """What all rows of an event share, by the first columns of ``WITNESS_SCHEMA``."""
     place = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0")
-    told = {"place": place, "membership": pa.nulls(events.num_rows, pa.int32())}
+    told = {"place": place, "membership": pa.repeat(pa.scalar(0, pa.int32()), events.num_rows)}
     told |= {name: events.column(name) for name in _OF_EVENT if name in events.schema.names}
     return [told[name] for name in _OF_EVENT]
 

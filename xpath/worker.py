@@ -20,15 +20,14 @@ READ = [*_WALKED, "cells", "shaped"]
 
 
 def witness_batches(
-    batches: Iterator[pa.RecordBatch], *, specs: str | None, rows: str | None, old: str | None
+    batches: Iterator[pa.RecordBatch], *, specs: str | None, rows: str | None
 ) -> Iterator[pa.RecordBatch]:
-    """The witness rows of events.
+    """Turn events into witness rows.
 
     Args:
         batches: events, columns ``READ``.
         specs: the file of what documents are walked for; None: nothing.
         rows: the file of what columns answer; None: nothing.
-        old: the same as ``rows``, as a file of what documents are walked for, where rows of earlier versions may be.
     """
     for batch in batches:
         is_row = batch.column("cells").is_valid()
@@ -37,5 +36,3 @@ def witness_batches(
         if specs is not None:
             documents = batch.filter(pc.or_(batch.column("shaped"), pc.invert(is_row)))
             yield from witness_rows(load_automaton(specs), documents.select(_WALKED))
-        if old is not None:
-            yield from witness_rows(load_automaton(old), batch.filter(pc.invert(is_row)).select(_WALKED))

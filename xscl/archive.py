@@ -27,7 +27,7 @@ from typing import BinaryIO
 
 import sqlalchemy as sa
 
-from xscl.catalog import Catalog, Versions, open_catalog
+from xscl.catalog import Catalog, open_catalog, require_version
 from xscl.catalog_copy import copy_to_catalog, copy_to_file, file_catalog
 from xscl.errors import CatalogError
 from xscl.home import HOME_FOLDERS, Home, open_home
@@ -36,7 +36,7 @@ from xscl.locks import try_lock
 from xscl.row_ranges import event_count
 from xscl.scratch import temporary_folder
 from xscl.steps import step
-from xscl.tables import BATCHES, METADATA, NEVER, QUERIES
+from xscl.tables import BATCHES, METADATA, NEVER, QUERIES, SCHEMA_VERSION
 from xscl.types import format_time
 from xscl.version import VERSION
 
@@ -102,7 +102,7 @@ def export_home(home: Home, stream: BinaryIO) -> Packed:
         manifest = {
             "format": _FORMAT,
             "xscl": VERSION,
-            "versions": {name: getattr(Versions.here(), name) for name in Versions.__slots__},
+            "schema": SCHEMA_VERSION,
             "made": format_time(time.time_ns() // 1000),
             "counts": {name: getattr(packed, name) for name in Packed.__slots__},
             "files": [{name: getattr(entry, name) for name in _Entry.__slots__} for entry in entries],
@@ -179,7 +179,7 @@ def _add(tar: tarfile.TarFile, name: str, size: int, content: BinaryIO) -> None:
 
 
 def import_home(root: str | Path, stream: BinaryIO, catalog_url: str | None = None) -> Packed:
-    """Make a home of an archive; one of an earlier version is upgraded.
+    """Make a home of an archive.
 
     Args:
         root: the home's folder, which is not there yet or empty.
@@ -188,7 +188,7 @@ def import_home(root: str | Path, stream: BinaryIO, catalog_url: str | None = No
 
     Raises:
         CatalogError: ``XSCL_HOME_NOT_EMPTY``; ``XSCL_BAD_ARCHIVE``: it is damaged, cut off, or none;
-            ``XSCL_CATALOG_VERSION``: it is of a later version.  Nothing is left behind then.
+            ``XSCL_CATALOG_VERSION``: another version of xscl made it.  Nothing is left behind then.
     """
     path = Path(root).resolve()
     _require_empty(path)
@@ -214,7 +214,7 @@ def import_home(root: str | Path, stream: BinaryIO, catalog_url: str | None = No
 
 
 def _opened(staged: Path) -> Home:
-    """Open what was unpacked; of an earlier version, it is upgraded here."""
+    """Open the home that was unpacked."""
     try:
         opened = open_home(staged)
         with opened.catalog.read() as connection:
@@ -350,7 +350,7 @@ class _Members:
 def _manifest(text: bytes) -> tuple[list[_Entry], Packed]:
     try:
         found = json.loads(text)
-        versions = Versions(**{name: int(found["versions"][name]) for name in Versions.__slots__})
+        schema = int(found["schema"])
         entries = [_Entry(str(file["path"]), int(file["size"]), str(file["sha256"])) for file in found["files"]]
         counts = found["counts"]
         packed = Packed(**{name: int(counts[name]) for name in Packed.__slots__})
@@ -361,9 +361,9 @@ def _manifest(text: bytes) -> tuple[list[_Entry], Packed]:
         raise CatalogError(
             "XSCL_CATALOG_VERSION",
             f"the archive has format {version}, this program knows {_FORMAT}",
-            hint="a later version of xscl made it; use that one",
+            hint="another version of xscl made it; use that one",
         )
-    versions.refuse_later()
+    require_version(schema)
     paths = [entry.path for entry in entries]
     if not paths or paths[0] != _CATALOG or len(set(paths)) < len(paths):
         raise _bad(f"{_MANIFEST} does not list {_CATALOG} and then files, each once")
@@ -419,7 +419,7 @@ def _move_catalog(source: Catalog, url: str, staged: Path, path: Path) -> None:
     target = _empty_database(url)
     try:
         with target.exclusive() as connection:
-            if target.versions(connection) is not None:
+            if target.version(connection) is not None:
                 raise _has_catalog(target)
             copy_to_catalog(source, connection)
             source.close()
@@ -442,7 +442,7 @@ def _empty_database(url: str) -> Catalog:
     try:
         target = Catalog(sa.create_engine(url))
         with target.read() as connection:
-            if target.versions(connection) is not None:
+            if target.version(connection) is not None:
                 raise _has_catalog(target)
     except (sa.exc.SQLAlchemyError, ImportError) as error:
         raise CatalogError(

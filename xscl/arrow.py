@@ -19,7 +19,7 @@ MEMBER = pa.struct(
     ]
 )
 """A document as windows see it: its item, event time in microseconds, channel and id by which equal times order, and
-the number of its membership, of which earlier versions knew none.
+the number of its membership.
 """
 
 _NAMES = {"string": "string", "int32": "int", "int64": "bigint", "double": "double", "bool": "boolean"}

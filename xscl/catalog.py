@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Integer, MetaData, Table
@@ -24,8 +24,6 @@ from xscl.faults import catalog_fault
 from xscl.steps import step
 from xscl.tables import (
     CHANNELS,
-    DERIVED_VERSION,
-    FILES_VERSION,
     HOME,
     METADATA,
     NEVER,
@@ -47,13 +45,13 @@ __all__ = [
     "ChannelInfo",
     "QueryInfo",
     "StreamInfo",
-    "Versions",
     "all_facts",
     "channel_facts",
     "channels_json",
     "names_json",
     "open_catalog",
     "query_info",
+    "require_version",
     "stored_rt",
     "stored_template",
     "template_values",
@@ -160,44 +158,16 @@ class QueryInfo:
         return self.docid_until == NEVER
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """The versions of a catalogue and of the files it names (``xscl.upgrade``)."""
-
-    schema: int
-    derived: int
-    files: int
-
-    @classmethod
-    def here(cls) -> Self:
-        """Those of this program."""
-        return cls(SCHEMA_VERSION, DERIVED_VERSION, FILES_VERSION)
-
-    def refuse_later(self) -> None:
-        """Refuse what a later version of xscl has written.
-
-        Raises:
-            CatalogError: one of the numbers is greater than this program's.
-        """
-        if self.schema > SCHEMA_VERSION or self.derived > DERIVED_VERSION or self.files > FILES_VERSION:
-            mine = f"{SCHEMA_VERSION}.{FILES_VERSION}.{DERIVED_VERSION}"
-            raise CatalogError(
-                "XSCL_CATALOG_VERSION",
-                f"the catalogue has version {self.schema}.{self.files}.{self.derived}, this program knows {mine}",
-                hint="a later version of xscl made or upgraded it; use that one",
-            )
-
-
 def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) -> Catalog:
-    """Open (or create) the catalogue at a SQLAlchemy URL; one of an earlier version is upgraded.
+    """Open (or create) the catalogue at a SQLAlchemy URL.
 
     Args:
         url: where it is.
         create: make it if there is none.
-        folder: the home's, whose files may have to be upgraded as well.
+        folder: the home's; a new catalogue is not made beside events that another one names.
 
     Raises:
-        CatalogError: there is none, or it was made by a later version.
+        CatalogError: ``XSCL_NO_CATALOG``; ``XSCL_CATALOG_VERSION``: another version of xscl made it.
     """
     shown = url
     try:
@@ -228,26 +198,37 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
 
 def _make_ready(catalog: Catalog, create: bool, folder: Path | None) -> None:
     with catalog.read() as connection:
-        versions = catalog.versions(connection)
-    if versions is None and folder is not None and any((folder / "events").glob("*.parquet")):
+        version = catalog.version(connection)
+    if version is None and folder is not None and any((folder / "events").glob("*.parquet")):
         raise CatalogError(
             "XSCL_NO_CATALOG",
             f"{folder} holds events, and there is no catalogue in {catalog.engine.url} that names them",
             hint="give the catalogue's address with --catalog, or bring the catalogue back from a backup",
         )
-    if versions is None and create:
+    if version is None and create:
         catalog.create()
         with catalog.read() as connection:
-            versions = catalog.versions(connection)
-    if versions is None:
+            version = catalog.version(connection)
+    if version is None:
         raise CatalogError(
             "XSCL_NO_CATALOG", f"there is no catalogue in {catalog.engine.url}", hint="create it with 'xscl init'"
         )
-    if versions != Versions.here():
-        # Imported here, because it imports this module.
-        from xscl.upgrade import upgrade
+    require_version(version)
 
-        upgrade(catalog, folder)
+
+def require_version(version: int) -> None:
+    """Refuse the tables and files of another version of xscl.
+
+    Raises:
+        CatalogError: ``XSCL_CATALOG_VERSION``.
+    """
+    if version != SCHEMA_VERSION:
+        raise CatalogError(
+            "XSCL_CATALOG_VERSION",
+            f"the home has schema {version}, this version of xscl reads schema {SCHEMA_VERSION}",
+            hint="write its events to a file with the version that made it ('xscl export --events FILE'), and ingest "
+            "that file into a new home",
+        )
 
 
 def _sqlite_settings(connection: object, record: object) -> None:
@@ -279,28 +260,19 @@ class Catalog:
         """Give the database back."""
         self.engine.dispose()
 
-    def versions(self, connection: Connection) -> Versions | None:
-        """What the catalogue says its versions are; None if there is no catalogue."""
+    def version(self, connection: Connection) -> int | None:
+        """Return the number of the catalogue's schema; None if there is no catalogue."""
         if not sa.inspect(connection).has_table(HOME.name):
             return None
-        # The first version had not all the columns.
-        row = connection.execute(sa.text("select * from home")).mappings().first()
-        if row is None:
-            return None
-        return Versions(row["schema_version"], row.get("derived_version", 0), row.get("files_version", 0))
+        return connection.scalar(sa.select(HOME.c.schema_version))
 
     def create(self) -> None:
         """Make the tables that are not there."""
         with self.exclusive() as connection:
             METADATA.create_all(connection)
             if connection.execute(sa.select(HOME.c.one)).first() is None:
-                here = Versions.here()
-                versions = {
-                    "schema_version": here.schema,
-                    "derived_version": here.derived,
-                    "files_version": here.files,
-                }
-                connection.execute(HOME.insert().values(one=1, next_place=1, received=0, processed=0, **versions))
+                first = {"next_place": 1, "received": 0, "processed": 0}
+                connection.execute(HOME.insert().values(one=1, schema_version=SCHEMA_VERSION, **first))
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:

@@ -67,10 +67,6 @@ def _of_columns(plan: Plan, level: Level) -> Iterator[pa.RecordBatch]:
         raise _ForExecutors
     for part in events.combine_chunks().to_batches():
         yield from row_witnesses(plan.matchers, part)
-    # Rows of earlier versions are documents, and walked for all that is asked of them.
-    old = events.filter(pc.is_null(events.column("cells")))
-    for part in old.select(_WALKED).combine_chunks().to_batches():
-        yield from witness_rows(load_automaton(str(plan.answered_path)), part)
 
 
 def _of_documents(plan: Plan, level: Level) -> Iterator[pa.RecordBatch]:

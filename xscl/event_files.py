@@ -33,16 +33,13 @@ EVENT_SCHEMA = pa.schema(
         ("ts", pa.int64()),
         ("received", pa.int64()),
         ("late", pa.bool_()),
-        ("declared", pa.int64()),  # the time the source gave, before any clamp; NULL: none, or not kept
-        ("time_source", pa.string()),  # published, updated, feed, given or received; NULL: not kept
+        ("declared", pa.int64()),  # the time the source gave, before any clamp; NULL: none
+        ("time_source", pa.string()),  # published, updated, feed, given or received; NULL: published by a query
         ("content", pa.string()),  # the document; NULL where there are cells
         ("cells", pa.list_(pa.string())),  # of a row: the columns' texts in the order of the channel's schema
-        ("membership", pa.int32()),  # the streams it came by (``streams``); NULL: none
+        ("membership", pa.int32()),  # number of the streams it came by (``streams``); 0: none
     ]
 )
-"""Files of earlier versions lack ``cells``, and the rows in them are documents, or ``membership``.  Older ones lack
-``declared``, too.
-"""
 
 _GROUP = 2_000  # small enough that a batch is read by all cores
 _GROUP_OF_ROWS = 10_000

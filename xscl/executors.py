@@ -82,26 +82,17 @@ def read_parquet(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -
 def write_witnesses(spark: SparkSession, plan: Plan, level: Level, target: Path) -> None:
     """Write the witness rows of a level's documents, in one job."""
     answered, walked = (names.intersection(level.channels) for names in (plan.answered, plan.walked))
-    old = bool(answered) and _has_rows_as_documents(level, answered)
     shapes = {name: plan.shapes[name] for name in walked if name in plan.shapes}
     specs = str(plan.specs_path) if walked else None
     rows = str(plan.rows_path) if answered else None
-    of_old = str(plan.answered_path) if old else None
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return witness_batches(batches, specs=specs, rows=rows, old=of_old)
+        return witness_batches(batches, specs=specs, rows=rows)
 
     needed = with_documents(spark, _events_frame(spark, level, answered | walked), shapes)
     witnesses = needed.select(*READ).mapInArrow(work, spark_schema(WITNESS_SCHEMA))
     witnesses.write.parquet(str(target))
     step("executors.witnesses")
-
-
-def _has_rows_as_documents(level: Level, channels: Collection[str]) -> bool:
-    """Whether there are rows of earlier versions, which are documents, and walked for all that is asked of them."""
-    # Statistics say it of most files, without their rows being read.
-    kept_so = ds.field("channel").isin(sorted(channels)) & ds.field("content").is_valid()
-    return bool(ds.dataset(level.paths, schema=EVENT_SCHEMA).count_rows(filter=kept_so))
 
 
 def write_results(

@@ -66,10 +66,10 @@ def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
 
 
 def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
-    """Open a home that exists; one of an earlier version is upgraded.
+    """Open a home that exists.
 
     Raises:
-        CatalogError: there is none, or it is of a later version.
+        CatalogError: ``XSCL_NO_HOME``; ``XSCL_CATALOG_VERSION``: another version of xscl made it.
     """
     path = Path(root).resolve()
     missing = [folder for folder in HOME_FOLDERS if not (path / folder).is_dir()]

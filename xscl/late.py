@@ -53,8 +53,6 @@ class Taken:
     """Taken again before."""
     gone: int
     """Held no more."""
-    unknown: int
-    """Noted by a version that did not keep which event it was."""
 
 
 def late_rows(catalog: Catalog, choice: LateChoice) -> Iterator[dict[str, object]]:
@@ -87,8 +85,9 @@ def late_lines(home: Home, choice: LateChoice) -> Iterator[dict[str, object]]:
         )
     rows = _found(home.catalog, choice)
     while part := [row.docid for row in itertools.islice(rows, _PAGE)]:
-        wanted = {docid for docid in part if docid is not None}
-        for event in sorted(events_of(home, wanted, _COLUMNS).to_pylist(), key=lambda event: int(event["docid"])):
+        for event in sorted(
+            events_of(home, set(part) - {None}, _COLUMNS).to_pylist(), key=lambda event: int(event["docid"])
+        ):
             yield from (line for _, line in lines.of_event(event))
 
 
@@ -105,16 +104,14 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
         kept = dict(connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.kept_from)).all())
         chosen = []
         found: set[str] = set()
-        before = gone = unknown = 0
+        before = gone = 0
         for row in _rows(connection, choice):
             found.add(row.id)
             least = kept.get(row.channel)
             if row.replayed is not None:
                 before += 1
-            elif least is not None and row.ts < least:
+            elif row.docid is None or (least is not None and row.ts < least):
                 gone += 1
-            elif row.docid is None:
-                unknown += 1
             else:
                 chosen.append(row.docid)
         missing = [id_ for id_ in choice.ids if id_ not in found]
@@ -124,10 +121,10 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
                 f"there is no late event {missing[0]!r}" + (f", nor {len(missing) - 1} others" if missing[1:] else ""),
                 hint="list them with 'xscl late list'",
             )
-        if not chosen and (gone or unknown):
+        if not chosen and gone:
             raise CatalogError(
                 "XSCL_LATE_GONE",
-                f"{gone:,} late events are held no more, of {unknown:,} an earlier version kept no more than the note",
+                f"{gone:,} late events are no longer retained",
                 hint="take them in again with an id of their own, while the channel's lateness allows it",
             )
         place = None
@@ -136,7 +133,7 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
             for part in in_parts(chosen):
                 of_part = LATE.c.docid.in_(part), LATE.c.replayed.is_(None)
                 connection.execute(LATE.update().where(*of_part).values(replayed=place))
-    return Taken(len(set(chosen)), place, before, gone, unknown)
+    return Taken(len(set(chosen)), place, before, gone)
 
 
 def _check(catalog: Catalog, connection: Connection, choice: LateChoice) -> None:

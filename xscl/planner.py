@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 from sqlalchemy.engine import Connection
 
@@ -58,11 +59,6 @@ class Plan:
         return self._files.walked.written(self._files.folder)
 
     @property
-    def answered_path(self) -> Path:
-        """What columns answer; rows of earlier versions, which are documents, are walked for that too."""
-        return self._files.answered.written(self._files.folder)
-
-    @property
     def rows_path(self) -> Path:
         """What columns answer, as it is asked of columns."""
         return self._files.rows.written(self._files.folder, self.matchers)
@@ -86,7 +82,7 @@ class _Files:
     """What is written for workers, into a folder that is made when there is something to write."""
 
     def __init__(self, parent: Path, program: Program) -> None:
-        self.walked, self.answered = SpecFiles("walked"), SpecFiles("answered")
+        self.walked = SpecFiles("walked")
         self.program = ProgramFiles(program)
         self.rows = RowFiles()
         self._path = parent / uuid.uuid4().hex
@@ -102,6 +98,9 @@ class _Files:
         let_folder_go(self._path)
 
 
+_Way = Literal["walk", "columns"]
+
+
 @dataclass(slots=True, eq=False)
 class _Spec:
     """A spec that some groups ask for."""
@@ -109,8 +108,8 @@ class _Spec:
     key: SpecKey
     spec: WitnessSpec
     uses: int = 0
-    way: SpecFiles | None = None
-    """What it is written to: that which is walked for, or that which columns answer."""
+    way: _Way | None = None
+    """Engine that answers it: the walk of documents, or columns of rows; None: nobody asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ class Planner:
         self._changed: defaultdict[str, set[_Spec]] = defaultdict(set)
         """Specs that have come or gone since they were split, by channel."""
         self._matchers: dict[str, RowMatcher] = {}
-        self._counts: dict[SpecFiles, Counter[str]] = {self._files.walked: Counter(), self._files.answered: Counter()}
+        self._counts: dict[_Way, Counter[str]] = {"walk": Counter(), "columns": Counter()}
         """The number of specs that are answered so, by channel."""
         self._plan: Plan | None = None
 
@@ -287,7 +286,6 @@ class Planner:
 
     def _split(self, shapes: dict[str, RowShape]) -> None:
         """Tell what columns answer from what is walked for, of the channels of which something has changed."""
-        walked, answered = self._files.walked, self._files.answered
         reshaped = {name for name in {*shapes, *self._shapes} if shapes.get(name) != self._shapes.get(name)}
         if self._plan is not None and not self._changed and not reshaped:
             return
@@ -314,24 +312,26 @@ class Planner:
             # Those that have gone first: one that came back has the same key.
             for spec in sorted(changed, key=lambda spec: spec.uses):
                 by_columns = split is not None and split.answers(spec.key[0])
-                self._answer(spec, None if not spec.uses else answered if by_columns else walked)
+                self._answer(spec, None if not spec.uses else "columns" if by_columns else "walk")
         self._matchers, self._shapes = matchers, shapes
         self._files.rows.changed()
-        by_walk, of_columns = (frozenset(+self._counts[way]) for way in (walked, answered))
-        self._plan = Plan(self._program, matchers, by_walk, of_columns, shapes, self._files)
+        walked, answered = frozenset(+self._counts["walk"]), frozenset(+self._counts["columns"])
+        self._plan = Plan(self._program, matchers, walked, answered, shapes, self._files)
         self._changed.clear()
 
-    def _answer(self, spec: _Spec, way: SpecFiles | None) -> None:
-        """Have a spec answered in this way and no other."""
-        if spec.way is way:
+    def _answer(self, spec: _Spec, way: _Way | None) -> None:
+        """Have a spec answered in this way and no other; None: in none."""
+        if spec.way == way:
             return
         channel = spec.spec.definition.channel
         if spec.way is not None:
-            spec.way.remove(spec.key)
             self._counts[spec.way][channel] -= 1
         if way is not None:
-            way.add(spec.key, spec.spec)
             self._counts[way][channel] += 1
+        if spec.way == "walk":
+            self._files.walked.remove(spec.key)
+        if way == "walk":
+            self._files.walked.add(spec.key, spec.spec)
         spec.way = way
 
 

@@ -179,6 +179,7 @@ class _Event:
             "received": self.output.received,
             "late": self.late,
             "content": self.content,
+            "membership": 0,
         }
 
     def id_row(self) -> dict[str, object]:

@@ -106,7 +106,7 @@ class EventLines:
         """(place, line) of an event, a row of ``EVENT_SCHEMA``: one for each stream that it came by."""
         channel, docid, ts = row["channel"], row["docid"], row["ts"]
         assert isinstance(channel, str) and isinstance(docid, int) and isinstance(ts, int)
-        number = row.get("membership") or 0
+        number = row["membership"]
         assert isinstance(number, int)
         self.versions += row["version"] != 1
         line: Line = {"channel": channel, "id": row["id"], "ts": format_time(ts)}

@@ -14,10 +14,8 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, S
 __all__ = [
     "BATCHES",
     "CHANNELS",
-    "DERIVED_VERSION",
     "EVENT_IDS",
     "FEEDS",
-    "FILES_VERSION",
     "FLUSHES",
     "GROUPS",
     "HOME",
@@ -46,15 +44,8 @@ __all__ = [
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 9
-"""The number of the last revision in ``xscl/migrations/versions``; a catalogue with a smaller one is migrated."""
-DERIVED_VERSION = 1
-"""Of what is made from the texts of queries (instances, groups, templates, variables, ``rt_`` tables).
-
-Raise it when the same text compiles to something else; it is then made again (``xscl.rebuild``).
-"""
-FILES_VERSION = 3
-"""Of the Parquet files that the catalogue names: how many upgrades there are (``xscl.file_upgrades``)."""
+SCHEMA_VERSION = 1
+"""Number of the tables, the files that they name, and the rows that are made of texts; other homes are refused."""
 NEVER = 1 << 62
 """``docid_until`` of a live query: later than any event."""
 _PART = 400
@@ -72,12 +63,10 @@ HOME = Table(
     "home",
     METADATA,
     Column("one", Integer, primary_key=True),
-    Column("schema_version", Integer, nullable=False, comment="the number of the last migration"),
+    Column("schema_version", Integer, nullable=False, comment="number of tables and files, SCHEMA_VERSION"),
     Column("next_place", BigInteger, nullable=False, comment="next place in the intake order"),
     Column("received", BigInteger, nullable=False, comment="time of the last intake, microseconds"),
     Column("processed", BigInteger, nullable=False, comment="last place of the last committed batch"),
-    Column("derived_version", Integer, nullable=False, server_default="0", comment="of what is made from texts"),
-    Column("files_version", Integer, nullable=False, server_default="0", comment="number of upgrades its files had"),
     Column("swept", Integer, nullable=False, server_default="0", comment="how often groups and what they need went"),
 )
 CHANNELS = Table(
@@ -324,7 +313,7 @@ LATE = Table(
     METADATA,
     Column("number", Integer, primary_key=True),
     *(Column(name, type_) for name, type_ in _REFUSED),
-    Column("docid", BigInteger, comment="NULL: taken in before this was kept"),
+    Column("docid", BigInteger, comment="NULL: a published document that repair has forgotten"),
     Column("replayed", BigInteger, comment="the place at which it was taken as if it had been in time; NULL: never"),
 )
 _AGAIN = LATE.c.replayed.is_not(None)

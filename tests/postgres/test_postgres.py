@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import pwd
 import shutil
@@ -17,28 +16,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import home_of_schema_7
 import pytest
+import sample_home
 import sqlalchemy as sa
-from homes import as_told_then, matches_of, unpacked
 
 from xscl.archive import export_home, import_home
-from xscl.catalog import Catalog, Versions, open_catalog
+from xscl.catalog import Catalog, open_catalog
 from xscl.channels import add_channel, channel_rows
-from xscl.compile import CompiledQuery, compile_query
 from xscl.engine import Engine
 from xscl.errors import CatalogError
 from xscl.health import examine_home
-from xscl.home import Home, init_home, open_home
+from xscl.home import init_home, open_home
 from xscl.intake import Intake
-from xscl.matches import list_matches, match_json
-from xscl.parser import parse_query
 from xscl.planner import Planner
 from xscl.queries import QueryFilter, count_queries, list_queries
 from xscl.registry import Registry
 from xscl.repair import repair_home
 from xscl.steps import hooked
-from xscl.tables import EVENT_IDS, HOME, METADATA, QUERIES
+from xscl.tables import EVENT_IDS, HOME, QUERIES
 from xscl.types import Event
 
 pytestmark = pytest.mark.postgres
@@ -347,94 +342,10 @@ def test_intake(url: str, tmp_path: Path) -> None:
     home.catalog.close()
 
 
-def copied(folder: Path, url: str, revision: str = "0001") -> None:
-    """An old home's catalogue, as the revision of its schema would have it on PostgreSQL."""
-    from alembic import command
-    from alembic.config import Config
-
-    source, target = sa.create_engine(f"sqlite:///{folder / 'catalog.db'}"), sa.create_engine(url)
-    config = Config()
-    config.set_main_option("script_location", "xscl:migrations")
-    with source.connect() as here, target.begin() as there:
-        config.attributes["connection"] = there
-        command.upgrade(config, revision)
-        there.exec_driver_sql("drop table alembic_version")
-        for name in sa.inspect(here).get_table_names():
-            if name in METADATA.tables or name == "clocks":  # which schema 8 has no more
-                table = sa.Table(name, sa.MetaData(), autoload_with=there)
-                if values := [dict(row) for row in here.execute(sa.text(f"select * from {name}")).mappings()]:
-                    for row in values:
-                        row |= {c.name: bool(row[c.name]) for c in table.columns if isinstance(c.type, sa.Boolean)}
-                    there.execute(table.insert(), values)
-        for table_name, key in (
-            ("queries", "query"),
-            ("groups", "gid"),
-            ("instances", "iid"),
-            ("late", "number"),
-            ("rejected", "number"),
-        ):
-            there.exec_driver_sql(
-                f"select setval(pg_get_serial_sequence('{table_name}', '{key}'), (select max({key}) from {table_name}))"
-            )
-    source.dispose()
-    target.dispose()
-
-
-def test_an_old_home_is_upgraded(url: str, tmp_path: Path) -> None:
-    folder = unpacked("0.1", tmp_path)
-    copied(folder, url)
-    with ThreadPoolExecutor(4) as pool:
-        homes: list[Home] = list(pool.map(lambda _: open_home(folder, url), range(4)))
-    home = homes[0]
-    with home.catalog.read() as connection:
-        assert home.catalog.versions(connection) == Versions.here()
-    assert len(list(list_matches(home))) == len(matches_of("0.1"))
-    for each in homes[1:]:
-        each.catalog.close()
-    sqlite = open_home(unpacked("0.1", tmp_path / "again"))
-    for each in (home.catalog, sqlite.catalog):
-        registry = Registry(each)
-        registry.register("S//book->x JOIN {x = y, 5 h} S//blog->y", name="new")
-        registry.drop("same_price")
-    assert rows(home.catalog) == {
-        name: found for name, found in rows(sqlite.catalog).items() if not name.startswith("sqlite")
-    }
-    for each in (home, sqlite):
-        each.catalog.close()
-
-
-def upgraded(version: str, revision: str, url: str, folder: Path) -> Home:
-    """A stored home with its catalogue on PostgreSQL, opened by this version."""
-    stored = unpacked(version, folder)
-    copied(stored, url, revision)
-    home = open_home(stored, url)
-    with home.catalog.read() as connection:
-        assert home.catalog.versions(connection) == Versions.here()
-    return home
-
-
-def test_a_home_of_schema_8_is_upgraded(url: str, tmp_path: Path) -> None:
-    home = upgraded("schema-8", "0008", url, tmp_path)
-    assert [json.dumps(match_json(match), ensure_ascii=False) for match in list_matches(home)] == matches_of("schema-8")
-    home.catalog.close()
-
-
-def test_a_home_of_schema_7_is_upgraded(url: str, tmp_path: Path) -> None:
-    home = upgraded("schema-7", "0007", url, tmp_path)
-    found = [json.dumps(match_json(match), ensure_ascii=False) for match in list_matches(home)]
-    assert as_told_then(found) == matches_of("schema-7")
-    with Engine(home) as engine:
-        xml = "<blog><author>B</author></blog>"
-        assert engine.ingest([Event("S", "d12", 103, xml=xml)]).taken == 1
-        engine.run_once()
-        fresh = {(m.query, *(event.id for event in m.events)) for m in engine.matches()}
-        assert fresh >= {("author_long", "d2", "d12"), ("author_long", "d7", "d12"), ("author", "d7", "d8")}
-
-
 def test_homes_move_between_databases(url: str, tmp_path: Path) -> None:
     """From SQLite to PostgreSQL and back: the same rows and matches, which go on alike; a repair works there too."""
     with Engine(init_home(tmp_path / "first")) as engine:
-        home_of_schema_7.fill(engine, tmp_path)
+        sample_home.fill(engine, tmp_path)
         expected, before = list(engine.matches()), rows(engine.home.catalog)
         first = io.BytesIO()
         export_home(engine.home, first)
@@ -490,28 +401,6 @@ def test_an_import_that_fails_leaves_the_database_as_it_was(url: str, tmp_path: 
     import_home(tmp_path / "copy", stream, url)
     home = open_home(tmp_path / "copy", url)
     assert home.catalog.query("q").text == TEXTS[0]
-    home.catalog.close()
-
-
-def test_numbers_go_on_after_rebuilding(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rebuilding gives numbers itself, which the server's sequences do not see."""
-    home = init_home(tmp_path / "home", url)
-    registry = Registry(home.catalog)
-    registry.register_many(
-        [("one", "S//a->x JOIN {x = y, 7 days} T//p->y"), ("two", "S//a->x JOIN {x = y, 168 h} T//p->y")]
-    )
-    with home.catalog.begin() as connection:
-        connection.execute(HOME.update().values(derived_version=0))
-    home.catalog.close()
-
-    def otherwise(query: object, text: str, **options: object) -> CompiledQuery:
-        return compile_query(parse_query(text.replace("168 h", "3 h").replace("S//a->x", "S//b->x")), text, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("xscl.rebuild.compile_query", otherwise)
-    home = open_home(tmp_path / "home", url)
-    assert [info.gid for info in home.catalog.queries()] == [1, 2]
-    Registry(home.catalog).register("S//c->x JOIN {x = y, 1 h} T//p->y", name="three")
-    assert home.catalog.query("three").gid == 3
     home.catalog.close()
 
 

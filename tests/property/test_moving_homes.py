@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from home_of_schema_7 import fill
+from sample_home import fill
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, many_block_query, plain_stream
 
 from xscl.archive import export_home, import_home

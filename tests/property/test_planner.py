@@ -59,7 +59,6 @@ def told(plan: Plan | None) -> object:
         plan.answered,
         plan.shapes,
         asked(plan.specs_path),
-        asked(plan.answered_path),
         {name: matcher.asked for name, matcher in matchers.items() if matcher},
     )
 

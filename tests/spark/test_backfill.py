@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import xscl
 from xscl import held_walk
 from xscl.engine import Engine
-from xscl.event_files import event_document, write_event_file
 from xscl.settings import Settings
 
 PAIR = "S//a->x[./k->p] FOLLOWED BY {p=q, 10} S//b->y[./k->q]"
@@ -50,23 +47,3 @@ def test_executors_fill_as_the_driver_does(
     # Its memory is full after the first part.
     with xscl.connect(home=tmp_path / "both", spark=spark, settings=Settings(cache_bytes=100)) as engine:
         assert answers(engine) == expected
-
-
-def test_rows_that_an_earlier_version_kept_as_documents(tmp_path: Path, spark: SparkSession) -> None:
-    """Also in files that were written anew since, which have the column for cells."""
-    for number, settings in enumerate((Settings(), Settings(driver_rows=0))):
-        with xscl.connect(home=tmp_path / str(number), spark=spark, settings=settings) as engine:
-            engine.ingest([xscl.Event("R", f"r{n}", n, row={"a": n, "b": "x"}) for n in range(4)])
-            with engine.home.catalog.read() as connection:
-                channel = engine.home.catalog.channels(connection)["R"]
-            (file,) = engine.home.folder("events").iterdir()
-            rows = pq.read_table(file)
-            contents = [event_document(None, cells, channel) for cells in rows["cells"][:2].to_pylist()]
-            old = {"content": [*contents, None, None], "cells": [None, None, *rows["cells"][2:].to_pylist()]}
-            for name, values in old.items():
-                field = rows.schema.field(name)
-                rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
-            write_event_file(file, rows)
-            engine.register("R->x[./a > 0][./b->k] STARTING ALL", name="q")
-            engine.run_once()
-            assert [match.events[0].id for match in engine.matches("q")] == ["r1", "r2", "r3"]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_text
 
@@ -20,7 +19,7 @@ from xscl.ingest.rows import cells_document
 from xscl.matches import match_json
 from xscl.settings import Settings
 from xscl.values import value_hash
-from xscl.xpath.relational import ChannelSplit, RowShape
+from xscl.xpath.relational import ChannelSplit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,19 +93,6 @@ def sensor_events() -> list[xscl.Event]:
     return found
 
 
-def as_of_old(folder: Path) -> None:
-    """Event files as version 0.1 wrote them: rows are documents, and there is no column for cells."""
-    shapes = {"temps": RowShape("temps", ("room", "t", "on", "wing")), "doors": RowShape("doors", ("d", "room"))}
-    for path in folder.glob("events/*.parquet"):
-        rows = pq.read_table(path).to_pylist()
-        for row in rows:
-            if row["cells"] is not None:
-                shape = shapes[row["channel"]]
-                row["content"] = cells_document(row["cells"], shape.columns, element=shape.element)
-        old = pa.schema([field for field in EVENT_SCHEMA if field.name != "cells"])
-        pq.write_table(pa.Table.from_pylist(rows, schema=old), path)
-
-
 @pytest.mark.parametrize("queries", [SENSORS, SENSORS[:3]])
 def test_all_ways_of_keeping_rows_answer_alike(
     queries: tuple[tuple[str, str], ...], tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
@@ -115,7 +101,7 @@ def test_all_ways_of_keeping_rows_answer_alike(
     answers: dict[str, list[str]] = {}
     contents: dict[str, list[str]] = {}
     jobs: dict[str, list[int | None]] = {}
-    for way in ("walked", "columns", "old", "half old", "driver"):
+    for way in ("walked", "columns", "driver"):
         with monkeypatch.context() as patch:
             if way == "walked":
                 patch.setattr(ChannelSplit, "put", lambda self, asked: None)
@@ -123,9 +109,7 @@ def test_all_ways_of_keeping_rows_answer_alike(
             with xscl.connect(home=tmp_path / way, spark=spark, settings=sizes) as engine:
                 assert all(outcome.ok for outcome in engine.register_many(queries))
                 engine.ingest(events[:45])
-                if "old" in way:
-                    as_of_old(tmp_path / way)
-                reports = engine.run_once() if way != "half old" else []
+                reports = engine.run_once()
                 engine.ingest(events[45:])
                 # The same content again adds nothing, however it was kept.
                 assert engine.ingest(events).duplicates == len(events)
@@ -138,8 +122,7 @@ def test_all_ways_of_keeping_rows_answer_alike(
     assert len(answers["walked"]) > 100
     assert all(answer == answers["walked"] for answer in answers.values())
     assert all(content == contents["walked"] for content in contents.values())
-    assert jobs["walked"] == jobs["columns"] == jobs["old"]
-    assert jobs["half old"] == jobs["walked"][:1]
+    assert jobs["walked"] == jobs["columns"]
     assert set(jobs["driver"]) == {0}
 
 

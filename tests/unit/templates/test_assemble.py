@@ -41,7 +41,7 @@ def program_of(folder: Path, *texts: str) -> tuple[str, Program]:
 
 def member(doc: int) -> Row:
     """Documents are a second apart, but for one that is a version of the one before it."""
-    return {"docid": doc, "item": 4 if doc == 5 else doc, "ts": doc * SECOND, "place": f"S\0{doc}"}
+    return {"docid": doc, "item": 4 if doc == 5 else doc, "ts": doc * SECOND, "place": f"S\0{doc}", "membership": 0}
 
 
 def link_row(key: int, docs: Sequence[int], nodes: Sequence[int]) -> Row:

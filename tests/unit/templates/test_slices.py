@@ -36,6 +36,7 @@ def witnesses(draw: st.DrawFn, first: int = 0, *, least: int = 0) -> list[Row]:
             "item": draw(st.sampled_from([docid, first])),
             "place": f"S\0{docid}",
             "late": False,
+            "membership": 0,
         }
         for node in range(draw(st.integers(1, 4))):
             text = draw(st.sampled_from(VALUES))
@@ -240,7 +241,17 @@ def test_the_cache_has_what_is_asked_for(most: int, hashes: int, steps: list[str
 
 def filled(cache: SliceCache, texts: str, batch: int, first: int) -> None:
     rows = [
-        {"docid": first + at, "ts": 0, "item": first + at, "place": "", "late": False, "var": 1, "node": 0, "fn": ""}
+        {
+            "docid": first + at,
+            "ts": 0,
+            "item": first + at,
+            "place": "",
+            "late": False,
+            "var": 1,
+            "node": 0,
+            "fn": "",
+            "membership": 0,
+        }
         | {"strval": text, "num": None, "chain": []}
         for at, text in enumerate(texts)
     ]

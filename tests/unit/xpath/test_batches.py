@@ -73,7 +73,7 @@ def one_by_one(machine: Automaton, events: pa.RecordBatch) -> Counter[Row]:
     found: Counter[Row] = Counter()
     for event in events.to_pylist():
         place = f"{event['channel']}\0{event['id']}"
-        shared = event["docid"], event["ts"], event["item"], place, event["late"], None
+        shared = event["docid"], event["ts"], event["item"], place, event["late"], 0
         for row in match_document(machine, event["channel"], parse_xml(event["content"])):
             values = row.var, row.node, row.function, row.value, row.number, row.hash
             found[(*shared, *values, tuple(sorted(row.chain)))] += 1

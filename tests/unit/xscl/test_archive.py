@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from home_of_schema_7 import fill, more
-from homes import as_told_then, matches_of, unpacked
+from sample_home import fill, more
 
 from xscl.archive import export_home, import_home
-from xscl.catalog import Versions
 from xscl.engine import Engine
 from xscl.errors import CatalogError
 from xscl.health import examine_home
@@ -31,7 +29,7 @@ from xscl.home import Home, init_home, open_home
 from xscl.home_files import files_of, named_files
 from xscl.matches import list_matches, match_json
 from xscl.steps import VARIABLE, hooked
-from xscl.tables import METADATA, OLD_FILES
+from xscl.tables import METADATA, OLD_FILES, SCHEMA_VERSION
 from xscl.types import Event
 
 
@@ -128,7 +126,7 @@ def test_an_archive_is_what_it_says(rich: Path, archive: bytes) -> None:
             assert (entry["path"], entry["size"]) == (member.name, len(content))
             assert entry["sha256"] == hashlib.sha256(content).hexdigest()
     assert [members[0].name, members[1].name] == ["manifest.json", "catalog.db"]
-    assert manifest["versions"] == {name: getattr(Versions.here(), name) for name in Versions.__slots__}
+    assert manifest["schema"] == SCHEMA_VERSION
 
 
 def test_others_go_on_while_a_home_is_packed(tmp_path: Path) -> None:
@@ -268,7 +266,7 @@ def test_archives_that_strangers_made(archive: bytes, tmp_path: Path) -> None:
     no_utf8 = gzip.decompress(archive).replace(b"manifest.json", b"manifest.\xe9\xe9\xe9\xe9")
     assert refused(gzip.compress(no_utf8), tmp_path).condition == "XSCL_BAD_ARCHIVE"
     later = [
-        with_manifest(members, lambda manifest: manifest["versions"].update(schema=99)),
+        with_manifest(members, lambda manifest: manifest.update(schema=99)),
         with_manifest(members, lambda manifest: manifest.update(format=2)),
     ]
     for each in later:
@@ -300,20 +298,6 @@ def test_catalogues_that_strangers_made(statement: str, archive: bytes, tmp_path
     changed = listed([members[0], (members[1][0], database.read_bytes()), *members[2:]])
     database.unlink()
     assert refused(repacked(changed), tmp_path).condition == "XSCL_BAD_ARCHIVE"
-
-
-def test_an_archive_of_an_earlier_version_is_upgraded(archive: bytes, tmp_path: Path) -> None:
-    old = unpacked("schema-7", tmp_path)
-    files = sorted(p for p in old.rglob("*") if p.is_file() and p.suffix == ".parquet")
-    named: Members = [(plain("catalog.db"), (old / "catalog.db").read_bytes())]
-    named += [(plain(str(file.relative_to(old))), file.read_bytes()) for file in files]
-    members = listed([unpacked_members(archive)[0], *named])
-    import_home(tmp_path / "copy", io.BytesIO(repacked(members)))
-    home = open_home(tmp_path / "copy")
-    with home.catalog.read() as connection:
-        assert home.catalog.versions(connection) == Versions.here()
-    assert as_told_then(matches(home)) == matches_of("schema-7")
-    home.catalog.close()
 
 
 # -- where something is in the way -----------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from home_of_schema_7 import fill, more
-from homes import unpacked
+from sample_home import fill, more
 
 from xscl.doctor import examine
 from xscl.engine import Engine
@@ -200,7 +199,7 @@ def test_events_that_are_lost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert left <= {m.id for m in after}
         assert not any(gone & {(e.channel, e.id) for e in m.events} for m in after)
         # They may be taken in again.
-        from home_of_schema_7 import _doc
+        from sample_home import _doc
 
         assert engine.ingest([_doc("book", "d7", 31, "B")]).taken == 1
 
@@ -295,16 +294,6 @@ def test_damaged_files_are_named_where_they_are_read(folder: Path, cut: bytes | 
         list(list_matches(home))
     assert caught.value.condition == "XSCL_FILE_DAMAGED"
     home.catalog.close()
-
-
-def test_the_doctor_is_content_with_homes_of_before(tmp_path: Path) -> None:
-    for version in ("0.1", "0.1-moved", "schema-7"):
-        home = open_home(unpacked(version, tmp_path / version))
-        assert not list(examine_home(home, deep=True).problems), version
-        # Upgrades of files leave those of before.
-        assert not any(each.lost for each in repair_home(home))
-        assert repair_home(home) == [], version
-        home.catalog.close()
 
 
 # -- where events were removed -----------------------------------------------------------------------------------

@@ -1,7 +1,4 @@
-"""What is in the stored home of schema 7, and what comes to it later; made with the version that had that schema.
-
-``fill`` made ``tests/data/home-schema-7.tar.gz``; a test has this version take the same records into a home of its own.
-"""
+"""A home with something of everything: channels of all kinds, queries of all kinds, late events, what waits."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ LATER = {
     "since": "S//blog//author STARTING '1970-01-01T00:00:04Z'",
     "late_comer": "S//book->b[./author->a] FOLLOWED BY {a = c, 7 days} S//blog->d[./author->c] STARTING NOW",
 }
-"""Registered between events; those with a start were like those without until history was answered."""
+"""Registered between events."""
 
 
 def _doc(kind: str, id_: str, ts: float, author: str) -> Event:
@@ -127,7 +124,7 @@ def two(engine: Engine, folder: Path) -> None:
 
 
 def more(engine: Engine, folder: Path) -> None:
-    """Events that meet those of the stored home."""
+    """Take in events that meet those of ``fill``."""
     engine.run_once()
     with (folder / "log.ndjson").open("a") as log:
         log.write('{"channel": "S", "id": "d12", "ts": 103, "xml": "<blog><author>B</author></blog>"}\n')
@@ -159,6 +156,6 @@ STEPS: tuple[Step, ...] = (channels, one, two)
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """Everything that the stored home took in; ``folder`` gets the files that are read."""
+    """Take in everything, in two batches; ``folder`` gets the files that are read."""
     for step in STEPS:
         step(engine, folder)
