@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
-from xscl.templates.order import pair_limit, unselective_edges
+from xscl.templates.order import JoinOrder, PlanEdges, pair_limit, plan_edges, spare_pairs
 from xscl.templates.passes import Pass, passes
 from xscl.templates.program import Edge, LinkPlan, Program
 from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Plans, Resolver, grouped
@@ -114,10 +114,16 @@ class _EdgeTable:
 class Finder:
     """Finds and resolves what new witnesses match, batch by batch."""
 
-    def __init__(self, cache: SliceCache, limit: Callable[[int], float] = pair_limit) -> None:
-        """``limit`` tells, by the new rows of a batch, above how many pairs an edge is not enumerated for others."""
+    def __init__(
+        self,
+        cache: SliceCache,
+        limit: Callable[[int], float] = pair_limit,
+        spare: Callable[[int], float] = spare_pairs,
+    ) -> None:
+        """``limit`` and ``spare`` tell, by the new rows of a batch, what ``passes`` is told."""
         self.cache = cache
         self._limit = limit
+        self._spare = spare
         self._program: Program | None = None
         self._resolver: Resolver | None = None
         self._resolver_of_ones: Resolver | None = None
@@ -125,8 +131,7 @@ class Finder:
         """Not those of the state, which are forgotten with its rows."""
         self._table: tuple[int, _EdgeTable] | None = None
         self._of_keys: tuple[int, Int32s, Bools] | None = None
-        self._passes: tuple[tuple[int, frozenset[int]], list[Pass]] | None = None
-        self._unselective: frozenset[int] = frozenset()
+        self._plan_edges: tuple[int, PlanEdges] | None = None
 
     def process(
         self, program: Program, fresh: pa.Table, batch: int, out: ResultColumns, *, fetch: Fetch, most_rows: int
@@ -139,7 +144,7 @@ class Finder:
         if program is not self._program:
             self._program, self._resolver = program, Resolver(program, self.cache.shapes)
             self._resolver_of_ones = Resolver(program, self._shapes_of_ones)
-            self._table = self._passes = self._of_keys = None
+            self._table = self._plan_edges = self._of_keys = None
         keys = self.cache.keys_of(fresh)
         alone, both = self._alone(program)
         edge = alone[keys]
@@ -193,11 +198,9 @@ class Finder:
 
     def passes(self, program: Program, counts: Mapping[int, float], rows: int) -> list[Pass]:
         """How the plans of a program are resolved in a batch of so many new rows."""
-        self._unselective = unselective_edges(counts, self._limit(rows), self._unselective)
-        asked = program.structure, self._unselective
-        if self._passes is None or self._passes[0] != asked:
-            self._passes = asked, passes(program, counts, self._unselective)
-        return self._passes[1]
+        if self._plan_edges is None or self._plan_edges[0] != program.structure:
+            self._plan_edges = program.structure, plan_edges(program)
+        return passes(self._plan_edges[1], counts, self._limit(rows), self._spare(rows))
 
     def _alone(self, program: Program) -> tuple[Int32s, Bools]:
         """Of each key its edge of queries of one block, -1 for none; and whether other edges ask for it too."""
@@ -262,12 +265,14 @@ class _Batch:
         totals = np.bincount(spans.edge, weights=sizes) if len(sizes) else np.empty(0)
         counts = {int(edge): float(totals[edge]) for edge in np.flatnonzero(totals)}
         passes = self.finder.passes(self.program, counts, len(self.new.rows.h))
-        needed = frozenset().union(*(each.enumerated for each in passes))
+        needed = frozenset().union(*(each.order.enumerated for each in passes))
         if sum(count for edge, count in counts.items() if edge in needed) > self.most_rows:
             raise TooManyRows
         looked_at = 0
         for each in passes:
-            wanted = take(spans, np.isin(spans.edge, np.fromiter(each.enumerated, np.int32, len(each.enumerated))))
+            wanted = take(
+                spans, np.isin(spans.edge, np.fromiter(each.order.enumerated, np.int32, len(each.order.enumerated)))
+            )
             for chunk in self._chunks(wanted):
                 looked_at += self._single(runs, chunk, each) if each.single else self._general(runs, chunk, each)
         self.out.add_count(looked_at)
@@ -364,8 +369,8 @@ class _Batch:
 
     def _general(self, runs: list[Run], spans: _Spans, each: Pass) -> int:
         met = self._met(runs, spans)
-        if each.verified and len(met.edge):
-            more = [met, *self._verified(runs, met, each.verified)]
+        if each.order.verified and len(met.edge):
+            more = [met, *self._verified(runs, met, each.order)]
             met = stacked(more)
         return _resolve(self.finder.resolver, met, _documents(runs), self.out, each.plans)
 
@@ -449,21 +454,53 @@ class _Batch:
 
     # -- verification ------------------------------------------------------------------------------------------
 
-    def _verified(self, runs: list[Run], met: _Met, verified: Mapping[int, tuple[int, ...]]) -> Iterator[_Met]:
+    def _verified(self, runs: list[Run], met: _Met, order: JoinOrder) -> Iterator[_Met]:
         """The matched edges among those that are looked up on the pairs that others have found."""
-        pairs: defaultdict[int, list[Int64s]] = defaultdict(list)
-        for edge, others in verified.items():
-            of = np.flatnonzero(met.edge == edge)
-            if len(of):
-                for other in others:
-                    pairs[other].append(of)
-        if not pairs:
+        waiting = np.flatnonzero(np.isin(met.edge, np.fromiter(order.verified, np.int64, len(order.verified))))
+        if not len(waiting):
             return
-        runs = self._complete(runs, met)
-        for other, places in sorted(pairs.items()):
-            at = np.concatenate(places)
-            order, starts = grouped(met.doc_l[at], met.doc_r[at])
-            yield self._holding(runs, self.program.edges[other], take(met, at[order][starts[:-1]]))
+        first = np.lexsort((met.doc_r[waiting], met.doc_l[waiting], met.edge[waiting]))
+        waiting = waiting[first]
+        asking = take(met, waiting)
+        new = np.ones(len(waiting), dtype=np.bool_)
+        new[1:] = np.logical_or.reduce(
+            [column[1:] != column[:-1] for column in (asking.edge, asking.doc_l, asking.doc_r)]
+        )
+        asking = take(asking, new)
+        runs = self._complete(runs, asking)
+        rest = {edge: set(others) for edge, others in order.verified.items()}
+        for step in range(max(map(len, order.required.values()), default=0)):
+            wanted = {edge: others[step : step + 1] for edge, others in order.required.items()}
+            for edge, others in wanted.items():
+                rest[edge] -= set(others)
+            at, other = _asked(asking.edge, wanted)
+            held = np.ones(len(asking.edge), dtype=np.bool_)
+            held[at] = False
+            for of, found in self._looked_up(runs, asking, at, other):
+                held[of] = True
+                yield found
+            asking = take(asking, held)
+        for _, found in self._looked_up(runs, asking, *_asked(asking.edge, {e: tuple(o) for e, o in rest.items()})):
+            yield found
+
+    def _looked_up(self, runs: list[Run], pairs: _Met, at: Int64s, edges: Int64s) -> Iterator[tuple[Int64s, _Met]]:
+        """The rows of ``edges`` on the pairs at some places, an edge for each; and the places where there are rows."""
+        order = np.argsort(edges, kind="stable")
+        at, edges = at[order], edges[order]
+        if not len(edges):
+            return
+        starts = np.flatnonzero(np.diff(edges, prepend=-1)).tolist()
+        values: defaultdict[str, list[Int64s]] = defaultdict(list)
+        for start, end in zip(starts, [*starts[1:], len(edges)], strict=True):
+            edge = self.program.edges[int(edges[start])]
+            # Edges that compare texts for being equal, or different, are looked up together, however many there are.
+            together = edge.key.kind if edge.key.kind != "BAND" else f"BAND {edge.number}"
+            values[together].append(np.arange(start, end))
+        for parts in values.values():
+            of = np.concatenate(parts)
+            like = self.program.edges[int(edges[of[0]])]
+            held, found = self._holding(runs, like, edges[of], take(pairs, at[of]))
+            yield at[of][held], found
 
     def _complete(self, runs: list[Run], met: _Met) -> list[Run]:
         """The runs and, of documents with rows in files only, a run with all their rows."""
@@ -476,14 +513,34 @@ class _Batch:
             raise TooManyRows
         return [*runs, self.finder.cache.run_of(found, 0)]
 
-    def _holding(self, runs: list[Run], edge: Edge, pairs: _Met) -> _Met:
-        """The rows of an edge on some pairs."""
-        key, cache = edge.key, self.finder.cache
-        keys = cache.key(key.lvar, key.lfn), cache.key(key.rvar, key.rfn)
-        held = held_on_pairs(runs, edge, keys, pairs.doc_l, pairs.doc_r)
+    def _holding(self, runs: list[Run], like: Edge, numbers: Int64s, pairs: _Met) -> tuple[Int64s, _Met]:
+        """The rows of edges on some pairs, and the place of each row's pair.
+
+        ``numbers`` are the edges, one for each pair, which compare values as ``like`` does.
+        """
+        distinct, which = np.unique(numbers, return_inverse=True)
+        cache, edges = self.finder.cache, [self.program.edges[number].key for number in distinct.tolist()]
+        keys_l = np.array([cache.key(key.lvar, key.lfn) for key in edges], dtype=np.int64)[which]
+        keys_r = np.array([cache.key(key.rvar, key.rfn) for key in edges], dtype=np.int64)[which]
+        held = held_on_pairs(runs, like, (keys_l, keys_r), pairs.doc_l, pairs.doc_r)
         of = take(pairs, held.pair)
-        number = np.full(len(held.pair), edge.number, dtype=np.int32)
-        return _Met(number, of.doc_l, of.doc_r, of.ts_l, of.ts_r, held.shape_l, held.shape_r)
+        number = numbers[held.pair].astype(np.int32)
+        return held.pair, _Met(number, of.doc_l, of.doc_r, of.ts_l, of.ts_r, held.shape_l, held.shape_r)
+
+
+def _asked(edges: Int32s, verified: Mapping[int, tuple[int, ...]]) -> tuple[Int64s, Int64s]:
+    """The edges to look up on pairs that some edges have found: places among those, and the edge to look up there."""
+    by = np.array(sorted(verified), dtype=np.int64)
+    if not len(by) or not len(edges):
+        return by[:0], by[:0]
+    lists = [verified[edge] for edge in by.tolist()]
+    others = np.array([other for each in lists for other in each], dtype=np.int64)
+    counts = np.array([len(each) for each in lists], dtype=np.int64)
+    begin = np.cumsum(counts) - counts
+    which = np.minimum(np.searchsorted(by, edges), len(by) - 1)
+    some = np.flatnonzero(by[which] == edges)
+    at, of = gather(begin[which[some]], counts[which[some]])
+    return some[of], others[at]
 
 
 def _resolve(resolver: Resolver, met: _Met, documents: Documents, out: ResultColumns, plans: Plans | None) -> int:

@@ -1,25 +1,33 @@
-"""Which edges of a batch are enumerated, and which are verified on the pairs that others find.
+"""The choice of edges that a batch enumerates, and of those that it verifies on the pairs of others.
 
 A value that many documents share (a channel's name) makes nearly all pairs of a batch, and hardly a query needs them:
-most also ask for a value that few documents share.  So an *unselective* edge is looked up on the pairs that selective
-edges find, like an inequality, and enumerated only for plans that have no selective edge.
+most also ask for a value that few documents share.  So each plan has an *anchor*, its edge with the fewest pairs in the
+batch, and anchors are enumerated.  The other edges of a plan are looked up on the pairs of its anchor, like an
+inequality, unless all of them together have few pairs more than their anchors.
 
-The law: for every plan there is an enumerated edge among its needs on whose pairs all its other needs are enumerated or
-verified.  So the choice never changes an answer, and may be another one in each batch.
+The law: the anchor of every plan is enumerated, and all other needs of the plan are enumerated or verified on the
+anchor's pairs.  So the choice never changes an answer, and may be another one in each batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+import numpy as np
+
+from xscl.templates.columns import Bools, Int64s, gather, rising
 from xscl.templates.program import InstancePlan, LinkPlan, Program
 
-__all__ = ["JoinOrder", "join_order", "pair_limit", "unselective_edges"]
+__all__ = ["JoinOrder", "PlanEdges", "join_order", "order_of", "pair_limit", "plan_edges", "spare_pairs"]
 
 _PAIRS_PER_ROW = 10
 _ROWS_AT_LEAST = 10_000
-_HYSTERESIS = 4
+_EDGE_BITS = 28
+_MOST_PAIRS = (1 << 62 - _EDGE_BITS) - 1
+"""Pairs of one edge that are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,48 +38,128 @@ class JoinOrder:
     """Edges whose pairs are enumerated; those of one document (``ONE``) always are."""
     verified: Mapping[int, tuple[int, ...]]
     """Enumerated edge to the edges that are looked up on its pairs."""
-
-
-def pair_limit(rows: int) -> int:
-    """The number of pairs above which an edge is unselective in a batch of so many witness rows."""
-    return _PAIRS_PER_ROW * (rows + _ROWS_AT_LEAST)
-
-
-def unselective_edges(
-    counts: Mapping[int, float], limit: float, before: Collection[int] = frozenset()
-) -> frozenset[int]:
-    """The edges with more than ``limit`` pairs.
-
-    Those that were unselective ``before`` remain so until they have less than a quarter of it, so that the choice does
-    not change with every batch.
+    required: Mapping[int, tuple[int, ...]]
+    """Enumerated edge to those of its verified edges that all its plans need, the ones with the fewest pairs first:
+    where one of them fails, the others need not be looked up.
     """
-    return frozenset(
-        edge for edge, pairs in counts.items() if pairs > (limit / _HYSTERESIS if edge in before else limit)
+
+
+class PlanEdges(NamedTuple):
+    """The plans of a program that look for pairs, and the edges by which each can find them."""
+
+    plans: list[InstancePlan | LinkPlan]
+    starts: Int64s
+    """Where the edges of each plan begin, and the end."""
+    edges: Int64s
+    """Numbers of edges, plan by plan."""
+    others: Bools
+    """Of each plan, whether it has needs besides these edges (inequalities)."""
+
+    def anchors(self, counts: Mapping[int, float]) -> tuple[Int64s, Int64s]:
+        """Of each plan the edge with the fewest pairs, the least of equal ones; and its pairs.
+
+        ``counts`` are the pairs of each edge; an edge that is missing has none.
+        """
+        if not self.plans:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        pairs = _pairs(counts, self.edges)
+        least = np.minimum.reduceat(pairs << _EDGE_BITS | self.edges, self.starts[:-1])
+        return least & (1 << _EDGE_BITS) - 1, least >> _EDGE_BITS
+
+
+def plan_edges(program: Program) -> PlanEdges:
+    """The plans of a program by the edges that find their pairs; those of one block find none."""
+    finding = {number for number, edge in program.edges.items() if edge.key.kind == "EQ"}
+    plans: list[InstancePlan | LinkPlan] = []
+    starts, edges, others = [0], [], []
+    every: Iterable[InstancePlan | LinkPlan] = (*program.instances.values(), *program.links.values())
+    for plan in every:
+        own = [number for number in plan.needs if number in finding]
+        if own:
+            plans.append(plan)
+            edges += own
+            starts.append(len(edges))
+            others.append(len(own) < len(plan.needs))
+    return PlanEdges(
+        plans, np.array(starts, dtype=np.int64), np.array(edges, dtype=np.int64), np.array(others, dtype=np.bool_)
     )
 
 
-def join_order(program: Program, counts: Mapping[int, float], unselective: Collection[int] = frozenset()) -> JoinOrder:
-    """The order in which the edges of a program are joined.
+def pair_limit(rows: int) -> int:
+    """The number of pairs above which an edge is resolved apart, in a batch of so many witness rows."""
+    return _PAIRS_PER_ROW * (rows + _ROWS_AT_LEAST)
 
-    ``counts`` are the pairs of each edge as far as known, exact or estimated; an edge that is missing has none.  Plans
-    without a selective edge have their edge with the fewest pairs enumerated.
+
+def spare_pairs(rows: int) -> int:
+    """The number of pairs that may be enumerated in the driver though anchors find them, because few cost less than to
+    look them up; in a batch of so many witness rows.
     """
-    finding = frozenset(number for number, edge in program.edges.items() if edge.key.finds)
-    enumerated = selective = finding.difference(unselective)
-
-    def fewest(edges: Collection[int]) -> int:
-        return min(edges, key=lambda edge: (counts.get(edge, 0), edge))
-
-    waiting = [plan for plan in _plans(program) if not plan.needs <= selective]
-    enumerated |= {fewest(plan.needs & finding) for plan in waiting if plan.needs.isdisjoint(selective)}
-    verified: dict[int, set[int]] = {}
-    for plan in waiting:
-        others = plan.needs - enumerated
-        if others:
-            verified.setdefault(fewest(plan.needs & enumerated), set()).update(others)
-    return JoinOrder(enumerated, {edge: tuple(sorted(others)) for edge, others in sorted(verified.items())})
+    return rows + _ROWS_AT_LEAST
 
 
-def _plans(program: Program) -> Iterator[InstancePlan | LinkPlan]:
-    yield from program.instances.values()
-    yield from program.links.values()
+def join_order(program: Program, counts: Mapping[int, float], spare: float) -> JoinOrder:
+    """The order in which all edges of a program are joined.
+
+    ``counts`` are the pairs of each edge as far as known, exact or estimated; an edge that is missing has none.
+    ``spare`` is the number of pairs that may be enumerated besides those of anchors.
+    """
+    edges = plan_edges(program)
+    anchor, _ = edges.anchors(counts)
+    found = order_of(edges, anchor, np.arange(len(edges.plans)), counts, spare)
+    ones = frozenset(number for number, edge in program.edges.items() if edge.key.kind == "ONE")
+    return replace(found, enumerated=found.enumerated | ones)
+
+
+def order_of(edges: PlanEdges, anchor: Int64s, wanted: Int64s, counts: Mapping[int, float], spare: float) -> JoinOrder:
+    """The order for some plans alone.
+
+    Args:
+        edges: all plans.
+        anchor: the anchor of each plan.
+        wanted: places of the plans in question.
+        counts: the pairs of each edge.
+        spare: the pairs that may be enumerated besides those of anchors.
+    """
+    enumerated = rising(anchor[wanted])
+    at, of = gather(edges.starts[wanted], (edges.starts[wanted + 1] - edges.starts[wanted]))
+    of_anchor = anchor[wanted[of]]
+    waiting = ~np.isin(edges.edges[at], enumerated)
+    if waiting.any():
+        # The pairs of an edge are compared with those on which it would be looked up.
+        asked = rising(edges.edges[at[waiting]] << _EDGE_BITS | of_anchor[waiting])
+        edge, which = np.unique(asked >> _EDGE_BITS, return_inverse=True)
+        looked_up = np.bincount(which, weights=_pairs(counts, asked & (1 << _EDGE_BITS) - 1))
+        more = np.maximum(_pairs(counts, edge) - looked_up, 0)
+        cheapest = np.argsort(more, kind="stable")
+        few = np.cumsum(more[cheapest]) <= spare
+        enumerated = rising(np.concatenate([enumerated, edge[cheapest[few]]]))
+    known = frozenset(enumerated.tolist())
+    needs: defaultdict[int, list[frozenset[int]]] = defaultdict(list)
+    left = ~np.isin(edges.edges[at], enumerated)
+    for place in rising(np.concatenate([of[left], np.flatnonzero(edges.others[wanted])])).tolist():
+        needs[int(anchor[wanted[place]])].append(edges.plans[wanted[place]].needs - known)
+    plans = np.unique(anchor[wanted], return_counts=True)
+    every = dict(zip(*(column.tolist() for column in plans), strict=True))
+    verified = {edge: tuple(sorted(frozenset[int]().union(*needs[edge]))) for edge in sorted(needs)}
+    # A plan that has nothing looked up requires nothing.
+    required = {edge: frozenset.intersection(*of) for edge, of in needs.items() if len(of) == every[edge]}
+    return JoinOrder(
+        known,
+        verified,
+        {
+            edge: tuple(sorted(of, key=lambda other: (counts.get(other, _MOST_PAIRS), other)))
+            for edge, of in sorted(required.items())
+            if of
+        },
+    )
+
+
+def _pairs(counts: Mapping[int, float], edges: Int64s) -> Int64s:
+    """The pairs of some edges, as far as they are told apart."""
+    known = np.array(sorted(counts), dtype=np.int64)
+    if not len(known):
+        return np.zeros(len(edges), dtype=np.int64)
+    pairs = np.array([min(int(counts[edge]), _MOST_PAIRS) for edge in known.tolist()], dtype=np.int64)
+    place = np.minimum(np.searchsorted(known, edges), len(known) - 1)
+    found: Int64s = np.where(known[place] == edges, pairs[place], 0)
+    return found

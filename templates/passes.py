@@ -1,82 +1,60 @@
-"""How the plans of a program are resolved in the driver: in passes, each on the pairs of some edges.
+"""Passes of a batch in the driver: plans that are resolved together, on the pairs of some edges.
 
-Plans with an edge that few pairs satisfy are resolved together, on the pairs of all such edges.  Those that have none
-are resolved on the pairs of the one that fewest pairs satisfy, edge by edge; and those that ask for nothing else apart
-from these, because their pairs need not be looked at one by one.
+Plans whose anchor (``order``) has few pairs are resolved together, on the pairs of all such anchors.  The others are
+resolved anchor by anchor; and those that ask for nothing else apart from these, because their pairs need not be looked
+at one by one.  A plan with an edge that has no pair matches nothing in the batch, and nothing is enumerated for it.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from itertools import count
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
-from xscl.templates.order import join_order
-from xscl.templates.program import InstancePlan, LinkPlan, Program
+import numpy as np
+
+from xscl.templates.columns import Int64s, rising
+from xscl.templates.order import JoinOrder, PlanEdges, order_of
 from xscl.templates.resolve import Plans
 
 __all__ = ["Pass", "passes"]
-
-_NUMBERS_OF_PLANS = count(1)
 
 
 class Pass(NamedTuple):
     """Plans that are resolved together, on the pairs of some edges."""
 
-    enumerated: frozenset[int]
-    verified: Mapping[int, tuple[int, ...]]
-    """Enumerated edge to the edges looked up on its pairs."""
+    order: JoinOrder
     plans: Plans | None
     """None: all plans."""
     single: bool
     """One edge, which is all that its plans ask for."""
 
 
-def passes(program: Program, counts: Mapping[int, float], unselective: frozenset[int]) -> list[Pass]:
-    """The passes of a program; ``counts`` are the pairs of each edge, which is missing if it has none."""
-    if not unselective:
-        order = join_order(program, counts)
-        return [Pass(order.enumerated, order.verified, None, single=False)]
-    # An anchored plan has an edge that few pairs satisfy; all anchored plans are resolved on the pairs of such edges.
-    finding = frozenset(number for number, edge in program.edges.items() if edge.key.finds)
-    selective = finding - unselective
+def passes(edges: PlanEdges, counts: Mapping[int, float], limit: float, spare: float) -> list[Pass]:
+    """The passes of a batch.
 
-    def fewest(edges: Iterable[int]) -> int:
-        return min(edges, key=lambda edge: (counts.get(edge, 0.0), edge))
-
-    checks: defaultdict[int, set[int]] = defaultdict(set)
-    alone: defaultdict[int, set[int]] = defaultdict(set)
-    together: defaultdict[int, set[int]] = defaultdict(set)
-    plans: list[InstancePlan | LinkPlan] = [*program.instances.values(), *program.links.values()]
-    for plan in plans:
-        if plan.needs & selective:
-            checks[fewest(plan.needs & selective)].update(plan.needs - selective)
-            continue
-        anchor = fewest(plan.needs & finding)
-        others = plan.needs - {anchor}
-        (together if others else alone)[anchor].update(others)
-    found = [
-        Pass(
-            selective,
-            {edge: tuple(sorted(others)) for edge, others in checks.items() if others},
-            Plans(next(_NUMBERS_OF_PLANS), lambda plan: bool(plan.needs & selective)),
-            single=False,
-        )
-    ]
-
-    def unanchored(edge: int) -> Callable[[InstancePlan | LinkPlan], bool]:
-        return lambda plan: not plan.needs & selective and fewest(plan.needs & finding) == edge
-
-    for edge in sorted(alone):
-        simple = Plans(next(_NUMBERS_OF_PLANS), lambda plan, edge=edge: plan.needs == {edge})  # type: ignore[misc]
-        found.append(Pass(frozenset({edge}), {}, simple, single=True))
-    for edge in sorted(together):
-        mine = unanchored(edge)
-        verified = {edge: tuple(sorted(together[edge]))}
-        several = Plans(
-            next(_NUMBERS_OF_PLANS),
-            lambda plan, mine=mine: len(plan.needs) > 1 and mine(plan),  # type: ignore[misc]
-        )
-        found.append(Pass(frozenset({edge}), verified, several, single=False))
+    Args:
+        edges: the plans of the program.
+        counts: the exact number of pairs of each edge, which is missing if it has none.
+        limit: the pairs of an anchor above which its plans are resolved apart.
+        spare: the pairs that may be enumerated besides those of anchors.
+    """
+    anchor, pairs = edges.anchors(counts)
+    large = np.flatnonzero(pairs > limit)
+    order = order_of(edges, anchor, np.flatnonzero((pairs > 0) & (pairs <= limit)), counts, spare)
+    if not len(large):
+        return [Pass(order, None, single=False)]
+    found = [Pass(order, _plans("without", edges, large), single=False)]
+    alone = np.array([len(edges.plans[place].needs) == 1 for place in large.tolist()])
+    for single, places in ((True, large[alone]), (False, large[~alone])):
+        for edge in rising(anchor[places]).tolist():
+            some = places[anchor[places] == edge]
+            order = order_of(edges, anchor, some, counts, spare=0)
+            found.append(Pass(order, _plans("only", edges, some), single))
     return found
+
+
+def _plans(which: Literal["only", "without"], edges: PlanEdges, some: Int64s) -> Plans:
+    """Some plans or all others; equal ones of two batches have one number, so that signatures are found again."""
+    names = frozenset(edges.plans[place].name for place in some.tolist())
+    wanted = which == "only"
+    return Plans(hash((which, names)), lambda plan: (plan.name in names) is wanted)

@@ -157,6 +157,11 @@ class InstancePlan:
     groups: dict[int, LiveGroup] = field(compare=False, repr=False)
     """By number; the program changes it."""
 
+    @property
+    def name(self) -> tuple[bool, int]:
+        """Tells it from all other plans of the program: whether it is a link, and its number."""
+        return False, self.number
+
 
 @dataclass(frozen=True, slots=True)
 class LinkPlan:
@@ -169,6 +174,11 @@ class LinkPlan:
     """The edge by which its pairs are found."""
     needs: frozenset[int]
     bounds: Bounds
+
+    @property
+    def name(self) -> tuple[bool, int]:
+        """Tells it from all other plans of the program: whether it is a link, and its key."""
+        return True, self.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +269,7 @@ class Program:
         """Edge number to the edges that are checked on its pairs, and for how many plans."""
         self._next_edge = self._next_assembly = 0
         self._place: dict[tuple[bool, int], int] = {}
-        """(whether it is a link, number or key) to a plan's place in ``by_edge``."""
+        """Name of a plan to its place in ``by_edge``."""
         self._linked: Counter[int] = Counter()
         """Link key to the number of its places in assemblies."""
         self._assemblies: defaultdict[int, dict[tuple[tuple[int, int], ...], int]] = defaultdict(dict)
@@ -394,7 +404,7 @@ class Program:
         self.structure += 1
         self._uses.update(plan.needs)
         found = self.by_edge.setdefault(plan.found_by, [])
-        self._place[_name(plan)] = len(found)
+        self._place[plan.name] = len(found)
         found.append(plan)
         checked = [number for number in plan.needs if not self.edges[number].key.finds]
         if checked:
@@ -404,10 +414,10 @@ class Program:
     def _forget(self, plan: InstancePlan | LinkPlan) -> None:
         """Look for a plan no more; edges that nothing else needs go with it."""
         found = self.by_edge[plan.found_by]
-        place, last = self._place.pop(_name(plan)), found.pop()
+        place, last = self._place.pop(plan.name), found.pop()
         if place < len(found):
             found[place] = last
-            self._place[_name(last)] = place
+            self._place[last.name] = place
         checked = [number for number in plan.needs if not self.edges[number].key.finds]
         if checked:
             self._checking[plan.found_by].subtract(checked)
@@ -477,7 +487,7 @@ class Program:
             # Equal links have equal plans, but for what encloses the windows of their users.
             self.structure += 1
             plan = self.links[link.key] = replace(known, bounds=known.bounds | bounds)
-            self.by_edge[plan.found_by][self._place[_name(plan)]] = plan
+            self.by_edge[plan.found_by][self._place[plan.name]] = plan
             self._widen(plan.needs, bounds)
 
     def _remove_from_assemblies(self, live: LiveGroup) -> None:
@@ -526,10 +536,6 @@ def _sharing(live: LiveGroup) -> LiveGroup:
 def _one(value: T) -> T:
     """One object for equal ones: a hundred thousand groups consist of the same few thousand parts."""
     return value
-
-
-def _name(plan: InstancePlan | LinkPlan) -> tuple[bool, int]:
-    return (True, plan.key) if isinstance(plan, LinkPlan) else (False, plan.number)
 
 
 def _window_rows(groups: Iterable[LiveGroup]) -> Windows:

@@ -174,12 +174,12 @@ class Run:
             end[some] = np.searchsorted(ranks, of + np.searchsorted(times, greatest[some], side="right"), side="left")
         return begin, end
 
-    def of_documents(self, docs: Int64s, key: int) -> tuple[Int64s, Int64s]:
-        """The rows of a key in each of some documents: places of documents, rising, and places of rows."""
+    def of_documents(self, docs: Int64s, keys: Int64s) -> tuple[Int64s, Int64s]:
+        """The rows of a key in each of some documents, a key for each: places of documents, rising, and of rows."""
         place = np.searchsorted(self.docs, docs)
         here = np.flatnonzero(self.docs[np.minimum(place, len(self.docs) - 1)] == docs) if len(self.docs) else place[:0]
         order, both = self._by_document
-        wanted = place[here] << 32 | key
+        wanted = place[here] << 32 | keys[here]
         begin = np.searchsorted(both, wanted, side="left")
         counts = np.searchsorted(both, wanted, side="right") - begin
         at, span = gather(begin, counts)

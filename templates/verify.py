@@ -29,8 +29,11 @@ class Held(NamedTuple):
     shape_r: Int32s
 
 
-def held_on_pairs(runs: list[Run], edge: Edge, keys: tuple[int, int], left: Int64s, right: Int64s) -> Held:
-    """The rows of an edge on the pairs of documents ``left`` and ``right``; ``keys`` are those of its sides."""
+def held_on_pairs(runs: list[Run], edge: Edge, keys: tuple[Int64s, Int64s], left: Int64s, right: Int64s) -> Held:
+    """The rows that compare as an edge says on the pairs of documents ``left`` and ``right``.
+
+    ``keys`` are those of the left and the right side, for each pair.
+    """
     mine, others = _rows_of(runs, left, keys[0]), _rows_of(runs, right, keys[1])
     at_l, at_r = _cross(mine.pair, others.pair)
     one, other = take(mine, at_l), take(others, at_r)
@@ -50,15 +53,15 @@ class _Side(NamedTuple):
     number: npt.NDArray[np.float64]
 
 
-def _rows_of(runs: list[Run], docs: Int64s, key: int) -> _Side:
-    """The rows of a key in each of some documents.
+def _rows_of(runs: list[Run], docs: Int64s, keys: Int64s) -> _Side:
+    """The rows of a key in each of some documents, a key for each.
 
     A row that two runs hold (a later one has what was fetched again) counts twice, which changes nothing: matched edges
     are a set.
     """
     parts = []
     for number, run in enumerate(runs):
-        pair, row = run.of_documents(docs, key)
+        pair, row = run.of_documents(docs, keys)
         rows = run.rows
         of = np.full(len(row), number)
         parts.append(_Side(pair, of, row, rows.h[row], rows.shape[row], rows.number[row]))

@@ -54,7 +54,7 @@ class LocalEngine:
     folder: Path
     queries: Mapping[str, CompiledQuery]
     unselective: int = 0
-    """Bit n says that edge n (modulo 64) is unselective: which edges are does not change any answer."""
+    """Bit n says that edge n (modulo 64) has many pairs: how many each is told to have does not change any answer."""
     docs: list[Doc] = field(default_factory=list)
     items: list[int] = field(default_factory=list)
     witness: list[dict[str, object]] = field(default_factory=list)
@@ -165,8 +165,9 @@ class LocalEngine:
 
     def _stage2(self, fresh: pa.Table, first: int) -> list[dict[str, object]]:
         program = load_program(self.program)
-        unselective = {edge for edge in program.edges if self.unselective >> edge % 64 & 1}
-        order = join_order(program, {edge: hash((edge, self.unselective)) for edge in program.edges}, unselective)
+        many = {edge for edge in program.edges if self.unselective >> edge % 64 & 1}
+        told = {edge: hash((edge, self.unselective)) % 100 + (1000 if edge in many else 0) for edge in program.edges}
+        order = join_order(program, told, spare=100)
         batches = fresh.to_batches()
         counts = [
             counted(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA))
@@ -252,6 +253,8 @@ class DriverEngine(LocalEngine):
 
     cache_bytes: int = 1 << 30
     pair_limit: int = 1 << 40
+    spare: int = 0
+    """Pairs that are enumerated besides those of anchors."""
     hashes: int = 0
     """How many different hashes of values there are; 0: as many as there are."""
     forgetful: bool = False
@@ -266,7 +269,7 @@ class DriverEngine(LocalEngine):
     def _load(self) -> None:
         cache = SliceCache(self.cache_bytes)
         cache.load((self.held.slice(start, 7) for start in range(0, self.held.num_rows, 7)), self.batches)
-        self.finder = Finder(cache, lambda rows: self.pair_limit)
+        self.finder = Finder(cache, lambda rows: self.pair_limit, lambda rows: self.spare)
 
     def _stage2(self, fresh: pa.Table, first: int) -> list[dict[str, object]]:
         if self.hashes:

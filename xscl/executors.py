@@ -27,7 +27,7 @@ from xscl.state import LINK_SCHEMA
 from xscl.steps import step
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.join import assembled, matched_edges, resolved
-from xscl.templates.order import join_order, pair_limit, unselective_edges
+from xscl.templates.order import join_order, pair_limit
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.templates.value_counts import estimated_pairs, kept_counts, partners_of, save_partners, value_counts
 from xscl.xpath.relational import RowShape
@@ -112,7 +112,7 @@ def write_results(
     counts = value_counts(str(fresh))
     kept = [kept_counts(file) for file in state]
     pairs = estimated_pairs(program, counts, kept)
-    order = join_order(program, pairs, unselective_edges(pairs, pair_limit(counts.rows)))
+    order = join_order(program, pairs, pair_limit(counts.rows))
     target.parent.mkdir(parents=True, exist_ok=True)
     partners = target.with_name(f".{target.name}-partners")
     save_partners(partners_of(counts, kept), partners)

@@ -66,6 +66,7 @@ def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path, dr
     sizes = {
         "cache_bytes": draw.draw(st.sampled_from([0, 1_500, 1 << 30])),
         "pair_limit": draw.draw(st.integers(-1, 9)),
+        "spare": draw.draw(st.sampled_from([0, 3, 1 << 20])),
         "hashes": draw.draw(st.sampled_from([0, 1, 4])),
         "forgetful": draw.draw(st.booleans()),
     }

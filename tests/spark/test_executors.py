@@ -19,7 +19,8 @@ from oracle.nodes import NAMESPACES
 from xscl import executors
 from xscl.parser import parse_query
 from xscl.state import link_rows
-from xscl.templates.program import load_program
+from xscl.templates.order import JoinOrder, join_order
+from xscl.templates.program import Program, load_program
 from xscl.templates.results import RESULT_SCHEMA, origin_of
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class SparkEngine(LocalEngine):
 
 
 @pytest.mark.parametrize(
-    ("texts", "unselective", "size"),
+    ("texts", "many", "size"),
     [
         (TWO_BLOCKS | THREE_BLOCKS, "some", 5),
         (TWO_BLOCKS | THREE_BLOCKS, "all", 20),
@@ -104,17 +105,17 @@ class SparkEngine(LocalEngine):
 )
 def test_executors_equal_the_oracle_whatever_is_verified(
     texts: Mapping[str, str],
-    unselective: str,
+    many: str,
     size: int,
     tmp_path: Path,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def chosen(counts: dict[int, float], _limit: float) -> frozenset[int]:
-        bits = {"all": -1, "some": 0x2D2D}[unselective]
-        return frozenset(edge for edge in counts if bits >> edge & 1)
+    def chosen(program: Program, _pairs: object, _spare: float) -> JoinOrder:
+        bits = {"all": -1, "some": 0x2D2D}[many]
+        return join_order(program, {edge: edge + (1_000 if bits >> edge & 1 else 1) for edge in program.edges}, 0)
 
-    monkeypatch.setattr(executors, "unselective_edges", chosen)
+    monkeypatch.setattr(executors, "join_order", chosen)
     docs = documents()
     engine = SparkEngine(tmp_path, {name: compiled(text) for name, text in texts.items()}, spark=spark)
     for start in range(0, len(docs), size):

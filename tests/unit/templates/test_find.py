@@ -108,12 +108,49 @@ def test_what_nearly_all_pairs_satisfy_is_not_enumerated(tmp_path: Path) -> None
     path, (fresh,) = recorded(tmp_path, [text], docs)
     program = load_program(path)
     with pytest.raises(TooManyRows):
-        Finder(SliceCache(1 << 30), lambda rows: 1_000).process(
+        Finder(SliceCache(1 << 30), spare=lambda rows: 1_000).process(
             program, fresh, 1, ResultColumns(0), fetch=nothing, most_rows=100
         )
-    out = ResultColumns(0)
-    Finder(SliceCache(1 << 30), lambda rows: 100).process(program, fresh, 1, out, fetch=nothing, most_rows=100)
-    assert (out.counts["match"], out.counts["pairs"]) == (20, 20)
+    for limit in (100, 0):
+        out = ResultColumns(0)
+        finder = Finder(SliceCache(1 << 30), lambda rows, limit=limit: limit, lambda rows: 0)  # type: ignore[misc]
+        finder.process(program, fresh, 1, out, fetch=nothing, most_rows=100)
+        assert (out.counts["match"], out.counts["pairs"]) == (20, 20)
+
+
+def test_the_anchor_is_chosen_anew_in_each_batch(tmp_path: Path) -> None:
+    """Which of two values has the fewer pairs changes at half time."""
+    text = "S->r[./a->x][./b->p] JOIN {x = y AND p = q, 1 h} S->t[./a->y][./b->q]"
+    docs = [
+        Doc("S", f"{n}", n * SECOND, f"<r><a>{value[0]}</a><b>{value[1]}</b></r>")
+        for n in range(80)
+        for value in [("same", n % 10) if n < 40 else (n % 10, "other")]
+    ]
+    path, tables = recorded(tmp_path, [text], docs[:40], docs[40:])
+    finder, pairs = Finder(SliceCache(1 << 30), lambda rows: 100, lambda rows: 0), []
+    for table in tables:
+        out = ResultColumns(0)
+        finder.process(load_program(path), table, len(pairs), out, fetch=nothing, most_rows=1 << 20)
+        pairs.append((out.counts["pairs"], out.counts["match"]))
+    # Each of forty documents has three partners, in both orders; all pairs would be 1,560.
+    assert pairs == [(120, 120), (120, 120)]
+
+
+def test_pairs_are_looked_at_for_anchors_alone_however_many_queries_there_are(tmp_path: Path) -> None:
+    """Many queries with an edge of many pairs each, none of them above any limit, which only few pairs satisfy."""
+    queries, batch = 60, 300
+    text = "S->r[./k='{n}'][./t->x][./c->p] FOLLOWED BY {{x = y AND p = q, 1 h}} S->t[./t->y][./c->q]"  # noqa: RUF027
+    docs = [
+        Doc("S", f"{n}", n * SECOND, f"<r><k>{n % queries}</k><t>{n // 2 * 2}</t><c>{n // 2 % 2}</c></r>")
+        for n in range(2 * batch)
+    ]
+    path, tables = recorded(tmp_path, [text.format(n=n) for n in range(queries)], docs[:batch], docs[batch:])
+    finder, pairs, matches = Finder(SliceCache(1 << 30), spare=lambda rows: 0), 0, 0
+    for number, table in enumerate(tables):
+        out = ResultColumns(0)
+        finder.process(load_program(path), table, number, out, fetch=nothing, most_rows=1 << 30)
+        pairs, matches = pairs + out.counts["pairs"], matches + out.counts["match"]
+    assert matches == batch and pairs <= 2 * matches
 
 
 @pytest.mark.parametrize("limit", [1 << 40, -1])

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from local_engine import compiled
 from programs import build_program
 
-from xscl.templates.order import JoinOrder, join_order, pair_limit, unselective_edges
+from xscl.templates.order import JoinOrder, join_order, plan_edges
+from xscl.templates.passes import passes
 from xscl.templates.program import LiveGroup, Program
 
 TITLE = "S/i/t->a JOIN {a = d, 1 h} S/i/t->d"
@@ -34,29 +35,37 @@ def edge_of(built: Program, text: str) -> int:
     return next(edge.number for edge in built.edges.values() if edge.key == key)
 
 
-def test_selective_edges_are_enumerated_and_nothing_is_verified_on_them() -> None:
+def test_edges_with_few_pairs_are_enumerated_and_nothing_is_verified_on_them() -> None:
     built = program(TITLE, CHANNEL, BOTH)
-    assert join_order(built, dict.fromkeys(built.edges, 10.0**9)) == JoinOrder(frozenset(built.edges), {})
-
-
-def test_an_unselective_edge_is_verified_on_the_pairs_of_a_selective_one() -> None:
+    order = join_order(built, dict.fromkeys(built.edges, 10.0**9), 0)
+    assert order == JoinOrder(frozenset(built.edges), {}, {}), "both are anchors of who asks for nothing else"
     built = program(BOTH)
     title, channel = (edge_of(program(BOTH, text), text) for text in (TITLE, CHANNEL))
-    assert join_order(built, {}, {channel}) == JoinOrder(frozenset({title}), {title: (channel,)})
-    assert join_order(built, {}, {title}) == JoinOrder(frozenset({channel}), {channel: (title,)})
+    assert join_order(built, {title: 5, channel: 12}, 7) == JoinOrder(frozenset({title, channel}), {}, {})
+    assert join_order(built, {title: 5, channel: 13}, 7).enumerated == {title}
 
 
-def test_an_unselective_edge_is_enumerated_for_who_has_no_other() -> None:
-    built = program(BOTH, CHANNEL)
-    title, channel = (edge_of(program(BOTH, CHANNEL, text), text) for text in (TITLE, CHANNEL))
-    assert join_order(built, {}, {channel}) == JoinOrder(frozenset({title, channel}), {})
-
-
-def test_of_unselective_edges_the_one_with_the_fewest_pairs_is_enumerated() -> None:
+def test_an_edge_is_verified_on_the_pairs_of_one_that_has_fewer() -> None:
     built = program(BOTH)
     title, channel = (edge_of(program(BOTH, text), text) for text in (TITLE, CHANNEL))
     for counts, one, other in (({title: 5, channel: 6}, title, channel), ({title: 7, channel: 6}, channel, title)):
-        assert join_order(built, counts, {title, channel}) == JoinOrder(frozenset({one}), {one: (other,)})
+        assert join_order(built, counts, 0) == JoinOrder(frozenset({one}), {one: (other,)}, {one: (other,)})
+
+
+def test_what_anchors_find_together_is_compared_with_an_edge_that_they_share() -> None:
+    texts = [BOTH.replace("./t->", f"./t{n}->") for n in range(4)]
+    built = program(*texts)
+    channel = edge_of(program(*texts, CHANNEL), CHANNEL)
+    titles = frozenset(built.edges) - {channel}
+    assert join_order(built, {channel: 20, **dict.fromkeys(titles, 5)}, 0).enumerated == {channel, *titles}
+    order = join_order(built, {channel: 21, **dict.fromkeys(titles, 5)}, 0)
+    assert (order.enumerated, order.verified) == (titles, dict.fromkeys(titles, (channel,)))
+
+
+def test_an_edge_is_enumerated_for_who_has_no_other() -> None:
+    built = program(BOTH, CHANNEL)
+    title, channel = (edge_of(program(BOTH, CHANNEL, text), text) for text in (TITLE, CHANNEL))
+    assert join_order(built, {channel: 9}, 0) == JoinOrder(frozenset({title, channel}), {}, {})
 
 
 def test_inequalities_are_verified_on_the_edge_with_the_fewest_pairs() -> None:
@@ -65,33 +74,65 @@ def test_inequalities_are_verified_on_the_edge_with_the_fewest_pairs() -> None:
     equal = sorted(edge.number for edge in built.edges.values() if edge.key.finds)
     (unequal,) = (edge.number for edge in built.edges.values() if not edge.key.finds)
     for fewest, most in (equal, equal[::-1]):
-        order = join_order(built, {fewest: 1, most: 2})
-        assert order == JoinOrder(frozenset(equal), {fewest: (unequal,)})
+        order = join_order(built, {fewest: 1, most: 2}, 1)
+        assert order == JoinOrder(frozenset(equal), {fewest: (unequal,)}, {fewest: (unequal,)})
 
 
-def test_an_edge_is_unselective_until_it_has_far_fewer_pairs() -> None:
-    limit = pair_limit(5_000)
-    assert unselective_edges({1: limit, 2: limit + 1}, limit) == {2}
-    assert unselective_edges({1: limit / 2, 2: limit / 2, 3: limit / 5}, limit, before={2, 3}) == {2}
+def test_what_only_some_plans_of_an_anchor_need_is_not_required() -> None:
+    built = program(BOTH, UNEQUAL, TITLE)
+    title, channel = (edge_of(program(BOTH, UNEQUAL, TITLE, text), text) for text in (TITLE, CHANNEL))
+    (unequal,) = (edge.number for edge in built.edges.values() if not edge.key.finds)
+    order = join_order(built, {title: 1, channel: 9}, 0)
+    assert order == JoinOrder(frozenset({title}), {title: tuple(sorted((channel, unequal)))}, {})
+
+
+def test_a_batch_has_passes_for_anchors_with_few_pairs_and_for_each_with_many() -> None:
+    built = program(BOTH, CHANNEL, TITLE)
+    title, channel = (edge_of(program(BOTH, CHANNEL, TITLE, text), text) for text in (TITLE, CHANNEL))
+    edges = plan_edges(built)
+
+    def found(counts: dict[int, float]) -> list[tuple[set[int], bool, int]]:
+        plans = [*built.instances.values()]
+        return [
+            (set(p.order.enumerated), p.single, sum(p.plans is None or p.plans.includes(plan) for plan in plans))
+            for p in passes(edges, counts, 10, 0)
+        ]
+
+    assert found({title: 3, channel: 9}) == [({title, channel}, False, 3)]
+    assert found({title: 3, channel: 11}) == [({title}, False, 2), ({channel}, True, 1)]
+    assert found({title: 12, channel: 11}) == [
+        (set(), False, 0),
+        *(({edge}, True, 1) for edge in sorted((title, channel))),
+        ({channel}, False, 1),
+    ]
+    assert found({channel: 9}) == [({channel}, False, 3)], "nothing is enumerated for a plan with an edge without pairs"
+    first, again = (passes(edges, {title: 3, channel: 11}, 10, 0) for _ in range(2))
+    numbers = [[p.plans.number for p in each if p.plans is not None] for each in (first, again)]
+    assert numbers[0] == numbers[1] and len(set(numbers[0])) == 2
 
 
 @given(
     st.lists(st.sampled_from(TEXTS), min_size=1, unique=True),
     st.dictionaries(st.integers(0, 12), st.integers(0, 100)),
-    st.sets(st.integers(0, 12)),
+    st.integers(0, 200),
 )
 def test_every_plan_has_an_edge_on_whose_pairs_all_else_is_known(
-    texts: list[str], counts: dict[int, int], unselective: set[int]
+    texts: list[str], counts: dict[int, int], spare: int
 ) -> None:
     built = program(*texts)
-    order = join_order(built, counts, unselective)
+    order = join_order(built, counts, spare)
     finding = {edge.number for edge in built.edges.values() if edge.key.finds}
-    assert finding - unselective <= order.enumerated <= finding
-    for plan in (*built.instances.values(), *built.links.values()):
-        assert any(
-            plan.needs <= order.enumerated.union(order.verified.get(edge, ())) for edge in plan.needs & order.enumerated
-        )
+    assert order.enumerated <= finding
     plans = [*built.instances.values(), *built.links.values()]
-    for edge in order.enumerated & unselective:
-        assert any(edge in plan.needs and plan.needs & finding <= unselective for plan in plans)
+    anchors = {plan.name: min(plan.needs & finding, key=lambda edge: (counts.get(edge, 0), edge)) for plan in plans}
+    for plan in plans:
+        anchor = anchors[plan.name]
+        assert anchor in order.enumerated
+        assert plan.needs <= order.enumerated.union(order.verified.get(anchor, ()))
+        assert set(order.required.get(anchor, ())) <= plan.needs
     assert all(order.enumerated.isdisjoint(others) for others in order.verified.values())
+    assert all(set(others) <= set(order.verified[edge]) for edge, others in order.required.items())
+    least = sum(counts.get(edge, 0) for edge in set(anchors.values()))
+    most = sum(counts.get(edge, 0) for edge in order.enumerated)
+    shared = sum(len(plan.needs & finding) - 1 for plan in plans)
+    assert most <= least * (1 + shared) + spare

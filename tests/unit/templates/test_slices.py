@@ -111,7 +111,7 @@ def test_a_run(rows: list[Row], hashes: int, draw: st.DataObject) -> None:
         assert again == (same[row[0], row[4], row[5], row[7]] > 1)  # type: ignore[index]
     docs = draw.draw(st.lists(st.integers(-1, 7), max_size=4))
     for (var, fn), key in list(cache.keys.items()):
-        at, found = run.of_documents(np.array(docs, dtype=np.int64), key)
+        at, found = run.of_documents(np.array(docs, dtype=np.int64), np.full(len(docs), key))
         expected_rows = Counter(
             (place, plain(row))
             for place, docid in enumerate(docs)
@@ -142,7 +142,7 @@ def test_a_run_without_rows() -> None:
     cache.add(run)
     assert cache.runs == [] and cache.rows == 0 and len(run.values) == 0
     assert run.member(1) is None and run.rows.again.tolist() == []
-    assert [column.tolist() for column in run.of_documents(np.array([1]), 0)] == [[], []]
+    assert [column.tolist() for column in run.of_documents(np.array([1]), np.array([0]))] == [[], []]
 
 
 @relaxed

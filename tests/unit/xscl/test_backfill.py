@@ -325,8 +325,8 @@ def test_any_order_of_events_and_registrations(opened: Open, seed: int, monkeypa
     """Each query of any start has what a query that was there from the beginning has of the members that it sees."""
     chance = random.Random(seed)
     if seed % 2:
-        # All edges are unselective: plans of one edge are resolved without looking at pairs.
-        monkeypatch.setattr(Finder.__init__, "__defaults__", (lambda rows: 0.0,))
+        # All edges have too many pairs: plans of one edge are resolved without looking at pairs.
+        monkeypatch.setattr(Finder.__init__, "__defaults__", (lambda rows: 0.0, lambda rows: 0.0))
     texts = [
         PAIR,
         "S//a->x[./k->p] JOIN {p=q, 5} S//b->y[./k->q]",
