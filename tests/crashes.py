@@ -46,10 +46,10 @@ from xscl.engine import Engine
 from xscl.errors import XsclError
 from xscl.event_files import EVENT_SCHEMA
 from xscl.feeds import add_feed
-from xscl.held import keep_times
 from xscl.intake import IntakeReport
 from xscl.matches import Match, match_json
 from xscl.polling import Clock, poll
+from xscl.retention import keep_times
 from xscl.settings import Settings
 from xscl.steps import STEPS, VARIABLE, hooked
 from xscl.tables import BATCHES, CHANNELS, FEEDS, INTAKE_FILES, LATE, NEVER, QUERIES, REJECTED

@@ -30,10 +30,10 @@ import sqlalchemy as sa
 from xscl.catalog import Catalog, open_catalog, require_version
 from xscl.catalog_copy import copy_to_catalog, copy_to_file, file_catalog
 from xscl.errors import CatalogError
+from xscl.event_counts import event_count
 from xscl.home import HOME_FOLDERS, Home, open_home
 from xscl.home_files import FOLDERS, PATHS, files_of, is_inside, named_files
 from xscl.locks import try_lock
-from xscl.row_ranges import event_count
 from xscl.scratch import temporary_folder
 from xscl.steps import step
 from xscl.tables import BATCHES, METADATA, NEVER, QUERIES, SCHEMA_VERSION

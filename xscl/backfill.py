@@ -24,12 +24,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import QueryInfo, query_info
+from xscl.event_counts import nth_event
 from xscl.held_walk import HeldWalk, held_events
 from xscl.home import Home
 from xscl.lacking import LackingRows
 from xscl.levels import BatchWork
 from xscl.planner import Planner
-from xscl.row_ranges import nth_event
 from xscl.settings import Settings
 from xscl.state import HeldState, Kind
 from xscl.steps import step

@@ -27,9 +27,10 @@ from xscl.backfill import answered, back_fill, mark_filled, next_stop, waiting_q
 from xscl.catalog import QueryInfo
 from xscl.driver import Driver
 from xscl.errors import EngineError
+from xscl.event_counts import channel_counts, nth_event
 from xscl.event_files import Level
 from xscl.faults import file_fault
-from xscl.held import Reaches, held_times, move_held
+from xscl.held import Reaches, move_held
 from xscl.home import Home
 from xscl.home_files import may_be_named
 from xscl.jobs import counted_jobs
@@ -37,7 +38,7 @@ from xscl.late_batch import Replay, end_dropped, next_replay, replay, replay_at
 from xscl.levels import BatchWork, levels
 from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
-from xscl.row_ranges import channel_counts, nth_event
+from xscl.retention import held_times
 from xscl.session import session_has_ended
 from xscl.state import (
     HeldState,

@@ -33,11 +33,10 @@ from xscl.tables import (
     STREAMS,
     TEMPLATES,
 )
-from xscl.templates.relations import SUBSCRIBED, rt_table, var_name
-from xscl.templates.template import Template
 
 if TYPE_CHECKING:
     from xscl.compile import ChannelFacts, CompiledQuery
+    from xscl.templates.template import Template
 
 __all__ = [
     "RAW",
@@ -523,6 +522,8 @@ class Catalog:
 
     def rt_rows(self, template: Template) -> list[dict[str, object]]:
         """The rows of ``rt_<template>``: one per live query and case."""
+        from xscl.templates.relations import SUBSCRIBED  # listing queries needs no templates
+
         stored = stored_rt(template)
         columns = [column for column in stored.c if column.name != "gid"]
         statement = (
@@ -551,6 +552,8 @@ class Catalog:
 @lru_cache(maxsize=1024)
 def stored_rt(template: Template) -> Table:
     """The stored form of ``rt_<template>``: one row per group and case, which the relation fans out to queries."""
+    from xscl.templates.relations import SUBSCRIBED, rt_table  # listing queries needs no templates
+
     metadata = MetaData()
     columns = [
         Column(column.name, column.type)
@@ -574,6 +577,8 @@ def template_values(template: Template) -> dict[str, object]:
 
 def variables_of(compiled: CompiledQuery) -> list[dict[str, object]]:
     """A row of ``variables`` for each definition that a query's witnesses speak of."""
+    from xscl.templates.relations import var_name  # listing queries needs no templates
+
     names = {definition.key: name for name, definition in compiled.definitions.items()}
     wanted = {d.key: d for d in compiled.definitions.values()}
     for spec in compiled.specs:
@@ -674,6 +679,8 @@ def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
 
 def stored_template(row: sa.Row[tuple[object, ...]]) -> Template:
     """The template of a row of ``templates``."""
+    from xscl.templates.template import Template  # listing queries needs no templates
+
     return Template(
         id=row.template,
         certificate=row.certificate,

@@ -38,9 +38,9 @@ from xscl.tables import (
     in_parts,
 )
 from xscl.templates.results import RESULT_SCHEMA, batch_of
-from xscl.totals import add_to_total, put_total, total
+from xscl.totals import SUMMED, add_to_total, put_total, total
 
-__all__ = ["SUMMED", "sweep_queries", "trim_catalog"]
+__all__ = ["sweep_queries", "trim_catalog"]
 
 MOST_REJECTED = 100_000
 MOST_BATCHES = 10_000
@@ -50,8 +50,6 @@ _MOST_LATER = 1_000
 """Queries that are compiled to learn their variables."""
 _KEPT = "dropped queries with matches"
 """In ``totals``: as many as were left when they were looked at last."""
-SUMMED = ("purged", "slices_asked", "slices_found")
-"""Columns of ``batches`` whose sums are kept."""
 
 
 def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int | None) -> None:

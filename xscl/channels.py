@@ -1,9 +1,7 @@
-"""Creating, changing, listing and dropping channels and their streams."""
+"""Creating, changing and dropping channels and their streams."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -11,18 +9,18 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog import RAW, Catalog, ChannelInfo
 from xscl.clocks import LONGEST
-from xscl.durations import format_duration, parse_duration
+from xscl.durations import parse_duration
 from xscl.errors import CatalogError
+from xscl.event_counts import event_count
 from xscl.ingest.rows import parse_schema
 from xscl.publishing import is_published
 from xscl.queries import reads
 from xscl.registry import Registry
-from xscl.row_ranges import channel_counts, event_count
-from xscl.streams import hold_stream, stored_memberships
-from xscl.tables import CHANNELS, EVENT_IDS, FEEDS, HOME, NEVER, QUERIES, STREAMS
+from xscl.streams import hold_stream
+from xscl.tables import CHANNELS, FEEDS, HOME, NEVER, QUERIES, STREAMS
 from xscl.types import MAX_NAME, is_name
 
-__all__ = ["add_channel", "channel_rows", "drop_channel", "set_channel"]
+__all__ = ["add_channel", "drop_channel", "set_channel"]
 
 
 def add_channel(
@@ -161,42 +159,6 @@ def drop_channel(catalog: Catalog, name: str) -> None:
             connection.execute(CHANNELS.delete().where(CHANNELS.c.name == name))
         else:
             connection.execute(STREAMS.delete().where(STREAMS.c.number == stream.number))
-
-
-def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
-    """One row a channel, and one a stream behind its channel, for listings."""
-    with catalog.read() as connection:
-        counts = channel_counts(connection)
-        streams = sorted(catalog.streams(connection).values(), key=lambda stream: stream.name)
-        held = _held_by_stream(connection) if streams else {}
-        for name, channel in catalog.channels(connection).items():
-            columns = channel.schema or {}
-            common = {
-                "kind": channel.kind,
-                "lateness": "no limit" if channel.lateness is None else format_duration(channel.lateness),
-                "clock": channel.clock,
-                "idle": None if channel.idle is None else format_duration(channel.idle),
-                "retention": "for ever" if channel.retention is None else format_duration(channel.retention),
-            }
-            schema = ", ".join(f"{c} {t or 'unknown'}" for c, t in columns.items()) or None
-            shape = {"element": channel.element if channel.kind == "rows" else None, "schema": schema}
-            yield {"channel": name, "events": counts.get(name, 0), **common, **shape, "of": None, "source": None}
-            for stream in streams:
-                if stream.channel == name:
-                    count = held.get((stream.number, name), 0)
-                    told = {"of": name, "source": stream.source}
-                    yield {"channel": stream.name, "events": count, **common, **shape, **told}
-
-
-def _held_by_stream(connection: Connection) -> dict[tuple[int, str], int]:
-    """How many events each stream has, by its number and channel."""
-    counts: Counter[tuple[int, str]] = Counter()
-    memberships = stored_memberships(connection)
-    columns = EVENT_IDS.c.membership, EVENT_IDS.c.channel
-    statement = sa.select(*columns, sa.func.count()).where(EVENT_IDS.c.membership != 0).group_by(*columns)
-    for number, channel, count in connection.execute(statement):
-        counts.update({(stream, channel): count for stream in memberships[number].streams})
-    return counts
 
 
 def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> None:

@@ -1,67 +1,89 @@
 """The command line: ``xscl noun verb``.
 
 Data goes to stdout, messages to stderr; exit 0 ok, 1 failure, 2 usage, 3 partly done.  Commands are in the modules
-``cli_*``, those of a noun in one; libraries that are slow to load are imported where a command needs them.  Only
-``run``, ``query run``, ``eval``, ``sql``, ``demo``, ``bench`` and ``doctor`` import Spark, and start it if need be.
+``cli_*``, those of a noun in one; a module is imported when one of its commands is asked for, and libraries that are
+slow to load where a command needs them.  Only ``run``, ``query run``, ``eval``, ``sql``, ``demo``, ``bench`` and
+``doctor`` import Spark, and start it if need be.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from xscl import __version__
-from xscl.cli_channels import channel_app
 from xscl.cli_common import Output, complain
-from xscl.cli_feeds import feed_app
-from xscl.cli_home import doctor, export, import_, init
-from xscl.cli_ingest import eval_, ingest
-from xscl.cli_late import late_app
-from xscl.cli_matches import match_app
-from xscl.cli_queries import query_app
-from xscl.cli_run import bench, demo, run, sql, stats
-from xscl.cli_templates import template_app
 from xscl.errors import XsclError
 
 __all__ = ["app", "main"]
 
+_COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "init": "cli_home:init",
+        "doctor": "cli_home:doctor",
+        "export": "cli_home:export",
+        "import": "cli_home:import_",
+        "ingest": "cli_ingest:ingest",
+        "run": "cli_run:run",
+        "sql": "cli_run:sql",
+        "stats": "cli_run:stats",
+        "eval": "cli_ingest:eval_",
+        "demo": "cli_run:demo",
+        "bench": "cli_run:bench",
+        "channel": "cli_channels:channel_app",
+        "feed": "cli_feeds:feed_app",
+        "query": "cli_queries:query_app",
+        "match": "cli_matches:match_app",
+        "late": "cli_late:late_app",
+        "template": "cli_templates:template_app",
+    }
+)
+"""Commands and nouns in the order of the help: the module of each and its name there."""
+
+
+class _Commands(TyperGroup):
+    """The commands and nouns, each imported when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Give all names, in the order of the help."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command; an unknown name imports all, of which the nearest is then suggested."""
+        for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
+            if name not in self.commands:
+                self.add_command(_command(name), name)
+        return self.commands.get(cmd_name)
+
+
+def _command(name: str) -> Any:
+    module, _, attribute = _COMMANDS[name].partition(":")
+    found = getattr(import_module(f"xscl.{module}"), attribute)
+    alone = typer.Typer()
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+    else:
+        alone.command(name)(found)
+    return get_group(alone).commands[name]
+
+
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     help="Standing queries that join XML documents, feeds and rows by value inside time windows, on Spark.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-_COMMANDS: tuple[Callable[..., None], ...] = (
-    init,
-    doctor,
-    export,
-    import_,
-    ingest,
-    run,
-    sql,
-    stats,
-    eval_,
-    demo,
-    bench,
-)
-"""In the order of the help."""
-for _command in _COMMANDS:
-    app.command(_command.__name__.rstrip("_"))(_command)
-for _noun, _commands in (
-    ("channel", channel_app),
-    ("feed", feed_app),
-    ("query", query_app),
-    ("match", match_app),
-    ("late", late_app),
-    ("template", template_app),
-):
-    app.add_typer(_commands, name=_noun)
 
 
 def _version(wanted: bool) -> None:
@@ -92,6 +114,10 @@ def _main(
 
 def main() -> None:
     """Run the command line."""
+    # Imports make many objects and no rubbish: looking for some took a quarter of a short command's time, half of it at
+    # the very end.
+    gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
     try:
         app()
     except XsclError as error:

@@ -57,7 +57,7 @@ def channel_set(
 ) -> None:
     """Change a channel, or the source of a stream."""
     from xscl.channels import set_channel
-    from xscl.held import held_up, held_up_note
+    from xscl.retention import held_up, held_up_note
 
     opened = open_given(home, catalog)
     times = {"lateness": lateness, "clock": clock, "idle": idle, "retention": retention}
@@ -81,7 +81,7 @@ def channel_list(
     home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
 ) -> None:
     """List channels and, behind each, its streams."""
-    from xscl.channels import channel_rows
+    from xscl.channel_listing import channel_rows
 
     columns = ["channel", "of", "source", "kind", "events", "element", "schema"]
     columns += ["lateness", "clock", "idle", "retention"]

@@ -140,7 +140,7 @@ def feed_list(
     home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
 ) -> None:
     """List feeds, subscribed and read from files, with what became of them and what identifies their items."""
-    from xscl.feeds import feed_rows
+    from xscl.feed_listing import feed_rows
 
     rows = feed_rows(open_given(home, catalog).catalog)
     printed = format_of(format, json)
@@ -203,7 +203,7 @@ def _fetch(home: Home, urls: list[str] | None, everything: bool, settings: PollS
 
 def _resting(home: Home, urls: list[str] | None) -> list[tuple[str, str]]:
     """Address and status of those that were named and are not polled."""
-    from xscl.feeds import feed_rows
+    from xscl.feed_listing import feed_rows
 
     if urls is None:
         return []

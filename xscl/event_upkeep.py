@@ -4,8 +4,9 @@ Only files of processed events are touched.  A file without an event that is kep
 gone is written anew; neighbours of one size become one file, in the order of documents' numbers, by tiers like those
 of a log-structured tree, so that an event is written a logarithmic number of times.
 
-What is gone from a file is out of sight before: who reads events, or matches of them, asks ``held.keep_times``.  New
-files are written before a transaction names them, and the old ones stay for a while (``old_files``).
+What is gone from a file is out of sight before: who reads events, or matches of them, asks
+``retention.keep_times``.  New files are written before a transaction names them, and the old ones stay for a while
+(``old_files``).
 """
 
 from __future__ import annotations

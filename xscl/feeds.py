@@ -1,4 +1,4 @@
-"""Subscriptions in the catalogue: adding, listing, changing, and what a poll leaves behind."""
+"""Subscriptions in the catalogue: adding, changing, and what a poll leaves behind."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from xscl.ingest.fetch_policy import LEAST_INTERVAL, MOST_INTERVAL, Subscription
 from xscl.ingest.opml import Outline
 from xscl.ingest.poll_hints import hints_from_json
 from xscl.tables import FEEDS
-from xscl.types import MAX_NAME, format_time, is_name
+from xscl.types import MAX_NAME, is_name
 
 __all__ = [
     "DueFeed",
     "add_feed",
     "drop_feed",
     "due_feeds",
-    "feed_rows",
     "find_feeds",
     "import_outlines",
     "move_feed",
@@ -308,40 +307,6 @@ def _due(row: sa.Row[tuple[object, ...]]) -> DueFeed:
         row.requests,
         row.bytes,
     )
-
-
-def feed_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
-    """One row a feed, subscribed or met in files, for listings."""
-    with catalog.read() as connection:
-        for row in connection.execute(sa.select(FEEDS).order_by(FEEDS.c.number)):
-            yield {
-                "feed": row.url or row.identity,
-                "title": row.title,
-                "channel": row.channel,
-                "folder": row.folder,
-                "status": row.status or "not subscribed",
-                "interval": None if row.interval is None else format_duration(row.interval),
-                "next": _time(row.next_fetch),
-                "fetched": _time(row.fetched),
-                "last": row.problem or _last(row.http_status),
-                "failures": row.failures,
-                "polls": row.polls,
-                "items": row.items,
-                "versions": row.versions,
-                "rejected": row.rejected,
-                "requests": row.requests,
-                "bytes": row.bytes,
-                "policy": row.policy,
-                "reason": row.reason,
-            }
-
-
-def _last(status: int | None) -> str | None:
-    return {None: None, 304: "304 not modified"}.get(status, str(status))
-
-
-def _time(micros: int | None) -> str | None:
-    return None if micros is None else format_time(micros - micros % 1_000_000)
 
 
 def outlines(catalog: Catalog) -> Iterator[Outline]:

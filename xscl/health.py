@@ -19,11 +19,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import stored_rt, stored_template
+from xscl.event_counts import channel_counts
 from xscl.home import Home
 from xscl.home_files import NamedFile, files_of, named_files
 from xscl.locks import holder
 from xscl.places import PUBLISHED
-from xscl.row_ranges import channel_counts
 from xscl.stored_matches import stored_matches
 from xscl.tables import BATCHES, CHANNELS, GROUPS, HOME, INSTANCES, INTAKE_FILES, NEVER, QUERIES, TEMPLATES
 from xscl.tidy import unnamed_files

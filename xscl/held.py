@@ -18,14 +18,13 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import Catalog
 from xscl.clocks import Clocks
 from xscl.home import Home
 from xscl.tables import CHANNELS, INTAKE_FILES
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER
 
-__all__ = ["Reaches", "held_times", "held_up", "held_up_note", "keep_times", "move_held"]
+__all__ = ["Reaches", "move_held"]
 
 Reaches = Mapping[tuple[str, str], int]
 """(channel, channel of a partner) and how much later a partner may be at most, for what live queries ask."""
@@ -57,34 +56,6 @@ def move_held(home: Home, connection: Connection, first: int, last: int, reaches
         if (held, kept) != (row.held_from, row.kept_from):
             mine = CHANNELS.update().where(CHANNELS.c.name == row.name)
             connection.execute(mine.values(held_from=held, kept_from=kept))
-
-
-def held_times(connection: Connection) -> dict[str, int]:
-    """The time from which on events are held as of the last commit, of each channel that holds some no more."""
-    statement = sa.select(CHANNELS.c.name, CHANNELS.c.held_from).where(CHANNELS.c.held_from.is_not(None))
-    return {row.name: row.held_from for row in connection.execute(statement)}
-
-
-def keep_times(connection: Connection) -> dict[str, int]:
-    """The time from which on events are kept, of each channel from which some may have gone."""
-    statement = sa.select(CHANNELS.c.name, CHANNELS.c.kept_from).where(CHANNELS.c.kept_from.is_not(None))
-    return {row.name: row.kept_from for row in connection.execute(statement)}
-
-
-def held_up(catalog: Catalog) -> list[str]:
-    """Channels whose retention has no effect yet, because live queries may join any of their events."""
-    held = CHANNELS.c.held_from
-    behind = sa.and_(held.is_not(None), CHANNELS.c.kept_from.is_(None))
-    with catalog.read() as connection:
-        return list(connection.scalars(sa.select(CHANNELS.c.name).where(behind).order_by(CHANNELS.c.name)))
-
-
-def held_up_note(channel: str) -> str:
-    """What to say of a channel whose retention has no effect yet."""
-    return (
-        f"channel {channel}: its events stay beyond its retention, because live queries may join any of them; give the "
-        "channels they are joined with a lateness, and the queries windows"
-    )
 
 
 def _floor(channel: str, reaches: Reaches, marks: Mapping[str, int | None]) -> int:

@@ -15,14 +15,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.driver import Driver
+from xscl.event_counts import channel_counts, nth_event
 from xscl.event_files import Level
-from xscl.held import held_times
 from xscl.home import Home
 from xscl.lacking import LackingRows
 from xscl.levels import BatchWork
 from xscl.places import published_docid
 from xscl.planner import Plan
-from xscl.row_ranges import channel_counts, nth_event
+from xscl.retention import held_times
 from xscl.settings import Settings
 from xscl.state import LINK_SCHEMA, HeldState, Kind, write_rows
 from xscl.tables import CHANNELS, INTAKE_FILES, LATE

@@ -22,10 +22,10 @@ from sqlalchemy.engine import Connection
 
 from xscl.backfill import Filled
 from xscl.event_files import Level, events_of
-from xscl.held import keep_times
 from xscl.held_walk import HeldWalk, held_events
 from xscl.home import Home
 from xscl.planner import Plan, Planner
+from xscl.retention import keep_times
 from xscl.settings import Settings
 from xscl.steps import step
 from xscl.subscribers import Chosen, group_texts

@@ -7,10 +7,11 @@ unique, and the same whenever the batch runs.  A leaf module: numbers here, ``pl
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["PUBLISHED", "SERIAL_BITS", "place_of", "place_sql", "published_docid", "serial_of"]
 
@@ -20,7 +21,7 @@ SERIAL_BITS = 24
 """Of the serial number: how many documents can be published at one place."""
 _SERIALS = 1 << SERIAL_BITS
 
-_Number = TypeVar("_Number", int, npt.NDArray[np.int64])
+_Number = TypeVar("_Number", int, "npt.NDArray[np.int64]")
 
 
 def published_docid(place: int, serial: int) -> int:
@@ -35,9 +36,11 @@ def place_of(docid: _Number) -> _Number:
     >>> place_of(7), place_of(published_docid(7, 3))
     (7, 7)
     """
-    if isinstance(docid, np.ndarray):
-        return np.where(docid >= PUBLISHED, (docid - PUBLISHED) // _SERIALS, docid)
-    return (docid - PUBLISHED) // _SERIALS if docid >= PUBLISHED else docid
+    if isinstance(docid, int):
+        return (docid - PUBLISHED) // _SERIALS if docid >= PUBLISHED else docid
+    places, published = docid.copy(), docid >= PUBLISHED
+    places[published] = (docid[published] - PUBLISHED) // _SERIALS
+    return places
 
 
 def serial_of(docids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -21,12 +21,12 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog import Catalog
 from xscl.errors import CatalogError
+from xscl.event_counts import channel_counts
 from xscl.health import Damaged, Health, examine_home, has_removed
 from xscl.home import Home
 from xscl.locks import running
 from xscl.places import PUBLISHED
 from xscl.rebuild import rebuild_derived
-from xscl.row_ranges import channel_counts
 from xscl.steps import step
 from xscl.tables import (
     BATCHES,

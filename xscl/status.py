@@ -9,18 +9,21 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import Catalog
-from xscl.catalog_upkeep import SUMMED
-from xscl.held import held_up, held_up_note
+from xscl.event_counts import channel_counts, event_count, first_events
 from xscl.home import Home
 from xscl.places import place_of, published_docid
-from xscl.row_ranges import channel_counts, event_count, first_events
-from xscl.state import held_state
+from xscl.retention import held_up, held_up_note
 from xscl.streams import resolve_stream
-from xscl.tables import BATCHES, CHANNELS, GROUPS, LATE, NEVER, QUERIES, REJECTED
-from xscl.totals import total
+from xscl.tables import BATCHES, CHANNELS, GROUPS, LATE, NEVER, QUERIES, REJECTED, STATE_FILES
+from xscl.totals import SUMMED, total
 
 __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
 
+_HELD = sa.case((STATE_FILES.c.held > 0, STATE_FILES.c.bytes), else_=0)
+_STATE = sa.select(
+    sa.func.coalesce(sa.func.sum(STATE_FILES.c.held), 0), sa.func.coalesce(sa.func.sum(_HELD), 0), sa.func.count()
+).where(STATE_FILES.c.kind != "reach")
+"""Rows of join state, bytes of the files that hold them, and all files."""
 _NOTES = 20
 """Queries that are told one by one."""
 
@@ -51,7 +54,7 @@ def state_notes(home: Home) -> Iterator[str]:
     catalog = home.catalog
     with catalog.read() as connection:
         events = event_count(connection)
-        state = held_state(home, connection)
+        rows, size, files = connection.execute(_STATE).one()
         sums = (sa.func.coalesce(sa.func.sum(BATCHES.c[name]), 0) for name in SUMMED)
         told = connection.execute(sa.select(*sums)).one()
         purged, asked, found = (count + total(connection, name) for count, name in zip(told, SUMMED, strict=True))
@@ -59,7 +62,7 @@ def state_notes(home: Home) -> Iterator[str]:
         unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
     processed, last = catalog.processed()
     yield (
-        f"events {events}, join state {state.rows} rows in {state.size:,} bytes (files: {len(state.files)}), "
+        f"events {events}, join state {rows} rows in {size:,} bytes (files: {files}), "
         f"purged {purged} rows, late {late}, rejected {rejected}"
     )
     if asked:

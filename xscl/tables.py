@@ -171,12 +171,9 @@ QUERIES = Table(
 )
 # Conditions on queries for which there are indexes.  Values are written out: with parameters SQLite would use none.
 IS_DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
-sa.Index("queries_dropped", QUERIES.c.docid_until, sqlite_where=IS_DROPPED, postgresql_where=IS_DROPPED)
 IS_WAITING = sa.and_(QUERIES.c.starting != sa.literal_column("'NOW'"), QUERIES.c.filled.is_(None))
 """For its answers from what is held."""
-sa.Index("queries_waiting", QUERIES.c.docid_from, sqlite_where=IS_WAITING, postgresql_where=IS_WAITING)
 IS_PUBLISHING = QUERIES.c.publish.is_not(None)
-sa.Index("queries_publish", QUERIES.c.publish, sqlite_where=IS_PUBLISHING, postgresql_where=IS_PUBLISHING)
 VARIABLES = Table(
     "variables",
     METADATA,
@@ -316,8 +313,6 @@ LATE = Table(
     Column("docid", BigInteger, comment="NULL: a published document that repair has forgotten"),
     Column("replayed", BigInteger, comment="the place at which it was taken as if it had been in time; NULL: never"),
 )
-_AGAIN = LATE.c.replayed.is_not(None)
-sa.Index("late_replayed", LATE.c.replayed, sqlite_where=_AGAIN, postgresql_where=_AGAIN)
 BATCHES = Table(
     "batches",
     METADATA,
@@ -375,3 +370,15 @@ TOTALS = Table(
     Column("name", String, primary_key=True),
     Column("count", BigInteger, nullable=False, comment="what is to be known of rows that were removed"),
 )
+
+
+@sa.event.listens_for(METADATA, "before_create", once=True)
+def _declare_partial_indexes(*_: object, **__: object) -> None:
+    """Declare the indexes of some rows: they load the dialects that have them, which only who makes tables needs."""
+    for name, column, rows in (
+        ("queries_dropped", QUERIES.c.docid_until, IS_DROPPED),
+        ("queries_waiting", QUERIES.c.docid_from, IS_WAITING),
+        ("queries_publish", QUERIES.c.publish, IS_PUBLISHING),
+        ("late_replayed", LATE.c.replayed, LATE.c.replayed.is_not(None)),
+    ):
+        sa.Index(name, column, sqlite_where=rows, postgresql_where=rows)

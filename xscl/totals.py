@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.places import PUBLISHED, serial_of
 from xscl.tables import TOTALS
 
-__all__ = ["REMOVED_EVENTS", "add_to_total", "free_serial", "note_removed_docids", "put_total", "total"]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["REMOVED_EVENTS", "SUMMED", "add_to_total", "free_serial", "note_removed_docids", "put_total", "total"]
 
 REMOVED_EVENTS = "removed events"
 """How many events retention has removed."""
+SUMMED = ("purged", "slices_asked", "slices_found")
+"""Columns of ``batches`` whose sums are kept when rows are removed."""
 _FREE_SERIAL = "free serial"
 
 

@@ -12,10 +12,10 @@ from typing import Protocol
 
 from xscl.catalog_upkeep import sweep_queries, trim_catalog
 from xscl.event_upkeep import EventUpkeep
-from xscl.held import keep_times
 from xscl.home import Home
 from xscl.old_files import unlink_old
 from xscl.result_upkeep import ResultUpkeep
+from xscl.retention import keep_times
 from xscl.steps import step
 
 __all__ = ["EVERY", "Upkeep"]

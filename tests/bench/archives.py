@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from corpora import RAW
 
 from xscl.errors import XsclError
-from xscl.feeds import feed_rows
+from xscl.feed_listing import feed_rows
 from xscl.home import Home, init_home
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import FeedDocument, Record, rejected

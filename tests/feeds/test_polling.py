@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from xscl.chunk import Chunk
 from xscl.errors import CatalogError
-from xscl.feeds import add_feed, drop_feed, feed_rows, set_feed
+from xscl.feed_listing import feed_rows
+from xscl.feeds import add_feed, drop_feed, set_feed
 from xscl.home import Home, init_home
 from xscl.ingest.fetch import FetchLimits
 from xscl.ingest.fetch_policy import SPACING

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from xscl.cli import main
 from xscl.engine import connect
 from xscl.errors import CatalogError, SourceError, XsclError
+from xscl.feed_listing import feed_rows
 from xscl.feeds import (
     add_feed,
     drop_feed,
-    feed_rows,
     folder_parts,
     folder_text,
     import_outlines,

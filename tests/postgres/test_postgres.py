@@ -22,7 +22,8 @@ import sqlalchemy as sa
 
 from xscl.archive import export_home, import_home
 from xscl.catalog import Catalog, open_catalog
-from xscl.channels import add_channel, channel_rows
+from xscl.channel_listing import channel_rows
+from xscl.channels import add_channel
 from xscl.engine import Engine
 from xscl.errors import CatalogError
 from xscl.health import examine_home

@@ -17,8 +17,8 @@ import xscl.upkeep
 from xscl.channels import set_channel
 from xscl.engine import Engine
 from xscl.errors import XsclError
-from xscl.held import keep_times
 from xscl.home import init_home
+from xscl.retention import keep_times
 from xscl.tables import CHANNELS
 from xscl.types import Event, Match
 

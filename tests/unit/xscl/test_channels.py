@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from xscl.catalog import ChannelInfo
-from xscl.channels import add_channel, channel_rows, set_channel
+from xscl.channel_listing import channel_rows
+from xscl.channels import add_channel, set_channel
 from xscl.errors import CatalogError, SourceError
 from xscl.home import Home, init_home
 from xscl.intake import Intake

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscl.event_files import EVENT_SCHEMA
-from xscl.feeds import feed_rows
+from xscl.feed_listing import feed_rows
 from xscl.home import Home, init_home
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import Poll

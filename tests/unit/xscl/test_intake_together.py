@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscl.channels import add_channel
+from xscl.event_counts import event_count
 from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home, init_home
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import FeedDocument, Poll, Record, Rejected, RowOptions, RowTable
 from xscl.intake import Intake, IntakeReport
-from xscl.row_ranges import event_count
 from xscl.streams import stored_memberships
 from xscl.tables import FEEDS, INTAKE_FILES, LATE, REJECTED
 from xscl.types import Event

@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 
 from xscl import row_intake
 from xscl.batch import next_range
-from xscl.channels import add_channel, channel_rows, set_channel
+from xscl.channel_listing import channel_rows
+from xscl.channels import add_channel, set_channel
 from xscl.errors import CatalogError
+from xscl.event_counts import channel_counts, event_count, nth_event
 from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home, init_home
 from xscl.ingest.records import Position, RowOptions, RowTable
 from xscl.intake import Intake, IntakeReport
-from xscl.row_ranges import channel_counts, event_count, nth_event
 from xscl.tables import CHANNELS, EVENT_IDS, INTAKE_FILES, LATE, REJECTED, ROW_RANGES, SOURCES
 from xscl.types import Event
 

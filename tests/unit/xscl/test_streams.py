@@ -15,7 +15,8 @@ import pytest
 from oracle.streams import Copy, Stream, events
 from strategies import Dice
 
-from xscl.channels import add_channel, channel_rows, drop_channel, set_channel
+from xscl.channel_listing import channel_rows
+from xscl.channels import add_channel, drop_channel, set_channel
 from xscl.errors import CatalogError
 from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home, init_home

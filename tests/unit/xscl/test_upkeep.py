@@ -16,9 +16,9 @@ import xscl.result_upkeep
 import xscl.upkeep
 from xscl.channels import set_channel
 from xscl.engine import Engine
+from xscl.event_counts import channel_counts, event_count
 from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home, init_home
-from xscl.row_ranges import channel_counts, event_count
 from xscl.status import state_notes
 from xscl.tables import (
     BATCHES,
