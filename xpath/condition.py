@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from lxml import etree
@@ -41,10 +43,13 @@ from xscl.xpath.pattern import (
     Truth,
 )
 
-__all__ = ["Memo", "clark_name", "holds", "matches_name", "name_parts", "reach", "select"]
+__all__ = ["Memo", "clark_name", "holds", "matches_name", "name_parts", "reach", "select", "shared"]
 
 Value = str | float | bool
 """What an expression gives."""
+
+_SHARED = 1 << 16
+"""Expressions of which one object is kept."""
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -57,14 +62,93 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class Memo:
-    """What is known of one document: conditions that were evaluated, and document order once it was asked for.
+    """Everything known of one document: conditions that were evaluated, texts that were read, and document order once
+    it was asked for.
 
-    Without it, nested brackets over nested elements would be evaluated over and over again.
+    Without it, nested brackets over nested elements would be evaluated over and over again, and the text of a path
+    would be read for each of the conditions on it.  Conditions live as long as the automaton, and equal expressions in
+    them are one object (``shared``), so their identity names them.
     """
 
     def __init__(self) -> None:
         self.known: dict[tuple[int, Node], bool] = {}
         self.order: dict[Node, int] = {}
+        self._texts: dict[Node, str] = {}
+        self._of_paths: dict[tuple[int, Node], list[str]] = {}
+        self._values: dict[tuple[int, Node], Value] = {}
+        self._applied: dict[tuple[str, Node], str | None] = {}
+
+    def text(self, node: Node) -> str:
+        """The string value of a node."""
+        found = self._texts.get(node)
+        if found is None:
+            found = self._texts[node] = string_value(node)
+        return found
+
+    def texts(self, path: Here, node: Node) -> list[str]:
+        """The string values of the nodes that a path reaches from a node, in no promised order."""
+        if not path.steps:
+            return [self.text(node)]
+        key = id(path.steps), node
+        found = self._of_paths.get(key)
+        if found is None:
+            found = self._of_paths[key] = [self.text(reached) for reached in reach(path.steps, node, self)]
+        return found
+
+    def value(self, expression: Expression, node: Node) -> Value:
+        """The value of an expression that other expressions may share, at a node."""
+        key = id(expression), node
+        found = self._values.get(key)
+        if found is None:
+            found = self._values[key] = _value(expression, node, self)
+        return found
+
+    def applied(self, functions: str, node: Node) -> str | None:
+        """The string value of a node with functions of atoms applied; None if they give none."""
+        key = functions, node
+        if key not in self._applied:
+            self._applied[key] = apply_functions(functions, self.text(node))
+        return self._applied[key]
+
+
+def shared(condition: Condition) -> Condition:
+    """An equal condition in which equal paths, and equal arguments of functions, are those of other such conditions.
+
+    >>> one, other = (Truth(Call("contains", (Here(()), Constant(text, False)))) for text in "ab")
+    >>> shared(one).call.args[0] is shared(other).call.args[0]
+    True
+    """
+    match condition:
+        case Exists(step):
+            return Exists(replace(step, conditions=tuple(map(shared, step.conditions))))
+        case Comparison(left, op, right):
+            return Comparison(_shared(left), op, right)
+        case Truth(call):
+            return Truth(Call(call.name, tuple(map(_shared, call.args))))
+        case Negation(part):
+            return Negation(shared(part))
+        case AllOf(parts):
+            return AllOf(tuple(map(shared, parts)))
+        case AnyOf(parts):
+            return AnyOf(tuple(map(shared, parts)))
+        case Compared():
+            return condition
+
+
+@lru_cache(maxsize=_SHARED)
+def _shared(expression: Expression) -> Expression:
+    match expression:
+        case Here(steps):
+            return Here(_shared_path(steps))
+        case Call(name, args):
+            return Call(name, tuple(map(_shared, args)))
+        case Constant():
+            return expression
+
+
+@lru_cache(maxsize=_SHARED)
+def _shared_path(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    return tuple(replace(step, conditions=tuple(map(shared, step.conditions))) for step in steps)
 
 
 def holds(condition: Condition, node: Node, memo: Memo | None = None) -> bool:
@@ -72,7 +156,6 @@ def holds(condition: Condition, node: Node, memo: Memo | None = None) -> bool:
     memo = memo or Memo()
     match condition:
         case Exists(step):
-            # Conditions live as long as the automaton, so their identity names them.
             key = id(condition), node
             if key not in memo.known:
                 memo.known[key] = any(True for _ in select(step, node, memo))
@@ -80,7 +163,7 @@ def holds(condition: Condition, node: Node, memo: Memo | None = None) -> bool:
         case Comparison(left, op, right):
             return _compare(left, op, right, node, memo)
         case Compared():
-            return _compare_atom(condition, string_value(node))
+            return _compare_atom(condition, memo.applied(condition.functions, node))
         case Truth(call):
             value = _value(call, node, memo)
             return bool(value) and not (isinstance(value, float) and math.isnan(value))
@@ -167,12 +250,11 @@ def _outermost(nodes: list[Node]) -> list[Node]:
 
 def _compare(left: Expression, op: str, right: Constant, node: Node, memo: Memo) -> bool:
     if isinstance(left, Here):
-        return any(_compare_value(string_value(found), op, right) for found in reach(left.steps, node, memo))
+        return any(_compare_value(text, op, right) for text in memo.texts(left, node))
     return _compare_value(_value(left, node, memo), op, right)
 
 
-def _compare_atom(condition: Compared, text: str) -> bool:
-    value = apply_functions(condition.functions, text)
+def _compare_atom(condition: Compared, value: str | None) -> bool:
     if value is None:
         return False
     compare, constant = _OPERATORS[condition.op], condition.right
@@ -205,7 +287,7 @@ def _value(expression: Expression, node: Node, memo: Memo) -> Value:
         case Call("count", (Here(steps),)):
             return float(len(reach(steps, node, memo)))
         case Call(name, args):
-            texts = [_string(_value(arg, node, memo)) for arg in args] or [string_value(node)]
+            texts = [_string(memo.value(arg, node)) for arg in args] or [memo.text(node)]
             return _FUNCTIONS[name](*texts)
 
 
@@ -223,8 +305,8 @@ def _first_string(nodes: list[Node], context: Node, memo: Memo) -> str:
     if len(nodes) > 1:
         if not memo.order:
             memo.order = {node: place for place, node in enumerate(document_order(context))}
-        return string_value(min(nodes, key=memo.order.__getitem__))
-    return string_value(nodes[0]) if nodes else ""
+        return memo.text(min(nodes, key=memo.order.__getitem__))
+    return memo.text(nodes[0]) if nodes else ""
 
 
 def _string(value: Value) -> str:

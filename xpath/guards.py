@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from xscl.xpath.condition import Memo, holds
+from xscl.xpath.condition import Memo, holds, shared
 from xscl.xpath.nodes import Node
 from xscl.xpath.pattern import Condition
 from xscl.xpath.predicates import PredicateIndex
@@ -42,6 +42,7 @@ class Guards:
             return FREE
         guard = self._numbers.get(conditions)
         if guard is None:
+            conditions = tuple(map(shared, conditions))
             guard = self._numbers[conditions] = self._next
             self._conditions[guard] = conditions
             self._next += 1

@@ -329,7 +329,7 @@ class PredicateIndex(Generic[T]):
         for nodes, reached in self._reached(node, memo):
             found.update(nodes.exist)
             likely += nodes.likely_exist
-            texts = [string_value(other) for other in reached] if nodes.valued else []
+            texts = [memo.text(other) for other in reached] if nodes.valued else []
             for text in texts:
                 for reading, values in nodes.values.items():
                     if (key := reading.key(text)) is not None:

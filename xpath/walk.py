@@ -310,7 +310,7 @@ class Walk:
             template = state.template()
             if template is not None:
                 if template.asked and text is None:
-                    text = string_value(node)
+                    text = self.memo.text(node)
                 self.visits.append((template, text if template.asked else None, (number,)))
                 self.bindings += 1
         check_entries(self.bindings)
@@ -321,15 +321,12 @@ class Walk:
     def deferred_rows(self) -> Iterator[DeferredRow]:
         """Once the document has been walked: the leaves whose rows come from no template."""
         count = characters = 0
-        texts: dict[int, str] = {}
         for state, number, node, entries in self._deferred():
             assert state.leaf is not None
             count += len(entries)
             check_entries(count)
             valued = sum(function is not None for function in state.leaf.functions)
-            if valued and number not in texts:
-                texts[number] = string_value(node)
-            text = texts[number] if valued else None
+            text = self.memo.text(node) if valued else None
             characters += valued * len(text or "")
             check_characters(characters)
             yield DeferredRow(state.key, state.leaf.functions, number, text, entries)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from local_engine import compiled
 from patterns import plain_spec
 
 from xscl.errors import DocumentLimitError
 from xscl.safexml import parse_xml
-from xscl.xpath import chains, predicates
+from xscl.xpath import chains, condition, predicates
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.condition import Memo
 from xscl.xpath.guards import Guards
+from xscl.xpath.nodes import Node
 from xscl.xpath.pattern import Axis, Comparison, Constant, Definition, Exists, Here, NodeTest, Step
 from xscl.xpath.predicates import PredicateIndex
 from xscl.xpath.states import WitnessSpec
@@ -30,6 +32,37 @@ def test_conditions_go_with_the_last_state_that_has_them() -> None:
         guards.remove(test, number)
         assert {each for each in (1, 2) if guards.holding(None, [each], root, Memo())} == rest
         assert (guards.number((ABOVE,)) == number) == bool(rest)
+
+
+CONTAINS = [f"[contains(./t, 'w{n}')][contains(lower(./d), 'W{n}')]" for n in range(50)]
+TEXTS_READ = [
+    (CONTAINS, 2),
+    ([f"[./t != 'w{n}' or contains(./d/*, 'w')]" for n in range(50)], 3),
+    ([f"[string-length(normalize-space(.)) > {n}][count(./x[contains(., 'w{n}')]) = 0]" for n in range(50)], 1),
+    ([f"[./t[contains(., 'w{n}')]]" for n in range(50)], 1),
+]
+
+
+@pytest.mark.parametrize(("brackets", "most"), TEXTS_READ)
+def test_a_text_is_read_once_a_node_however_many_conditions_ask_for_it(
+    brackets: list[str], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = [spec for each in brackets for spec in compiled(f"S/i{each}").specs]
+    machine, read = Automaton(specs), 0
+    plain = condition.string_value
+
+    def counted(node: Node) -> str:
+        nonlocal read
+        read += 1
+        return plain(node)
+
+    monkeypatch.setattr(condition, "string_value", counted)
+    root = parse_xml("<i><t>w1 w7</t><d>x <b>w7</b></d></i>")
+    found = len(match_document(machine, "S", root))
+    assert 0 < read <= most
+    monkeypatch.setattr(condition, "string_value", plain)
+    alone = sum(len(match_document(Automaton([spec]), "S", root)) for spec in specs)
+    assert found == alone
 
 
 @pytest.mark.parametrize("kind", ["element", "attribute"])
