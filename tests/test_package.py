@@ -42,6 +42,7 @@ ALLOWED = {
         "xscl.ingest.spark_sources",
         "xscl.session",
         "xscl.class_archive",
+        "xscl.start_cost",
         "xscl.start_time",
         "xscl.batch",
         "xscl.executors",

@@ -22,6 +22,7 @@ from xscl.scratch import temporary_folder
 __all__ = [
     "SWITCH",
     "ClassArchive",
+    "cache_folder",
     "find_archive",
     "is_turned_off",
     "make_archive",
@@ -73,7 +74,7 @@ def find_archive(java: str) -> ClassArchive | None:
     """The archive for the Java of this version line; None where none can be kept (turned off, no private folder)."""
     if is_turned_off() or os.name != "posix":
         return None
-    folder = _cache_folder()
+    folder = cache_folder()
     if folder is None:
         return None
     from pyspark.find_spark_home import _find_spark_home
@@ -91,7 +92,7 @@ def find_archive(java: str) -> ClassArchive | None:
     return ClassArchive(folder, f"spark-{spark}-{digest.hexdigest()}")
 
 
-def _cache_folder() -> Path | None:
+def cache_folder() -> Path | None:
     """A folder in which only this user writes: whoever writes an archive decides what Java runs."""
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:

@@ -1,10 +1,14 @@
-"""Stage 1 in the driver: documents to witness rows, in this process while that takes not long."""
+"""Stage 1 in the driver: documents to witness rows, in this process while executors would not end sooner.
+
+The processor time of a part that was walked tells what the rest will take, once a part before it has made what is made
+only once.  What was walked is kept when the rest goes to executors.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping
-from itertools import chain
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,19 +17,18 @@ import pyarrow.dataset as ds
 from xscl.event_files import EVENT_SCHEMA, Level
 from xscl.ingest.rows import cells_document
 from xscl.planner import Plan
+from xscl.start_cost import cores, start_seconds
 from xscl.xpath.relational import RowShape
 from xscl.xpath.row_witness import row_witnesses
 from xscl.xpath.spec_files import load_automaton
 from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
 
-__all__ = ["driver_witnesses"]
+__all__ = ["Walked", "driver_witnesses", "sooner_in_executors"]
 
-_LONG_S = 5.0
-"""Documents that take longer are matched by executors, which need more than a second to start."""
-_TELLING_S = 0.5
-"""After so long it is known what others will take."""
-_FIRST = 250
-"""Documents that are walked before that is asked for the first time; then twice as many each time,"""
+_OVERHEAD = 1.2
+"""Processor time of executors for what takes one here."""
+_FIRST = 50
+"""Documents of the first part; then twice as many each time,"""
 _PART = 8_000
 """up to this: a part costs as much as a hundred small documents."""
 _PART_BYTES = 64 << 20
@@ -37,51 +40,90 @@ _WALKED = ("docid", "channel", "id", "item", "ts", "late", "membership", "conten
 _READ = [*_WALKED, "cells"]
 
 
-class _ForExecutors(Exception):
-    """They make the witness rows of a level sooner."""
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """Witness rows that were made here, and what is left for executors."""
+
+    rows: pa.Table
+    plan: Plan | None
+    """Of what is left; None: nothing is."""
+    level: Level
 
 
-def driver_witnesses(plan: Plan, level: Level, most_rows: int) -> pa.Table | None:
-    """The witness rows of a level's documents, made here; None if executors make them sooner, or they are too many."""
-    found = []
-    try:
-        for part in chain(_of_columns(plan, level), _of_documents(plan, level)):
-            found.append(part)
-            most_rows -= part.num_rows
-            if most_rows < 0:
-                return None
-    except _ForExecutors:
-        return None
-    return pa.Table.from_batches(found, schema=WITNESS_SCHEMA)
+def driver_witnesses(plan: Plan, level: Level, most_rows: int) -> Walked:
+    """Make the witness rows of a level's documents, or of the first of them where executors make the others sooner.
 
-
-def _of_columns(plan: Plan, level: Level) -> Iterator[pa.RecordBatch]:
-    """What columns of rows answer."""
-    rows = _events_of(level, plan.answered)
-    if not rows:
-        return
-    if rows > _MOST_ROWS:
-        raise _ForExecutors
-    events = _in_time(level, _dataset(level).to_table(columns=_READ, filter=_wanted(level, plan.answered)))
-    if events.nbytes > _MOST_ROW_BYTES:
-        raise _ForExecutors
-    for part in events.combine_chunks().to_batches():
-        yield from row_witnesses(plan.matchers, part)
-
-
-def _of_documents(plan: Plan, level: Level) -> Iterator[pa.RecordBatch]:
-    """What a walk finds."""
+    Args:
+        plan: the queries.
+        level: the documents.
+        most_rows: the witness rows that one process may hold.
+    """
+    found = _of_columns(plan, level, most_rows)
+    if found is None:
+        return Walked(WITNESS_SCHEMA.empty_table(), plan, level)
     documents = _events_of(level, plan.walked)
     if not documents:
-        return
+        return Walked(_table(found), None, level)
+    plan_left = replace(plan, answered=frozenset())
+    rows = sum(part.num_rows for part in found)
     automaton = load_automaton(str(plan.specs_path))
-    walked, began = 0, time.perf_counter()
+    walked, last, warm = 0, level.first - 1, False
     for part in _parts(level, plan.walked):
-        yield from witness_rows(automaton, _with_documents(part, plan.shapes))
+        if rows > most_rows:
+            return _left(found, plan, plan_left, level, walked, last)
+        before = time.process_time()
+        made = list(witness_rows(automaton, _with_documents(part, plan.shapes)))
+        seconds = time.process_time() - before
+        found += made
+        rows += sum(each.num_rows for each in made)
         walked += part.num_rows
-        seconds = time.perf_counter() - began
-        if seconds > _TELLING_S and seconds * (documents - walked) / walked > _LONG_S:
-            raise _ForExecutors
+        last = max(last, pc.max(part.column("docid")).as_py())
+        left = seconds * (documents - walked) / part.num_rows
+        if (warm or seconds > start_seconds()) and sooner_in_executors(left, start_seconds(), cores()):
+            return _left(found, plan, plan_left, level, walked, last)
+        warm = True
+    return Walked(_table(found), None, level)
+
+
+def sooner_in_executors(seconds: float, start: float, processors: int) -> bool:
+    """Whether executors on so many processors end work sooner than this process, after a start.
+
+    >>> sooner_in_executors(9, 5, 2), sooner_in_executors(13, 5, 2), sooner_in_executors(99, 5, 1)
+    (False, True, False)
+    """
+    return seconds > start + _OVERHEAD * seconds / processors
+
+
+def _left(found: list[pa.RecordBatch], plan: Plan, plan_left: Plan, level: Level, walked: int, last: int) -> Walked:
+    """What was walked, up to document ``last``, and the rest; nothing if it has not been the first documents."""
+    before = _wanted(level, plan.walked) & (ds.field("docid") <= last)
+    if _dataset(level).count_rows(filter=before) != walked:
+        return Walked(WITNESS_SCHEMA.empty_table(), plan, level)
+    return Walked(_table(found), plan_left, replace(level, first=last + 1))
+
+
+def _table(parts: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(parts, schema=WITNESS_SCHEMA)
+
+
+def _of_columns(plan: Plan, level: Level, most_rows: int) -> list[pa.RecordBatch] | None:
+    """What columns of rows answer; None if there are more rows than one process should hold."""
+    rows = _events_of(level, plan.answered)
+    if not rows:
+        return []
+    if rows > _MOST_ROWS:
+        return None
+    events = _in_time(level, _dataset(level).to_table(columns=_READ, filter=_wanted(level, plan.answered)))
+    if events.nbytes > _MOST_ROW_BYTES:
+        return None
+    found = []
+    for part in events.combine_chunks().to_batches():
+        for made in row_witnesses(plan.matchers, part):
+            found.append(made)
+            most_rows -= made.num_rows
+            if most_rows < 0:
+                return None
+    return found
 
 
 def _parts(level: Level, channels: Collection[str]) -> Iterator[pa.RecordBatch]:

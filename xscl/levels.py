@@ -150,14 +150,18 @@ class BatchWork:
 
     def _witnesses(self, level: Level, target: Path) -> ds.Dataset:
         """Make the witness rows of a level, and write them if executors do it."""
-        here = None
+        plan: Plan | None = self.plan
+        here = WITNESS_SCHEMA.empty_table()
         if self.driver.settings.driver_rows:
-            here = driver_witnesses(self.plan, level, self.driver.settings.driver_rows)
-        if here is None:
-            write_witnesses(self.session(), self.plan, level, target)
-            return ds.dataset(target, schema=WITNESS_SCHEMA)
-        self.waiting[str(target.relative_to(self.home.root))] = here
-        return ds.InMemoryDataset(here)
+            walked = driver_witnesses(self.plan, level, self.driver.settings.driver_rows)
+            here, plan, level = walked.rows, walked.plan, walked.level
+        if plan is None:
+            self.waiting[str(target.relative_to(self.home.root))] = here
+            return ds.InMemoryDataset(here)
+        write_witnesses(self.session(), plan, level, target)
+        if here.num_rows:
+            pq.write_table(here, target / "walked-here.parquet", row_group_size=_ROW_GROUP)
+        return ds.dataset(target, schema=WITNESS_SCHEMA)
 
     def _join(self, level: Level, fresh: ds.Dataset, fresh_path: Path) -> Counter[str]:
         """Write what the witnesses of a level come to, and how much it is."""

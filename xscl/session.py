@@ -18,6 +18,7 @@ from weakref import WeakSet
 from xscl.class_archive import find_archive, make_in_background, reading_options, writing_options
 from xscl.errors import EngineError
 from xscl.scratch import scratch_folder
+from xscl.start_cost import cores, note_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +113,7 @@ def start_session(*, classes_to: Path | None = None) -> SparkSession:
 def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+    processors = cores()
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOG4J, encoding="utf-8")
     options = {
@@ -124,7 +125,7 @@ def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
         "spark.local.dir": str(scratch),
         "spark.sql.catalogImplementation": "in-memory",
         # Batches are small: one shuffle partition a core, and plans that do not change under way.
-        "spark.sql.shuffle.partitions": str(max(2, cores)),
+        "spark.sql.shuffle.partitions": str(max(2, processors)),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.files.maxPartitionBytes": "8m",
@@ -145,23 +146,31 @@ def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
             ]
         ),
     }
-    builder = SparkSession.builder.master(f"local[{cores}]")
+    builder = SparkSession.builder.master(f"local[{processors}]")
     for key, value in options.items():
         builder = builder.config(key, value)
     interrupt = signal.getsignal(signal.SIGINT)
     session: SparkSession = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)  # Spark has put in its own
+    process = _java_process()
+    if process is not None:
+        note_start(process.pid)
     register_sources(session)
     return session
 
 
 def session_has_ended() -> bool:
     """Whether the Java of this process's sessions was started here and is no more."""
+    process = _java_process()
+    return process is not None and process.poll() is not None
+
+
+def _java_process() -> subprocess.Popen[bytes] | None:
+    """The Java that this process started for its sessions."""
     from pyspark import SparkContext
 
-    process = getattr(SparkContext._gateway, "proc", None)
-    return process is not None and process.poll() is not None
+    return getattr(SparkContext._gateway, "proc", None)
 
 
 def _forget_session() -> None:

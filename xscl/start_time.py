@@ -13,6 +13,7 @@ from statistics import median
 from xscl.class_archive import find_archive
 from xscl.errors import EngineError
 from xscl.session import java_version, start_session
+from xscl.start_cost import cores
 
 __all__ = ["StartTimes", "make_archive_now", "measure_starts"]
 
@@ -86,8 +87,7 @@ def _answer(kind: str) -> None:
     else:
         from pyspark.sql import SparkSession
 
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
-        session = SparkSession.builder.master(f"local[{cores}]").getOrCreate()
+        session = SparkSession.builder.master(f"local[{cores()}]").getOrCreate()
     session.range(1).collect()
     session.sql("SELECT count(*) FROM range(1000) JOIN range(100) USING (id)").collect()
     print("answered", flush=True)  # noqa: T201

@@ -10,18 +10,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from oracle.evaluate import Doc, answers
 
 from xscl import batch as batches
+from xscl import driver_stage1
 from xscl.driver import Driver
 from xscl.engine import Engine, connect
 from xscl.errors import EngineError
+from xscl.event_files import Level
 from xscl.parser import parse_query
+from xscl.planner import Plan
 from xscl.settings import Settings
 from xscl.state import held_state
 from xscl.types import Event
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
 
 SECOND = 1_000_000
 QUERIES = {
@@ -227,7 +231,8 @@ def test_two_processes_at_once(engine: Engine, expected: dict[str, set[str]], tm
 def test_more_rows_than_the_driver_may_hold_go_to_the_executors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xscl.levels.write_witnesses", asked)
+    for name in ("write_witnesses", "write_results"):
+        monkeypatch.setattr(f"xscl.levels.{name}", asked)
     monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
     with started(tmp_path / "home", driver_rows=40) as engine:
         engine.ingest(events(DOCS[:2]))
@@ -252,7 +257,7 @@ def test_documents_are_walked_in_parts(
 def test_documents_that_would_take_long_go_to_the_executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xscl.levels.write_witnesses", asked)
     monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
-    for name, value in {"_FIRST": len(DOCS) - 1, "_TELLING_S": 0, "_LONG_S": 0}.items():
+    for name, value in {"_FIRST": len(DOCS) - 1, "start_seconds": lambda: 0.0, "cores": lambda: 8}.items():
         monkeypatch.setattr(f"xscl.driver_stage1.{name}", value)
     with started(tmp_path / "home") as engine:
         engine.ingest(events(DOCS[:-1]))
@@ -260,6 +265,48 @@ def test_documents_that_would_take_long_go_to_the_executors(tmp_path: Path, monk
         engine.ingest(events([Doc(doc.channel, f"{doc.id}-again", doc.ts, doc.xml) for doc in DOCS]))
         with pytest.raises(Asked):
             engine.run_once()
+
+
+def test_what_was_walked_is_kept_when_the_rest_goes_to_the_executors(
+    expected: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[int] = []
+    elsewhere = 0
+
+    def counted(automaton: object, part: pa.RecordBatch) -> object:
+        walked.extend(part.column("docid").to_pylist())
+        return witness_rows(automaton, part)  # type: ignore[arg-type]
+
+    def there(session: object, plan: Plan, level: Level, target: Path) -> None:
+        nonlocal elsewhere
+        elsewhere += 1
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(driver_stage1, "cores", lambda: 1)
+            target.mkdir()
+            pq.write_table(driver_stage1.driver_witnesses(plan, level, 1 << 40).rows, target / "part-0.parquet")
+
+    monkeypatch.setattr("xscl.levels.write_witnesses", there)
+    monkeypatch.setattr("xscl.jobs.Jobs.session", lambda self: None)
+    for name, value in {"_FIRST": 2, "start_seconds": lambda: 0.0, "cores": lambda: 8, "witness_rows": counted}.items():
+        monkeypatch.setattr(f"xscl.driver_stage1.{name}", value)
+    with started(tmp_path / "home") as engine:
+        engine.ingest(events(DOCS))
+        assert engine.run_once() and elsewhere == 1
+        assert found(engine) == expected
+    assert len(walked) == len(set(walked)) == len(DOCS)
+
+
+def test_where_documents_are_walked_does_not_depend_on_the_time_on_the_wall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part takes an hour, of which this process has next to nothing."""
+    hours = iter(range(0, 10**9, 3600))
+    monkeypatch.setattr("xscl.levels.write_witnesses", asked)
+    monkeypatch.setattr("xscl.driver_stage1._FIRST", 1)
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(hours)))
+    with started(tmp_path / "home") as engine:
+        engine.ingest(events(DOCS))
+        assert [report.jobs for report in engine.run_once()] == [0]
 
 
 def test_what_is_remembered_is_read_anew_when_there_is_room_for_it(
