@@ -136,7 +136,7 @@ def back_fill(
     with home.catalog.snapshot() as connection:
         texts = group_texts(connection, {info.gid: info.history for info in queries if info.history is not None})
         events = held_events(connection, place, least)
-    planner = Planner(home, Chosen(texts, {text.number: (0, place) for text in texts}))
+    planner = Planner(home.catalog, home.folder("programs"), Chosen(texts, {text.number: (0, place) for text in texts}))
     try:
         plan = planner.plan(place, place)
         assert plan is not None

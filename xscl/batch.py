@@ -147,14 +147,13 @@ class _Range:
 
 
 def process_batch(
-    planner: Planner, driver: Driver, session: Callable[[], SparkSession], first: int, last: int
+    home: Home, planner: Planner, driver: Driver, session: Callable[[], SparkSession], first: int, last: int
 ) -> BatchReport:
     """Process the events of a range and commit; ``session`` gives Spark, and is asked only where Spark is needed."""
-    home = planner.home
     started = time.perf_counter()
     span = _range(home, first, last)
     if span.waiting or span.replay:
-        return _held_batch(planner, driver, session, span)
+        return _held_batch(home, planner, driver, session, span)
     events = sum(span.channels.values())
     plan = planner.plan(first, last) if events else None
     newest = newest_times(span.paths, first, last) if events else {}
@@ -205,9 +204,11 @@ def process_batch(
             return _commit(home, driver, report, changes, work.refused, publisher, since=joined, reaches=reaches)
 
 
-def _held_batch(planner: Planner, driver: Driver, session: Callable[[], SparkSession], span: _Range) -> BatchReport:
+def _held_batch(
+    home: Home, planner: Planner, driver: Driver, session: Callable[[], SparkSession], span: _Range
+) -> BatchReport:
     """Answer queries from what is held, or take late events again; publish what is published for that, and commit."""
-    home, first, last = planner.home, span.first, span.last
+    first, last = span.first, span.last
     started = time.perf_counter()
     report = BatchReport(
         span.batch, first, last, 0, filled=len(span.waiting), replayed=len(span.replay.docids) if span.replay else 0

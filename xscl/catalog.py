@@ -35,7 +35,7 @@ from xscl.tables import (
 )
 
 if TYPE_CHECKING:
-    from xscl.compile import ChannelFacts, CompiledQuery
+    from xscl.compile import ChannelFacts
     from xscl.templates.template import Template
 
 __all__ = [
@@ -47,14 +47,12 @@ __all__ = [
     "all_facts",
     "channel_facts",
     "channels_json",
-    "names_json",
     "open_catalog",
     "query_info",
     "require_version",
     "stored_rt",
     "stored_template",
     "template_values",
-    "variables_of",
 ]
 
 
@@ -575,42 +573,9 @@ def template_values(template: Template) -> dict[str, object]:
     }
 
 
-def variables_of(compiled: CompiledQuery) -> list[dict[str, object]]:
-    """A row of ``variables`` for each definition that a query's witnesses speak of."""
-    from xscl.templates.relations import var_name  # listing queries needs no templates
-
-    names = {definition.key: name for name, definition in compiled.definitions.items()}
-    wanted = {d.key: d for d in compiled.definitions.values()}
-    for spec in compiled.specs:
-        for definition in (spec.definition, *(d for edge in (*spec.edges, *spec.hanging) for d in edge)):
-            wanted.setdefault(definition.key, definition)
-    return [
-        {
-            "key": key,
-            "var": var_name(key),
-            "channel": definition.channel,
-            "definition": str(definition),
-            "example": names.get(key),
-        }
-        for key, definition in wanted.items()
-    ]
-
-
 def channels_json(channels: Iterable[str]) -> str:
     """The channels that a group reads, and the streams it names, as they are kept: sorted, each once."""
     return json.dumps(sorted(set(channels)), ensure_ascii=False)
-
-
-def names_json(compiled: CompiledQuery) -> str:
-    """A query's own names of its meta-variables and result nodes, as they are kept."""
-    return json.dumps(
-        {
-            "meta": compiled.meta_names,
-            "results": compiled.result_names,
-            "result_blocks": compiled.result_blocks,
-            "joined": compiled.joined_names,
-        }
-    )
 
 
 def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:

@@ -18,11 +18,12 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import Catalog, stored_rt, stored_template, variables_of
+from xscl.catalog import Catalog, stored_rt, stored_template
 from xscl.compile import compile_query
 from xscl.home import Home
 from xscl.parser import parse_query
 from xscl.places import PUBLISHED
+from xscl.query_rows import variables_of
 from xscl.tables import (
     BATCHES,
     FLUSHES,

@@ -83,7 +83,7 @@ class Engine:
         self._is_given = spark is not None
         if spark is not None:
             register_sources(spark)
-        self._planner = Planner(home)
+        self._planner = Planner(home.catalog, home.folder("programs"))
         self._driver = Driver(settings)
         self._upkeep = Upkeep(home, self._planner)
         self._lock = threading.Lock()
@@ -459,7 +459,7 @@ class Engine:
                 self._is_tidy = True
             while not stop() and (span := next_range(self.home, batch_docs)) is not None:
                 step("run.ranged")
-                reports.append(process_batch(self._planner, self._driver, lambda: self.spark, *span))
+                reports.append(process_batch(self.home, self._planner, self._driver, lambda: self.spark, *span))
                 self._upkeep.after_commit()
         return reports
 

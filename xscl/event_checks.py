@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from xscl.catalog import ChannelInfo, StreamInfo
 from xscl.errors import DocumentError, DocumentLimitError, XsclError
+from xscl.event_content import content_digest, stored_document
 from xscl.ingest.records import Rejected
-from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells, row_digest
-from xscl.safexml import DEFAULT_LIMITS, Limits, parse_stored, parse_xml, serialize
+from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells
+from xscl.safexml import DEFAULT_LIMITS, Limits, parse_stored
 from xscl.streams import resolve_stream
 from xscl.types import MAX_NAME, Event, is_name, to_micros
 from xscl.values import digest_text
@@ -23,7 +24,6 @@ __all__ = [
     "refused_event",
     "require_kind",
     "resolved",
-    "stored_document",
 ]
 
 _LONG_ROW = 40_000
@@ -82,7 +82,7 @@ def check_event(event: Event, limits: Limits = DEFAULT_LIMITS) -> CheckedEvent |
         content = None if event.xml is None else stored_document(event.xml, limits)
     except XsclError as error:
         return refused_event(event, error, event.id, ts)
-    digest = event.digest or _content_digest(event, content)
+    digest = event.digest or content_digest(event, content)
     return CheckedEvent(event, event.id or _own_id(event, ts, digest), ts, content, digest)
 
 
@@ -142,29 +142,6 @@ def _check_cells(cells: Mapping[str, str | None], limits: Limits) -> None:
         raise DocumentLimitError(
             "XSCL_DOCUMENT_LIMIT", f"the row has {size:,} bytes; the limit max_bytes is {limits.max_bytes:,}"
         )
-
-
-def stored_document(xml: str | bytes, limits: Limits = DEFAULT_LIMITS) -> str:
-    """The document as it is kept: without declaration and DTD, with its own entities expanded.
-
-    Raises:
-        DocumentError: it is not well-formed, or over a limit.
-    """
-    content = serialize(parse_xml(xml, limits=limits))
-    size = len(content.encode("utf-8", "surrogatepass"))
-    if size > limits.max_bytes:
-        raise DocumentLimitError(
-            "XSCL_DOCUMENT_LIMIT",
-            f"the document has {size:,} bytes when written out; the limit max_bytes is {limits.max_bytes:,}",
-        )
-    return content
-
-
-def _content_digest(event: Event, content: str | None) -> str:
-    if content is not None:
-        return digest_text("xml", content)
-    assert event.row is not None
-    return row_digest(event.row)
 
 
 def _own_id(event: Event, ts: int | None, digest: str) -> str:

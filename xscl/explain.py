@@ -12,13 +12,14 @@ from operator import or_
 import sqlalchemy as sa
 
 from xscl import ast
-from xscl.catalog import Catalog, QueryInfo, variables_of
+from xscl.catalog import Catalog, QueryInfo
 from xscl.compile import CompiledQuery
 from xscl.durations import format_duration
 from xscl.format import format_select, format_statement
 from xscl.normalize import NormalBlock
 from xscl.parser import parse_query
 from xscl.queries import QueryFilter, count_queries, list_queries
+from xscl.query_rows import variables_of
 from xscl.registry import compile_info
 from xscl.tables import NEVER, QUERIES
 from xscl.templates.bounds import UNBOUNDED, Bounds, Case, pair_index

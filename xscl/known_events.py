@@ -103,7 +103,7 @@ class KnownEvents:
         for channel, bases in wanted.items():
             self._asked.update((channel, base) for base in bases)
             self._read(channel, bases)
-        for channel, row in rows_by_id(self._connection, self._home, of_rows):
+        for channel, row in rows_by_id(self._connection, self._home.root, of_rows):
             digest = cells_digest(channels[channel].schema or {}, row.cells)
             known = KnownEvent(row.id, "", 0, 1, row.docid, row.docid, digest, None, None, whole=True)
             self.add(channel, row.id, known)

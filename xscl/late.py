@@ -75,7 +75,7 @@ def late_rows(catalog: Catalog, choice: LateChoice) -> Iterator[dict[str, object
 def late_lines(home: Home, choice: LateChoice) -> Iterator[dict[str, object]]:
     """The chosen late events that are still there as lines of an event file."""
     from xscl.event_files import events_of
-    from xscl.replay import EventLines
+    from xscl.event_lines import EventLines
     from xscl.streams import stored_memberships
 
     with home.catalog.snapshot() as connection:

@@ -87,7 +87,7 @@ def replay(
     }
     with home.catalog.read() as connection:
         texts = group_texts(connection, {gid: gid for gid in concerned})
-    planner = Planner(home, Chosen(texts, concerned))
+    planner = Planner(home.catalog, home.folder("programs"), Chosen(texts, concerned))
     try:
         mine = planner.plan(found.place, found.place)
         if mine is None or not times:

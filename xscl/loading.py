@@ -15,10 +15,11 @@ from typing import TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import Catalog, channels_json, stored_rt, template_values, variables_of
+from xscl.catalog import Catalog, channels_json, stored_rt, template_values
 from xscl.compile import CompiledQuery
 from xscl.errors import CatalogError
 from xscl.prepared import Prepared
+from xscl.query_rows import variables_of
 from xscl.tables import GROUPS, HOME, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.templates.relations import rt_rows
 from xscl.templates.template import Template

@@ -13,9 +13,8 @@ from typing import Literal
 
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import ChannelInfo, all_facts
+from xscl.catalog import Catalog, ChannelInfo, all_facts
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
-from xscl.home import Home
 from xscl.parser import parse_query
 from xscl.prepared import Preparer
 from xscl.scratch import hold_folder, let_folder_go
@@ -141,9 +140,16 @@ class Planner:
     that was left by another process, or version, is ever loaded.
     """
 
-    def __init__(self, home: Home, chosen: Chosen | None = None) -> None:
-        """With ``chosen`` it plans for these groups, and not for those that queries of a range subscribe to."""
-        self.home = home
+    def __init__(self, catalog: Catalog, folder: Path, chosen: Chosen | None = None) -> None:
+        """Begin without a plan.
+
+        Args:
+            catalog: names the live queries.
+            folder: gets the files that workers load.
+            chosen: groups to plan for, in place of those that queries of a range subscribe to.
+        """
+        self._catalog = catalog
+        self._folder = folder
         self._chosen = chosen
         self._start()
 
@@ -159,7 +165,7 @@ class Planner:
         self._waiting: set[int] = set()
         """Groups that may have changed since the program was changed last."""
         self._program = Program()
-        self._files = _Files(self.home.folder("programs"), self._program)
+        self._files = _Files(self._folder, self._program)
         self._specs: defaultdict[str, dict[int, dict[SpecKey, _Spec]]] = defaultdict(dict)
         """By channel and definition."""
         self._splits: dict[str, ChannelSplit] = {}
@@ -181,7 +187,7 @@ class Planner:
 
         It costs what has changed since the last range, unless this one begins or ends before it.
         """
-        catalog = self.home.catalog
+        catalog = self._catalog
         with catalog.snapshot() as connection:
             channels = catalog.channels(connection)
             facts = all_facts(channels, catalog.streams(connection))

@@ -22,7 +22,6 @@ import httpx2
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl import __version__
 from xscl.catalog import Catalog
 from xscl.errors import SourceError, XsclError
 from xscl.feeds import DueFeed, due_feeds, find_feeds, move_feed, store_values
@@ -46,6 +45,7 @@ from xscl.intake import Intake
 from xscl.locks import locked
 from xscl.steps import step
 from xscl.tables import FEEDS, HOSTS
+from xscl.version import VERSION
 
 __all__ = ["DEFAULT_POLL_SETTINGS", "Clock", "PollReport", "PollSettings", "environment_settings", "poll"]
 
@@ -167,7 +167,7 @@ def poll(
     with alone:
         due = _wanted(home.catalog, clock.now(), urls, everything)
         fetcher = Fetcher(
-            user_agent(__version__, settings.contact),
+            user_agent(VERSION, settings.contact),
             limits=settings.limits,
             allow_private=settings.allow_private,
             resolve=resolve,

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from xscl import ast
-from xscl.catalog import names_json
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.durations import UNITS
 from xscl.errors import QueryError
 from xscl.parser import parse_query
+from xscl.query_rows import names_json
 from xscl.tokens import Token, tokenize
 from xscl.windows import cases_of
 

@@ -35,7 +35,7 @@ from sqlalchemy.engine import Connection
 from xscl.catalog import ChannelInfo, QueryInfo
 from xscl.clocks import Clocks, is_late
 from xscl.errors import DocumentError, EngineError, XsclError
-from xscl.event_checks import stored_document
+from xscl.event_content import stored_document
 from xscl.event_files import EVENT_SCHEMA, event_document, events_of, write_event_file
 from xscl.home import Home
 from xscl.match_output import match_document, selection_of

@@ -96,7 +96,7 @@ def query_once(
         scratch = _Scratch(folder, home.catalog, home)
         for each in _FOLDERS:
             scratch.folder(each).mkdir()
-        planner = Planner(scratch, Chosen([group], {group.number: (0, place)}))
+        planner = Planner(scratch.catalog, scratch.folder("programs"), Chosen([group], {group.number: (0, place)}))
         try:
             plan = planner.plan(place, place)
             assert plan is not None

@@ -15,18 +15,11 @@ import sqlalchemy as sa
 from sqlalchemy import MetaData, Table
 from sqlalchemy.engine import Connection
 
-from xscl.catalog import (
-    Catalog,
-    channels_json,
-    names_json,
-    stored_rt,
-    stored_template,
-    template_values,
-    variables_of,
-)
+from xscl.catalog import Catalog, channels_json, stored_rt, stored_template, template_values
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.errors import CatalogError, QueryError, UnsatisfiableWindowError
 from xscl.parser import parse_query
+from xscl.query_rows import names_json, variables_of
 from xscl.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES
 from xscl.templates.relations import rt_rows
 from xscl.templates.template import Template

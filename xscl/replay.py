@@ -14,33 +14,27 @@ from __future__ import annotations
 import heapq
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import BinaryIO
 
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl import ast
-from xscl.catalog import RAW, ChannelInfo, StreamInfo, query_info
+from xscl.catalog import RAW, query_info
 from xscl.durations import format_duration
+from xscl.event_lines import EventLines, Line
 from xscl.format import format_statement
 from xscl.home import Home
 from xscl.home_files import named_files
-from xscl.ingest.rows import TEXT_TYPES
 from xscl.places import PUBLISHED
 from xscl.streams import stored_memberships
 from xscl.tables import CHANNELS, FLUSHES, LATE, NEVER, QUERIES, STREAMS
-from xscl.templates.members import NONE, Membership
 from xscl.types import format_time
 
 __all__ = ["EventLines", "Replay", "export_events"]
-
-_COLUMNS = ("docid", "channel", "id", "version", "ts", "content", "cells", "membership")
-_ROWS = 2_000
-Line = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,65 +68,6 @@ def export_events(home: Home, stream: BinaryIO) -> Replay:
             "which queries may join with each other"
         )
     return Replay(writing.count, sum("register" in line for _, line in controls), channels, tuple(notes))
-
-
-class EventLines:
-    """Events as lines of an event file."""
-
-    def __init__(
-        self,
-        home: Home,
-        channels: Mapping[str, ChannelInfo],
-        streams: Mapping[str, StreamInfo],
-        memberships: Mapping[int, Membership],
-    ) -> None:
-        self._home = home
-        self._channels = channels
-        self._names = {(stream.channel, stream.number): stream.name for stream in streams.values()}
-        self._memberships = memberships
-        self.count = 0
-        self.versions = 0
-
-    def lines(self, paths: list[str]) -> Iterator[tuple[int, Line]]:
-        """(place, line), by place; some rows of a file are in memory."""
-        for path in self._home.paths(paths):
-            with pq.ParquetFile(path) as file:
-                there = [name for name in _COLUMNS if name in file.schema_arrow.names]
-                for batch in file.iter_batches(_ROWS, columns=there):
-                    for row in batch.to_pylist():
-                        yield from self.of_event(row)
-
-    def of_event(self, row: Mapping[str, object]) -> Iterator[tuple[int, Line]]:
-        """(place, line) of an event, a row of ``EVENT_SCHEMA``: one for each stream that it came by."""
-        channel, docid, ts = row["channel"], row["docid"], row["ts"]
-        assert isinstance(channel, str) and isinstance(docid, int) and isinstance(ts, int)
-        number = row["membership"]
-        assert isinstance(number, int)
-        self.versions += row["version"] != 1
-        line: Line = {"channel": channel, "id": row["id"], "ts": format_time(ts)}
-        if row["content"] is not None:
-            line["xml"] = row["content"]
-        else:
-            line["row"] = self._row(channel, row["cells"])
-        # An event that came by several streams is one if the lines stand together.
-        for stream in sorted(self._memberships.get(number, NONE).streams) or [0]:
-            self.count += 1
-            yield docid, {**line, "channel": self._names.get((channel, stream), channel)}
-
-    def _row(self, channel: str, cells: object) -> Line:
-        columns = self._channels[channel].schema or {}
-        assert isinstance(cells, list)
-        # Columns that came later are not in the rows before.
-        return {name: _value(kind, cell) for (name, kind), cell in zip(columns.items(), cells, strict=False)}
-
-
-def _value(kind: str | None, cell: str | None) -> object:
-    """The value of a column, of which a channel makes the same cell again."""
-    if cell is None or kind in TEXT_TYPES or kind == "decimal":
-        return cell
-    if kind == "bigint":
-        return int(cell)
-    return cell == "true" if kind == "boolean" else float(cell)
 
 
 def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:

@@ -331,7 +331,7 @@ class _Work:
         assert channel.schema is not None
         if ids.numbers is not None:
             first, last = int(ids.numbers[0]), int(ids.numbers[-1])
-            for stored in stored_rows(connection, home, channel.name, ids.prefix, first, last):
+            for stored in stored_rows(connection, home.root, channel.name, ids.prefix, first, last):
                 _compare(ids.numbers, cells, stored, seen, reused)
             known = _single_ids(connection, channel.name, ids.texts)
             if known:
@@ -340,7 +340,7 @@ class _Work:
                 places = np.zeros(0, dtype=np.int64)
         else:
             known = _single_ids(connection, channel.name, ids.texts)
-            for _, row in rows_by_id(connection, home, {channel.name: ids.texts.to_pylist()}):
+            for _, row in rows_by_id(connection, home.root, {channel.name: ids.texts.to_pylist()}):
                 known[row.id] = cells_digest(channel.schema, row.cells)
             places = np.flatnonzero(kept)
         columns = [column.to_pylist() for column in cells] if len(places) else []

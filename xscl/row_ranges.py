@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,6 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.home import Home
 from xscl.tables import ROW_RANGES
 
 __all__ = ["RangeRow", "StoredRows", "rows_by_id", "split_id", "stored_rows"]
@@ -55,7 +55,7 @@ class StoredRows:
 
 
 def stored_rows(
-    connection: Connection, home: Home, channel: str, prefix: str, first: int, last: int
+    connection: Connection, root: Path, channel: str, prefix: str, first: int, last: int
 ) -> Iterator[StoredRows]:
     """The rows with this prefix of the ranges that may hold a number between two, the range's other rows too."""
     statement = sa.select(ROW_RANGES).where(
@@ -65,7 +65,7 @@ def stored_rows(
         ROW_RANGES.c.first <= last,
     )
     for one in connection.execute(statement).all():
-        [path] = home.paths([one.path])
+        path = root / one.path
         table = pq.read_table(path, columns=["id", "cells"], filters=_inside(one.docid, one.last_docid))
         digits = pc.utf8_slice_codeunits(table.column("id"), len(prefix))
         numbers = digits.cast(pa.int64()).to_numpy()
@@ -73,7 +73,7 @@ def stored_rows(
 
 
 def rows_by_id(
-    connection: Connection, home: Home, wanted: Mapping[str, Iterable[str]]
+    connection: Connection, root: Path, wanted: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, RangeRow]]:
     """(channel, row) of the ids that ranges hold; ``wanted`` are ids by channel."""
     for channel, ids in wanted.items():
@@ -95,7 +95,7 @@ def rows_by_id(
                 here = [text for number, text in of_prefix.items() if one.first <= number <= one.last]
                 if not here:
                     continue
-                [path] = home.paths([one.path])
+                path = root / one.path
                 found = pc.field("id").isin(here) & _inside(one.docid, one.last_docid)
                 table = pq.read_table(path, columns=["id", "docid", "cells"], filters=found)
                 for row in table.to_pylist():

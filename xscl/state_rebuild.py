@@ -45,7 +45,9 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
         events = HeldEvents(last + 1, {}, frozenset(again), int(count))
         named = held_state(home, connection)
         state = replace(named, files=tuple(file for file in named.files if file.path not in lost))
-    current, chosen = Planner(home), Planner(home, Chosen(texts, dict.fromkeys(gids, (0, last + 1))))
+    programs = home.folder("programs")
+    current = Planner(home.catalog, programs)
+    chosen = Planner(home.catalog, programs, Chosen(texts, dict.fromkeys(gids, (0, last + 1))))
     try:
         now, plan = current.plan(last, last + 1), chosen.plan(last + 1, last + 1)
         reach = REACH_SCHEMA.empty_table() if now is None else current.reach.table(now.program, last)

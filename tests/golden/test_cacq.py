@@ -258,7 +258,7 @@ def test_gc4_a_filter_for_each_column(rows_engine: Engine) -> None:
     }
     found = satisfied(rows_engine, queries, [(3, 4), (9, 4), (0, 2), (3, 9)])
     assert found == {"Q1": {1, 2}, "Q2": {1, 3, 4}, "Q3": {1}}
-    planner = Planner(rows_engine.home)
+    planner = Planner(rows_engine.home.catalog, rows_engine.home.folder("programs"))
     plan = planner.plan(1, 10)
     assert plan is not None
     assert (len(plan.matchers["S"]), plan.matchers["S"].dimensions) == (3, 2)

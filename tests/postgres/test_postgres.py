@@ -408,12 +408,12 @@ def test_an_import_that_fails_leaves_the_database_as_it_was(url: str, tmp_path: 
 def test_plans_follow_what_others_register_and_drop(url: str, tmp_path: Path) -> None:
     home = init_home(tmp_path / "home", url)
     registry = Registry(home.catalog)
-    planner = Planner(home)
+    planner = Planner(home.catalog, home.folder("programs"))
     registry.register_many(["S//a", "S//a->x JOIN {x = y, 1 h} T//b->y", "S//a"])
     changes = (lambda: None, 10, 2), (lambda: registry.drop("q2"), 11, 1), (lambda: registry.register("T//c"), 12, 2)
     for change, last, groups in changes:
         change()
-        plan, fresh = planner.plan(last - 5, last), Planner(home).plan(last - 5, last)
+        plan, fresh = planner.plan(last - 5, last), Planner(home.catalog, home.folder("programs")).plan(last - 5, last)
         assert plan is not None and fresh is not None
         assert plan.program.groups == fresh.program.groups
         assert len(plan.program.groups) == groups

@@ -64,7 +64,7 @@ def told(plan: Plan | None) -> object:
 
 
 def check(home: Home, steps: list[tuple[str, object]]) -> None:
-    registry, planner = Registry(home.catalog), Planner(home)
+    registry, planner = Registry(home.catalog), Planner(home.catalog, home.folder("programs"))
     begin = end = 0
     for what, given_ in steps:
         if what == "register":
@@ -81,7 +81,7 @@ def check(home: Home, steps: list[tuple[str, object]]) -> None:
         elif what in ("plan", "back"):
             first, more = given_  # type: ignore[misc]
             begin, end = (begin + first, max(end, begin + first) + more) if what == "plan" else (first, first + more)
-            fresh = Planner(home)
+            fresh = Planner(home.catalog, home.folder("programs"))
             assert told(planner.plan(begin, end)) == told(fresh.plan(begin, end))
             fresh.close()
     planner.close()

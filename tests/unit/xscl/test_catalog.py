@@ -9,11 +9,12 @@ import pytest
 import sqlalchemy as sa
 from local_engine import compiled
 
-from xscl.catalog import Catalog, names_json, open_catalog, stored_rt
+from xscl.catalog import Catalog, open_catalog, stored_rt
 from xscl.errors import CatalogError
 from xscl.home import init_home, open_home
 from xscl.loading import Known, Loading
 from xscl.prepared import Prepared
+from xscl.query_rows import names_json
 from xscl.tables import CHANNELS, HOME, METADATA, VARIABLES
 from xscl.templates.relations import rt_table, var_name
 

@@ -221,7 +221,7 @@ def test_two_processes_at_once(engine: Engine, expected: dict[str, set[str]], tm
     with opened(tmp_path / "home") as other:
         other.run_once(batch_docs=3)
     with pytest.raises(EngineError) as caught:
-        batches.process_batch(engine._planner, engine._driver, NoSpark, *planned)  # type: ignore[arg-type]
+        batches.process_batch(engine.home, engine._planner, engine._driver, NoSpark, *planned)  # type: ignore[arg-type]
     assert caught.value.condition == "XSCL_HOME_IN_USE"
     engine.ingest(events(DOCS[20:]))
     engine.run_once()

@@ -12,9 +12,10 @@ import sqlalchemy as sa
 from strategies import Dice, many_block_query
 
 from xscl import loading, registry, tables
-from xscl.catalog import Catalog, open_catalog, stored_template, variables_of
+from xscl.catalog import Catalog, open_catalog, stored_template
 from xscl.errors import CatalogError, XsclError
 from xscl.loading import Known, Loading
+from xscl.query_rows import variables_of
 from xscl.registry import Registry
 from xscl.tables import CHANNELS, GROUPS, HOME, INSTANCES, QUERIES, TEMPLATES, VARIABLES
 from xscl.types import QueryOutcome

@@ -28,7 +28,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def planner(home: Home) -> Iterator[Planner]:
-    opened = Planner(home)
+    opened = Planner(home.catalog, home.folder("programs"))
     yield opened
     opened.close()
 

@@ -96,7 +96,7 @@ def test_what_workers_load_goes_with_its_process(tmp_path: Path) -> None:
     assert sorted(home.folder("programs").iterdir()) == [mine, new]
     let_folder_go(mine)
     assert sorted(home.folder("programs").iterdir()) == [new]
-    planner = Planner(home)
+    planner = Planner(home.catalog, home.folder("programs"))
     planner.close()
     assert sorted(home.folder("programs").iterdir()) == [new]
 
