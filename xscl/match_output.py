@@ -3,27 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from lxml import etree
 
+from xscl.block_patterns import BlockPattern, block_pattern, one_assignment
 from xscl.catalog import QueryInfo
+from xscl.compile import ChannelFacts
+from xscl.normalize import normalize
 from xscl.output import Selection, output_document, prepare_select, selected_document
 from xscl.parser import parse_query
 from xscl.safexml import parse_stored
 from xscl.stored_matches import StoredMatch
-from xscl.xpath.nodes import Node, locator, node_at, string_value
+from xscl.xpath.condition import Memo
+from xscl.xpath.nodes import DocumentNode, Node, NodeNumbers, locator, node_at, string_value
 
-__all__ = ["MatchOutput", "Wanted", "match_document", "match_outputs", "selection_of"]
+__all__ = ["MatchOutput", "Shown", "Wanted", "match_document", "match_outputs", "selection_of", "shown_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is to be known of a query to show its matches."""
+
+    selection: Selection | None
+    """What it selects; None: it outputs its result nodes."""
+    variables: Mapping[str, tuple[int, int]]
+    """Its variables, in the order in which they are bound, by block and node of the block."""
+    results: tuple[tuple[int, int], ...]
+    """Block and node of each node that makes a match."""
+    patterns: Mapping[int, BlockPattern]
+    """The blocks with variables that no stored match names."""
+
+
+def shown_of(query: QueryInfo, facts: Mapping[str, ChannelFacts]) -> Shown:
+    """Prepare a query; ``facts`` are of the channels and streams."""
+    tree = parse_query(query.text)
+    selection = None if tree.select is None else prepare_select(tree.select, query.text, query.namespaces)
+    normal = normalize(tree, query.text, query.namespaces)
+    results = [(block, each.result) for block, each in enumerate(normal.blocks)]
+    results += [normal.variables[name] for name in normal.selected]
+    known = {*query.names["meta"], *query.names["results"]}
+    lacking = {block for name, (block, _) in normal.variables.items() if name not in known}
+    patterns = {}
+    for number in lacking:
+        wanted = {node for block, node in (*normal.variables.values(), *results) if block == number}
+        patterns[number] = block_pattern(normal, number, facts, wanted)
+    return Shown(selection, normal.variables, tuple(results), patterns)
 
 
 class Wanted(NamedTuple):
     """A match whose output is wanted."""
 
     query: QueryInfo
-    blocks: Sequence[int]
-    """Of each meta-variable of the query's template, the block."""
-    selection: Selection | None
+    shown: Shown
     """The query's."""
     match: StoredMatch
 
@@ -36,24 +69,58 @@ class MatchOutput(NamedTuple):
     document: str
 
 
+class _Member:
+    """A parsed document of which several matches may be shown."""
+
+    def __init__(self, content: str) -> None:
+        root = parse_stored(content)
+        self.document = DocumentNode(root)
+        self.memo = Memo()
+        self._elements = list(NodeNumbers(root).elements())
+
+    def place(self, number: int) -> int | str:
+        """How a match names a node."""
+        if 0 <= number < len(self._elements):
+            return number
+        return locator(self.document.root, number)
+
+    def node(self, number: int) -> Node:
+        """A node by its number."""
+        if 0 <= number < len(self._elements):
+            return self._elements[number]
+        return node_at(self.document.root, self.place(number))
+
+
 def match_outputs(wanted: Sequence[Wanted], documents: Mapping[int, str]) -> list[MatchOutput]:
     """The outputs of some matches, from the documents of their members by number."""
-    roots = {docid: parse_stored(document) for docid, document in documents.items()}
-    return [_output(*one, roots) for one in wanted]
+    members = {docid: _Member(document) for docid, document in documents.items()}
+    return [_output(*one, members) for one in wanted]
 
 
-def _output(
-    query: QueryInfo,
-    blocks: Sequence[int],
-    selection: Selection | None,
-    match: StoredMatch,
-    roots: Mapping[int, etree._Element],
-) -> MatchOutput:
-    docids = [match.docids[block] for block in query.names["result_blocks"]]
-    places = [locator(roots[docid], node) for docid, node in zip(docids, match.nodes, strict=True)]
-    nodes = {name: place for name, place in zip(query.names["results"], places, strict=True) if name is not None}
-    document = match_document(query, selection, match.docids, match.nodes, roots)
-    return MatchOutput(nodes, _values(query, blocks, match, roots), document)
+def _output(query: QueryInfo, shown: Shown, match: StoredMatch, documents: Mapping[int, _Member]) -> MatchOutput:
+    members = [documents[docid] for docid in match.docids]
+    results = list(zip(query.names["results"], query.names["result_blocks"], match.nodes, strict=True))
+    nodes = {name: members[block].place(node) for name, block, node in results if name is not None}
+    found = [members[block].node(node) for _, block, node in results]
+    document = _document(query, shown.selection, found)
+    return MatchOutput(nodes, _values(query, shown, match, members, found), document)
+
+
+def _values(
+    query: QueryInfo, shown: Shown, match: StoredMatch, members: Sequence[_Member], results: Sequence[Node]
+) -> dict[str, str]:
+    """The string values of all variables in one witness of a match."""
+    fixed: dict[tuple[int, int], Node] = dict(zip(shown.results, results, strict=True))
+    for name, number in zip(query.names["meta"], match.witness, strict=True):
+        if name is not None:
+            block, place = shown.variables[name]
+            fixed[block, place] = members[block].node(number)
+    nodes = dict(fixed)
+    for block, pattern in shown.patterns.items():
+        of_block = {place: node for (at, place), node in fixed.items() if at == block}
+        found = one_assignment(pattern, members[block].document, members[block].memo, of_block)
+        nodes |= {(block, place): node for place, node in (found or {}).items()}
+    return {name: string_value(nodes[where]) for name, where in shown.variables.items() if where in nodes}
 
 
 def match_document(
@@ -68,6 +135,10 @@ def match_document(
     for block, node in zip(query.names["result_blocks"], nodes, strict=True):
         root = roots[docids[block]]
         results.append(node_at(root, locator(root, node)))
+    return _document(query, selection, results)
+
+
+def _document(query: QueryInfo, selection: Selection | None, results: Sequence[Node]) -> str:
     if selection is None:
         return output_document(results)
     selected = zip(query.names["results"], results, strict=True)
@@ -78,16 +149,3 @@ def selection_of(query: QueryInfo) -> Selection | None:
     """What a query selects; None if it outputs its result nodes."""
     select = parse_query(query.text).select
     return None if select is None else prepare_select(select, query.text, query.namespaces)
-
-
-def _values(
-    query: QueryInfo, blocks: Sequence[int], match: StoredMatch, roots: Mapping[int, etree._Element]
-) -> dict[str, str]:
-    """String values of the joined variables in the match's witness."""
-    joined = set(query.names["joined"])
-    values = {}
-    for place, (name, node) in enumerate(zip(query.names["meta"], match.witness, strict=True)):
-        if name in joined and name is not None:
-            root = roots[match.docids[blocks[place]]]
-            values[name] = string_value(node_at(root, locator(root, node)))
-    return values

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
-from types import MappingProxyType
 
+from xscl.catalog import all_facts
 from xscl.cursors import START, Cursor, parse_cursor, refuse_ahead
 from xscl.errors import CatalogError
 from xscl.event_files import event_document, events_of
 from xscl.faults import named_file_faults
 from xscl.home import Home
-from xscl.match_output import Wanted, match_outputs, selection_of
+from xscl.match_output import Shown, Wanted, match_outputs, shown_of
 from xscl.match_reader import FoundMatch, MatchReader, Times
-from xscl.output import Selection
 from xscl.replacements import Replacements
 from xscl.safexml import in_fresh_dictionary
-from xscl.templates.template import Template
 from xscl.types import Match, format_time
 
 __all__ = ["MatchListing", "built_matches", "find_match", "list_matches", "match_json", "named_matches"]
@@ -132,14 +130,13 @@ def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
     }
 
 
-def built_matches(
-    home: Home, found: Iterator[FoundMatch], templates: Mapping[str, Template] = MappingProxyType({})
-) -> Iterator[Match]:
-    """Matches with their documents; ``templates`` are those that the catalogue may not have."""
-    channels = home.catalog.channels()
+def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
+    """Matches with their documents."""
+    with home.catalog.read() as connection:
+        channels, streams = home.catalog.channels(connection), home.catalog.streams(connection)
+    facts = all_facts(channels, streams)
     replacements = Replacements(home)
-    blocks = {name: template.blocks for name, template in templates.items()}
-    selections: dict[int, Selection | None] = {}
+    shown: dict[int, Shown] = {}
     for part in _parts(found):
         docids = {docid for item in part for docid in item.match.docids}
         events = events_of(home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
@@ -150,11 +147,9 @@ def built_matches(
         there = [item for item in part if all(docid in documents for docid in item.match.docids)]
         wanted = []
         for _, query, _, match, _ in there:
-            if query.template not in blocks:
-                blocks[query.template] = home.catalog.template(query.template).blocks
-            if query.query not in selections:
-                selections[query.query] = selection_of(query)
-            wanted.append(Wanted(query, blocks[query.template], selections[query.query], match))
+            if query.query not in shown:
+                shown[query.query] = shown_of(query, facts)
+            wanted.append(Wanted(query, shown[query.query], match))
         outputs = in_fresh_dictionary(match_outputs, wanted, documents)
         replaced = replacements.of(there)
         for item, (nodes, values, document) in zip(there, outputs, strict=True):

@@ -116,7 +116,7 @@ def query_once(
         members = members_of(home, {docid for match in found for docid in match.docids})
     seen = [_found(info, match, members) for match in found if all(docid in members for docid in match.docids)]
     seen.sort(key=lambda item: (item.ts, item.id))
-    built = built_matches(home, iter(seen), {info.template: compiled.template})
+    built = built_matches(home, iter(seen))
     return Answer((replace(match, cursor="") for match in named_matches(home, built)), tuple(notes))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from xscl.block_patterns import BlockPattern, assignments, block_pattern
 from xscl.catalog import ChannelInfo, QueryInfo, StreamInfo, all_facts
-from xscl.compile import CompiledQuery, whole_steps
 from xscl.errors import SourceError, XsclError
 from xscl.event_checks import CheckedEvent, check_event, event_content, require_kind
 from xscl.event_files import event_document
@@ -19,9 +19,8 @@ from xscl.registry import compile_info
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.streams import resolve_stream
 from xscl.types import Event
-from xscl.xpath.condition import Memo, holds, select
+from xscl.xpath.condition import Memo
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
-from xscl.xpath.pattern import Condition, Step
 
 __all__ = ["Binding", "BlockWitness", "Trial"]
 
@@ -56,18 +55,15 @@ class BlockWitness:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pattern:
-    """A block made ready to be walked."""
+class _Block:
+    """A block of the query."""
 
     number: int
     name: str
     channel: str
-    at_document: tuple[Condition, ...]
-    steps: Sequence[Step | None]
-    parents: Sequence[int]
-    walked: tuple[int, ...]
-    """The named nodes and those above them, parents first, without the document node."""
+    pattern: BlockPattern
     names: Mapping[int, str]
+    """The variables of its nodes."""
 
 
 class Trial:
@@ -93,7 +89,7 @@ class Trial:
         self._channels = dict(channels)
         self.blocks: tuple[tuple[str, str], ...] = ()
         """Name of each block, and of the channel or stream that it reads."""
-        self._patterns = self._compile()
+        self._blocks = self._compile()
 
     def witnesses(self, records: Iterable[Record]) -> Iterator[BlockWitness]:
         """The witnesses of the events among some records, document by document and block by block."""
@@ -141,7 +137,7 @@ class Trial:
         known = known or ChannelInfo.new(name, "rows")
         if known.kind == "rows" and known.schema is None:
             self._channels[name] = replace(known, schema=types)
-            self._patterns = self._compile()
+            self._blocks = self._compile()
         return {column: types.get(column) for column in wanted}
 
     def _of_event(self, event: Event) -> Iterator[BlockWitness]:
@@ -156,8 +152,8 @@ class Trial:
             return
         self.documents[event.channel] += 1
         names = {event.channel, resolve_stream(self._streams, event.channel)[0]}
-        patterns = [pattern for pattern in self._patterns if pattern.channel in names]
-        if not patterns:
+        blocks = [block for block in self._blocks if block.channel in names]
+        if not blocks:
             return
         # A document is parsed as it would have been stored.
         document = DocumentNode(in_fresh_dictionary(parse_stored, content))
@@ -175,14 +171,14 @@ class Trial:
                 case _:
                     return number[node]
 
-        for pattern in patterns:
-            for nodes in _assignments(pattern, document, memo):
+        for block in blocks:
+            for nodes in assignments(block.pattern, document, memo):
                 bindings = {
-                    pattern.names[place]: Binding(place_of(node), string_value(node)) for place, node in nodes.items()
+                    block.names[place]: Binding(place_of(node), string_value(node)) for place, node in nodes.items()
                 }
-                self.found[pattern.number] += 1
+                self.found[block.number] += 1
                 label = event.id or event.source or checked.id
-                yield BlockWitness(label, event.channel, pattern.number, pattern.name, bindings)
+                yield BlockWitness(label, event.channel, block.number, block.name, bindings)
 
     def _content(self, checked: CheckedEvent) -> str:
         """The event's document; a first row tells what columns its channel has."""
@@ -193,67 +189,18 @@ class Trial:
         content, cells, channel = event_content(known, checked)
         if channel != self._channels.get(name):
             self._channels[name] = channel
-            self._patterns = self._compile()
+            self._blocks = self._compile()
         return event_document(content, cells, channel)
 
-    def _compile(self) -> list[_Pattern]:
+    def _compile(self) -> list[_Block]:
         facts = all_facts(self._channels, self._streams)
         compiled = compile_info(self.query, facts)
         read = [block.channel for block in compiled.normal.blocks]
         self.blocks = tuple(zip(compiled.block_names, read, strict=True))
-        patterns = []
-        for number in range(len(compiled.channels)):
-            steps, at_document = whole_steps(compiled.normal, number, facts)
-            patterns.append(_pattern(compiled, number, steps, at_document))
-        return patterns
-
-
-def _pattern(
-    compiled: CompiledQuery, number: int, steps: Sequence[Step | None], at_document: tuple[Condition, ...]
-) -> _Pattern:
-    block = compiled.normal.blocks[number]
-    parents = [node.parent for node in block.nodes]
-    names = {place: node.variable for place, node in enumerate(block.nodes) if node.variable is not None}
-    names.setdefault(block.result, RESULT)
-    walked = set(names)
-    for place in range(len(parents) - 1, 0, -1):
-        if place in walked:
-            walked.add(parents[place])
-    return _Pattern(
-        number=number + 1,
-        name=compiled.block_names[number],
-        channel=block.channel,
-        at_document=at_document,
-        steps=steps,
-        parents=parents,
-        walked=tuple(sorted(walked - {0})),
-        names=names,
-    )
-
-
-def _assignments(pattern: _Pattern, document: DocumentNode, memo: Memo) -> Iterator[dict[int, Node]]:
-    """The distinct assignments of nodes to the named nodes of a pattern.
-
-    Steps have all that is below them as conditions, so what is bound so far can always be completed.
-    """
-    if not all(holds(condition, document, memo) for condition in pattern.at_document):
-        return
-    named = sorted(pattern.names)
-
-    def extend(place: int, bound: dict[int, Node]) -> Iterator[dict[int, Node]]:
-        if place == len(pattern.walked):
-            yield {node: bound[node] for node in named}
-            return
-        node = pattern.walked[place]
-        step = pattern.steps[node]
-        assert step is not None
-        for reached in select(step, bound[pattern.parents[node]], memo):
-            yield from extend(place + 1, {**bound, node: reached})
-
-    # Nodes without a name on the way can reach the same nodes twice.
-    seen: set[tuple[Node, ...]] = set()
-    for nodes in extend(0, {0: document}):
-        key = tuple(nodes.values())
-        if key not in seen:
-            seen.add(key)
-            yield nodes
+        blocks = []
+        for number, block in enumerate(compiled.normal.blocks):
+            names = {place: node.variable for place, node in enumerate(block.nodes) if node.variable is not None}
+            names.setdefault(block.result, RESULT)
+            pattern = block_pattern(compiled.normal, number, facts, names)
+            blocks.append(_Block(number + 1, compiled.block_names[number], block.channel, pattern, names))
+        return blocks

@@ -80,7 +80,7 @@ def test_a_match(filled: Home) -> None:
     assert (found.query, found.ts) == ("q", 2 * S)
     assert found.events == (MatchEvent("S", "s", S), MatchEvent("T", "t", 2 * S))
     assert found.nodes == {"r": 1, "y": "0/@k"}
-    assert found.values == {"x": "v", "y": "v"}
+    assert found.values == {"r": "1v", "x": "v", "y": "v"}
     assert found.document == '<result><a>1<b>v</b></a><result k="v"/></result>'
     assert match_json(found) == {
         "match": found.id,
@@ -91,7 +91,7 @@ def test_a_match(filled: Home) -> None:
             {"channel": "T", "id": "t", "ts": "1970-01-01T00:00:02Z"},
         ],
         "nodes": {"r": 1, "y": "0/@k"},
-        "values": {"x": "v", "y": "v"},
+        "values": {"r": "1v", "x": "v", "y": "v"},
         "document": found.document,
     }
     assert find_match(filled, found.id) == find_match(filled, found.id[:8]) == found
