@@ -81,7 +81,7 @@ class Match:
     nodes: Mapping[str, int | str]
     """Result nodes that have a variable: elements by number, other nodes as ``3/@href`` or ``3/text()[2]``."""
     values: Mapping[str, str]
-    """String values of all variables that the query binds, in one witness, in the order in which its text binds them."""
+    """String values of all variables that the query binds, in one witness; in the order of its text."""
     document: str
     """The output document."""
     replaces: str | None = None
