@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lxml import etree
-
 from xscl.compile import ChannelFacts, whole_steps
 from xscl.normalize import NormalQuery
 from xscl.xpath.condition import Memo, holds, select
@@ -126,5 +124,4 @@ def _self_and_above(node: Node) -> set[Node]:
     if isinstance(node, DocumentNode):
         return {node}
     owner = node.owner if isinstance(node, (AttributeNode, TextNode)) else node
-    assert isinstance(owner, etree._Element)
     return {node, owner, *owner.iterancestors()}

@@ -14,11 +14,12 @@ from strategies import event_streams, one_block_queries, two_block_queries
 
 from xscl import block_patterns
 from xscl.block_patterns import block_pattern, one_assignment
-from xscl.catalog import QueryInfo, names_json
+from xscl.catalog import QueryInfo
 from xscl.compile import compile_query
 from xscl.match_output import MatchOutput, Wanted, match_outputs, shown_of
 from xscl.normalize import normalize
 from xscl.parser import parse_query
+from xscl.query_rows import names_json
 from xscl.safexml import parse_xml
 from xscl.stored_matches import StoredMatch
 from xscl.xpath.condition import Memo
