@@ -25,7 +25,7 @@ Modules in reading order:
 * ``verify``: edges looked up on pairs that other edges found
 * ``passes``: how the plans of a program are resolved in the driver
 * ``find``: the joins of a batch in the driver
-* ``assemble``: rows of links → rows of R_out of queries of three and more blocks
+* ``assemble``: rows of links → rows of R_out of queries of three and more blocks, or of two orders
 * ``worker``: what Spark ships for resolution
 * ``join``: the joins of a batch in Spark SQL
 """

@@ -4,22 +4,26 @@ A new row of a link starts a partial match of every instance that has the link; 
 document that both have, Spark joins (``join``), and what fits is put together, until all links are there.  The delta
 rule of incremental joins keeps every combination from being found twice: of the links before the one that started, only
 rows of earlier batches are taken.
+
+All orders of the same documents are looked at together, because ``ONCE`` chooses among them (``Bounds.exchange``).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby, islice
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.arrow import MEMBER
+from xscl.templates.bounds import Case
 from xscl.templates.program import Assembly, Program, load_program
-from xscl.templates.results import MAX_BINDINGS, ClassRow, Member, ResultColumns, admitted, different
+from xscl.templates.results import MAX_BINDINGS, Admitted, ClassRow, Member, ResultColumns, admitted, different
 
 __all__ = [
     "FOUND_SCHEMA",
@@ -89,38 +93,82 @@ def extend_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 def assembled_batches(path: str, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:
-    """Rows of ``FOUND_SCHEMA``, sorted by assembly and documents, to rows of ``RESULT_SCHEMA`` of an origin."""
+    """Rows of ``FOUND_SCHEMA`` to rows of ``RESULT_SCHEMA`` of an origin.
+
+    Rows of the same documents, in whatever order, stand together, sorted by assembly and documents.
+    """
     program = load_program(path)
     out = ResultColumns(origin)
     classes: dict[object, int] = {}
     rows = (row for batch in batches for row in batch.to_pylist())
-    for (number, docs), group in groupby(rows, key=lambda r: (r["assembly"], tuple(m["docid"] for m in r["members"]))):
-        found = list(islice(group, MAX_BINDINGS + 1))
-        members = [Member.of(member) for member in found[0]["members"]]
-        _add(program, number, docs, members, [tuple(row["nodes"]) for row in found], out, classes)
+    for _, alike in groupby(rows, key=lambda row: sorted(member["place"] for member in row["members"])):
+        found = []
+        for (number, _), group in groupby(alike, key=lambda r: (r["assembly"], [m["docid"] for m in r["members"]])):
+            bindings = list(islice(group, MAX_BINDINGS + 1))
+            members = [Member.of(member) for member in bindings[0]["members"]]
+            found.append(_Found(number, members, [tuple(row["nodes"]) for row in bindings]))
+        _add_alike(program, found, out, classes)
         yield from out.full()
     yield from out.take()
 
 
-def _add(
-    program: Program,
-    number: int,
-    docs: Sequence[int],
-    members: Sequence[Member],
-    found: Sequence[Sequence[int]],
-    out: ResultColumns,
-    classes: dict[object, int],
-) -> None:
-    """Add what some documents with these bindings of an assembly come to; ``classes`` are those made so far."""
-    assembly = program.assemblies[number]
-    if len(found) > MAX_BINDINGS:
-        out.add_refused(members)
-        return
-    by = admitted(assembly.groups.values(), members, assembly.pairs, program.memberships)
-    if not by.groups:
-        return
+class _Found(NamedTuple):
+    """Documents that an assembly's links put together, and their bindings."""
+
+    assembly: int
+    members: Sequence[Member]
+    """By block."""
+    bindings: Sequence[Sequence[int]]
+    """By place of the instance."""
+
+
+def _add_alike(program: Program, found: Sequence[_Found], out: ResultColumns, classes: dict[object, int]) -> None:
+    """Add what the same documents in all orders come to."""
+    admitting = []
+    for assembly, members, bindings in found:
+        groups, pairs = program.assemblies[assembly].groups.values(), program.assemblies[assembly].pairs
+        refused = len(bindings) > MAX_BINDINGS
+        by = Admitted((), ()) if refused else admitted(groups, members, pairs, program.memberships)
+        if refused:
+            out.add_refused(members)
+        admitting.append(by)
+    matched = {
+        (gid, tuple(member.place for member in each.members))
+        for each, by in zip(found, admitting, strict=True)
+        for gid in by.groups
+    }
+    for each, by in zip(found, admitting, strict=True):
+        staying = [
+            (gid, case)
+            for gid, case in zip(*by, strict=True)
+            if not _is_exchanged(program.groups[gid].group.cases[case - 1], gid, each.members, matched)
+        ]
+        if staying:
+            gids, cases = zip(*staying, strict=True)
+            _add(program, each, Admitted(gids, cases), out, classes)
+
+
+def _is_exchanged(
+    case: Case, gid: int, members: Sequence[Member], matched: Container[tuple[int, tuple[str, ...]]]
+) -> bool:
+    """Whether a group has these documents with two of them exchanged, of which the first one is the left one then.
+
+    ``matched`` are all groups with the documents that they have, whatever the order that ``ONCE`` asks for.
+    """
+    for bounds, (i, j) in zip(case, combinations(range(len(members)), 2), strict=True):
+        if bounds.exchange and (members[j].ts, members[j].place) < (members[i].ts, members[i].place):
+            places = [member.place for member in members]
+            places[i], places[j] = places[j], places[i]
+            if (gid, tuple(places)) in matched:
+                return True
+    return False
+
+
+def _add(program: Program, found: _Found, by: Admitted, out: ResultColumns, classes: dict[object, int]) -> None:
+    """Add what some documents come to for some groups; ``classes`` are those made so far."""
+    assembly = program.assemblies[found.assembly]
     matches: dict[tuple[int, ...], Sequence[int]] = {}
-    bindings = sorted(set(map(tuple, found)))
+    bindings = sorted(set(map(tuple, found.bindings)))
     for nodes in bindings:
         matches.setdefault(tuple(nodes[place] for place in assembly.results), nodes[: assembly.width])
     instance, witnesses = assembly.instance, sorted({nodes[: assembly.width] for nodes in bindings})
@@ -132,7 +180,7 @@ def _add(
         if len(classes) >= _MOST_CLASSES:
             classes.clear()
         classes[rows] = out.add_class(rows)
-    out.add_documents(docs, classes[rows])
+    out.add_documents([member.docid for member in found.members], classes[rows])
 
 
 # -- in one process --------------------------------------------------------------------------------------------
@@ -201,11 +249,14 @@ def assemble(program: Program, rows: LinkRows, new: pa.Table, batch: int, out: R
             if joined is not None:
                 for members, nodes in _extended(assembly, rows, place, 0, *joined, batch):
                     found[number, members].append(nodes)
-    classes: dict[object, int] = {}
+    alike: defaultdict[tuple[str, ...], list[_Found]] = defaultdict(list)
     for (number, members), bindings in found.items():
         complete = [member for member in members if member is not None]
         bound = [tuple(node for node in binding if node is not None) for binding in bindings]
-        _add(program, number, [member.docid for member in complete], complete, bound, out, classes)
+        alike[tuple(sorted(member.place for member in complete))].append(_Found(number, complete, bound))
+    classes: dict[object, int] = {}
+    for each in alike.values():
+        _add_alike(program, each, out, classes)
 
 
 def _extended(

@@ -21,11 +21,13 @@ class Bounds:
     """An interval of time differences, both ends included: ``lo <= ts(right) - ts(left) <= hi``.
 
     ``order`` 1 asks for the left member to be first by (ts, channel, id), -1 for the right one, 0 for nothing.
+    ``exchange`` asks for the left member to be first where the same members, with these two exchanged, match too.
     """
 
     lo: int = -UNBOUNDED
     hi: int = UNBOUNDED
     order: int = 0
+    exchange: bool = False
 
     def __or__(self, other: Bounds) -> Bounds:
         """What encloses both."""
@@ -38,7 +40,7 @@ class Bounds:
         return self.lo > -UNBOUNDED and self.hi < UNBOUNDED
 
     def admits(self, difference: int, left_first: bool) -> bool:
-        """Whether two members so far apart, in this order, satisfy it."""
+        """Whether two members so far apart, in this order, satisfy it, whatever ``exchange`` asks."""
         return self.lo <= difference <= self.hi and (self.order == 0 or (self.order == 1) is left_first)
 
 
@@ -71,6 +73,8 @@ class DifferenceBounds:
         self.count = count
         self.upper = [[0 if i == j else UNBOUNDED for j in range(count)] for i in range(count)]
         self.order: dict[tuple[int, int], int] = {}
+        self.exchanged: set[tuple[int, int]] = set()
+        """Pairs of which either may be the left one."""
 
     def copy(self) -> DifferenceBounds:
         """One that can be limited further by itself."""
@@ -78,6 +82,7 @@ class DifferenceBounds:
         other.count = self.count
         other.upper = [list(row) for row in self.upper]
         other.order = dict(self.order)
+        other.exchanged = set(self.exchanged)
         return other
 
     def limit(self, left: int, right: int, lo: int, hi: int) -> None:
@@ -115,7 +120,7 @@ class DifferenceBounds:
                         if i == j:
                             raise self._cycle(through, i)
         return tuple(
-            Bounds(_clamped(-upper[j][i]), _clamped(upper[i][j]), self.order.get((i, j), 0))
+            Bounds(_clamped(-upper[j][i]), _clamped(upper[i][j]), self.order.get((i, j), 0), (i, j) in self.exchanged)
             for i, j in combinations(blocks, 2)
         )
 

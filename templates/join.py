@@ -204,7 +204,9 @@ def assembled(
         met = spark.sql(_MEETING, requests=found, sides=sides)
         found = met.mapInArrow(extend, spark_schema(REQUEST_SCHEMA))
     named = spark.sql(
-        "select assembly, transform(members, m -> m.docid) as docs, members, nodes from {found}", found=found
+        "select assembly, array_sort(transform(members, m -> m.place)) as alike, "
+        "transform(members, m -> m.docid) as docs, members, nodes from {found}",
+        found=found,
     )
-    together = named.repartition("assembly", "docs").sortWithinPartitions("assembly", "docs")
+    together = named.repartition("alike").sortWithinPartitions("alike", "assembly", "docs")
     return together.select(*FOUND_SCHEMA.names).mapInArrow(assemble, spark_schema(RESULT_SCHEMA))

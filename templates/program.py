@@ -191,7 +191,9 @@ class LinkStep:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """An instance of three or more blocks: how rows of its links are put together, and its groups.
+    """An instance whose matches are put together from rows of its links, how that is done, and its groups.
+
+    It has three or more blocks, or two whose members may be exchanged (``Bounds.exchange``).
 
     Cases that link different blocks have assemblies of their own.
     """
@@ -298,10 +300,10 @@ class Program:
         assert live.gid not in self._live, f"group {live.gid} is there already"
         self.version += 1
         live = self._live[live.gid] = _sharing(live)
-        plan = self.instances.get(live.iid)
-        if plan is None and max(node.block for node in live.group.instance.nodes) >= 2:
+        if _is_assembled(live.group):
             self._add_to_assemblies(live)
             return
+        plan = self.instances.get(live.iid)
         bounds = _envelope(live.group.cases)[0] if live.group.cases[0] else Bounds()
         if plan is None:
             self._add_instance(live, bounds)
@@ -314,10 +316,10 @@ class Program:
         """Forget a group."""
         self.version += 1
         live = self._live.pop(gid)
-        plan = self.instances.get(live.iid)
-        if plan is None:
+        if _is_assembled(live.group):
             self._remove_from_assemblies(live)
             return
+        plan = self.instances[live.iid]
         del plan.groups[gid]
         self._touch(live)
         if not plan.groups:
@@ -341,9 +343,8 @@ class Program:
         """Change what the subscribers of a group see of the intake order."""
         self.version += 1
         live = self._live[gid] = replace(self._live[gid], first=first, last=last)
-        plan = self.instances.get(live.iid)
-        if plan is not None:
-            plan.groups[gid] = live
+        if not _is_assembled(live.group):
+            self.instances[live.iid].groups[gid] = live
             self._touch(live)
             return
         for pairs in set(live.group.links):
@@ -509,6 +510,11 @@ class Program:
                     self._forget(self.links.pop(link.key))
         if not known:
             del self._assemblies[live.iid]
+
+
+def _is_assembled(group: Group) -> bool:
+    """Whether its matches are put together from rows of links: they have three members, or are chosen among."""
+    return len(group.cases[0]) > 1 or group.exchanges
 
 
 def _envelope(cases: Iterable[Case]) -> Case:

@@ -66,9 +66,10 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
     """``rt_<template>``: one row per query (and case): R_T of the thesis (6.4), with windows and operators as columns.
 
     ``once_i_j`` is 1 if only those count whose member of block i is first by (ts, channel, id), -1 if only those whose
-    member of block j is, else 0.  ``f_e`` and ``add_e`` are the nearest doubles of exact fractions.  A match's members
-    all come after place ``sees_from`` of the intake order, and have a ``ts`` of at least ``ts_from`` unless that is
-    NULL (STARTING).
+    member of block j is, else 0.  With ``exchange_i_j`` a match does not count whose member of block j is first if the
+    query matches with these two members exchanged, too.  ``f_e`` and ``add_e`` are the nearest doubles of exact
+    fractions.  A match's members all come after place ``sees_from`` of the intake order, and have a ``ts`` of at least
+    ``ts_from`` unless that is NULL (STARTING).
     """
     columns: list[Column[object]] = [
         Column("qid", String),
@@ -95,6 +96,7 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
             Column(f"lo_{i}_{j}", BigInteger, comment=f"no bound: -{UNBOUNDED}"),
             Column(f"hi_{i}_{j}", BigInteger, comment=f"no bound: {UNBOUNDED}"),
             Column(f"once_{i}_{j}", Integer),
+            Column(f"exchange_{i}_{j}", Boolean),
         ]
     columns += [
         Column(f"stream{block}", Integer, comment="the stream that the block names; NULL: its channel")
@@ -112,6 +114,7 @@ def rt_rows(template: Template, group: Group) -> list[dict[str, object]]:
         row = {**shared, "case": number}
         for (i, j), bounds in zip(template.pairs, case, strict=True):
             row |= {f"lo_{i}_{j}": bounds.lo, f"hi_{i}_{j}": bounds.hi, f"once_{i}_{j}": bounds.order}
+            row[f"exchange_{i}_{j}"] = bounds.exchange
         rows.append(row)
     return rows
 

@@ -205,8 +205,9 @@ class ResultColumns:
             self.counts.update(rout=int(rout), match=int(matches))
 
     def add_documents(self, docs: Sequence[int], number: int) -> None:
-        """Three or more documents, and their class."""
-        self._rows.append(("docs", self.origin, number, None, None, docs, *(None,) * 7))
+        """Two or more documents, and their class."""
+        two = (*docs, None) if len(docs) == 2 else (None, None, docs)
+        self._rows.append(("docs", self.origin, number, *two, *(None,) * 7))
         rout, matches = self._sizes[number]
         self.counts.update(rout=rout, match=matches)
 

@@ -55,50 +55,86 @@ def _conjuncts(text: str) -> Iterator[str]:
             part = []
 
 
-def cq_statement(template: Template, *, streams: bool = True) -> Select[tuple[object, ...]]:
+def cq_statement(template: Template, *, streams: bool = True, exchanges: bool = True) -> Select[tuple[object, ...]]:
     """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc``, ``r_docts`` and ``r_member``.
 
     Rows: (qid, case, docid1…, node1…), one per query and combination of bindings of its meta-variables.  R_docTS says
     more than times, because versions of one item never join and ONCE orders equal times by channel and id.  Without
-    ``streams`` it is for queries and documents that know none.
+    ``streams`` it is for queries and documents that know none, without ``exchanges`` for queries whose R_T has no
+    ``exchange_i_j``.
     """
-    rt = rt_table(template).alias("rt")
-    query = _Conjunction(rt)
-    # R_T first, then the first block, then along the value joins: every relation is entered with something bound, which
-    # matters to engines that join in the written order.
-    _bind_block(query, rt, template, 0)
-    for edge in _reachable_order(template):
-        left, right, kind = template.joins[edge - 1]
-        values = {side: R_DOC.alias(f"{side}{edge}") for side in ("l", "r")}
-        sides = [("l", left), ("r", right)]
-        # From the side whose document is known to the other one.
-        sides.sort(key=lambda side: template.blocks[side[1]] not in query.docids)
-        for number, (side, place) in enumerate(sides):
-            doc = values[side]
-            on = [doc.c.fn == rt.c[f"fn_{side}_{edge}"]]
-            if number == 1:
-                on.append(_comparison(rt, edge, kind, values["l"], values["r"]))
-            query.join(doc, on, template.blocks[place], [(place, doc.c.node)])
-    for block in range(1, template.block_count):
-        _bind_block(query, rt, template, block)
-    docs = [R_DOCTS.alias(f"d{block + 1}") for block in range(template.block_count)]
-    members = [R_MEMBER.alias(f"m{block + 1}") for block in range(template.block_count)]
-    for block, doc in enumerate(docs):
-        query.join(doc, [], block, [])
-    of_streams = []
-    for block, (doc, member) in enumerate(zip(docs, members, strict=True), start=1) if streams else ():
-        stream = rt.c[f"stream{block}"]
-        of_stream = and_(member.c.docid == doc.c.docid, member.c.stream == stream)
-        query.source = query.source.join(member, of_stream, isouter=True)
-        of_streams.append(or_(member.c.docid.is_not(None), and_(stream.is_(None), doc.c.whole == true())))
+    found = _Matched(template, streams, "")
     statement = select(
-        rt.c.qid,
-        rt.c.case,
-        *(doc.c.docid.label(f"docid{i}") for i, doc in enumerate(docs, start=1)),
-        *(query.nodes[place].label(f"node{place + 1}") for place in range(template.width)),
+        found.rt.c.qid,
+        found.rt.c.case,
+        *(doc.c.docid.label(f"docid{i}") for i, doc in enumerate(found.docs, start=1)),
+        *(found.query.nodes[place].label(f"node{place + 1}") for place in range(template.width)),
     )
-    conditions = [*_document_conditions(template, rt, docs), *of_streams]
-    return statement.select_from(query.source).distinct().where(and_(*conditions))
+    conditions = found.conditions
+    if exchanges and template.block_count > 1:
+        conditions.append(not_(_exchanged(template, streams, found)))
+    return statement.select_from(found.query.source).distinct().where(and_(*conditions))
+
+
+class _Matched:
+    """The relations of a template's matches joined, and their conditions, whatever ``exchange_i_j`` says."""
+
+    def __init__(self, template: Template, streams: bool, mark: str) -> None:
+        """``mark`` ends the names of relations, so that they may stand in one statement with others."""
+        self.rt = rt = rt_table(template).alias(f"rt{mark}")
+        self.query = query = _Conjunction(rt)
+        # R_T first, then the first block, then along the value joins: every relation is entered with something bound,
+        # which matters to engines that join in the written order.
+        _bind_block(query, rt, template, 0, mark)
+        for edge in _reachable_order(template):
+            left, right, kind = template.joins[edge - 1]
+            values = {side: R_DOC.alias(f"{side}{edge}{mark}") for side in ("l", "r")}
+            sides = [("l", left), ("r", right)]
+            # From the side whose document is known to the other one.
+            sides.sort(key=lambda side: template.blocks[side[1]] not in query.docids)
+            for number, (side, place) in enumerate(sides):
+                doc = values[side]
+                on = [doc.c.fn == rt.c[f"fn_{side}_{edge}"]]
+                if number == 1:
+                    on.append(_comparison(rt, edge, kind, values["l"], values["r"]))
+                query.join(doc, on, template.blocks[place], [(place, doc.c.node)])
+        for block in range(1, template.block_count):
+            _bind_block(query, rt, template, block, mark)
+        self.docs = docs = [R_DOCTS.alias(f"d{block + 1}{mark}") for block in range(template.block_count)]
+        members = [R_MEMBER.alias(f"m{block + 1}{mark}") for block in range(template.block_count)]
+        for block, doc in enumerate(docs):
+            query.join(doc, [], block, [])
+        self.conditions = _document_conditions(template, rt, docs)
+        for block, (doc, member) in enumerate(zip(docs, members, strict=True), start=1) if streams else ():
+            stream = rt.c[f"stream{block}"]
+            of_stream = and_(member.c.docid == doc.c.docid, member.c.stream == stream)
+            query.source = query.source.join(member, of_stream, isouter=True)
+            self.conditions.append(or_(member.c.docid.is_not(None), and_(stream.is_(None), doc.c.whole == true())))
+
+
+def _exchanged(template: Template, streams: bool, found: _Matched) -> ColumnElement[bool]:
+    """Whether the query matches with two neighbouring members exchanged, of which the first is then the left one."""
+    other = _Matched(template, streams, "x")
+    ways = []
+    for i in range(len(found.docs) - 1):
+        docs = list(found.docs)
+        docs[i], docs[i + 1] = docs[i + 1], docs[i]
+        ways.append(
+            and_(
+                found.rt.c[f"exchange_{i + 1}_{i + 2}"] == true(),
+                not_(_is_first(found.docs[i], found.docs[i + 1])),
+                *(
+                    and_(mine.c.channel == theirs.c.channel, mine.c.id == theirs.c.id)
+                    for mine, theirs in zip(other.docs, docs, strict=True)
+                ),
+            )
+        )
+    inner = select(other.rt.c.qid).select_from(other.query.source)
+    return (
+        inner.where(and_(other.rt.c.qid == found.rt.c.qid, or_(*ways), *other.conditions))
+        .correlate(found.query.source, found.rt, *found.docs)
+        .exists()
+    )
 
 
 class _Conjunction:
@@ -161,12 +197,12 @@ def _comparison(rt: FromClause, edge: int, kind: str, left: FromClause, right: F
     return or_(and_(of_numbers, numbers), and_(not_(of_numbers), strings))
 
 
-def _bind_block(query: _Conjunction, rt: FromClause, template: Template, block: int) -> None:
+def _bind_block(query: _Conjunction, rt: FromClause, template: Template, block: int, mark: str) -> None:
     """The structural facts of one block; a block of one variable v has rows (v, v, n, n)."""
     places = [place for place in range(template.width) if template.blocks[place] == block]
     edges = [(template.parents[place], place) for place in places if template.parents[place] >= 0]
     for upper, lower in edges or [(places[0], places[0])]:
-        fact = R_BIN.alias(f"b{lower + 1}")
+        fact = R_BIN.alias(f"b{lower + 1}{mark}")
         on = [fact.c.var1 == rt.c[f"var{upper + 1}"], fact.c.var2 == rt.c[f"var{lower + 1}"]]
         query.join(fact, on, block, [(upper, fact.c.node1), (lower, fact.c.node2)])
 
@@ -179,13 +215,7 @@ def _document_conditions(template: Template, rt: FromClause, docs: Sequence[From
     for i, j in template.pairs:
         a, b = docs[i - 1], docs[j - 1]
         difference = b.c.ts - a.c.ts
-        first = or_(
-            a.c.ts < b.c.ts,
-            and_(
-                a.c.ts == b.c.ts,
-                or_(a.c.channel < b.c.channel, and_(a.c.channel == b.c.channel, a.c.id < b.c.id)),
-            ),
-        )
+        first = _is_first(a, b)
         conditions += [
             a.c.item != b.c.item,
             difference >= rt.c[f"lo_{i}_{j}"],
@@ -193,6 +223,17 @@ def _document_conditions(template: Template, rt: FromClause, docs: Sequence[From
             or_(rt.c[f"once_{i}_{j}"] == 0, and_(rt.c[f"once_{i}_{j}"] == 1, first), _is_last(rt, i, j, first)),
         ]
     return conditions
+
+
+def _is_first(a: FromClause, b: FromClause) -> ColumnElement[bool]:
+    """Whether one row of R_docTS is before another by (ts, channel, id)."""
+    return or_(
+        a.c.ts < b.c.ts,
+        and_(
+            a.c.ts == b.c.ts,
+            or_(a.c.channel < b.c.channel, and_(a.c.channel == b.c.channel, a.c.id < b.c.id)),
+        ),
+    )
 
 
 def _place(docid: ColumnElement[int]) -> ColumnElement[int]:

@@ -15,7 +15,7 @@ from xscl.templates.canonical import Canonical
 from xscl.templates.graph import EdgeKind, ValueJoin
 from xscl.values import digest_text
 
-__all__ = ["Group", "Instance", "OutputNode", "Template", "template_of"]
+__all__ = ["Group", "Instance", "OutputNode", "Template", "is_symmetric", "template_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,27 @@ class Instance:
         )
 
 
+def is_symmetric(instance: Instance) -> bool:
+    """Whether an instance of two blocks surely asks the same of both: exchanged, it is the same.
+
+    One of which a block has two variables of one definition counts as asking different things.
+    """
+    width = len(instance.variables)
+    sides: list[dict[int, int]] = [
+        {instance.variables[place]: place for place in range(width) if instance.nodes[place].block == block}
+        for block in (0, 1)
+    ]
+    if sides[0].keys() != sides[1].keys() or len(sides[0]) + len(sides[1]) != width:
+        return False
+    other = {side[var]: sides[1 - block][var] for block, side in enumerate(sides) for var in side}
+    edges = set(instance.tree_edges)
+    if {(other[upper], other[lower]) for upper, lower in edges} != edges:
+        return False
+    joins = {(join.left, join.fn_l, join.right, join.fn_r, join.kind) for join in instance.joins}
+    exchanged = {(other[right], fn_r, other[left], fn_l, kind) for left, fn_l, right, fn_r, kind in joins}
+    return joins == exchanged and all(join.kind != "BAND" for join in instance.joins)
+
+
 @dataclass(frozen=True)
 class Group:
     """An instance with its windows, as disjoint cases."""
@@ -124,8 +145,13 @@ class Group:
     @cached_property
     def key(self) -> str:
         """A digest: queries of equal normal form, window and streams have equal keys."""
-        cases = repr([[(b.lo, b.hi, b.order) for b in case] for case in self.cases])
+        cases = repr([[(b.lo, b.hi, b.order, b.exchange) for b in case] for case in self.cases])
         return digest_text(self.instance.key, cases, *([repr(self.streams)] if self.streams else []))
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether a match may be left out because the same members match in another order (``ONCE``)."""
+        return any(bounds.exchange for case in self.cases for bounds in case)
 
     def stream(self, block: int) -> int:
         """The stream that a block (from 0) names, 0 for the channel."""

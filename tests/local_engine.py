@@ -201,7 +201,13 @@ class LocalEngine:
             table = pa.Table.from_pylist(met, schema=_met_schema())
             found = [row for b in extend_batches(self.program, table.to_batches()) for row in b.to_pylist()]
         rows = [{name: row[name] for name in FOUND_SCHEMA.names} for row in found]
-        rows.sort(key=lambda row: (row["assembly"], [m["docid"] for m in row["members"]]))
+        rows.sort(
+            key=lambda row: (
+                sorted(m["place"] for m in row["members"]),
+                row["assembly"],
+                [m["docid"] for m in row["members"]],
+            )
+        )
         table = pa.Table.from_pylist(rows, schema=FOUND_SCHEMA)
         origin = origin_of(self.batches, 0, 1)
         self.results += self._rows(assembled_batches(self.program, table.to_batches(max_chunksize=3), origin))

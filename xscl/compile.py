@@ -14,15 +14,16 @@ from xscl import ast
 from xscl.errors import UnsupportedFeatureError
 from xscl.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.output import prepare_select
+from xscl.templates.bounds import Bounds, Case, pair_index
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
 from xscl.templates.links import anchor, linked_blocks
 from xscl.templates.reduce import Minor, reduce_tree
-from xscl.templates.template import Group, Instance, OutputNode, Template, template_of
+from xscl.templates.template import Group, Instance, OutputNode, Template, is_symmetric, template_of
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import Compared, Condition, Definition, Exists, Step, conditions
 
-__all__ = ["ChannelFacts", "CompiledQuery", "compile_query", "whole_steps"]
+__all__ = ["ChannelFacts", "CompiledQuery", "compile_query", "settled_cases", "whole_steps"]
 
 _Pairs = tuple[tuple[Definition, Definition], ...]
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
@@ -100,6 +101,33 @@ def compile_query(
         ) from None
 
 
+def settled_cases(
+    cases: tuple[Case, ...], instance: Instance, channels: Sequence[str], streams: Sequence[int]
+) -> tuple[Case, ...]:
+    """The cases of a query, with simpler bounds where ``ONCE`` comes to as much.
+
+    Blocks over different channels never match in both orders.  A query of two blocks that asks the same of both always
+    does, so the left member has to be first.
+
+    Args:
+        cases: as windows have them.
+        instance: the query's.
+        channels: the channel of each block.
+        streams: the stream of each block, or none.
+    """
+    pairs = pair_index(len(channels))
+    apart = {place for (i, j), place in pairs.items() if channels[i] != channels[j]}
+    found = tuple(
+        tuple(replace(b, exchange=b.exchange and place not in apart) for place, b in enumerate(case)) for case in cases
+    )
+    if len(channels) != 2 or not found[0][0].exchange:
+        return found
+    ((bounds,),) = found
+    if bounds.lo != -bounds.hi or len(set(streams)) > 1 or not is_symmetric(instance):
+        return found
+    return ((Bounds(0, bounds.hi, 1),),)
+
+
 def whole_steps(
     normal: NormalQuery, block: int, channels: Mapping[str, ChannelFacts]
 ) -> tuple[list[Step | None], tuple[Condition, ...]]:
@@ -148,12 +176,13 @@ class _Compiler:
         name_of = {where: name for name, where in normal.variables.items()}
         results = self._results()
         named = [where for where in [*meta.values(), *results] if where in name_of]
+        channels_, streams = tuple(plan.channel for plan in plans), self._streams()
         return CompiledQuery(
             normal=normal,
             template=template,
-            group=Group(instance, normal.cases, self._links(), self._streams()),
+            group=Group(instance, settled_cases(normal.cases, instance, channels_, streams), self._links(), streams),
             specs=self._specs(plans, instance, meta),
-            channels=tuple(plan.channel for plan in plans),
+            channels=channels_,
             block_names=normal.block_names,
             definitions={name_of[block, node]: plans[block].definitions[node] for block, node in named},
             meta_names=tuple(name_of.get(meta[i]) for i in range(template.width)),

@@ -380,6 +380,8 @@ def _window(bounds: Bounds, earlier: str, later: str) -> str:
     low = "-UNBOUNDED" if bounds.lo <= -UNBOUNDED else format_duration(bounds.lo)
     high = "UNBOUNDED" if bounds.hi >= UNBOUNDED else format_duration(bounds.hi)
     order = "" if not bounds.order else f", {earlier if bounds.order > 0 else later} first by time, channel and id"
+    if bounds.exchange:
+        order += f", {earlier} first by time, channel and id where the two match in both orders"
     return f"{later} - {earlier} IN [{low}, {high}]{order}"
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from xscl import ast
-from xscl.compile import ChannelFacts, CompiledQuery, compile_query
+from xscl.compile import ChannelFacts, CompiledQuery, compile_query, settled_cases
 from xscl.durations import UNITS
 from xscl.errors import QueryError
 from xscl.parser import parse_query
@@ -138,7 +138,12 @@ class Preparer:
         return replace(
             form.compiled,
             normal=replace(form.compiled.normal, cases=cases),
-            group=replace(form.compiled.group, cases=cases),
+            group=replace(
+                form.compiled.group,
+                cases=settled_cases(
+                    cases, form.compiled.group.instance, form.compiled.channels, form.compiled.group.streams
+                ),
+            ),
         )
 
     def _remember(self, read: _Read, prepared: Prepared) -> None:

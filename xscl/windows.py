@@ -2,8 +2,8 @@
 
 A composite operand counts by its latest member (docs/architecture.md, From text to rows).  Where an operator limits how
 late that is and it is not known which member it is (after ``JOIN``), the query is split into disjoint cases, one for
-each candidate.  Members with equal times are told apart by their place in FROM, or, where ``ONCE`` compares them, by
-channel and id.
+each candidate.  Members with equal times are told apart by their place in FROM, or, where ``ONCE`` compares composites,
+by channel and id.  ``ONCE`` between two blocks is no bound: it chooses between two matches (``Bounds.exchange``).
 """
 
 from __future__ import annotations
@@ -236,6 +236,12 @@ def _split(placed: PlacedJoin, limits: _Limits, before: DifferenceBounds) -> Ite
     two questions are answered by asking the same of all members.
     """
     join = placed.join
+    if limits.once and isinstance(join.left, ast.Block) and isinstance(join.right, ast.Block):
+        case = before.copy()
+        case.limit(placed.start, placed.middle, limits.lo, limits.hi)
+        case.exchanged.add((placed.start, placed.middle))
+        yield case
+        return
     left = _candidates(join.left, placed.start, limits.once)
     right = _candidates(join.right, placed.middle, limits.once)
     split_left = limits.once or limits.hi < UNBOUNDED

@@ -34,7 +34,7 @@ OPERATORS: Mapping[str, Callable[[int, bool], bool]] = {
     "JOIN {%, 2 s}": lambda d, first: d in (-2, -1, 0, 1, 2),
     "JOIN {%, 0 s}": lambda d, first: d == 0,
     "JOIN {%, ONCE}": lambda d, first: first,
-    "JOIN {%, 1 s, ONCE}": lambda d, first: first and d in (0, 1),
+    "JOIN {%, 1 s, ONCE}": lambda d, first: first and d in (-1, 0, 1),
 }
 """Operator to its truth, by the difference of the sides' times and by whether the left side's (time, channel) is the
 smaller one.  Of a composite only the greatest time and the greatest (time, channel) count."""
@@ -81,12 +81,16 @@ def text(tree: Tree, *, inner: bool = False, bare: bool = False) -> str:
 
 
 def holds(tree: Tree, times: Times, names: Sequence[str] = CHANNELS) -> bool:
-    """The truth for events with these times and, to order equal times, these names."""
+    """The truth for events with these times and, to order equal times, these names.
+
+    ONCE says nothing of two blocks over different channels, which no two documents match in both orders.
+    """
     if isinstance(tree, int):
         return True
     left, right = ([(times[place], names[place]) for place in places(side)] for side in (tree.left, tree.right))
     difference = max(t for t, _ in right) - max(t for t, _ in left)
-    here = OPERATORS[tree.op](difference, max(left) < max(right)) and MORE[tree.more](times)
+    first = max(left) < max(right) or (names is CHANNELS and len(left) == len(right) == 1)
+    here = OPERATORS[tree.op](difference, first) and MORE[tree.more](times)
     return here and holds(tree.left, times, names) and holds(tree.right, times, names)
 
 

@@ -126,7 +126,45 @@ def bindings_rows(
     times: Columns = NO_COLUMNS,
     namespaces: Namespaces = NAMESPACES,
 ) -> Iterator[Row]:
-    """Every combination of documents and assignments that satisfies the query."""
+    """Every combination of documents and assignments that satisfies the query, as ``ONCE`` leaves them."""
+    found = _all_rows(query, docs, numeric=numeric, texts=texts, times=times, namespaces=namespaces)
+    chosen = [start for join, start in _placed(query.source, 0) if _chooses(join)]
+    return _once(list(found), chosen) if chosen else found
+
+
+def _chooses(join: ast.Join) -> bool:
+    """Whether ``ONCE`` chooses between the two orders of two documents."""
+    single = isinstance(join.left, ast.Block) and isinstance(join.right, ast.Block)
+    return single and any(isinstance(w, ast.Window) and w.kind == "once" for w in join.windows)
+
+
+def _once(rows: Sequence[Row], pairs: Sequence[int]) -> Iterator[Row]:
+    """The rows of which none is there with two neighbours exchanged that are in their order then."""
+
+    def names(docs: Sequence[Doc]) -> tuple[tuple[str, str], ...]:
+        return tuple((doc.channel, doc.id) for doc in docs)
+
+    present = {names(row.docs) for row in rows}
+    for row in rows:
+        for at in pairs:
+            a, b = row.docs[at : at + 2]
+            exchanged = names((*row.docs[:at], b, a, *row.docs[at + 2 :]))
+            if (b.ts, b.channel, b.id) < (a.ts, a.channel, a.id) and exchanged in present:
+                break
+        else:
+            yield row
+
+
+def _all_rows(
+    query: ast.Query,
+    docs: Sequence[Doc],
+    *,
+    numeric: Columns,
+    texts: Columns,
+    times: Columns,
+    namespaces: Namespaces,
+) -> Iterator[Row]:
+    """Every combination of documents and assignments, whatever ``ONCE`` says of the order of two documents."""
     world = World(numeric, texts, times, {**NAMESPACES, **namespaces})
     blocks = ast.blocks(query.source)
     placed = _placed(query.source, 0)
@@ -257,7 +295,7 @@ def _in_time(join: ast.Join, start: int, members: Sequence[Doc], places: Mapping
             return False
         if window.kind == "within" and not _within(abs(delta), 0, window.high):
             return False
-        if window.kind == "once" and not first < second:
+        if window.kind == "once" and not _chooses(join) and not first < second:
             return False
     return True
 

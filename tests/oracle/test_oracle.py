@@ -385,6 +385,31 @@ def test_once_keeps_the_pair_whose_left_member_is_first() -> None:
     assert ask("S/a->x JOIN {x = y, ONCE} S/a->y", one, later) == {("p", "o")}
 
 
+ASYMMETRIC = "S/i[./c='X'][./t->t1] JOIN {t1 = t2, 1 d, ONCE} S/i[./t->t2]"
+
+
+def test_once_keeps_a_pair_that_matches_in_one_order_only() -> None:
+    early, late = (Doc("S", f"x{n}", n * S, "<i><c>X</c><t>1</t></i>") for n in (1, 3))
+    plain = Doc("S", "plain", 2 * S, "<i><c>Y</c><t>1</t></i>")
+    assert ask(ASYMMETRIC, early, plain) == {("x1", "plain")}
+    assert ask(ASYMMETRIC, plain, late) == {("x3", "plain")}
+    assert ask(ASYMMETRIC, early, late) == {("x1", "x3")}
+    assert ask("S/i/t->x JOIN {x = y, y - x IN [-3 s, 0 s), ONCE} S/i/t->y", early, plain) == {("plain", "x1")}
+    assert ask("T/i/t->x JOIN {x = y, ONCE} S/i/t->y", Doc("T", "t", 9 * S, plain.xml), plain) == {("t", "plain")}
+
+
+def test_once_asks_whether_the_whole_query_matches_with_two_documents_exchanged() -> None:
+    one, two, other = (
+        Doc("S", name, ts * S, f"<r><k>1</k><z>{name}</z></r>") for name, ts in (("a", 1), ("b", 2), ("c", 3))
+    )
+    text = "S/r[./k->x][./z->p] JOIN {x = y, ONCE} S/r[./k->y] FOLLOWED BY {p = q} T/q->q"
+    assert ask(text, one, two, Doc("T", "t", 9 * S, "<q>b</q>")) == {("b", "a", "t")}
+    both = Doc("T", "t", 9 * S, "<r><q>a</q><q>b</q></r>")
+    assert ask(text.replace("T/q", "T//q"), one, two, both) == {("a", "b", "t")}
+    triples = ask("S/r/k->x JOIN {x = y, ONCE} S/r/k->y JOIN {y = z, ONCE} S/r/k->z", one, two, other)
+    assert triples == {("a", "b", "c")}
+
+
 def test_ties_do_not_follow() -> None:
     docs = [*at("A", 1), *at("B", 1)]
     assert ask("A FOLLOWED BY {1 s} B", *docs) == set()

@@ -40,6 +40,7 @@ TWO_BLOCKS = {
     "one block": "S/i[./t]",
 }
 THREE_BLOCKS = {
+    "one order or two": "S/i->p[./t->a][./n = 1] JOIN {a = d, 9 s, ONCE} S/i->q[./t->d]",
     "three": f"{P} JOIN {{a = d AND b = e, 9 s}} {Q} FOLLOWED BY {{b != h AND y > z, 9 s}} {R}",
     "triangle": f"{P} JOIN {{a = d, 1 min}} {Q} JOIN {{d = g AND b = h, 1 min}} {R}",
 }

@@ -205,7 +205,7 @@ class Estimate:
 
 def delta_text(template: Template) -> str:
     """The template's statement with the batch's relations (``r_docw``, ``r_binw``, ``r_doctsw``) on the right side."""
-    return _with_batch(template, spark_text(cq_statement(template, streams=False)))
+    return _with_batch(template, spark_text(cq_statement(template, streams=False, exchanges=False)))
 
 
 def _with_batch(template: Template, text: str) -> str:
@@ -380,7 +380,9 @@ class Prepared:
 
     def text(self, template: Template) -> str:
         """The statement for one query (``:qid``) and one new document (``:docid``)."""
-        one = cq_statement(template, streams=False).where(sa.text(r"rt.qid = \:qid AND d2.docid = \:docid"))
+        one = cq_statement(template, streams=False, exchanges=False).where(
+            sa.text(r"rt.qid = \:qid AND d2.docid = \:docid")
+        )
         return str(one.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
 
     def one_by_one(self, qids: Sequence[str], documents: Sequence[int], queries: int, batch: int) -> Estimate:

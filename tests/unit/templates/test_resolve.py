@@ -182,7 +182,9 @@ def test_no_rows(tmp_path: Path) -> None:
     ],
 )
 def test_once(tmp_path: Path, times: tuple[int, int], places: tuple[str, str], admitted: bool) -> None:
-    case = Case(tmp_path, TWO.replace("1 h", "1 h, ONCE"))
+    """Where both blocks ask for the same, both orders of two documents match."""
+    text = "S//a->r[./b->x][./c->y] JOIN {x = u AND y = v, 1 h, ONCE} S//a->s[./b->u][./c->v]"
+    case = Case(tmp_path, text)
     one_pair(case, times=times, places=places)
     assert (("match", 1, 2) in case.resolve()) == admitted
 

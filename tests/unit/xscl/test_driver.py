@@ -33,6 +33,7 @@ QUERIES = {
     "unequal": "S->r[./a->x][./c->p] FOLLOWED BY {x = y AND p != q, 9 s} T->t[./b->y][./c->q]",
     "greater": "S//c->p JOIN {p > q, 3 s} T//c->q",
     "alone": "T//b->y[. = '2']",
+    "once": "S//a->x[. = '1'] JOIN {x = y, 5 s, ONCE} S//b->y",
     "three": "S//a->x JOIN {x = y, 5 s} T//b->y JOIN {y = z, 5 s} S//a->z",
 }
 DOCS = [
