@@ -30,6 +30,7 @@ from xscl.tables import (
     GROUPS,
     HOME,
     INSTANCES,
+    IS_DROPPED,
     LATE,
     NEVER,
     QUERIES,
@@ -94,7 +95,7 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
     """
     with home.catalog.read() as connection:
         processed = connection.scalar(sa.select(HOME.c.processed)) or 0
-        ended = QUERIES.c.docid_until <= processed
+        ended = sa.and_(IS_DROPPED, QUERIES.c.docid_until <= processed)
         count = connection.scalar(sa.select(sa.func.count()).select_from(QUERIES).where(ended)) or 0
         if count < max(FEWEST_DROPPED, 2 * total(connection, _KEPT)):
             return 0

@@ -29,7 +29,7 @@ from xscl.retention import keep_times
 from xscl.settings import Settings
 from xscl.steps import step
 from xscl.subscribers import Chosen, group_texts
-from xscl.tables import CHANNELS, INTAKE_FILES, LATE, QUERIES
+from xscl.tables import CHANNELS, INTAKE_FILES, IS_DROPPED, LATE, QUERIES
 from xscl.templates.bounds import UNBOUNDED
 
 __all__ = ["Replay", "end_dropped", "next_replay", "replay", "replay_at"]
@@ -66,7 +66,7 @@ def end_dropped(connection: Connection, place: int, batch: int) -> None:
     """Queries dropped before a place have no matches of the batch there, of a replay or of answers from what is held,
     whatever members these have.
     """
-    dropped = QUERIES.c.docid_until < place, QUERIES.c.ended.is_(None)
+    dropped = IS_DROPPED, QUERIES.c.docid_until < place, QUERIES.c.ended.is_(None)
     connection.execute(QUERIES.update().where(*dropped).values(ended=batch - 1))
 
 

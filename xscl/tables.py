@@ -190,6 +190,9 @@ INTAKE_FILES = Table(
     Column("first", BigInteger, nullable=False),
     Column("last", BigInteger, nullable=False),
     Column("rows", BigInteger, nullable=False),
+    # A range of places is looked up from whichever end fewer files lie behind.
+    sa.Index("intake_files_first", "first"),
+    sa.Index("intake_files_last", "last"),
 )
 EVENT_IDS = Table(
     "event_ids",
@@ -312,6 +315,8 @@ LATE = Table(
     *(Column(name, type_) for name, type_ in _REFUSED),
     Column("docid", BigInteger, comment="NULL: a published document that repair has forgotten"),
     Column("replayed", BigInteger, comment="the place at which it was taken as if it had been in time; NULL: never"),
+    sa.Index("late_docid", "docid"),
+    sa.Index("late_id", "id"),
 )
 BATCHES = Table(
     "batches",
@@ -363,6 +368,7 @@ OLD_FILES = Table(
     METADATA,
     Column("path", String, primary_key=True, comment="a file, or a folder, that went out of use"),
     Column("replaced", BigInteger, nullable=False, comment="when, microseconds since the epoch"),
+    sa.Index("old_files_replaced", "replaced"),
 )
 TOTALS = Table(
     "totals",
@@ -379,6 +385,8 @@ def _declare_partial_indexes(*_: object, **__: object) -> None:
         ("queries_dropped", QUERIES.c.docid_until, IS_DROPPED),
         ("queries_waiting", QUERIES.c.docid_from, IS_WAITING),
         ("queries_publish", QUERIES.c.publish, IS_PUBLISHING),
+        ("queries_history", QUERIES.c.history, QUERIES.c.history.is_not(None)),
         ("late_replayed", LATE.c.replayed, LATE.c.replayed.is_not(None)),
+        ("batches_results", BATCHES.c.result_path, BATCHES.c.result_path.is_not(None)),
     ):
         sa.Index(name, column, sqlite_where=rows, postgresql_where=rows)

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import sample_home
 import sqlalchemy as sa
+from catalog_plans import DELIBERATE, ON_POSTGRES, add_rows, bad_plans, executed, postgres_scans
 
 from xscl.archive import export_home, import_home
 from xscl.catalog import Catalog, open_catalog
@@ -444,3 +445,16 @@ def _until(is_so: Callable[[], bool]) -> None:
             return
         time.sleep(0.05)
     pytest.fail("it does not go on")
+
+
+def test_no_statement_reads_a_whole_table_that_grows(url: str, tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home", url)) as engine:
+        statements = executed(engine, tmp_path)
+        with engine.home.catalog.engine.connect() as connection:
+            add_rows(connection, 20_000)
+            connection.exec_driver_sql("ANALYZE")
+            bad, used = bad_plans(statements, postgres_scans(connection), {**DELIBERATE, **ON_POSTGRES})
+    told = "\n".join(f"{of}: {text}" for text, of in bad.items())
+    assert told == ""
+    assert set(ON_POSTGRES) <= used
+    assert len(statements) > 150

@@ -1,4 +1,4 @@
-"""Conditions on queries that have an index are asked in words that SQLite knows it by."""
+"""No statement of every day reads a whole table that grows, and SQLite knows each index by the words of a condition."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from catalog_plans import DELIBERATE, SMALL, add_rows, bad_plans, executed, sqlite_scans
 from sqlalchemy.engine import Connection
 
 from xscl.backfill import next_stop, waiting_queries
+from xscl.engine import Engine
 from xscl.home import init_home
 from xscl.publishing import Publications, is_published
 from xscl.subscribers import Subscribers
-from xscl.tables import in_parts
+from xscl.tables import METADATA, in_parts
 
 
 def changes(connection: Connection) -> None:
@@ -66,3 +68,24 @@ def test_parts(count: int) -> None:
     parts = list(in_parts(range(count)))
     assert [value for part in parts for value in part] == list(range(count))
     assert all(0 < len(part) <= 400 for part in parts)
+
+
+def test_no_statement_reads_a_whole_table_that_grows(tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home")) as engine:
+        statements = executed(engine, tmp_path)
+        names = frozenset(METADATA.tables)
+        used: set[str] = set()
+        with engine.home.catalog.engine.connect() as connection:
+            add_rows(connection, 3_000)
+            for analysed in (False, True):
+                if analysed:
+                    connection.exec_driver_sql("ANALYZE")
+                    connection.commit()
+                with engine.home.catalog.engine.connect() as fresh:
+                    bad, allowed = bad_plans(statements, sqlite_scans(fresh, names))
+                told = "\n".join(f"{analysed=} {of}: {text}" for text, of in bad.items())
+                assert told == ""
+                used |= allowed
+    assert len(statements) > 150
+    assert names > SMALL
+    assert used == set(DELIBERATE)
