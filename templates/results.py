@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from xscl.arrow import MEMBER
 from xscl.places import place_of
+from xscl.sealed import PAGE_CHECKSUMS
 from xscl.templates.columns import Int32s, Int64s
 from xscl.templates.members import Membership, sees
 from xscl.templates.program import LiveGroup
@@ -244,14 +245,19 @@ class ResultColumns:
         with ThreadPoolExecutor(_WRITERS) as pool:
             written = [
                 pool.submit(
-                    pq.write_table, table, folder / f"docs-{number}.parquet", compression="none", use_dictionary=_ALIKE
+                    pq.write_table,
+                    table,
+                    folder / f"docs-{number}.parquet",
+                    compression="none",
+                    use_dictionary=_ALIKE,
+                    **PAGE_CHECKSUMS,
                 )
                 for number, table in enumerate(self._pair_tables())
             ]
         for each in written:
             each.result()  # what could not be written is not to be committed
         for number, batch in enumerate(self.take()):
-            pq.write_table(pa.Table.from_batches([batch]), folder / f"rest-{number}.parquet")
+            pq.write_table(pa.Table.from_batches([batch]), folder / f"rest-{number}.parquet", **PAGE_CHECKSUMS)
 
     def full(self) -> Iterator[pa.RecordBatch]:
         """What there is, if it is enough for a batch."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from xscl.sealed import read_whole, write_whole
 from xscl.templates.program import Program
 from xscl.values import hash64
 
@@ -184,13 +185,13 @@ def partners_of(fresh: ValueCounts, state: Sequence[ValueCounts]) -> Partners:
 
 def save_partners(partners: Partners, path: Path) -> None:
     """Write them for workers."""
-    path.write_bytes(pickle.dumps(partners, protocol=5))
+    write_whole(path, pickle.dumps(partners, protocol=5))
 
 
 @lru_cache(maxsize=2)
 def load_partners(path: str) -> Partners:
     """Those of one batch, read once per process."""
-    partners: Partners = pickle.loads(Path(path).read_bytes())
+    partners: Partners = pickle.loads(read_whole(Path(path)))
     return partners
 
 

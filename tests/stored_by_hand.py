@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xscl.home import Home
+from xscl.sealed import seal_folder
 from xscl.tables import BATCHES
 from xscl.templates.results import RESULT_SCHEMA, origin_of
 
@@ -34,6 +35,7 @@ def store(home: Home, *matches: StoredRow) -> int:
     path = home.folder("results") / str(batch)
     path.mkdir()
     pq.write_table(pa.Table.from_pylist(rows, schema=RESULT_SCHEMA), path / "part.parquet")
+    seal_folder(path)
     zeros = dict.fromkeys(("first", "last", "events", "witnesses", "pairs", "rout", "committed"), 0)
     times = dict.fromkeys(("prepare_s", "stage1_s", "join_s", "commit_s"), 0.0)
     with home.catalog.begin() as connection:
@@ -51,6 +53,7 @@ def compact(home: Home, batches: Sequence[int], shuffle: Sequence[int] = ()) -> 
     target = f"results/together-{'-'.join(map(str, batches))}"
     (home.root / target).mkdir()
     pq.write_table(rows, home.root / target / "part.parquet", row_group_size=4)
+    seal_folder(home.root / target)
     with home.catalog.begin() as connection:
         connection.execute(BATCHES.update().where(BATCHES.c.result_path.in_(paths)).values(result_path=target))
     for path in paths:

@@ -30,6 +30,7 @@ LEAVES = {
     "xscl.places",
     "xscl.version_files",
     "xscl.namespaces",
+    "xscl.sealed",
     "xscl.steps",
     "xscl.version",
 }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from xscl.sealed import read_whole, write_whole
 from xscl.xpath.row_witness import RowMatcher
 
 __all__ = ["RowFiles", "load_matchers"]
@@ -29,9 +30,7 @@ class RowFiles:
         """The file of these matchers, by channel."""
         if self._path is None:
             path = folder / f"rows-{self._number + 1:06d}.pickle"
-            unfinished = path.with_name(f".{path.name}")
-            unfinished.write_bytes(pickle.dumps(dict(matchers), protocol=5))
-            unfinished.replace(path)
+            write_whole(path, pickle.dumps(dict(matchers), protocol=5))
             self._number += 1
             self._path = path
         return self._path
@@ -40,5 +39,5 @@ class RowFiles:
 @lru_cache(maxsize=2)
 def load_matchers(path: str) -> dict[str, RowMatcher]:
     """What a file of this process's engine says; matchers by channel."""
-    found: dict[str, RowMatcher] = pickle.loads(Path(path).read_bytes())
+    found: dict[str, RowMatcher] = pickle.loads(read_whole(Path(path)))
     return found

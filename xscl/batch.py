@@ -36,9 +36,11 @@ from xscl.home_files import may_be_named
 from xscl.jobs import counted_jobs
 from xscl.late_batch import Replay, end_dropped, next_replay, replay, replay_at
 from xscl.levels import BatchWork, levels
+from xscl.parquet import data_files
 from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
 from xscl.retention import held_times
+from xscl.sealed import seal_folder
 from xscl.session import session_has_ended
 from xscl.state import (
     HeldState,
@@ -238,7 +240,7 @@ def _held_batch(
             driver.extend(*filled.tables(home), first)
             if publisher is not None:
                 for path in filled.results:
-                    publisher.found(stored_matches(path, publisher.groups))
+                    publisher.found(stored_matches(data_files(path), publisher.groups))
             published = _publish(work, publisher)
             joined = time.perf_counter()
             if published:
@@ -272,7 +274,7 @@ def _process(work: BatchWork, level: Level, publisher: Publisher | None) -> None
     """Process a level, and tell what it came to."""
     matches = work.process(level)
     if publisher is not None and matches:
-        publisher.found(stored_matches(work.results(level), publisher.groups))
+        publisher.found(stored_matches(data_files(work.results(level)), publisher.groups))
 
 
 def _publish(work: BatchWork, publisher: Publisher | None) -> dict[str, int]:
@@ -375,6 +377,8 @@ def _commit(
     started = time.perf_counter() if since is None else since
     after = changes[-1].after
     purged = sum(change.purged for change in changes)
+    if report.result_path is not None:
+        seal_folder(home.root / report.result_path)
     report = replace(report, state_rows=after.rows, state_bytes=after.size, purged=purged)
     step("batch.before")
     with home.catalog.begin() as connection:

@@ -103,7 +103,7 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
         # What queries are answered from what is held may have members from long before.
         ordinary = sa.select(BATCHES.c.batch, BATCHES.c.first).where(BATCHES.c.filled == 0)
         begins = {row.batch: row.first for row in connection.execute(ordinary)}
-    oldest = _oldest_matches(home.paths(paths), begins)
+    oldest = _oldest_matches((home.results([path]) for path in paths), begins)
     with home.catalog.begin() as connection:
         last = connection.scalar(sa.select(sa.func.max(QUERIES.c.query))) or 0
         columns = QUERIES.c.query, QUERIES.c.gid, QUERIES.c.history, QUERIES.c.docid_until
@@ -124,11 +124,11 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
     return len(gone)
 
 
-def _oldest_matches(paths: Iterable[str], begins: Mapping[int, int]) -> dict[int, int]:
+def _oldest_matches(folders: Iterable[list[str]], begins: Mapping[int, int]) -> dict[int, int]:
     """By group with a stored match: a place before which no last member of one of its matches came."""
     oldest: dict[int, int] = {}
-    for path in paths:
-        source = ds.dataset(path, schema=RESULT_SCHEMA)
+    for files in folders:
+        source = ds.dataset(files, schema=RESULT_SCHEMA)
         meant = source.to_table(columns=["origin", "groups"], filter=ds.field("relation").isin(["match", "rout"]))
         if not meant.num_rows:
             continue

@@ -149,10 +149,9 @@ class Chunk:
     def write_file(self, table: pa.Table) -> str:
         """Write events in the shape of ``EVENT_SCHEMA``, one after the other in number; the file's path in the home."""
         first, last = table.column("docid")[0].as_py(), table.column("docid")[-1].as_py()
-        file = new_event_file(self.terms.home, first)
-        self.files.append(file)
         step("intake.write")
-        write_event_file(file, table)
+        file = write_event_file(new_event_file(self.terms.home, first), table)
+        self.files.append(file)
         step("intake.wrote")
         path = f"events/{file.name}"
         values = {"path": path, "first": first, "last": last, "rows": len(table)}

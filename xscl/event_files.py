@@ -18,6 +18,7 @@ from xscl.catalog import ChannelInfo
 from xscl.home import Home
 from xscl.ingest.rows import cells_document
 from xscl.parquet import int64s, joined, read_columns, rows_where
+from xscl.sealed import PAGE_CHECKSUMS, write_sealed
 from xscl.tables import INTAKE_FILES
 from xscl.templates.columns import Int64s
 
@@ -77,15 +78,20 @@ class Level:
 
 
 def new_event_file(home: Home, first: int) -> Path:
-    """A file for events of which ``first`` is the first's number."""
+    """Make up a name for a file of events of which ``first`` is the first's number; a digest is added to it."""
     return home.folder("events") / f"{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
 
 
-def write_event_file(path: Path, table: pa.Table) -> None:
-    """Write events in the shape of ``EVENT_SCHEMA``."""
+def write_event_file(path: Path, table: pa.Table) -> Path:
+    """Write events in the shape of ``EVENT_SCHEMA``; returns the file's name, which is ``path`` with a digest."""
     cells = table.column("cells")
     group = _GROUP if cells.null_count else _GROUP_OF_ROWS
-    pq.write_table(table, path, row_group_size=group, compression="zstd", use_dictionary=_REPEATED)
+
+    def write(target: Path) -> None:
+        options = {"compression": "zstd", "use_dictionary": _REPEATED, **PAGE_CHECKSUMS}
+        pq.write_table(table, target, row_group_size=group, **options)
+
+    return write_sealed(path, write)
 
 
 def event_document(content: str | None, cells: list[str | None] | None, channel: ChannelInfo) -> str:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.errors import EngineError
-from xscl.event_files import EVENT_SCHEMA, write_event_file
+from xscl.event_files import EVENT_SCHEMA, new_event_file, write_event_file
 from xscl.home import Home
 from xscl.home_files import may_be_named
 from xscl.old_files import put_out_of_use
 from xscl.places import PUBLISHED, place_of
+from xscl.sealed import PAGE_CHECKSUMS, write_sealed
 from xscl.steps import step
 from xscl.tables import EVENT_IDS, HOME, INTAKE_FILES, ROW_RANGES
 from xscl.tiers import tier_of
@@ -186,10 +187,11 @@ class EventUpkeep:
         count = int(stays.sum())
         spans = [span for row in ranges for span in _left(row, told, docids, stays)]
         removed = docids[~stays]
-        path = f"events/{inputs[0].first:012d}-{uuid.uuid4().hex[:8]}.parquet" if stays.any() else None
+        path: str | None = None
         try:
-            if path is not None:
-                self._write(path, source, docids[stays] if len(removed) else None, inputs)
+            if stays.any():
+                file = self._write(source, docids[stays] if len(removed) else None, inputs)
+                path = f"events/{file.name}"
             step("upkeep.events")
             self._forget_ids(removed)
             with home.catalog.begin() as connection:
@@ -210,19 +212,18 @@ class EventUpkeep:
             self._patient.add(path)
         return len(removed)
 
-    def _write(self, path: str, source: ds.Dataset, only: Numbers | None, inputs: Sequence[EventFile]) -> None:
+    def _write(self, source: ds.Dataset, only: Numbers | None, inputs: Sequence[EventFile]) -> Path:
         """Write events with these numbers, or all, as one file, with what is to be known of it in its footer."""
-        target = self._home.root / path
+        target = new_event_file(self._home, inputs[0].first)
         if len(inputs) == 1 and self._tier(inputs[0]) is None:
-            _write_parts(target, source, only)
-            return
+            return write_sealed(target, lambda path: _write_parts(path, source, only))
         table = source.to_table()
         if only is not None:
             table = table.filter(pc.is_in(table.column("docid"), pa.array(only)))
         if (np.diff(table.column("docid").to_numpy()) < 0).any():
             table = table.sort_by("docid")
         facts = json.dumps(_facts_of_rows(table), ensure_ascii=False).encode()
-        write_event_file(target, table.replace_schema_metadata({_FACTS: facts}))
+        return write_event_file(target, table.replace_schema_metadata({_FACTS: facts}))
 
     def _forget_ids(self, docids: Numbers) -> None:
         """Remove the ids of events that go, some in each transaction: they are out of sight already."""
@@ -317,17 +318,17 @@ def _facts_of_rows(table: pa.Table) -> dict[str, tuple[int, list[int]]]:
 
 
 def _read_facts(home: Home, path: str) -> _Facts:
-    with pq.ParquetFile(home.root / path) as source:
+    with pq.ParquetFile(home.paths([path])[0]) as source:
         written = (source.schema_arrow.metadata or {}).get(_FACTS)
         if written is not None:
             return {channel: (rows, times) for channel, (rows, times) in json.loads(written).items()}
         return _facts_of_rows(source.read(columns=["channel", "ts"]))
 
 
-def _write_parts(target: object, source: ds.Dataset, only: Numbers | None) -> None:
+def _write_parts(target: Path, source: ds.Dataset, only: Numbers | None) -> None:
     """Write a file that is too large for memory, some row groups at a time; its events are in order already."""
     wanted = None if only is None else pa.array(only)
-    with pq.ParquetWriter(target, EVENT_SCHEMA, compression="zstd") as writer:
+    with pq.ParquetWriter(target, EVENT_SCHEMA, compression="zstd", **PAGE_CHECKSUMS) as writer:
         for batch in source.to_batches(batch_size=10_000):
             part = batch if wanted is None else batch.filter(pc.is_in(batch.column("docid"), wanted))
             if part.num_rows:

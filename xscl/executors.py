@@ -76,7 +76,9 @@ def read_parquet(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -
         return spark.createDataFrame([], spark_schema(schema))
     # Spark takes a path for a pattern; a home may be called anything.
     literal = [re.sub(r"([\\*?\[\]{}])", r"\\\1", path) for path in paths]
-    return spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True).parquet(*literal)
+    reader = spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True)
+    # The driver has looked at whole files; what executors see of them may be another copy.
+    return reader.option("parquet.page.verify-checksum.enabled", True).parquet(*literal)
 
 
 def write_witnesses(spark: SparkSession, plan: Plan, level: Level, target: Path) -> None:

@@ -24,6 +24,7 @@ from xscl.home import Home
 from xscl.home_files import NamedFile, files_of, named_files
 from xscl.locks import holder
 from xscl.places import PUBLISHED
+from xscl.sealed import damaged_files
 from xscl.stored_matches import stored_matches
 from xscl.tables import BATCHES, CHANNELS, GROUPS, HOME, INSTANCES, INTAKE_FILES, NEVER, QUERIES, TEMPLATES
 from xscl.tidy import unnamed_files
@@ -178,10 +179,12 @@ def has_removed(connection: Connection) -> bool:
 
 
 def _damage(root: Path, file: NamedFile, *, deep: bool, counting: bool) -> Damaged | None:
-    found = files_of(root, file.path)
-    if not found:
-        return Damaged(file, "missing") if file.rows or file.kind != "results" else None
+    full = root / file.path
+    if (wrong := next(damaged_files(full, deep=deep), None)) is not None:
+        path, why = wrong
+        return Damaged(file, why if path == full else f"{path.relative_to(full)} {_is(why)}")
     rows = 0
+    found = files_of(root, file.path)
     for path in found:
         try:
             with pq.ParquetFile(root / path) as parquet:
@@ -192,10 +195,14 @@ def _damage(root: Path, file: NamedFile, *, deep: bool, counting: bool) -> Damag
         except (OSError, pa.ArrowException, ValueError) as error:
             return Damaged(file, f"cannot be read ({str(error).splitlines()[0][:120] if str(error) else 'damaged'})")
     if file.kind == "results":
-        if counting and (stored := sum(1 for _ in stored_matches(root / file.path))) != file.rows:
+        if counting and (stored := sum(1 for _ in stored_matches(root / path for path in found))) != file.rows:
             return Damaged(file, f"has {stored:,} matches, {file.rows:,} are told")
         return None
     return None if rows == file.rows else Damaged(file, f"has {rows:,} rows, {file.rows:,} are told")
+
+
+def _is(why: str) -> str:
+    return f"is {why}" if why == "missing" else why
 
 
 # -- tables ----------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def _received(home: Home, connection: Connection, first: int, last: int) -> int 
     )
     wanted = (pc.field("docid") >= first) & (pc.field("docid") <= last)
     for path in connection.scalars(newest):
-        found = pc.max(pq.read_table(home.root / path, columns=["received"], filters=wanted).column(0)).as_py()
+        found = pc.max(pq.read_table(home.paths([path])[0], columns=["received"], filters=wanted).column(0)).as_py()
         if found is not None:
             return int(found)
     return None

@@ -169,9 +169,10 @@ class HeldWalk:
             ("link", LINK_SCHEMA, links),
         )
         for kind, schema, tables in kinds:
-            path = f"witness/{name}-{kind}.parquet"
-            if write_rows(home.root / path, schema, (part for table in tables for part in table.to_batches())):
-                written.append((kind, path))
+            path = home.root / "witness" / f"{name}-{kind}.parquet"
+            file = write_rows(path, schema, (part for table in tables for part in table.to_batches()))
+            if file is not None:
+                written.append((kind, f"witness/{file.name}"))
         return written
 
     def close(self) -> None:

@@ -14,12 +14,13 @@ A file counts only if the catalogue names it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from xscl.catalog import Catalog, open_catalog
 from xscl.errors import CatalogError
+from xscl.sealed import check_file, listed_files
 from xscl.steps import step
 
 __all__ = ["HOME_FOLDERS", "Home", "default_home", "init_home", "open_home"]
@@ -40,8 +41,20 @@ class Home:
         return self.root / name
 
     def paths(self, names: Sequence[str]) -> list[str]:
-        """Absolute paths of files that the catalogue names."""
-        return [str(self.root / name) for name in names]
+        """Return the absolute paths of files that the catalogue names, which are as they were written.
+
+        Raises:
+            EngineError: ``XSCL_FILE_MISSING``; ``XSCL_FILE_DAMAGED``.
+        """
+        return [str(check_file(self.root / name)) for name in names]
+
+    def results(self, names: Iterable[str]) -> list[str]:
+        """Return the absolute paths of the files in folders of results, which are as they were written.
+
+        Raises:
+            EngineError: ``XSCL_FILE_MISSING``; ``XSCL_FILE_DAMAGED``.
+        """
+        return [str(file) for name in names for file in listed_files(self.root / name)]
 
 
 def default_home() -> Path:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from xscl.sealed import check_file
 from xscl.state import LINK_SCHEMA, HeldState, Kind
 from xscl.templates.slices import SliceCache
 from xscl.xpath.witness import WITNESS_SCHEMA
@@ -88,7 +89,8 @@ class LackingRows:
                 (file.docid_min or 0) <= docids[1] and docids[0] <= (file.docid_max or docids[0])
             ):
                 continue
-            table = ds.dataset(self._state.root / file.path, schema=schema).to_table(columns=columns, filter=wanted)
+            source = ds.dataset(check_file(self._state.root / file.path), schema=schema)
+            table = source.to_table(columns=columns, filter=wanted)
             if floors is not None and table.num_rows:
                 if kind == "witness":
                     kept = floors.keep(table.column("var").to_numpy(), table.column("ts").to_numpy())

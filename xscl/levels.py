@@ -28,6 +28,7 @@ from xscl.home import Home
 from xscl.places import place_of
 from xscl.planner import Plan
 from xscl.published import Publisher
+from xscl.sealed import PAGE_CHECKSUMS
 from xscl.state import HeldState, Kind, write_links
 from xscl.steps import step
 from xscl.templates.find import TooManyRows
@@ -129,7 +130,7 @@ class BatchWork:
         for path, rows in self.waiting.items():
             target = self.home.root / path
             target.mkdir()
-            pq.write_table(rows, target / "part-0.parquet", row_group_size=_ROW_GROUP)
+            pq.write_table(rows, target / "part-0.parquet", row_group_size=_ROW_GROUP, **PAGE_CHECKSUMS)
         self.waiting.clear()
         step("batch.waiting")
 

@@ -221,7 +221,7 @@ class MatchReader:
 
     def _combinations(self, part: _Part) -> Combinations:
         """Those of some batches, of the groups that are asked for."""
-        results = Results(self._home.root / part.path, part.first, part.last)
+        results = Results(self._home.results([part.path]), part.first, part.last)
         found = results.combinations()
         if self._groups is None or not len(found.origin):
             return found
@@ -231,7 +231,7 @@ class MatchReader:
         """What classes mean, for the groups that are asked for; those used last are kept."""
         meanings = self._meanings.pop(part, None)
         if meanings is None:
-            meanings = Results(self._home.root / part.path, part.first, part.last).meanings(self._groups)
+            meanings = Results(self._home.results([part.path]), part.first, part.last).meanings(self._groups)
             self._held += meanings.size
             while self._meanings and self._held > _MEANINGS:
                 self._held -= self._meanings.pop(next(iter(self._meanings))).size

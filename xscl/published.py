@@ -289,7 +289,7 @@ class Publisher:
         table = pa.Table.from_pylist([event.row() for event in events], schema=EVENT_SCHEMA)
         path = self._home.folder("events") / f"{self._tag}-{len(self._files) + 1}.parquet"
         step("batch.publish")
-        write_event_file(path, table)
+        path = write_event_file(path, table)
         step("batch.published")
         self._tables.append(table)
         first, last = events[0].docid, events[-1].docid

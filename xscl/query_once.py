@@ -18,6 +18,7 @@ from xscl.held_walk import HeldWalk, held_events
 from xscl.home import Home
 from xscl.match_reader import FoundMatch, Member, members_of
 from xscl.matches import built_matches, named_matches
+from xscl.parquet import data_files
 from xscl.planner import Planner
 from xscl.publishing import is_published
 from xscl.registry import Registry, namespaces_json
@@ -102,7 +103,7 @@ def query_once(
             assert plan is not None
             walk = HeldWalk(scratch, settings, session, plan, events, 1, "once")
             for level in walk.parts():
-                found += stored_matches(walk.work.results(level))
+                found += stored_matches(data_files(walk.work.results(level)))
             walk.close()
         finally:
             planner.close()

@@ -17,6 +17,7 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ from xscl.event_files import events_of
 from xscl.home import Home
 from xscl.home_files import may_be_named
 from xscl.old_files import put_out_of_use
+from xscl.sealed import PAGE_CHECKSUMS, seal_folder
 from xscl.steps import step
 from xscl.tables import BATCHES
 from xscl.templates.results import RESULT_SCHEMA
@@ -47,6 +49,7 @@ _TIMES = 17
 _ROW_GROUP = 64_000
 _FACTS = b"xscl.members"
 _MEANING = ("match", "rout")
+_MERGED = "merged.parquet"
 
 Mask = npt.NDArray[np.bool_]
 
@@ -144,14 +147,15 @@ class ResultUpkeep:
 
     def _facts_of(self, folder: ResultFolder) -> _Facts | None:
         if folder.path not in self._facts:
-            file = self._home.root / folder.path / "0" / "merged.parquet"
-            written = (pq.read_schema(file).metadata or {}).get(_FACTS) if file.exists() else None
+            files = self._home.results([folder.path])
+            merged = len(files) == 1 and Path(files[0]).name == _MERGED
+            written = (pq.read_schema(files[0]).metadata or {}).get(_FACTS) if merged else None
             self._facts[folder.path] = None if written is None else json.loads(written)
         return self._facts[folder.path]
 
     def _size(self, folder: ResultFolder) -> int:
         if folder.path not in self._rows:
-            files = (self._home.root / folder.path).rglob("*.parquet")
+            files = self._home.results([folder.path])
             self._rows[folder.path] = sum(pq.read_metadata(file).num_rows for file in files)
         return self._rows[folder.path]
 
@@ -179,7 +183,7 @@ class ResultUpkeep:
         home = self._home
         wanted = ds.field("relation").isin([*_MEANING, "docs"])
         tables = [
-            ds.dataset(home.root / folder.path, schema=RESULT_SCHEMA).to_table(filter=wanted) for folder in inputs
+            ds.dataset(home.results([folder.path]), schema=RESULT_SCHEMA).to_table(filter=wanted) for folder in inputs
         ]
         rows = pa.concat_tables(tables)
         del tables
@@ -199,10 +203,11 @@ class ResultUpkeep:
             schema = RESULT_SCHEMA
             if facts is not None:
                 schema = schema.with_metadata({_FACTS: json.dumps(facts, ensure_ascii=False).encode()})
-            with pq.ParquetWriter(folder / "merged.parquet", schema, compression="zstd") as writer:
+            with pq.ParquetWriter(folder / _MERGED, schema, compression="zstd", **PAGE_CHECKSUMS) as writer:
                 for part in (meant, docs):
                     if part.num_rows:
                         writer.write_table(part.replace_schema_metadata(schema.metadata), row_group_size=_ROW_GROUP)
+            seal_folder(home.root / name)
             step("upkeep.results")
             self._replace(inputs, name)
             step("upkeep.folders")

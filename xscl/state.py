@@ -11,6 +11,7 @@ Files that went out of use are unlinked by upkeep, when nobody reads them any mo
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from xscl.clocks import Clocks
 from xscl.event_files import EVENT_SCHEMA
 from xscl.home import Home
 from xscl.old_files import put_out_of_use
+from xscl.sealed import PAGE_CHECKSUMS, check_file, seal, write_sealed
 from xscl.steps import step
 from xscl.tables import CHANNELS, STATE_FILES
 from xscl.templates.bounds import UNBOUNDED
@@ -121,7 +123,7 @@ class HeldState:
     def paths(self, kind: Kind, *, oldest: int | None = None) -> list[str]:
         """The files with rows to join, by their times; with ``oldest`` only those with rows of that time or later."""
         return [
-            str(self.root / file.path)
+            str(check_file(self.root / file.path))
             for file in sorted(self.files, key=_times)
             if file.kind == kind and file.held and (oldest is None or file.ts_max is None or file.ts_max >= oldest)
         ]
@@ -180,7 +182,7 @@ def held_state(home: Home, connection: Connection) -> HeldState:
 
 @lru_cache(maxsize=4)
 def _read_reach(path: Path) -> pa.Table:
-    return pq.read_table(path)
+    return pq.read_table(check_file(path))
 
 
 def newest_times(paths: Sequence[str], first: int, last: int) -> dict[str, int]:
@@ -226,9 +228,9 @@ def _column_span(meta: pq.FileMetaData, column: str) -> tuple[int, int] | None:
 
 def write_links(home: Home, name: str, rows: Iterable[pa.RecordBatch]) -> str | None:
     """Write rows of links (link, members, nodes) as state; the path, None if there are none."""
-    path = f"witness/{name}-links.parquet"
     kept = (part for batch in rows for part in link_rows(pa.Table.from_batches([batch])).to_batches())
-    return path if write_rows(home.root / path, LINK_SCHEMA, kept) else None
+    file = write_rows(home.root / f"witness/{name}-links.parquet", LINK_SCHEMA, kept)
+    return None if file is None else f"witness/{file.name}"
 
 
 def link_rows(rows: pa.Table) -> pa.Table:
@@ -276,8 +278,9 @@ def next_state(
         for path, table in rows.items():
             kept = table.filter(pa.array(rule.now.keep(table.column("var").to_numpy(), table.column("ts").to_numpy())))
             step("state.write")
-            if write_rows(home.root / f"{path}.parquet", WITNESS_SCHEMA, _on_time(kept).to_batches()):
-                written.append(f"{path}.parquet")
+            file = write_rows(home.root / f"{path}.parquet", WITNESS_SCHEMA, _on_time(kept).to_batches())
+            if file is not None:
+                written.append(str(file.relative_to(home.root)))
                 step("state.wrote")
         own_files = [
             *(("witness", path) for path in written),
@@ -294,14 +297,14 @@ def next_state(
         plan = [*([file] for file in lowered), *_merges(known, span)]
         merged: list[StateFile] = []
         for inputs in plan:
-            written.append(f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-{inputs[0].kind}.parquet")
             step("state.merge")
-            merged.append(_merged(home, written[-1], inputs, batch, rule, fresh_paths))
+            written.append(_merged(home, inputs, batch, rule, fresh_paths))
+            facts = facts_of_file(home.root, written[-1], _kind(inputs[0]), batch)
+            merged.append(replace(facts, held=facts.rows))
             step("state.merged")
         reach_file = None
         if not reach.equals(before.reach):
-            written.append(f"witness/{batch:08d}-{uuid.uuid4().hex[:8]}-reach.parquet")
-            pq.write_table(reach, home.root / written[-1])
+            written.append(_write_reach(home, batch, reach))
             step("state.reach")
             reach_file = facts_of_file(home.root, written[-1], "reach", batch)
     except BaseException:
@@ -331,9 +334,22 @@ def next_state(
 
 
 def _files(home: Home, path: str) -> list[str]:
-    """A file, or the Parquet files of a folder."""
+    """Return a file, or the Parquet files of a folder, which get the names that they keep."""
     full = home.root / path
-    return [str(file.relative_to(home.root)) for file in sorted(full.rglob("*.parquet"))] if full.is_dir() else [path]
+    if not full.is_dir():
+        return [path]
+    return [str(seal(file).relative_to(home.root)) for file in sorted(full.rglob("*.parquet"))]
+
+
+def _write_reach(home: Home, batch: int, reach: pa.Table) -> str:
+    def write(path: Path) -> None:
+        pq.write_table(reach, path, **PAGE_CHECKSUMS)
+
+    return f"witness/{write_sealed(_new_file(home, batch, 'reach'), write).name}"
+
+
+def _new_file(home: Home, batch: int, kind: str) -> Path:
+    return home.folder("witness") / f"{batch:08d}-{uuid.uuid4().hex[:8]}-{kind}.parquet"
 
 
 def same_state(state: HeldState) -> StateChange:
@@ -408,7 +424,7 @@ class _RowGroup:
 
 @lru_cache(maxsize=1024)
 def _row_groups(path: Path, kind: Kind) -> tuple[_RowGroup, ...]:
-    with pq.ParquetFile(path) as source:
+    with pq.ParquetFile(check_file(path)) as source:
         return tuple(_row_group(_columns(source, kind, number)) for number in range(source.num_row_groups))
 
 
@@ -457,7 +473,7 @@ class _Rule:
                 held += int(group.rows[every].sum())
                 continue
             # Some keys' rows are kept in part: only these are looked at one by one.
-            with pq.ParquetFile(path) as source:
+            with pq.ParquetFile(check_file(path)) as source:
                 columns = _columns(source, kind, number)
             now = _keep(self.now, kind, *columns)
             earlier = now if before is None else now & _keep(before, kind, *columns)
@@ -468,7 +484,7 @@ class _Rule:
     def rows(self, file: StateFile, *, fresh: bool) -> Iterator[pa.RecordBatch]:
         """The rows of a file that are kept, some at a time."""
         kind = _kind(file)
-        with pq.ParquetFile(self.root / file.path) as source:
+        with pq.ParquetFile(check_file(self.root / file.path)) as source:
             for batch in source.iter_batches(_ROW_GROUP, columns=_SCHEMAS[kind].names):
                 columns = [batch.column(name).to_numpy() for name in (_KEYS[kind], *_TIMES[kind])]
                 kept = _keep(self.now, kind, *columns)
@@ -536,31 +552,29 @@ def _span(floors_now: Floors, newest: int | None) -> int | None:
     return max(0, newest - least) // _PARTS_OF_REACH
 
 
-def _merged(
-    home: Home, path: str, inputs: Sequence[StateFile], batch: int, rule: _Rule, fresh: Collection[str]
-) -> StateFile:
-    """The kept rows of some files in one, sorted by time, or file by file where they are many."""
+def _merged(home: Home, inputs: Sequence[StateFile], batch: int, rule: _Rule, fresh: Collection[str]) -> str:
+    """Write the kept rows of some files into one, sorted by time, or file by file where they are many; its path."""
     kind = _kind(inputs[0])
     rows = (rows for file in sorted(inputs, key=_times) for rows in rule.rows(file, fresh=file.path in fresh))
     schema = _SCHEMAS[kind]
     if sum(file.held for file in inputs) <= _SORTED:
         table = pa.Table.from_batches(rows, schema)
         rows = iter(table.sort_by(_TIMES[kind][0]).to_batches())
-    write_rows(home.root / path, schema, rows)
-    merged = facts_of_file(home.root, path, kind, batch)
-    return replace(merged, held=merged.rows)
+    file = write_rows(_new_file(home, batch, kind), schema, rows)
+    assert file is not None
+    return f"witness/{file.name}"
 
 
-def write_rows(path: Path, schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> int:
-    """Write a file, unless there is no row at all; the number of rows."""
-    count = 0
-    writer: pq.ParquetWriter | None = None
-    try:
-        for batch in rows:
-            writer = writer or pq.ParquetWriter(path, schema, compression="zstd")
-            writer.write_batch(batch, row_group_size=_ROW_GROUP)
-            count += batch.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
-    return count
+def write_rows(path: Path, schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> Path | None:
+    """Write a file, whose name is ``path`` with a digest; None if there is no row at all."""
+    batches = iter(rows)
+    first = next(batches, None)
+    if first is None:
+        return None
+
+    def write(target: Path) -> None:
+        with pq.ParquetWriter(target, schema, compression="zstd", **PAGE_CHECKSUMS) as writer:
+            for batch in itertools.chain([first], batches):
+                writer.write_batch(batch, row_group_size=_ROW_GROUP)
+
+    return write_sealed(path, write)

@@ -72,7 +72,6 @@ STEPS: Mapping[str, str] = {
     "batch.committed": "a batch is committed, memory of the join state is that of the batch before",
     "batch.done": "a batch is done and not reported",
     "workers.write": "what workers load is going to be written",
-    "workers.half": "what workers load is written under a name that nobody reads",
     "executors.witnesses": "executors have written witness rows",
     "executors.results": "executors have written what pairs come to",
     "executors.assembled": "executors have written what queries of three and more blocks come to",

@@ -7,7 +7,7 @@ chosen and sorted as numbers first, and what they mean is looked up for the chos
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.catalog import QueryInfo
-from xscl.parquet import codes, data_files, int64s, joined, list_parts, read_columns, rows_where
+from xscl.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
 from xscl.places import place_of
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import RESULT_SCHEMA, batch_of, origin_of
@@ -126,10 +126,10 @@ class Combinations(NamedTuple):
 
 
 class Results:
-    """The results of some batches at a path: of ``first`` to ``last``, whichever others are there too."""
+    """The results of the batches from ``first`` to ``last`` in some files, whichever others are there too."""
 
-    def __init__(self, path: str | Path, first: int = _ALL_BATCHES[0], last: int = _ALL_BATCHES[1]) -> None:
-        self.path = Path(path)
+    def __init__(self, files: Iterable[str | Path], first: int = _ALL_BATCHES[0], last: int = _ALL_BATCHES[1]) -> None:
+        self._files = list(files)
         self._first, self._last = origin_of(first, 0), origin_of(last + 1, 0) - 1
 
     def combinations(self) -> Combinations:
@@ -143,7 +143,7 @@ class Results:
     def _rows(self, relation: str, columns: list[str]) -> pa.Table:
         names = ["relation", "origin", "class", *columns]
         found = []
-        for file in data_files(self.path):
+        for file in self._files:
             table = read_columns(file, RESULT_SCHEMA, names, "origin", self._may_have)
             numbers, values = codes(table.column("relation"))
             if relation not in values:
@@ -205,9 +205,9 @@ class Meanings:
         return Meaning(tuple(nodes), tuple(witness), frozenset(groups))
 
 
-def stored_matches(path: str | Path, groups: Collection[int] | None = None) -> Iterator[StoredMatch]:
-    """The matches at a path of results, of some groups or of all."""
-    results = Results(path)
+def stored_matches(files: Iterable[str | Path], groups: Collection[int] | None = None) -> Iterator[StoredMatch]:
+    """Iterate over the matches in some files of results, of some groups or of all."""
+    results = Results(files)
     meanings = results.meanings(groups)
     if not meanings:
         return

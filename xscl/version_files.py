@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from xscl.sealed import read_whole, write_whole
 from xscl.steps import step
 
 __all__ = ["Version", "VersionFiles", "load_version", "write_version"]
@@ -70,12 +71,8 @@ class VersionFiles:
 
 def write_version(version: Version, path: Path) -> None:
     """Write a version; the files of the versions before it must stay."""
-    # It is there with all its content or not at all.
-    unfinished = path.with_name(f".{path.name}")
     step("workers.write")
-    unfinished.write_bytes(pickle.dumps(version, protocol=5))
-    step("workers.half")
-    unfinished.replace(path)
+    write_whole(path, pickle.dumps(version, protocol=5))
 
 
 def load_version(path: str, kept: dict[str, T], most: int, new: Callable[[], T], apply: Callable[[T, V], T]) -> T:
@@ -87,7 +84,7 @@ def load_version(path: str, kept: dict[str, T], most: int, new: Callable[[], T],
     versions: list[V] = []
     at: str | None = path
     while at is not None and at not in kept:
-        version: V = pickle.loads(Path(at).read_bytes())
+        version: V = pickle.loads(read_whole(Path(at)))
         versions.append(version)
         at = version.previous
     if at is None:

@@ -435,7 +435,7 @@ class _Views:
             found = sa.or_(BATCHES.c.rout > 0, BATCHES.c.matches > 0)
             statement = sa.select(BATCHES.c.result_path).where(found).order_by(BATCHES.c.batch)
             paths = [path for path in dict.fromkeys(connection.scalars(statement)) if path is not None]
-        return read_parquet(self.session, RESULT_SCHEMA, self.home.paths(paths))
+        return read_parquet(self.session, RESULT_SCHEMA, self.home.results(paths))
 
     def _table(self, table: Table, *, without: Sequence[str] = ()) -> DataFrame:
         columns = [(c.name, c.type) for c in table.columns if c.name not in without]

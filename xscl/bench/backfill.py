@@ -164,7 +164,7 @@ def _digest(engine: Engine, names: Sequence[str], first: int, sizes: Sizes) -> s
         for gid in info.groups:
             by_group.setdefault(gid, []).append(info)
     for path in paths:
-        for match in stored_matches(engine.home.root / str(path), by_group):
+        for match in stored_matches(engine.home.results([str(path)]), by_group):
             docids = tuple(place_of(docid) - first for docid in match.docids)
             if max(docids) < sizes.items - _COMPARED:
                 continue

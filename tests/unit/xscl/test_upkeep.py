@@ -64,7 +64,7 @@ def events(home: Home) -> list[dict[str, object]]:
 
 
 def files(home: Home, folder: str) -> int:
-    return sum(path.is_file() for path in home.folder(folder).rglob("*"))
+    return sum(1 for _ in home.folder(folder).rglob("*.parquet"))
 
 
 def listed(engine: Engine) -> list[tuple[str, ...]]:
