@@ -24,7 +24,7 @@ from xscl.home import Home
 from xscl.home_files import NamedFile, files_of, named_files
 from xscl.locks import holder
 from xscl.places import PUBLISHED
-from xscl.sealed import damaged_files
+from xscl.sealed import LIST, damaged_files
 from xscl.stored_matches import stored_matches
 from xscl.tables import BATCHES, CHANNELS, GROUPS, HOME, INSTANCES, INTAKE_FILES, NEVER, QUERIES, TEMPLATES
 from xscl.tidy import unnamed_files
@@ -181,10 +181,10 @@ def has_removed(connection: Connection) -> bool:
 def _damage(root: Path, file: NamedFile, *, deep: bool, counting: bool) -> Damaged | None:
     full = root / file.path
     if (wrong := next(damaged_files(full, deep=deep), None)) is not None:
-        path, why = wrong
-        return Damaged(file, why if path == full else f"{path.relative_to(full)} {_is(why)}")
+        at, why = wrong
+        return Damaged(file, why if at == full else f"{at.relative_to(full)} {_is(why)}")
     rows = 0
-    found = files_of(root, file.path)
+    found = [path for path in files_of(root, file.path) if not path.endswith(f"/{LIST}")]
     for path in found:
         try:
             with pq.ParquetFile(root / path) as parquet:

@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from xscl.errors import XsclError
 from xscl.home import Home
 from xscl.parquet import data_files
+from xscl.sealed import LIST
 from xscl.tables import BATCHES, INTAKE_FILES, OLD_FILES, ROW_RANGES, STATE_FILES
 
 __all__ = ["FOLDERS", "PATHS", "NamedFile", "files_of", "is_inside", "may_be_named", "named_files", "named_paths"]
@@ -69,11 +70,12 @@ def named_paths(connection: Connection) -> Iterator[str]:
 
 
 def files_of(root: Path, path: str) -> list[str]:
-    """The file of this path in a home, or the Parquet files of a folder; what is not there gives none."""
+    """Return the file of this path in a home, or a folder's list and its Parquet files; nothing if it is not there."""
     full = root / path
     if not full.is_dir():
         return [path] if full.is_file() else []
-    return [str(file.relative_to(root)) for file in data_files(full)]
+    listed = [full / LIST] if (full / LIST).is_file() else []
+    return [str(file.relative_to(root)) for file in (*listed, *data_files(full))]
 
 
 def may_be_named(home: Home, column: sa.Column[str], path: str) -> bool:

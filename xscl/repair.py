@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog import Catalog
-from xscl.errors import CatalogError
+from xscl.errors import CatalogError, EngineError
 from xscl.event_counts import channel_counts
 from xscl.health import Damaged, Health, examine_home, has_removed
 from xscl.home import Home
@@ -201,10 +201,10 @@ def _forget_published(home: Home, connection: Connection, first: int, last: int)
     """
     others = INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last
     there: set[int] = set()
-    for path in home.paths(list(connection.scalars(sa.select(INTAKE_FILES.c.path).where(*others)))):
+    for path in connection.scalars(sa.select(INTAKE_FILES.c.path).where(*others)).all():
         # One that cannot be read is damaged, too.
-        with suppress(OSError, pa.ArrowException):
-            there.update(pq.read_table(path, columns=["docid"]).column("docid").to_pylist())
+        with suppress(OSError, pa.ArrowException, EngineError):
+            there.update(pq.read_table(home.paths([path])[0], columns=["docid"]).column("docid").to_pylist())
     ids = sa.select(EVENT_IDS.c.docid, EVENT_IDS.c.channel).where(EVENT_IDS.c.docid.between(first, last))
     gone = {row.docid: row.channel for row in connection.execute(ids) if row.docid not in there}
     note_removed_docids(connection, np.array(sorted(gone), np.int64))

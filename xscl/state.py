@@ -278,9 +278,9 @@ def next_state(
         for path, table in rows.items():
             kept = table.filter(pa.array(rule.now.keep(table.column("var").to_numpy(), table.column("ts").to_numpy())))
             step("state.write")
-            file = write_rows(home.root / f"{path}.parquet", WITNESS_SCHEMA, _on_time(kept).to_batches())
-            if file is not None:
-                written.append(str(file.relative_to(home.root)))
+            made = write_rows(home.root / f"{path}.parquet", WITNESS_SCHEMA, _on_time(kept).to_batches())
+            if made is not None:
+                written.append(str(made.relative_to(home.root)))
                 step("state.wrote")
         own_files = [
             *(("witness", path) for path in written),
