@@ -178,7 +178,7 @@ def test_a_file_of_a_results_folder_that_is_missing_is_told_by_a_listing(root: P
 
 def test_what_workers_load_is_told(root: Path) -> None:
     home = open_home(root)
-    planner = Planner(home)
+    planner = Planner(home.catalog, home.folder("programs"))
     plan = planner.plan(1, home.catalog.processed()[1] + 1)
     assert plan is not None
     made = [plan.specs_path, plan.rows_path, plan.program_path]
