@@ -58,12 +58,14 @@ ALLOWED = {
     "lxml": {"xscl.safexml", "xscl.output", "xscl.match_output", "xscl.demo.show", "xscl.bench.matching"},
     "matplotlib": {"xscl.bench.plot"},
     "httpx2": {"xscl.polling"},
+    "sqlglot": {"xscl.sql_guard", "xscl.sql_counts"},
 }
 WHOLE = {
     "pyspark": ("xscl.bench.",),
     "lxml": ("xscl.xpath.", "xscl.ingest."),
     "matplotlib": (),
     "httpx2": ("xscl.ingest.",),
+    "sqlglot": (),
 }
 
 

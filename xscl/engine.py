@@ -551,9 +551,21 @@ class Engine:
         frame = self.sql("SELECT * FROM matches")
         return frame if query is None else frame.where(frame.qid == query)
 
-    def sql(self, statement: str) -> DataFrame:
-        """A read-only Spark SQL statement over the home's relations."""
-        return sql_session(self.home, self.spark, statement)
+    def sql(self, statement: str, /, **frames: object) -> DataFrame:
+        """Read the home's relations with one statement of Spark SQL, which docs/sql.md describes.
+
+        DataFrames of Spark and pandas and tables of pyarrow that are given by name are relations of this statement.
+        So are the temporary views of the session that ``connect`` was given, unless the home has a relation of
+        that name::
+
+            engine.sql("SELECT owner, count(*) AS n FROM matches JOIN owners USING (qid) GROUP BY owner", owners=df)
+
+        Raises:
+            EngineError: ``XSCL_SQL``: the statement does something else than reading, or Spark cannot run it.
+                ``XSCL_BAD_OPTION``: a frame is no table, or has the name of a relation of the home.
+        """
+        caller = self.spark if self._is_given else None
+        return sql_session(self.home, self.spark, statement, frames=frames, caller=caller)
 
 
 class RunHandle:

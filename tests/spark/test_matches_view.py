@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from xscl.tables import CHANNELS
@@ -27,6 +28,13 @@ def check(engine: Engine) -> int:
     rows = engine.sql("SELECT match, qid, ts_max, replaces FROM matches").collect()
     assert {row.match: (row.qid, row.ts_max, row.replaces) for row in rows} == listed
     assert len(rows) == len(listed)
+    # Counts come from classes, and fewer columns from fewer files.
+    by_query = Counter(query for query, _, _ in listed.values())
+    for columns in ("qid, count(*) AS n", "qid, count(nodes) AS n", "qid, count(ts_min) AS n"):
+        counted = engine.sql(f"SELECT {columns} FROM matches GROUP BY qid").collect()
+        assert {row.qid: row.n for row in counted} == by_query, columns
+    counted = engine.sql("SELECT count(*) FROM matches WHERE qid <> 'nobody'")
+    assert counted.columns == ["count(1)"] and counted.collect()[0][0] == len(listed)
     return len(listed)
 
 
@@ -42,7 +50,11 @@ def test_matches_are_those_that_are_listed(engine: Engine) -> None:
     engine.run_once()
     engine.ingest([item("right", "g", 3, shift=1), item("items", "h", 4), item("right", "h", 5, shift=1)])
     engine.run_once()
+    engine.register(QUERIES["singles"], name="later")
     engine.ingest([item("items", "h", 6, shift=2), item("left", "g", 7)])
+    engine.run_once()
+    engine.drop("pairs")
+    engine.ingest([item("items", "h", 8, shift=1)])
     engine.run_once()
     everything = check(engine)
     assert sum(m.replaces is not None for m in engine.matches()) > 5
@@ -50,7 +62,7 @@ def test_matches_are_those_that_are_listed(engine: Engine) -> None:
         connection.execute(CHANNELS.update().where(CHANNELS.c.name == "items").values(kept_from=2_000_000))
     assert 0 < check(engine) < everything
     assert min(event.ts for m in engine.matches() for event in m.events) == 2_000_000
-    (template,) = {info.template for info in engine.queries() if info.name == "pairs"}
+    template = engine.home.catalog.queries(live_only=False, name="pairs")[0].template
     statement = f"""
         SELECT count(*) AS n, min(e.ts) AS oldest
         FROM rout_{template} r JOIN r_docts e ON e.docid IN (r.docid1, r.docid2)"""

@@ -164,18 +164,16 @@ def engine_digests(
     if not templates:
         return {}
     wanted = engine.spark.createDataFrame(pa.table({"qid": pa.array(sorted(set(qids)), pa.string())}))
-    # Shared with the session in which the engine runs its statement; thus the views fan out to these queries only.
-    wanted.createOrReplaceGlobalTempView("bench_queries")
     among = "" if documents is None else f" and docid2 in ({', '.join(map(str, documents))})"
     parts = [
         _digest_select(
             template,
             f"(select * from rout_{template.id} where docid2 between {first} and {last}{among} "
-            "and qid in (select qid from global_temp.bench_queries))",
+            "and qid in (select qid from bench_queries))",
         )
         for template in templates
     ]
-    return _collected(engine.sql("\nunion all\n".join(parts)))
+    return _collected(engine.sql("\nunion all\n".join(parts), bench_queries=wanted))
 
 
 def _collected(frame: DataFrame) -> Digests:
