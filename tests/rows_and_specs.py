@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from xscl.values import time_key
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import (
     AllOf,
@@ -96,8 +97,13 @@ FUNCTIONS = (
 )
 
 
+TIMES = ("2026-01-01", "2026-01-01T00:00:00.25Z", "2026-01-01T01:00:00+01:00", "2026-01-02", "2025-12-31")
+
+
 def random_text(generator: random.Random) -> str:
-    match generator.randrange(6):
+    match generator.randrange(7):
+        case 6:
+            return generator.choice(TIMES)
         case 5:
             return generator.choice((*PLAIN, "x", "1", " x ", "X"))
         case 0:
@@ -164,6 +170,10 @@ def random_condition(generator: random.Random, shape: RowShape, depth: int, nest
 
 def random_comparison(generator: random.Random, shape: RowShape) -> Condition:
     op = generator.choice(("=", "=", "!=", "<", "<=", ">", ">="))
+    if generator.random() < 0.1:
+        key = time_key(generator.choice(TIMES))
+        assert key is not None
+        return Compared("time", op, Constant(key, is_number=False), numeric=False)
     if generator.random() < 0.5:
         functions = generator.choice(("", "", "", "lower", "normalize-space", "lower normalize-space", "host"))
         is_number = generator.random() < 0.6

@@ -245,8 +245,8 @@ def _values(atom: Single) -> tuple[Dimension, Values]:
                 if functions == "":
                     reading, number = Reading(None, number=True), to_number(right.value)
                     return Dimension(atom.column, reading), _compared(op, number, unequal_from=_THERE)
-            case Compared(functions, op, right, numeric):
-                number_asked = numeric or op not in ("=", "!=")
+            case Compared(functions, op, right) as compared:
+                number_asked = compared.of_numbers
                 reading = Reading(functions if number_asked else functions or None, number=number_asked)
                 constant = _exact(right) if reading.number else right.value
                 if constant is None:

@@ -258,7 +258,7 @@ def _compare_atom(condition: Compared, value: str | None) -> bool:
     if value is None:
         return False
     compare, constant = _OPERATORS[condition.op], condition.right
-    if not condition.numeric and condition.op in ("=", "!="):
+    if not condition.of_numbers:
         return compare(value, constant.value)
     number = number_text(value)
     other = constant.value if constant.is_number else number_text(constant.value)

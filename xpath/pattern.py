@@ -144,6 +144,11 @@ class Compared:
     numeric: bool
     """A side is a number or a numeric column."""
 
+    @property
+    def of_numbers(self) -> bool:
+        """Whether numbers are compared; else texts are, for equality, or in the order of times."""
+        return self.numeric or self.op not in ("=", "!=") and not self.functions.startswith("time")
+
     def __str__(self) -> str:
         names = self.functions.split(" ") if self.functions else []
         applied = "".join(f"{name}(" for name in names) + "." + ")" * len(names)

@@ -478,8 +478,8 @@ def _accesses(condition: Condition, crowd: Callable[[_Access], int]) -> tuple[_A
                 return _compared(Reading(None, number=False), op, right.value)
             number = to_number(right.value)
             return () if number is None else _compared(Reading(None, number=True), op, number)
-        case Compared(functions, op, right, numeric):
-            if op in ("=", "!=") and not numeric:
+        case Compared(functions, op, right):
+            if not condition.of_numbers:
                 return _compared(Reading(functions, number=False), op, right.value)
             exact = right.value if right.is_number else number_text(right.value)
             return () if exact is None else _compared(Reading(functions, number=True), op, Fraction(exact))

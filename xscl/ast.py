@@ -211,6 +211,8 @@ class Window:
     low: int | None = None
     high: int | None = None
     span: Span = _span()
+    bare: str | None = field(default=None, compare=False, repr=False)
+    """A number that is written without a unit, and counts as seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +289,7 @@ class Query:
     publish: str | None = None
     starting: str = "NOW"
     span: Span = _span()
+    publish_span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +300,7 @@ class CreateQuery:
     query: Query
     text: str = ""
     span: Span = _span()
+    name_span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +309,7 @@ class DropQuery:
 
     name: str
     span: Span = _span()
+    name_span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from sqlalchemy.engine import Connection, Engine
 from xscl.errors import CatalogError
 from xscl.faults import catalog_fault
 from xscl.steps import step
+from xscl.suggestions import no_query, no_template
 from xscl.tables import (
     CHANNELS,
     HOME,
@@ -453,11 +454,10 @@ class Catalog:
         Raises:
             CatalogError: there is none of that name.
         """
-        found = self.queries(name=name)
-        if not found:
-            raise CatalogError(
-                "XSCL_QUERY_NOT_FOUND", f"there is no query {name!r}", hint="list them with 'xscl query list'"
-            )
+        with self.read() as connection:
+            found = self.queries(connection, name=name)
+            if not found:
+                raise no_query(connection, name)
         return found[0]
 
     def drop_query(self, connection: Connection, name: str, now: int) -> int:
@@ -468,9 +468,7 @@ class Catalog:
         """
         live = (QUERIES.c.qid == name) & (QUERIES.c.docid_until == NEVER)
         if not connection.execute(sa.select(QUERIES.c.query).where(live)).first():
-            raise CatalogError(
-                "XSCL_QUERY_NOT_FOUND", f"there is no query {name!r}", hint="list them with 'xscl query list'"
-            )
+            raise no_query(connection, name)
         place, _ = self.take_places(connection, 1, now)
         connection.execute(QUERIES.update().where(live).values(docid_until=place))
         return place
@@ -510,12 +508,8 @@ class Catalog:
         """
         with self.read() as connection:
             row = connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template == name)).first()
-        if row is None:
-            raise CatalogError(
-                "XSCL_TEMPLATE_NOT_FOUND",
-                f"there is no template {name!r}",
-                hint="list them with 'xscl template list'",
-            )
+            if row is None:
+                raise no_template(connection, name)
         return stored_template(row)
 
     def rt_rows(self, template: Template) -> list[dict[str, object]]:
@@ -602,7 +596,8 @@ def channel_facts(channel: ChannelInfo) -> ChannelFacts:
         return frozenset(name for name, type_ in columns.items() if type_ in types)
 
     numeric = of_types("bigint", "double", "decimal")
-    return ChannelFacts(channel.kind, numeric, of_types("string"), of_types("timestamp", "date"))
+    times, truths = of_types("timestamp", "date"), of_types("boolean")
+    return ChannelFacts(channel.kind, numeric, of_types("string"), times, truths)
 
 
 def all_facts(channels: Mapping[str, ChannelInfo], streams: Mapping[str, StreamInfo]) -> dict[str, ChannelFacts]:

@@ -17,6 +17,7 @@ from xscl.publishing import is_published
 from xscl.queries import reads
 from xscl.registry import Registry
 from xscl.streams import hold_stream
+from xscl.suggestions import no_channel
 from xscl.tables import CHANNELS, FEEDS, HOME, NEVER, QUERIES, STREAMS
 from xscl.types import MAX_NAME, is_name
 
@@ -97,7 +98,7 @@ def set_channel(
         if source is not None:
             raise CatalogError("XSCL_BAD_CHANNEL", "only streams have a source")
         if channel is None:
-            raise _unknown(name)
+            raise no_channel(connection, name, f"create it with 'xscl channel add {name}'")
         shape = (kind, element, schema)
         if any(value is not None for value in shape) and event_count(connection, name):
             raise CatalogError(
@@ -135,7 +136,7 @@ def drop_channel(catalog: Catalog, name: str) -> None:
     with catalog.begin() as connection:
         stream = catalog.streams(connection).get(name)
         if stream is None and name not in catalog.channels(connection):
-            raise _unknown(name)
+            raise no_channel(connection, name, f"create it with 'xscl channel add {name}'")
         if stream is not None and stream.name.endswith(RAW) and not _stored_stream(connection, name):
             raise CatalogError("XSCL_CHANNEL_USED", f"{name} goes with the stream {name.removesuffix(RAW)}")
         names = [name] if stream is None else [name, name + RAW]
@@ -204,12 +205,6 @@ def _require_free(catalog: Catalog, connection: Connection, name: str) -> None:
         raise CatalogError(
             "XSCL_NAME_TAKEN", f"there is a {what} already", hint=f"change it with 'xscl channel set {name}'"
         )
-
-
-def _unknown(name: str) -> CatalogError:
-    return CatalogError(
-        "XSCL_UNKNOWN_CHANNEL", f"there is no channel {name!r}", hint=f"create it with 'xscl channel add {name}'"
-    )
 
 
 def _stored_stream(connection: Connection, name: str) -> bool:

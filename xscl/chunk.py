@@ -27,6 +27,7 @@ from xscl.registry import Registry
 from xscl.safexml import Limits
 from xscl.steps import step
 from xscl.streams import Memberships
+from xscl.suggestions import no_channel
 from xscl.tables import CHANNELS, EVENT_IDS, INTAKE_FILES, LATE
 from xscl.types import Event, format_time
 
@@ -74,6 +75,8 @@ class Chunk:
     files: list[Path] = field(default_factory=list)
     """Written so far."""
     report: IntakeReport = field(default_factory=IntakeReport)
+    _unknown: dict[str, CatalogError] = field(default_factory=dict)
+    """The refusal of each channel that has to be there and is not."""
 
     @property
     def timeless(self) -> bool:
@@ -94,11 +97,10 @@ class Chunk:
         channel = self.channels.get(event.channel)
         if channel is None:
             if self.terms.strict:
-                raise CatalogError(
-                    "XSCL_UNKNOWN_CHANNEL",
-                    f"there is no channel {event.channel!r}",
-                    hint=f"create it with 'xscl channel add {event.channel}', or leave out --strict",
-                )
+                create = f"create it with 'xscl channel add {event.channel}', or leave out --strict"
+                if event.channel not in self._unknown:
+                    self._unknown[event.channel] = no_channel(self.connection, event.channel, create)
+                raise self._unknown[event.channel].with_traceback(None)
             if event.row is not None and is_published(self.connection, event.channel):
                 raise DocumentError(
                     "XSCL_CHANNEL_KIND",

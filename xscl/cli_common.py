@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from xscl.errors import CatalogError
+from xscl.errors import CatalogError, QueryError
 from xscl.listing import Format
 from xscl.settings import DEFAULT_SETTINGS, Settings, parse_size
 
@@ -46,6 +46,9 @@ __all__ = [
 
 PARTLY = 3
 """Exit code where some was done, and some was refused."""
+
+_NAMED = 3
+"""Names that are told with a note of several queries."""
 
 MOST = 2**63 - 1
 """What databases hold."""
@@ -170,12 +173,22 @@ def one_line(text: str) -> str:
 
 
 def report_outcomes(outcomes: Iterable[QueryOutcome], file: str) -> None:
-    """Say what became of statements."""
+    """Say what became of statements, then what is to be noted on those that were taken, once each."""
+    noted: dict[str, list[str]] = {}
     for outcome in outcomes:
-        if outcome.error is None:
-            say(f"{outcome.action} {outcome.name}")
+        name = outcome.name or "unnamed query"
+        error = outcome.error
+        if error is None:
+            say(f"{outcome.action} {name}")
+            for note in outcome.notes:
+                noted.setdefault(note, []).append(name)
+        elif isinstance(error, (QueryError, CatalogError)) and error.has_place:
+            complain(f"{file}:{error.line}:{error.column}: {name}: [{error.condition}] {error.details()}")
         else:
-            complain(f"{file}:{outcome.line}: {outcome.name or 'unnamed query'}: {outcome.error}")
+            complain(f"{file}:{outcome.line}: {name}: {error}")
+    for note, names in noted.items():
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        say(f"note: {', '.join(names[:_NAMED])}{more}: {note}")
 
 
 def cut(text: str, size: int = 60) -> str:

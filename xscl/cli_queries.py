@@ -54,10 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["query_app"]
 
-_FEW = 1_000
-"""Queries whose channels are looked at for a note."""
-
-
 _SCREEN = 100  # rows of a table for a person
 
 
@@ -69,13 +65,14 @@ def query_add(
     name: str, text: str, strict: StrictOption = False, home: HomeOption = None, catalog: CatalogOption = None
 ) -> None:
     """Register a query."""
+    from xscl.channel_names import ChannelNames
     from xscl.registry import Registry
 
-    registry = Registry(open_given(home, catalog).catalog)
-    name = registry.register(text, name=name, strict=strict)
-    for channel in registry.unknown_channels(text):
-        say(f"note: there is no channel {channel!r} yet; its first event will create it")
-    say(f"query {name}")
+    opened = open_given(home, catalog)
+    taken = Registry(opened.catalog, ChannelNames(opened)).register(text, name=name, strict=strict)
+    for note in taken.notes:
+        say(f"note: {note}")
+    say(f"query {taken}")
 
 
 @query_app.command("run")
@@ -129,10 +126,12 @@ def query_load(
     catalog: CatalogOption = None,
 ) -> None:
     """Register the queries of a file; every bad statement is reported, the good ones are kept."""
+    from xscl.channel_names import ChannelNames
     from xscl.registry import Registry
 
     text = read_text(file)
-    registry = Registry(open_given(home, catalog).catalog)
+    opened = open_given(home, catalog)
+    registry = Registry(opened.catalog, ChannelNames(opened))
     try:
         outcomes = registry.load(text, strict=strict, atomic=atomic)
     except KeyboardInterrupt:
@@ -144,8 +143,6 @@ def query_load(
     done = Counter(outcome.action for outcome in taken)
     parts = [f"{count} {action}" for action, count in sorted(done.items(), key=lambda item: -item[1])]
     say(", ".join([*(parts or ["nothing registered"]), f"{len(outcomes) - len(taken)} refused"]))
-    for channel in registry.unknown_channels(text) if len(taken) <= _FEW else ():
-        say(f"note: there is no channel {channel!r} yet; its first event will create it")
     exit_partly(len(taken), len(outcomes) - len(taken))
 
 

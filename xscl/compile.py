@@ -20,10 +20,33 @@ from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
 from xscl.templates.links import anchor, linked_blocks
 from xscl.templates.reduce import Minor, reduce_tree
 from xscl.templates.template import Group, Instance, OutputNode, Template, is_symmetric, template_of
+from xscl.values import time_key
 from xscl.xpath.automaton import WitnessSpec
-from xscl.xpath.pattern import Compared, Condition, Definition, Exists, Step, conditions
+from xscl.xpath.pattern import (
+    AllOf,
+    AnyOf,
+    Compared,
+    Comparison,
+    Condition,
+    Constant,
+    Definition,
+    Exists,
+    Here,
+    Negation,
+    Step,
+    conditions,
+)
 
-__all__ = ["ChannelFacts", "CompiledQuery", "compile_query", "settled_cases", "whole_steps"]
+__all__ = [
+    "ChannelFacts",
+    "CompiledQuery",
+    "as_number",
+    "as_time",
+    "compile_query",
+    "names_column",
+    "settled_cases",
+    "whole_steps",
+]
 
 _Pairs = tuple[tuple[Definition, Definition], ...]
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
@@ -41,6 +64,8 @@ class ChannelFacts:
     """String columns of a row channel."""
     times: frozenset[str] = frozenset()
     """Columns of times and dates of a row channel."""
+    truths: frozenset[str] = frozenset()
+    """Columns of truth values of a row channel."""
     channel: str | None = None
     """The channel that this is a stream of; None: it is a channel."""
     stream: int = 0
@@ -70,6 +95,8 @@ class CompiledQuery:
     """The block of each of these nodes."""
     joined_names: tuple[str, ...]
     """The variables that take part in value joins."""
+    notes: tuple[str, ...] = ()
+    """Notes on what its text says otherwise than it may seem to."""
 
     @property
     def read(self) -> frozenset[str]:
@@ -135,8 +162,9 @@ def whole_steps(
 
     A node that such a step reaches has a witness of everything below.
     """
-    columns = _Compiler(normal, channels)._numeric_columns(block)
-    return _final_steps(normal.blocks[block], set(), columns)
+    compiler = _Compiler(normal, channels)
+    columns, times = compiler._numeric_columns(block), compiler._facts(block).times
+    return _final_steps(normal.blocks[block], set(), columns, times)
 
 
 @dataclass(slots=True)
@@ -202,7 +230,7 @@ class _Compiler:
         shown = {node for at, node in self._results() if at == index}
         minor = reduce_tree(parents, kept)
         output = minor if shown <= set(minor.nodes) else reduce_tree(parents, kept | shown)
-        steps, at_document = _final_steps(block, kept, self._numeric_columns(index))
+        steps, at_document = _final_steps(block, kept, self._numeric_columns(index), self._facts(index).times)
         channel = self._facts(index).channel or block.channel
         definitions = {
             node: Definition(channel, _path(steps, parents, node), at_document)
@@ -388,7 +416,7 @@ def _with_ancestors(parents: Sequence[int], nodes: Iterable[int]) -> set[int]:
 
 
 def _final_steps(
-    block: NormalBlock, kept: set[int], numeric: set[int]
+    block: NormalBlock, kept: set[int], numeric: set[int], times: frozenset[str]
 ) -> tuple[list[Step | None], tuple[Condition, ...]]:
     """Every node's step with its conditions, removed branches included; and the conditions on the document node.
 
@@ -397,9 +425,14 @@ def _final_steps(
     """
     live = set(kept)
     own: list[list[Condition]] = [
-        [_as_column(condition) if index in numeric else condition for condition in node.conditions]
+        [as_number(condition) if index in numeric else condition for condition in node.conditions]
         for index, node in enumerate(block.nodes)
     ]
+    if times:
+        for node, mine in zip(block.nodes, own, strict=True):
+            is_root = node.parent == 0 and node.step is not None and node.step.axis == "child"
+            is_time = node.step is not None and not is_root and names_column(node.step, times)
+            mine[:] = [as_time(condition, times, of_time=is_time) for condition in mine]
     steps: list[Step | None] = [None] * len(block.nodes)
     # Parents come before children, so children are finished first when going backwards.
     for index in range(len(block.nodes) - 1, 0, -1):
@@ -414,11 +447,45 @@ def _final_steps(
     return steps, conditions(own[0])
 
 
-def _as_column(condition: Condition) -> Condition:
-    """A comparison of a numeric column is numeric, whatever it is compared with."""
+def as_number(condition: Condition) -> Condition:
+    """A comparison of a numeric column, which is numeric, whatever it is compared with."""
     if isinstance(condition, Compared) and not condition.functions:
         return replace(condition, numeric=True)
     return condition
+
+
+def as_time(condition: Condition, times: frozenset[str], *, of_time: bool) -> Condition:
+    """A condition whose comparisons of columns of times with ISO 8601 texts compare times.
+
+    Args:
+        condition: the condition.
+        times: the names of the columns.
+        of_time: whether the condition's own node is such a column.
+    """
+
+    def timed(condition: Condition, of_time: bool) -> Condition:
+        match condition:
+            case Comparison(Here(()), op, Constant(value, False)) | Compared("", op, Constant(value, False), False):
+                key = time_key(value) if of_time else None
+                return condition if key is None else Compared("time", op, Constant(key, is_number=False), numeric=False)
+            case Exists(step):
+                of_time = names_column(step, times)
+                inner = conditions(timed(part, of_time) for part in step.conditions)
+                return Exists(replace(step, conditions=inner)) if inner != step.conditions else condition
+            case Negation(part):
+                return Negation(timed(part, of_time))
+            case AllOf(parts):
+                return AllOf(conditions(timed(part, of_time) for part in parts))
+            case AnyOf(parts):
+                return AnyOf(conditions(timed(part, of_time) for part in parts))
+        return condition
+
+    return timed(condition, of_time)
+
+
+def names_column(step: Step, columns: frozenset[str]) -> bool:
+    """Whether a step asks for one of these columns."""
+    return step.test.kind == "element" and step.test.uri in ("", None) and step.test.local in columns
 
 
 def _path(steps: list[Step | None], parents: list[int], node: int) -> tuple[Step, ...]:

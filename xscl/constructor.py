@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from xscl.ast import Constructor, ConstructorAttribute, VarPath
 from xscl.errors import QuerySyntaxError, Span
+from xscl.tokens import next_statement
 
 __all__ = ["ENTITIES", "MAX_DEPTH", "MAX_LENGTH", "NO_CHARACTER", "is_element_name", "read", "recover"]
 
@@ -69,9 +70,13 @@ def read(text: str, start: int, hole: Hole) -> tuple[Constructor, int]:
 
 
 def recover(text: str, start: int) -> int:
-    """Where to go on after a malformed constructor: behind the first ';' from ``start`` on that ends a line."""
-    found = _STATEMENT_END.search(text, start)
-    return len(text) if found is None else found.start() + 1
+    """The place to go on at after a malformed constructor that begins at ``start``.
+
+    It is behind the first ';' that ends a line, or at the first line that begins a statement, whichever comes first.
+    """
+    after = min(next_statement(text, start), len(text))
+    found = _STATEMENT_END.search(text, start, after)
+    return after if found is None else found.start() + 1
 
 
 def is_element_name(name: str) -> bool:

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 
 from xscl.batch import BatchReport, next_range, process_batch
 from xscl.catalog import QueryInfo
+from xscl.channel_names import ChannelNames
 from xscl.channels import add_channel, drop_channel
 from xscl.driver import Driver
 from xscl.durations import parse_duration
@@ -44,7 +45,7 @@ from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
 from xscl.sql_intake import take_sql_table
 from xscl.steps import step
 from xscl.tidy import tidy
-from xscl.types import QueryOutcome
+from xscl.types import QueryName, QueryOutcome
 from xscl.upkeep import Upkeep
 from xscl.views import sql_session
 
@@ -78,7 +79,7 @@ class Engine:
 
     def __init__(self, home: Home, spark: SparkSession | None = None, settings: Settings = DEFAULT_SETTINGS) -> None:
         self.home = home
-        self.registry = Registry(home.catalog)
+        self.registry = Registry(home.catalog, ChannelNames(home))
         self._spark = spark
         self._is_given = spark is not None
         if spark is not None:
@@ -156,8 +157,8 @@ class Engine:
         """
         drop_channel(self.home.catalog, name)
 
-    def register(self, text: str, *, name: str | None = None, strict: bool = False) -> str:
-        """Register one query; returns its name.
+    def register(self, text: str, *, name: str | None = None, strict: bool = False) -> QueryName:
+        """Register one query; returns its name, a text with ``notes`` on what it may not say as it was meant.
 
         Raises:
             QueryError: the text is no sound query.

@@ -13,6 +13,8 @@
     ├── CatalogError                a name is taken or unknown
     └── EngineError                 Spark, the home or a batch
 
+A CatalogError about a query text carries line, column and a caret, too.
+
 Each has a ``condition`` in the manner of Spark (``XSCL_UNBOUND_VARIABLE``), a message that says what and where,
 and where it helps a ``hint`` that says what to do.  Errors survive pickling, because they cross the border between
 Spark's workers and the driver.
@@ -102,8 +104,8 @@ def _piece(line: str, column: int) -> tuple[str, int]:
     return f"{left}{text}{' …' if end < len(line) else ''}", column - start + len(left)
 
 
-class QueryError(XsclError, ValueError):
-    """A query text that cannot be taken.  ``line`` and ``column`` are 1-based."""
+class _Placed(XsclError):
+    """An error that may speak of a place in a text.  ``line`` and ``column`` are 1-based."""
 
     def __init__(
         self,
@@ -115,6 +117,9 @@ class QueryError(XsclError, ValueError):
         hint: str | None = None,
     ) -> None:
         super().__init__(condition, message, hint=hint)
+        self._put(text, span)
+
+    def _put(self, text: str, span: Span | None) -> None:
         self.text = text
         self.span = span
         start = span.start if span else 0
@@ -126,10 +131,19 @@ class QueryError(XsclError, ValueError):
         self.column = start - line_start + 1
         self.source_line = text[line_start:line_end].rstrip("\r")
 
+    @property
+    def has_place(self) -> bool:
+        """Whether ``line`` and ``column`` mean anything."""
+        return self.span is not None
+
     def __str__(self) -> str:
-        where = f"line {self.line}, column {self.column}"
-        lines = [f"[{self.condition}] {where}: {self.message}"]
-        if self.source_line.strip():
+        where = f"line {self.line}, column {self.column}: " if self.has_place else ""
+        return f"[{self.condition}] {where}{self.details()}"
+
+    def details(self) -> str:
+        """The message, the line of the text with a caret, and the hint, without condition and place."""
+        lines = [self.message]
+        if self.has_place and self.source_line.strip():
             shown, before = _piece(self.source_line, self.column - 1)
             width = 1
             if self.span:
@@ -140,6 +154,15 @@ class QueryError(XsclError, ValueError):
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
+
+
+class QueryError(_Placed, ValueError):
+    """A query text that cannot be taken."""
+
+    @property
+    def has_place(self) -> bool:
+        """True: a text as a whole begins in its first line."""
+        return True
 
 
 class QuerySyntaxError(QueryError):
@@ -174,8 +197,12 @@ class SourceError(XsclError, ValueError):
     """A file, line or feed cannot be read."""
 
 
-class CatalogError(XsclError, LookupError):
+class CatalogError(_Placed, LookupError):
     """A name is taken or unknown."""
+
+    def placed(self, text: str, span: Span) -> CatalogError:
+        """The same error, about a place in a text."""
+        return type(self)(self.condition, self.message, text=text, span=span, hint=self.hint)
 
 
 class EngineError(XsclError, RuntimeError):

@@ -18,6 +18,7 @@ from xscl.ingest.addresses import checked_url, forbidden
 from xscl.ingest.fetch_policy import LEAST_INTERVAL, MOST_INTERVAL, Subscription, host_key
 from xscl.ingest.opml import Outline
 from xscl.ingest.poll_hints import hints_from_json
+from xscl.suggestions import no_feed
 from xscl.tables import FEEDS
 from xscl.types import MAX_NAME, is_name
 
@@ -206,7 +207,7 @@ def find_feeds(connection: Connection, urls: Sequence[str]) -> list[int]:
         wanted = sa.select(FEEDS.c.number).where(FEEDS.c.url.in_([url, _normal(url)]), FEEDS.c.status.is_not(None))
         number = connection.scalar(wanted)
         if number is None:
-            raise CatalogError("XSCL_FEED_NOT_FOUND", f"{url} is not subscribed", hint="'xscl feed list' shows what is")
+            raise no_feed(connection, url)
         numbers.append(number)
     return numbers
 

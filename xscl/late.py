@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from xscl.catalog import Catalog
 from xscl.errors import CatalogError
 from xscl.home import Home
+from xscl.suggestions import no_channel
 from xscl.tables import CHANNELS, LATE, in_parts
 from xscl.types import format_time
 
@@ -138,9 +139,7 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
 
 def _check(catalog: Catalog, connection: Connection, choice: LateChoice) -> None:
     if choice.channel is not None and choice.channel not in catalog.channels(connection):
-        raise CatalogError(
-            "XSCL_UNKNOWN_CHANNEL", f"there is no channel {choice.channel!r}", hint="list them with 'xscl channel list'"
-        )
+        raise no_channel(connection, choice.channel, "list them with 'xscl channel list'")
 
 
 def _found(catalog: Catalog, choice: LateChoice) -> Iterator[sa.Row[tuple[object, ...]]]:

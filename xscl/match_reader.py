@@ -21,7 +21,6 @@ import sqlalchemy as sa
 
 from xscl.catalog import QueryInfo
 from xscl.cursors import Cursor
-from xscl.errors import CatalogError
 from xscl.event_files import events_of
 from xscl.home import Home
 from xscl.match_window import parse_window
@@ -29,6 +28,7 @@ from xscl.parquet import codes, int64s
 from xscl.places import place_of
 from xscl.queries import of_groups
 from xscl.stored_matches import NO_DOC, Combinations, Meanings, Results, StoredMatch, match_id
+from xscl.suggestions import no_query
 from xscl.tables import BATCHES, CHANNELS
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import batch_of, batches_of
@@ -306,11 +306,10 @@ class MatchReader:
 
 def _asked(home: Home, query: str) -> list[QueryInfo]:
     """The queries that had or have a name."""
-    asked = home.catalog.queries(live_only=False, name=query)
-    if not asked:
-        raise CatalogError(
-            "XSCL_QUERY_NOT_FOUND", f"there is no query {query!r}", hint="list them with 'xscl query list'"
-        )
+    with home.catalog.read() as connection:
+        asked = home.catalog.queries(connection, live_only=False, name=query)
+        if not asked:
+            raise no_query(connection, query, dropped=True)
     return asked
 
 

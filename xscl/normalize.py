@@ -80,6 +80,13 @@ class TreeNode:
     step: Step | None
     variable: str | None = None
     conditions: list[Condition] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    """The place of each condition in the text."""
+
+    def require(self, condition: Condition, span: Span) -> None:
+        """Add a condition."""
+        self.conditions.append(condition)
+        self.spans.append(span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,7 @@ class NormalJoin:
     linear: bool = False
     f: Fraction = Fraction(1)
     add: Fraction = Fraction(0)
+    span: Span = field(default=ast.NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +233,9 @@ class _Normalizer:
                 case ast.Truth(ast.RelPath(steps), op, literal) if steps:
                     last = self._path(block, node, steps)
                     if op is not None and literal is not None:
-                        self.trees[block][last].conditions.append(_comparison(Here(), op, literal))
+                        self.trees[block][last].require(_comparison(Here(), op, literal), predicate.span)
                 case _:
-                    self.trees[block][node].conditions.append(self._condition(predicate))
+                    self.trees[block][node].require(self._condition(predicate), predicate.span)
 
     def _condition(self, predicate: ast.Predicate) -> Condition:
         match predicate:
@@ -335,7 +343,7 @@ class _Normalizer:
             self._fail("XSCL_SYNTAX", "this compares two constants", atom.span, "use a variable on one side")
         block_l = self._lookup(left.path.name, left.path.span, placed)[0]
         if isinstance(right, str | Fraction):
-            self._one_variable(left, op, right)
+            self._one_variable(left, op, right, atom.span)
             return None
         block_r = self._lookup(right.path.name, right.path.span, placed)[0]
         if block_l == block_r:
@@ -349,7 +357,7 @@ class _Normalizer:
         if block_l > block_r:
             left, right, name_l, name_r, op = right, left, name_r, name_l, _MIRRORED[op]
         if not (left.linear or right.linear):
-            return NormalJoin(name_l, name_r, op, left.functions, right.functions)
+            return NormalJoin(name_l, name_r, op, left.functions, right.functions, span=atom.span)
         f, add = right.factor / left.factor, (right.constant - left.constant) / left.factor
         if (reason := _too_far(f, add)) is not None:
             self._fail(
@@ -360,7 +368,7 @@ class _Normalizer:
             )
         if left.factor < 0:
             op = _MIRRORED[op]
-        return NormalJoin(name_l, name_r, op, left.functions, right.functions, True, f, add)
+        return NormalJoin(name_l, name_r, op, left.functions, right.functions, True, f, add, atom.span)
 
     def _side(self, operand: ast.Operand) -> _Side | str | Fraction:
         """An operand with a variable, or a constant."""
@@ -410,7 +418,7 @@ class _Normalizer:
         bound_block(name, span, self.text, block_of, placed)
         return self.variables[name]
 
-    def _one_variable(self, side: _Side, op: ast.Op, constant: str | Fraction) -> None:
+    def _one_variable(self, side: _Side, op: ast.Op, constant: str | Fraction, span: Span) -> None:
         """A condition on a node: ``factor * node + constant op value`` is ``node op (value - constant) / factor``."""
         if isinstance(constant, str) and side.linear:
             number = number_text(constant)
@@ -422,7 +430,7 @@ class _Normalizer:
         op = _MIRRORED[op] if side.factor < 0 else op
         value = Constant(str(constant), is_number=isinstance(constant, Fraction))
         block, node = self.variables[self._variable(side.path)]
-        self.trees[block][node].conditions.append(Compared(side.functions, op, value, numeric=value.is_number))
+        self.trees[block][node].require(Compared(side.functions, op, value, numeric=value.is_number), span)
 
     # -- ties --------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ a time; ``parse_query`` takes one query.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NoReturn, cast
@@ -14,7 +14,7 @@ from typing import NoReturn, cast
 from xscl import ast, constructor
 from xscl.durations import MAX_DIGITS, UNITS, iso_duration, scaled
 from xscl.errors import QueryError, QuerySyntaxError, Span, UnsupportedFeatureError
-from xscl.tokens import Token, tokenize
+from xscl.tokens import Token, statement_tokens, tokenize
 from xscl.types import MAX_NAME, to_micros
 
 __all__ = [
@@ -55,6 +55,35 @@ _LATER = {
 }
 """Words behind FROM that are kept free, with what to do meanwhile."""
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+_FOREIGN_COMPARISONS = {"==": "=", "<>": "!=", "=<": "<=", "=>": ">=", "=!": "!="}
+_FOREIGN_SIGNS = {"the character '&'": "and", "the character '|'": "or"}
+"""Words that are meant by operators of other languages, by the message on their first character."""
+_FOREIGN_WORDS = {
+    "like": "contains({operand}, {value})",
+    "ilike": "contains(lower({operand}), {value})",
+    "contains": "contains({operand}, {value})",
+    "starts-with": "starts-with({operand}, {value})",
+    "startswith": "starts-with({operand}, {value})",
+    "matches": "contains({operand}, {value})",
+    "is": "{operand} = {value}",
+    "eq": "{operand} = {value}",
+    "ne": "{operand} != {value}",
+    "lt": "{operand} < {value}",
+    "le": "{operand} <= {value}",
+    "gt": "{operand} > {value}",
+    "ge": "{operand} >= {value}",
+}
+"""Forms that are meant by operators of other languages."""
+_MADE = "channels and streams are made outside: xscl channel {verb} NAME; a query: CREATE QUERY name AS S//a"
+_NOUNS = {
+    "stream": _MADE,
+    "channel": _MADE,
+    "table": _MADE,
+    "view": "a view is a query that publishes: CREATE QUERY name AS S//a PUBLISH channel",
+    "template": "templates come of themselves with the queries that have their shape: CREATE QUERY name AS S//a",
+    "feed": "feeds are subscribed to outside: xscl feed {verb} URL",
+}
+"""Things that no statement creates or drops, with the way to do it."""
 _CLAUSES = ("as", "join", "followed", "publish", "starting")
 _MAX_DEPTH = 100
 """Brackets, parentheses (inside brackets they count twice) and steps of paths that are open at one place.
@@ -88,7 +117,7 @@ def iter_script(text: str) -> Iterator[ScriptItem]:
 
 @dataclass(frozen=True, slots=True)
 class RawStatement:
-    """A statement that is not parsed yet: its tokens, up to a ``;`` or the end of the text."""
+    """A statement that is not parsed yet: its tokens, up to a ``;``, the next statement or the end of the text."""
 
     text: str
     """The whole script's."""
@@ -102,10 +131,13 @@ class RawStatement:
 
 
 def raw_statements(text: str) -> Iterator[RawStatement]:
-    """The statements of ``text``, each found when it is asked for."""
+    """The statements of ``text``, each found when it is asked for.
+
+    A statement also ends before a line that begins the next one, so that a missing ``;`` costs one statement only.
+    """
     at, line, counted = 0, 1, 0
     while True:
-        tokens = tokenize(text, at)
+        tokens = statement_tokens(text, at)
         first = tokens[0]
         if first.kind == "end":
             return
@@ -113,7 +145,7 @@ def raw_statements(text: str) -> Iterator[RawStatement]:
             line += text.count("\n", counted, first.start)
             counted = first.start
             yield RawStatement(text, tokens, line)
-        at = tokens[-1].end if tokens[-1].kind == ";" else _Parser(text, list(tokens)).end()
+        at = _Parser(text, list(tokens)).end()
 
 
 def parse_query(text: str) -> ast.Query:
@@ -135,6 +167,9 @@ def parse_query(text: str) -> ast.Query:
 def _script_item(parser: _Parser, line: int) -> ScriptItem:
     try:
         statement = parser.statement()
+        if parser.token.kind == "next":
+            end = parser.tokens[parser.at - 1].end
+            parser.fail("a ';' is missing behind this statement", at=Span(end, end), hint="statements end with ';'")
         if parser.token.kind not in (";", "end"):
             parser.fail(f"unexpected {_shown(parser.token)}; statements end with ';'")
     except QueryError as error:
@@ -176,14 +211,15 @@ class _Parser:
         return token
 
     def end(self) -> int:
-        """Where the statement ends: behind its ';', however far it could be understood."""
+        """The place where the statement ends, behind its ';', however far it could be understood."""
         last = self.tokens[-1]
         while last.kind == "constructor":
             try:
-                last = tokenize(self.text, constructor.read(self.text, last.start, self.hole)[1])[-1]
+                behind = constructor.read(self.text, last.start, self.hole)[1]
             except QueryError:
                 return constructor.recover(self.text, last.start)
-        return last.end
+            last = statement_tokens(self.text, behind, begun=True)[-1]
+        return last.start if last.kind == "next" else last.end
 
     def take_op_if(self, *ops: str) -> Token | None:
         return self.next() if self.token.kind in ops else None
@@ -244,16 +280,27 @@ class _Parser:
             self.next()
             self.take_word_if("standing")
             self.word("query", "after CREATE")
-            name = self.kept_name("the query's name").value
-            self.statement_name = name
+            named = self.kept_name("the query's name")
+            self.statement_name = named.value
             self.word("as", "after the query's name")
             query = self.query()
-            return ast.CreateQuery(name, query, self.text[query.span.start : query.span.end], self.since(start))
+            text = self.text[query.span.start : query.span.end]
+            return ast.CreateQuery(named.value, query, text, self.since(start), named.span)
+        noun = self.peek()
+        if word in ("create", "drop") and noun.is_word(*_NOUNS):
+            self.fail(
+                f"{word.upper()} {noun.value.upper()} is no statement of a script",
+                at=start.span | noun.span,
+                hint=_NOUNS[noun.value.lower()].format(verb="add" if word == "create" else "drop"),
+            )
+        if word == "create" and noun.kind == "name" and self.peek(2).is_word("as") and not noun.is_word(*_CLAUSES):
+            self.fail(f"expected QUERY after CREATE, found {_shown(noun)}", at=noun, hint="CREATE QUERY name AS S//a")
         if word == "drop" and self.peek().is_word("query"):
             self.next()
             self.next()
-            name = self.plain_name("the query's name").value
-            return ast.DropQuery(name, self.since(start))
+            named = self.plain_name("the query's name")
+            self.statement_name = named.value
+            return ast.DropQuery(named.value, self.since(start), named.span)
         if word == "declare" and self.peek().is_word("namespace"):
             self.next()
             self.next()
@@ -275,14 +322,15 @@ class _Parser:
             select = self.select()
             self.word("from", "after the SELECT list" if not isinstance(select, ast.Constructor) else "after it")
         source = self.source()
-        publish, starting = None, "NOW"
+        publish, starting, published = None, "NOW", ast.NOWHERE
         if self.take_word_if("publish"):
-            publish = self.kept_name("the channel to publish to").value
+            token = self.kept_name("the channel to publish to")
+            publish, published = token.value, token.span
         if self.take_word_if("starting"):
             starting = self.starting()
             if publish is None and self.token.is_word("publish"):
                 self.fail("unexpected 'PUBLISH'; it comes before STARTING")
-        return ast.Query(source, select, publish, starting, self.since(start))
+        return ast.Query(source, select, publish, starting, self.since(start), published)
 
     def at_select(self) -> bool:
         after, later = self.peek(), self.peek(2)
@@ -317,7 +365,7 @@ class _Parser:
         if self.token.kind == "constructor":
             found, end = constructor.read(self.text, self.token.start, self.hole)
             self.tokens[-1] = self.token._replace(end=end)
-            self.tokens += tokenize(self.text, end)
+            self.tokens += statement_tokens(self.text, end, begun=True)
             self.next()
             return found
         if self.token.kind == "<":
@@ -361,6 +409,19 @@ class _Parser:
             if word == "followed" and self.peek().is_word("by"):
                 self.next()
                 op = "followed by"
+            elif word == "followed" and self.peek().kind in ("{", "name"):
+                self.fail(
+                    f"expected BY after {start.value}, found {_shown(self.peek())}",
+                    at=self.peek(),
+                    hint="write A FOLLOWED BY {x = y, 1 h} B",
+                )
+            elif word == "where":
+                self.fail(
+                    "there is no WHERE",
+                    at=start,
+                    hint="conditions on one document go into its brackets: S//a[./b = 'x'];"
+                    " comparisons of two documents into the braces of their join: {x = y, 1 h}",
+                )
             elif word == "join":
                 op = "join"
             elif word in _LATER:
@@ -396,6 +457,7 @@ class _Parser:
             )
         binding = self.binding()
         predicates = self.predicates()
+        self.no_binding_here(start, binding)
         steps = self.steps()
         return ast.Block(channel, binding, predicates, steps, self.since(start))
 
@@ -408,6 +470,19 @@ class _Parser:
             self.fail(f"expected a variable, found {_shown(self.token)}")
         token = self.next()
         return ast.Binding(token.value, token.span)
+
+    def no_binding_here(self, start: Token, bound: ast.Binding | None) -> None:
+        """Refuse a binding behind the brackets of what begins with ``start``, or a second one."""
+        token, variable = self.token, self.peek()
+        if variable.kind != "name" or token.kind != "->" and not token.is_word("as"):
+            return
+        name = start.value if start.kind in ("name", "*") else "name"
+        if bound is not None:
+            message, hint = "a second variable for one node", f"bind it once: {name}->{bound.name}"
+        else:
+            message = "a variable behind the brackets; it stands before them"
+            hint = f"write {name}->{variable.value}[…]"
+        self.fail(message, at=Span(token.start, variable.end), hint=hint)
 
     def steps(self, *, binding: bool = True) -> tuple[ast.Step, ...]:
         found = []
@@ -424,6 +499,8 @@ class _Parser:
         test = self.test()
         bound = self.binding() if binding else None
         predicates = self.predicates()
+        if binding:
+            self.no_binding_here(start, bound)
         return ast.Step(axis, test, bound, predicates, self.since(start))  # type: ignore[arg-type]
 
     def test(self) -> ast.Test:
@@ -488,6 +565,7 @@ class _Parser:
             self.enter()
             self.next()
             found.append(self.predicate())
+            self.no_foreign_sign(in_brackets=True)
             self.op("]", "to close the bracket")
             self.depth -= 1
         return tuple(found)
@@ -513,19 +591,58 @@ class _Parser:
             return self.parenthesised()
         operand: ast.RelPath | ast.Call = self.call() if self.at_call() else self.relpath()
         op, literal = None, None
+        self.no_foreign_word(start, in_brackets=True)
         if self.token.kind in _COMPARISONS:
-            op = self.next().value
+            op = self.comparison()
             literal = self.literal()
-        return ast.Truth(operand, op, literal, self.since(start))  # type: ignore[arg-type]
+        return ast.Truth(operand, op, literal, self.since(start))
+
+    def comparison(self) -> ast.Op:
+        """The operator of a comparison, which other languages write otherwise."""
+        token, after = self.token, self.peek()
+        written = token.value + after.value
+        if after.start == token.end and written in _FOREIGN_COMPARISONS:
+            right = _FOREIGN_COMPARISONS[written]
+            self.fail(f"there is no operator {written}", at=Span(token.start, after.end), hint=f"write {right}")
+        return cast(ast.Op, self.next().value)
 
     def parenthesised(self) -> ast.Predicate:
         # A 'not', an 'or' and an 'and' may begin here, each a node of its own; two levels are enough for the three.
         self.enter(2)
         self.op("(", "")
         inner = self.predicate()
+        self.no_foreign_sign(in_brackets=True)
         self.op(")", "to close the parenthesis")
         self.depth -= 2
         return inner
+
+    def no_foreign_sign(self, *, in_brackets: bool) -> None:
+        """Refuse ``&&`` and ``||``, which stand where a condition has ended, with the right form."""
+        token, after = self.token, self.peek()
+        if token.kind != "bad" or token.value not in _FOREIGN_SIGNS:
+            return
+        word = _FOREIGN_SIGNS[token.value]
+        hint = f"write {word}" if in_brackets else f"write {word.upper()}"
+        if word == "or" and not in_brackets:
+            hint = "atoms are joined by AND; for OR register two queries"
+        end = after.end if after.kind == "bad" and after.start == token.end else token.end
+        self.fail(f"there is no operator {self.text[token.start : end]}", at=Span(token.start, end), hint=hint)
+
+    def no_foreign_word(self, start: Token, *, in_brackets: bool) -> None:
+        """Refuse an operator of other languages behind the operand that begins with ``start``, with the right form."""
+        token, after = self.token, self.peek()
+        if token.kind != "name" or token.value.lower() not in _FOREIGN_WORDS:
+            return
+        if after.kind not in ("string", "number", "name"):
+            return
+        operand, value = self.text[start.start : self.since(start).end], self.text[after.start : after.end]
+        if not in_brackets:
+            operand, value = "./a", value if after.kind != "name" else "'x'"
+        if after.kind == "string" and token.value.lower() in ("like", "ilike"):
+            value = value.replace("%", "")
+        form = _FOREIGN_WORDS[token.value.lower()].format(operand=operand, value=value)
+        where = "" if in_brackets else " in the brackets of a block, where texts are searched"
+        self.fail(f"there is no operator {token.value}", at=token, hint=f"write [{form}]{where}")
 
     def check_digits(self, token: Token) -> None:
         if len(token.value) > MAX_DIGITS:
@@ -595,6 +712,9 @@ class _Parser:
                 hint=f"write '.{start.value}' for a path from here",
             )
         if self.take_op_if("."):
+            if self.token.kind in ("name", "@", "*") and self.token.start == start.end:
+                name = self.text[start.end : self.token.end]
+                self.fail(f"'.' before {name!r}; a child is written with '/'", at=start, hint=f"write ./{name}")
             steps = self.steps()
         else:
             if start.kind == "number":
@@ -613,7 +733,12 @@ class _Parser:
     # -- join parameters ---------------------------------------------------------------------------------------
 
     def params(self) -> tuple[tuple[ast.Atom, ...], tuple[ast.Window | ast.RelativeWindow, ...]]:
-        self.op("{", "with the join's predicates and window")
+        if self.token.kind != "{":
+            self.fail(
+                f"expected '{{' with the join's predicates and window, found {_shown(self.token)}",
+                hint="write A JOIN {x = y, 1 h} B",
+            )
+        self.next()
         atoms: list[ast.Atom] = []
         windows: list[ast.Window | ast.RelativeWindow] = []
         if self.token.kind != "}":
@@ -621,13 +746,15 @@ class _Parser:
                 window = self.window_if()
                 if window is not None:
                     windows.append(window)
-                elif self.token.kind == "number" and (atoms or windows):
+                elif self.token.kind == "number" and (atoms or windows or self.at_unit()):
                     self.duration()
+                    self.no_and_behind([*windows, None])
                     self.fail(f"expected ',' or '}}' after the window, found {_shown(self.token)}")
                 elif atoms or windows:
                     self.fail(
                         f"expected a window, found {_shown(self.token)}",
-                        hint="predicates come first and are joined by AND, windows follow after commas",
+                        hint="predicates come first and are joined by AND, windows follow after commas:"
+                        " {x = y AND z = w, 1 h}",
                     )
                 else:
                     atoms.append(self.atom())
@@ -635,8 +762,20 @@ class _Parser:
                         atoms.append(self.atom())
                 if not self.take_op_if(","):
                     break
+        self.no_and_behind(windows)
+        self.no_foreign_sign(in_brackets=False)
         self.op("}", "to close the join's parameters")
         return tuple(atoms), tuple(windows)
+
+    def at_unit(self) -> bool:
+        """Whether a number with a unit of time comes, and AND behind it."""
+        return self.peek().kind == "name" and self.peek().value.lower() in UNITS and self.peek(2).is_word("and")
+
+    def no_and_behind(self, windows: Sequence[object]) -> None:
+        """Refuse AND behind a window."""
+        if windows and self.token.is_word("and"):
+            message = f"{self.token.value} behind a window; predicates stand before it"
+            self.fail(message, hint="write {x = y AND z = w, 1 h}")
 
     def window_if(self) -> ast.Window | ast.RelativeWindow | None:
         token, after = self.token, self.peek()
@@ -649,7 +788,8 @@ class _Parser:
             return ast.Window("once", None, None, token.span)
         if token.is_word("maxwindow") and after.kind in ("number", "string"):
             self.next()
-            return ast.Window("max", None, self.duration(), self.since(token))
+            bare = self.bare_number()
+            return ast.Window("max", None, self.duration(), self.since(token), bare)
         if token.is_word("maxwindow") and after.kind == "name":
             self.fail("MAXWINDOW takes a duration", at=after, hint="for example MAXWINDOW 7 days")
         if self.at_relative_window():
@@ -662,11 +802,19 @@ class _Parser:
             )
         if not self.at_duration():
             return None
+        bare = self.bare_number()
         low = self.duration()
         if not self.take_op_if(".."):
-            return ast.Window("within", None, low, self.since(token))
+            return ast.Window("within", None, low, self.since(token), bare)
+        bare = self.bare_number() or bare
         high = None if self.take_word_if("unbounded") else self.duration()
-        return ast.Window("range", low, high, self.since(token))
+        return ast.Window("range", low, high, self.since(token), bare)
+
+    def bare_number(self) -> str | None:
+        """The number of a duration that comes and has no unit; None of 0, which needs none."""
+        token = self.token
+        is_bare = token.kind == "number" and self.peek().kind != "name" and bool(set(token.value) - set("0."))
+        return token.value if is_bare else None
 
     def at_relative_window(self) -> bool:
         return (
@@ -735,10 +883,24 @@ class _Parser:
         start = self.token
         left = self.operand()
         if self.token.kind not in _COMPARISONS:
-            self.fail(f"expected a comparison, found {_shown(self.token)}", hint="one of " + " ".join(_COMPARISONS))
-        op = cast(ast.Op, self.next().value)
+            self.no_foreign_sign(in_brackets=False)
+            self.no_foreign_word(start, in_brackets=False)
+            self.no_comparison(start, left)
+        op = self.comparison()
         right = self.operand()
         return ast.Atom(left, op, right, self.since(start))
+
+    def no_comparison(self, start: Token, left: ast.Operand) -> NoReturn:
+        """Say that an operand is compared with nothing."""
+        written = self.text[start.start : self.since(start).end]
+        if self.token.kind in (",", "}", ";", "end", "next") or self.token.is_word("and"):
+            other = "'…'" if isinstance(left, ast.StringOperand) else "y"
+            self.fail(
+                f"{written} is compared with nothing",
+                at=self.since(start),
+                hint=f"write {written} = {other} with a variable of the other block, or a window alone: {{1 h}}",
+            )
+        self.fail(f"expected a comparison, found {_shown(self.token)}", hint="one of " + " ".join(_COMPARISONS))
 
     def operand(self) -> ast.Operand:
         token = self.token

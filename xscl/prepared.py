@@ -19,6 +19,7 @@ from xscl import ast
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query, settled_cases
 from xscl.durations import UNITS
 from xscl.errors import QueryError
+from xscl.notes import text_notes
 from xscl.parser import parse_query
 from xscl.query_rows import names_json
 from xscl.tokens import Token, tokenize
@@ -123,6 +124,7 @@ class Preparer:
 
     def _compiled(self, query: ast.Query, text: str) -> Prepared:
         compiled = compile_query(query, text, namespaces=self.namespaces, channels=self.channels)
+        compiled = replace(compiled, notes=text_notes(query))
         self._kept += 1
         return Prepared(compiled, names_json(compiled), query.publish, query.starting)
 
@@ -144,6 +146,7 @@ class Preparer:
                     cases, form.compiled.group.instance, form.compiled.channels, form.compiled.group.streams
                 ),
             ),
+            notes=text_notes(query),
         )
 
     def _remember(self, read: _Read, prepared: Prepared) -> None:

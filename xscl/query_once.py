@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from xscl.catalog import QueryInfo
+from xscl.channel_names import ChannelNames
 from xscl.faults import named_file_faults
 from xscl.held_walk import HeldWalk, held_events
 from xscl.home import Home
@@ -20,7 +21,6 @@ from xscl.match_reader import FoundMatch, Member, members_of
 from xscl.matches import built_matches, named_matches
 from xscl.parquet import data_files
 from xscl.planner import Planner
-from xscl.publishing import is_published
 from xscl.registry import Registry, namespaces_json
 from xscl.scratch import temporary_folder
 from xscl.settings import Settings
@@ -85,8 +85,8 @@ def query_once(
         QueryError: the text is no sound query.
         CatalogError: it is no name.
     """
-    registry = Registry(home.catalog)
-    info, compiled = registry.unregistered(text, name=name)
+    registry = Registry(home.catalog, ChannelNames(home))
+    info, compiled, notes = registry.unregistered(text, name=name)
     least = info.ts_from if since is None else since
     with home.catalog.snapshot() as connection:
         place = connection.execute(sa.select(HOME.c.next_place)).scalar_one()
@@ -107,18 +107,15 @@ def query_once(
             walk.close()
         finally:
             planner.close()
-    with home.catalog.read() as connection:
-        missing = [name for name in registry.unknown_channels(text) if not is_published(connection, name)]
-    notes = [f"there is no channel {channel!r}" for channel in missing]
-    notes += _waiting_notes(home, compiled.channels)
+    notes = (*notes, *_waiting_notes(home, compiled.channels))
     if refused := len(walk.work.refused):
-        notes.append(f"documents that have too many bindings were left out: {refused}")
+        notes = (*notes, f"documents that have too many bindings were left out: {refused}")
     with named_file_faults(home.root):
         members = members_of(home, {docid for match in found for docid in match.docids})
     seen = [_found(info, match, members) for match in found if all(docid in members for docid in match.docids)]
     seen.sort(key=lambda item: (item.ts, item.id))
     built = built_matches(home, iter(seen))
-    return Answer((replace(match, cursor="") for match in named_matches(home, built)), tuple(notes))
+    return Answer((replace(match, cursor="") for match in named_matches(home, built)), notes)
 
 
 def _found(info: QueryInfo, match: StoredMatch, members: Mapping[int, Member]) -> FoundMatch:

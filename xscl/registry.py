@@ -16,19 +16,24 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl import ast
-from xscl.catalog import Catalog, QueryInfo
+from xscl.catalog import Catalog, ChannelInfo, QueryInfo
+from xscl.channel_names import ChannelNames, DocumentNames, known_names
 from xscl.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.constructor import NO_CHARACTER
-from xscl.errors import CatalogError, QuerySyntaxError, Span, XsclError
+from xscl.errors import CatalogError, QueryError, QuerySyntaxError, Span, XsclError
 from xscl.loading import Known, Loading, query_digest
-from xscl.parser import RawStatement, parse_query, parse_script, raw_statements
+from xscl.never import impossible
+from xscl.normalize import normalize
+from xscl.notes import channel_note, name_notes
+from xscl.parser import RawStatement, parse_query, raw_statements
 from xscl.prepared import Prepared, Preparer
 from xscl.publishing import Publications, is_published
 from xscl.queries import reads
 from xscl.steps import step
+from xscl.suggestions import channel_names, no_channel, no_query
 from xscl.tables import GROUPS, NEVER, QUERIES, in_parts
 from xscl.tokens import Token
-from xscl.types import MAX_NAME, QueryOutcome, is_name, to_micros
+from xscl.types import MAX_NAME, QueryName, QueryOutcome, is_name, to_micros
 
 __all__ = ["Registry", "compile_info", "namespaces_json", "read_script"]
 
@@ -37,6 +42,8 @@ _CHUNK = 2_000
 """Queries written together."""
 _MOST_PREPARERS = 20
 _UNNAMED = "once"
+_MOST_SUGGESTED = 20
+"""Unknown names in a transaction for which names that are alike are looked for."""
 
 T = TypeVar("T")
 
@@ -44,8 +51,10 @@ T = TypeVar("T")
 class Registry:
     """Registers and drops queries of one catalogue."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, names: ChannelNames | None = None) -> None:
+        """``names`` knows the documents of channels, for notes; without it notes speak of columns only."""
         self.catalog = catalog
+        self.names = names
         self._known = Known()
         self._preparers: dict[str, Preparer] = {}
 
@@ -57,8 +66,8 @@ class Registry:
         strict: bool = False,
         connection: Connection | None = None,
         then: Callable[[Connection], None] | None = None,
-    ) -> str:
-        """Register one query, which DECLAREs may precede; returns its name.
+    ) -> QueryName:
+        """Register one query, which DECLAREs may precede; returns its name, with notes on it.
 
         Args:
             text: the query.
@@ -74,14 +83,14 @@ class Registry:
         if connection is not None:
             # Numbers that this transaction makes are not known until its owner commits it.
             work = _Work(self, connection, strict)
-            name = work.register(text, name)
+            taken = work.register(text, name)
             work.loading.flush()
-            return name
+            return taken
         with self._transaction(strict) as work:
-            name = work.register(text, name)
+            taken = work.register(text, name)
             if then is not None:
                 then(work.connection)
-            return name
+            return taken
 
     def load(self, text: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
         """Every statement of a script, with an outcome each; with ``atomic`` all or none."""
@@ -114,8 +123,8 @@ class Registry:
 
         return self._many(texts, take, strict, atomic)
 
-    def unregistered(self, text: str, *, name: str | None = None) -> tuple[QueryInfo, CompiledQuery]:
-        """A query as it would be if it were registered now, and its compiled form; nothing is written.
+    def unregistered(self, text: str, *, name: str | None = None) -> tuple[QueryInfo, CompiledQuery, tuple[str, ...]]:
+        """A query as it would be if it were registered now, its compiled form, and notes on it; nothing is written.
 
         One that nothing gives a name is called ``once``, and the name may be that of a registered query.
 
@@ -128,7 +137,10 @@ class Registry:
         name = name or _UNNAMED
         _require_name(name)
         kept = namespaces_json(namespaces)
-        text, prepared = _prepared(statement, self.preparer(kept, self.catalog.facts()))
+        with self.catalog.read() as connection:
+            work = _Work(self, connection, strict=False, registers=False)
+            text, prepared, notes = work.checked(statement, kept)
+            notes = (*work.channel_notes(prepared.compiled), *notes)
         starting, place = prepared.starting, self.catalog.processed()[1] + 1
         info = QueryInfo(
             query=1,
@@ -149,7 +161,7 @@ class Registry:
             history=None,
             filled=None,
         )
-        return info, prepared.compiled
+        return info, prepared.compiled, notes
 
     def drop(self, name: str, *, connection: Connection | None = None) -> None:
         """End a query; its matches stay.
@@ -255,14 +267,6 @@ class Registry:
                     ],
                 )
 
-    def unknown_channels(self, text: str) -> list[str]:
-        """Channels that a registered text reads and that do not exist yet."""
-        known = self.catalog.facts()
-        items = parse_script(text)
-        queries = [i.statement.query for i in items if isinstance(i.statement, ast.CreateQuery)]
-        names = {block.channel for query in queries for block in ast.blocks(query.source)}
-        return sorted(names - set(known))
-
 
 class _Undone(Exception):
     """Takes an atomic load back."""
@@ -271,8 +275,9 @@ class _Undone(Exception):
 class _Work:
     """What one transaction registers."""
 
-    def __init__(self, registry: Registry, connection: Connection, strict: bool) -> None:
+    def __init__(self, registry: Registry, connection: Connection, strict: bool, *, registers: bool = True) -> None:
         self.registry = registry
+        self.registers = registers
         self.connection = connection
         self.strict = strict
         self.loading = Loading(registry.catalog, connection, registry._known)
@@ -281,6 +286,16 @@ class _Work:
         self._there: set[str] = set(self.facts)
         """Channels that exist, or will be published to."""
         self._preparers: dict[str, Preparer] = {}
+        self._channels: Mapping[str, ChannelInfo] | None = None
+        self._fed: dict[str, bool] = {}
+        self._missing: dict[str, str] = {}
+        """Notes on channels that do not exist."""
+        self._refused: dict[str, CatalogError] = {}
+        """Refusals of channels that do not exist."""
+        self._suggested = 0
+        self._names: dict[str, DocumentNames | None] = {}
+        self._advice: dict[int, tuple[CompiledQuery, tuple[str, ...]]] = {}
+        """Notes on compiled queries by identity; each is kept so that no other one gets it."""
 
     def outcome(self, name: str | None, text: str) -> QueryOutcome:
         """Register a text and say what became of it."""
@@ -288,14 +303,16 @@ class _Work:
             taken = self.register(text, name)
         except XsclError as error:
             return QueryOutcome(name, error, action="refused")
-        return QueryOutcome(taken)
+        return QueryOutcome(str(taken), notes=taken.notes)
 
-    def register(self, text: str, name: str | None) -> str:
+    def register(self, text: str, name: str | None) -> QueryName:
         """Register one query, which DECLAREs may precede: its name."""
         _require_characters(text)
         prepared = self._preparer("{}").known(text)
-        if prepared is not None:
-            return self._take(text, name, "{}", prepared)
+        if prepared is not None and id(prepared.compiled) in self._advice:
+            # The text is one query without a name, as it is kept.
+            notes = self._advice[id(prepared.compiled)][1]
+            return self._take(lambda: _one_query(text, None)[0], text, name, "{}", prepared, notes)
         statement, name, namespaces = _one_query(text, name)
         return self._add(statement, name, namespaces)
 
@@ -313,7 +330,8 @@ class _Work:
             if _is_drop(statement):
                 name = self._drop(statement)
                 return QueryOutcome(name, None, statement.line, "dropped")
-            return QueryOutcome(self._add(statement, name, namespaces), None, statement.line)
+            taken = self._add(statement, name, namespaces)
+            return QueryOutcome(str(taken), None, statement.line, notes=taken.notes)
         except XsclError as error:
             return QueryOutcome(name or statement.parse().name, error, statement.line, "refused")
 
@@ -321,6 +339,10 @@ class _Work:
         parsed = _parsed(statement)
         assert isinstance(parsed, ast.DropQuery)
         self.loading.flush()
+        if not self.loading.is_taken(parsed.name):
+            self._suggested += 1
+            refusal = no_query(self.connection, parsed.name, suggests=self._suggested <= _MOST_SUGGESTED)
+            raise refusal.placed(statement.text, parsed.name_span)
         self.registry.drop(parsed.name, connection=self.connection)
         self.loading.forget(parsed.name)
         # It may have published; what others of this transaction publish to is written by now.
@@ -328,34 +350,98 @@ class _Work:
         self._there = set(self.facts)
         return parsed.name
 
-    def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> str:
+    def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> QueryName:
         kept = namespaces_json(namespaces)
-        text, prepared = _prepared(statement, self._preparer(kept))
-        return self._take(text, name, kept, prepared)
+        text, prepared, notes = self.checked(statement, kept)
+        return self._take(lambda: statement, text, name, kept, prepared, notes)
+
+    def checked(self, statement: RawStatement, namespaces: str) -> tuple[str, Prepared, tuple[str, ...]]:
+        """A query's text as it is kept, what it is compiled to, and notes on it; ``namespaces`` as JSON.
+
+        Raises:
+            QueryError: it is no sound query, or can never hold.
+        """
+        text, prepared = _prepared(statement, self._preparer(namespaces))
+        compiled = prepared.compiled
+        known = self._advice.get(id(compiled))
+        if known is None:
+            declared = json.loads(namespaces)
+            if impossible(compiled.normal, self.facts) is not None:
+                # Told of this text, not of the first one of its form.
+                normal = normalize(_created(statement).query, statement.text, declared)
+                if (found := impossible(normal, self.facts)) is not None:
+                    raise QueryError(
+                        "XSCL_NEVER_HOLDS",
+                        f"this can never hold: {found.reason}",
+                        text=statement.text,
+                        span=found.span,
+                        hint=found.hint,
+                    )
+            notes = (*compiled.notes, *name_notes(compiled, declared, self._names_of))
+            known = self._advice[id(compiled)] = compiled, notes
+        return text, prepared, known[1]
+
+    def _names_of(self, channel: str) -> DocumentNames | None:
+        """The names that a channel's documents have, as far as they are known."""
+        if channel not in self._names:
+            if self._channels is None:
+                self._channels = self.registry.catalog.channels(self.connection)
+            names = self.registry.names
+            self._names[channel] = known_names(self._channels, names, self.connection, channel)
+        return self._names[channel]
+
+    def channel_notes(self, compiled: CompiledQuery) -> tuple[str, ...]:
+        """Notes on the channels that do not exist and that nothing publishes to."""
+        channels = (block.channel for block in compiled.normal.blocks)
+        missing = [channel for channel in channels if channel not in self._there and not self._is_fed(channel)]
+        return tuple(self._missing_note(channel) for channel in dict.fromkeys(missing))
+
+    def _is_fed(self, channel: str) -> bool:
+        if channel not in self._fed:
+            self._fed[channel] = is_published(self.connection, channel)
+        return self._fed[channel]
+
+    def _missing_note(self, channel: str) -> str:
+        if channel not in self._missing:
+            known = (*channel_names(self.connection), *self._there)
+            self._missing[channel] = channel_note(channel, known, registered=self.registers)
+        return self._missing[channel]
 
     def _preparer(self, namespaces: str) -> Preparer:
         if namespaces not in self._preparers:
             self._preparers[namespaces] = self.registry.preparer(namespaces, self.facts)
         return self._preparers[namespaces]
 
-    def _take(self, text: str, name: str | None, namespaces: str, prepared: Prepared) -> str:
+    def _take(
+        self,
+        statement: Callable[[], RawStatement],
+        text: str,
+        name: str | None,
+        namespaces: str,
+        prepared: Prepared,
+        notes: tuple[str, ...],
+    ) -> QueryName:
+        """Let a query wait to be written; ``statement`` gives it as it was read, for the places of refusals."""
         if name is not None:
             _require_name(name)
         if self.strict:
-            self._require_channels(prepared.compiled.channels)
-        if prepared.publish is not None:
+            self._require_channels(statement, [block.channel for block in prepared.compiled.normal.blocks])
+        target = prepared.publish
+        if target is not None:
             if self._publications is None:
                 self.loading.flush()
                 self._publications = Publications(self.connection)
-            self._require_no_stream(prepared.publish)
-            self._publications.check(name, prepared.compiled.channels, prepared.publish)
+            with _at_part(statement, lambda created: created.query.publish_span):
+                self._require_no_stream(target)
+                self._publications.check(name, prepared.compiled.channels, target)
         if name is None:
             name = self.loading.free_name()
-        self.loading.add(name, text, namespaces, prepared)
-        if self._publications is not None and prepared.publish is not None:
-            self._publications.add(name, prepared.compiled.channels, prepared.publish)
-            self._there.add(prepared.publish)
-        return name
+        with _at_part(statement, lambda created: created.name_span):
+            self.loading.add(name, text, namespaces, prepared)
+        if self._publications is not None and target is not None:
+            self._publications.add(name, prepared.compiled.channels, target)
+            self._there.add(target)
+        return QueryName(name, (*self.channel_notes(prepared.compiled), *notes))
 
     def _require_no_stream(self, target: str) -> None:
         facts = self.facts.get(target)
@@ -366,14 +452,33 @@ class _Work:
                 hint=f"PUBLISH {facts.channel}, or another name",
             )
 
-    def _require_channels(self, channels: Iterable[str]) -> None:
-        for channel in channels:
-            if channel not in self._there and not is_published(self.connection, channel):
-                raise CatalogError(
-                    "XSCL_UNKNOWN_CHANNEL",
-                    f"there is no channel {channel!r}",
-                    hint=f"create it with 'xscl channel add {channel}', or leave out --strict",
-                )
+    def _require_channels(self, statement: Callable[[], RawStatement], channels: Iterable[str]) -> None:
+        for place, channel in enumerate(channels):
+            if channel not in self._there and not self._is_fed(channel):
+                if channel not in self._refused:
+                    create = f"create it with 'xscl channel add {channel}', or leave out --strict"
+                    self._refused[channel] = no_channel(self.connection, channel, create)
+                raw = statement()
+                raise self._refused[channel].placed(raw.text, _channel_span(_created(raw), place))
+
+
+def _channel_span(created: ast.CreateQuery, place: int) -> Span:
+    """The place of the channel's name of a block."""
+    block = ast.blocks(created.query.source)[place]
+    return Span(block.span.start, block.span.start + len(block.channel))
+
+
+@contextmanager
+def _at_part(statement: Callable[[], RawStatement], span: Callable[[ast.CreateQuery], Span]) -> Iterator[None]:
+    """Give refusals by the catalogue the place of a part of a statement."""
+    try:
+        yield
+    except CatalogError as error:
+        raw = statement()
+        where = span(_created(raw))
+        if where == ast.NOWHERE:
+            raise
+        raise error.placed(raw.text, where) from None
 
 
 def _require_name(name: str) -> None:
@@ -412,6 +517,8 @@ def _one_query(text: str, name: str | None) -> tuple[RawStatement, str | None, d
         raise CatalogError(
             "XSCL_BAD_NAME",
             f"the text names the query {named!r}, and it is to be called {name!r}",
+            text=text,
+            span=found.tokens[_begin_of_query(found.tokens) - 2].span,
             hint="give one name, or 'xscl query load' the text as a file",
         )
     return found, name if name is not None else named, namespaces
@@ -420,7 +527,7 @@ def _one_query(text: str, name: str | None) -> tuple[RawStatement, str | None, d
 def _prepared(statement: RawStatement, preparer: Preparer) -> tuple[str, Prepared]:
     """The text of a query as it is kept, and what it is compiled to."""
     named = _name_of(statement)
-    if named is not None and not is_name(named):
+    if named is not None and not is_name(named) or statement.tokens[-1].kind == "next":
         _created(statement)  # says where, whether the query is of a known form or not
     *tokens, last = statement.tokens[_begin_of_query(statement.tokens) :]
 

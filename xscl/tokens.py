@@ -8,11 +8,13 @@ the parser complains when it gets there, so that one bad statement does not hide
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from functools import lru_cache
 from typing import NamedTuple
 
 from xscl.errors import Span
 
-__all__ = ["Token", "comment_end", "tokenize"]
+__all__ = ["Token", "next_statement", "statement_tokens", "tokenize"]
 
 _TOKEN = re.compile(
     r"""
@@ -31,13 +33,20 @@ _TOKEN = re.compile(
 )
 _NAME_START = re.compile(r"[^\W\d]")
 _COMMENT_MARK = re.compile(r"\(:|:\)")
+_BEGINNING = re.compile(
+    r"^[^\S\n]*(?P<word>create\s+(?:standing\s+)?query|drop\s+query|declare\s+namespace)"
+    r"(?![\w'.-])",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Words at a line's start that begin a statement and stand side by side nowhere else."""
 
 
 class Token(NamedTuple):
     """One token from ``start`` to ``end``.
 
-    ``kind`` is ``name``, ``number``, ``string``, ``bad``, ``constructor``, ``end`` or, of an operator, the operator
-    itself.  ``value`` is the text, of a string without its quotes, of a bad token what is wrong with it.
+    ``kind`` is ``name``, ``number``, ``string``, ``bad``, ``constructor``, ``end``, ``next`` (the first word of the
+    next statement, before which a ``;`` is missing) or, of an operator, the operator itself.  ``value`` is the text, of
+    a string without its quotes, of a bad token the message that says so.
     """
 
     kind: str
@@ -64,6 +73,28 @@ def tokenize(text: str, start: int = 0, stop: str = ";") -> list[Token]:
     >>> [t.value for t in tokenize("S//book->x1 (: a comment :) -- another")]
     ['S', '//', 'book', '->', 'x1', '']
     """
+    return _tokens(text, start, stop, len(text) + 1)
+
+
+def statement_tokens(text: str, start: int, *, begun: bool = False) -> list[Token]:
+    """The tokens of a statement from ``start`` on, as of ``tokenize``, or to a token ``next``.
+
+    ``begun``: the statement began before, so that words which begin one are already those of the next.
+    """
+    if begun:
+        return _tokens(text, start, ";", next_statement(text, start))
+    return _tokens(text, start, ";", None)
+
+
+def next_statement(text: str, start: int) -> int:
+    """The place of the first words from ``start`` on that begin a statement and a line; without any, behind the end."""
+    places = _beginnings(text)
+    at = bisect_left(places, start)
+    return places[at] if at < len(places) else len(text) + 1
+
+
+def _tokens(text: str, start: int, stop: str, limit: int | None) -> list[Token]:
+    """Tokens up to ``limit``, where the next statement begins; None: at the first beginning behind the first token."""
     tokens: list[Token] = []
     at = start
     while True:
@@ -72,6 +103,13 @@ def tokenize(text: str, start: int = 0, stop: str = ";") -> list[Token]:
             assert kind is not None
             value, end = found[kind], found.end()
             begin = end - len(value)
+            if limit is None and tokens:
+                limit = next_statement(text, tokens[0].end)
+            if limit is not None and begin >= limit:
+                limit = next_statement(text, begin)  # what lies between was in a comment
+                if begin == limit:
+                    tokens.append(Token("next", value, begin, end))
+                    return tokens
             if kind == "op":
                 tokens.append(Token(value, value, begin, end))
                 if value in stop:
@@ -80,10 +118,12 @@ def tokenize(text: str, start: int = 0, stop: str = ";") -> list[Token]:
                     tokens[-1] = Token("constructor", value, begin, end)
                     return tokens
             elif kind == "comment":
-                after = text.find("\n", end) if value == "--" else comment_end(text, begin)
+                after = text.find("\n", end) if value == "--" else _comments(text).get(begin)
                 if after is None:
                     tokens.append(Token("bad", "a comment that is not closed by ':)'", begin, len(text)))
-                at = len(text) if after is None or after < 0 else after
+                    limit = next_statement(text, begin)
+                    after = min(limit, len(text))
+                at = len(text) if after < 0 else after
                 break  # and go on behind the comment
             elif kind == "string":
                 quote = value[0]
@@ -103,14 +143,23 @@ def tokenize(text: str, start: int = 0, stop: str = ";") -> list[Token]:
                     return tokens
 
 
-def comment_end(text: str, at: int) -> int | None:
-    """Where the comment ``(: … :)`` that begins at ``at`` ends; comments nest.  None if it is not closed."""
-    depth = 0
-    for mark in _COMMENT_MARK.finditer(text, at):
-        depth += 1 if mark[0] == "(:" else -1
-        if depth == 0:
-            return mark.end()
-    return None
+@lru_cache(maxsize=4)
+def _beginnings(text: str) -> tuple[int, ...]:
+    """The places of all words that begin a statement and a line, also inside comments and constructors."""
+    return tuple(found.start("word") for found in _BEGINNING.finditer(text))
+
+
+@lru_cache(maxsize=4)
+def _comments(text: str) -> dict[int, int]:
+    """The ends of all comments ``(: … :)`` by their beginnings; comments nest.  Those that are not closed have none."""
+    ends: dict[int, int] = {}
+    begun: list[int] = []
+    for mark in _COMMENT_MARK.finditer(text):
+        if mark[0] == "(:":
+            begun.append(mark.start())
+        elif begun:
+            ends[begun.pop()] = mark.end()
+    return ends
 
 
 def _begins_constructor(text: str, end: int, tokens: list[Token]) -> bool:

@@ -10,7 +10,18 @@ from decimal import Decimal
 
 from xscl.errors import XsclError
 
-__all__ = ["MAX_NAME", "Event", "Match", "MatchEvent", "QueryOutcome", "Scalar", "format_time", "is_name", "to_micros"]
+__all__ = [
+    "MAX_NAME",
+    "Event",
+    "Match",
+    "MatchEvent",
+    "QueryName",
+    "QueryOutcome",
+    "Scalar",
+    "format_time",
+    "is_name",
+    "to_micros",
+]
 
 Scalar = bool | int | float | Decimal | str | datetime | date | None
 """A column of a row; a datetime without a zone is taken as UTC."""
@@ -90,6 +101,21 @@ class Match:
     """The place right behind it in the order of commits."""
 
 
+class QueryName(str):
+    """The name of a query that was registered, with notes on it."""
+
+    __slots__ = ("notes",)
+
+    notes: tuple[str, ...]
+    """What the query may not say as it was meant, in sentences."""
+
+    def __new__(cls, name: str, notes: tuple[str, ...] = ()) -> QueryName:
+        """Make a name with notes."""
+        found = super().__new__(cls, name)
+        found.notes = notes
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class QueryOutcome:
     """What became of one statement of a bulk registration."""
@@ -100,6 +126,8 @@ class QueryOutcome:
     """The line the statement starts at, 1-based."""
     action: str = field(default="registered")
     """``registered``, ``dropped``, ``declared`` or ``refused``."""
+    notes: tuple[str, ...] = ()
+    """What a query that was taken may not say as it was meant, in sentences."""
 
     @property
     def ok(self) -> bool:

@@ -74,6 +74,15 @@ def bound_block(name: str, span: Span, text: str, block_of: Mapping[str, int], p
     block = block_of.get(name)
     if block is not None and (placed is None or placed.start <= block < placed.end):
         return block
+    whole = name.partition(".")[0]
+    if block is None and whole != name and whole in block_of:
+        raise UnboundVariableError(
+            "XSCL_UNBOUND_VARIABLE",
+            f"{name!r} is one name, and no variable",
+            text=text,
+            span=span,
+            hint=f"a path behind a variable is written with '/': {name.replace('.', '/')}",
+        )
     known = sorted(n for n, b in block_of.items() if placed is None or placed.start <= b < placed.end)
     raise UnboundVariableError(
         "XSCL_UNBOUND_VARIABLE",

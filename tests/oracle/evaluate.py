@@ -42,7 +42,16 @@ class Column(str):
 
 
 class TimeColumn(Column):
-    """A value of a column of times or dates, which ``<`` compares with another such value or a text as times."""
+    """A value of a column of times or dates.
+
+    ``<`` compares it with another such value or a text as times, any operator with a time that the query writes.
+    """
+
+    __slots__ = ()
+
+
+class Written(str):
+    """A string of an atom."""
 
     __slots__ = ()
 
@@ -179,7 +188,11 @@ def _all_rows(
     found: list[dict[Doc, list[tuple[Node, Env]]]] = []
     for block in blocks:
         usable = [d for d in docs if _read_by(block, d) and not (d.late and len(blocks) > 1)]
-        found.append({doc: hits for doc in usable if (hits := world.block(block, trees[doc]))})
+        found.append({})
+        for doc in usable:
+            of_channel = replace(world, own_times=times.get(doc.channel, frozenset()))
+            if hits := of_channel.block(block, trees[doc]):
+                found[-1][doc] = hits
 
     def extend(members: tuple[Doc, ...], results: tuple[int, ...], env: Env) -> Iterator[Row]:
         place = len(members)
@@ -318,6 +331,8 @@ class World:
     texts: Columns
     times: Columns
     namespaces: Namespaces
+    own_times: frozenset[str] = frozenset()
+    """The columns of times of the channel whose documents are looked at."""
 
     # -- patterns --------------------------------------------------------------------------------------------
 
@@ -362,7 +377,7 @@ class World:
                 yield from self.all_of(parts, node)
             case ast.Truth(ast.RelPath(steps), op, literal):
                 for end, env in self.walk(steps, node):
-                    if op is None or literal is None or _xpath_compare(end.string(), op, literal):
+                    if op is None or literal is None or self.compare(end, op, literal):
                         yield env
             case _:
                 if self.holds(predicate, node):
@@ -380,6 +395,14 @@ class World:
                 return bool(value) if op is None or literal is None else _xpath_compare(value, op, literal)
             case _:
                 return any(True for _ in self.satisfy(predicate, node))
+
+    def compare(self, node: Node, op: str, literal: ast.Literal_) -> bool:
+        """XPath 1.0's comparison of a node, but times of columns of times are compared as times."""
+        time = None if literal.is_number else _time(literal.value)
+        if time is not None and _is_column(node, self.own_times):
+            mine = _time(node.string())
+            return mine is not None and bool(COMPARE[op](mine, time))
+        return _xpath_compare(node.string(), op, literal)
 
     def reach(self, path: ast.RelPath | ast.VarPath, node: Node) -> list[Node]:
         """The node set of a path, in document order."""
@@ -427,7 +450,7 @@ class World:
         """The values an operand takes; a number is a Fraction."""
         match operand:
             case ast.StringOperand(value):
-                return [value]
+                return [Written(value)]
             case ast.FunctionOperand(name, inner):
                 # A function takes the string value, of a numeric column too.
                 return [_applied(name, v) for v in replace(self, numeric=NO_COLUMNS).candidates(inner, env, channels)]
@@ -459,11 +482,17 @@ def _applied(name: str, value: Value) -> Value:
     if isinstance(value, Fraction):
         raise ValueError("functions of atoms take strings")
     found = None if value is None else FUNCTIONS[name](value)
+    if isinstance(value, Written) and found is not None:
+        return Written(found)
     return Column(found) if isinstance(value, Column) and found is not None else found
 
 
 def _compare(left: Value, op: str, right: Value) -> bool:
     """An atom's comparison: of strings if both are and the operator is ``=`` or ``!=``, or both are columns."""
+    if {type(left), type(right)} == {TimeColumn, Written}:
+        moments = [_time(str(side)) for side in (left, right)]
+        if _time(str(left if isinstance(left, Written) else right)) is not None:
+            return None not in moments and bool(COMPARE[op](*moments))
     columns = isinstance(left, Column) and isinstance(right, Column)
     if columns and op not in ("=", "!=") and (isinstance(left, TimeColumn) or isinstance(right, TimeColumn)):
         times = [_time(str(side)) for side in (left, right)]

@@ -40,6 +40,21 @@ def documents(choose: Dice, channels: tuple[str, ...] = ("P", "Q")) -> list[Doc]
     return docs
 
 
+def literal(choose: Dice) -> str:
+    """A literal of a query: times with and without a zone, a date, a text, a number."""
+    times = ("2026-01-01", "2026-01-01T00:00:00.25Z", "2026-01-01T01:00:00+01:00", "2026-01-02")
+    return choose.one("10", *(f"'{text}'" for text in (*times, "b", "2026-01-01T00:00:00")))
+
+
+def brackets(choose: Dice) -> str:
+    """Conditions of a block on columns, by which most rows still pass."""
+    if choose.chance(50):
+        return ""
+    first, second = (f"./{choose.one('t', 'd', *VALUES)} {choose.one(*OPERATORS)} {literal(choose)}" for _ in range(2))
+    form = choose.one("[{0}]", "[{0} or {1}]", "[not({0})]", "[./t[. != 'x' and not(. > '2026-01-02')] or {0}]")
+    return form.format(first, second)
+
+
 def queries(choose: Dice, channels: tuple[str, str] = ("P", "Q")) -> list[str]:
     found = []
     for _ in range(8):
@@ -47,8 +62,12 @@ def queries(choose: Dice, channels: tuple[str, str] = ("P", "Q")) -> list[str]:
             choose.one("x{0} {1} y{0}", "x{0} {1} y{0}", "lower(x{0}) {1} y{0}").format(place, choose.one(*OPERATORS))
             for place in range(choose.count(1, 2))
         ]
+        if choose.chance(40):
+            atoms.append(f"{choose.one('x', 'y')}0 {choose.one(*OPERATORS)} {literal(choose)}")
         blocks = [
-            f"{channel}/{channel}" + "".join(f"[./{choose.one(*VALUES)}->{name}{i}]" for i in range(len(atoms)))
+            f"{channel}/{channel}"
+            + brackets(choose)
+            + "".join(f"[./{choose.one(*VALUES)}->{name}{i}]" for i in range(len(atoms)))
             for channel, name in zip(channels, "xy", strict=True)
         ]
         join = choose.one("JOIN", "FOLLOWED BY")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from xscl import tokens
 from xscl.errors import QueryError
 from xscl.parser import parse_script
 
@@ -19,7 +20,7 @@ BAD = [
     ("DROP QUERY\n  ¦'q'¦", "SYNTAX", "expected the query's name, found 'q'", ""),
     ("DECLARE NAMESPACE n =\n¦uri¦", "SYNTAX", "expected the namespace's URI in quotes", ""),
     ("DECLARE NAMESPACE n = ¦'*'¦", "SYNTAX", "is not '*'", ""),
-    ("S//a\n¦CREATE¦ QUERY q AS T", "SYNTAX", "unexpected 'CREATE'; statements end with ';'", ""),
+    ("S//a ¦CREATE¦ QUERY q AS T", "SYNTAX", "unexpected 'CREATE'; statements end with ';'", ""),
     ("S//a ¦T¦//b", "SYNTAX", "unexpected 'T'; statements end with ';'", ""),
     ("SELECT <a/> FROM S STARTING ALL ¦PUBLISH¦ T", "SYNTAX", "unexpected 'PUBLISH'; it comes before STARTING", ""),
     ("S ¦(: never\n closed¦", "SYNTAX", "a comment that is not closed", ""),
@@ -180,13 +181,65 @@ RECOVERED = [
     ("SELECT <a>x;\n</a> FROM S; T", [1, 2], [True, True]),
     ("SELECT <a>{x;\n}</a> FROM S", [1, 2], [False, False]),
     ("SELECT <a>x", [1], [False]),
-]
+    # a missing ';' costs one statement
+    ("S//a\nCREATE QUERY b AS T; U", [1, 2, 2], [False, True, True]),
+    ("S//a\n  create standing\nquery b AS T", [1, 2], [False, True]),
+    ("DECLARE NAMESPACE p = 'u'\nDROP QUERY b\nDROP QUERY a;\nT", [1, 2, 3, 4], [False, False, True, True]),
+    ("CREATE QUERY a AS S//a[./b\nCREATE QUERY b AS T", [1, 2], [False, True]),
+    ("CREATE QUERY a AS\nCREATE QUERY b AS T", [1, 2], [False, True]),
+    ("CREATE\nCREATE QUERY b AS T", [1, 2], [False, True]),
+    ("S//a[. = 'x]\nCREATE QUERY b AS T", [1, 2], [False, True]),
+    ("S//a (: not closed\n; T\nCREATE QUERY b AS T", [1, 3], [False, True]),
+    ("(: not closed\nCREATE QUERY b AS T", [1, 2], [False, True]),
+    ("SELECT <a/> FROM S\nCREATE QUERY b AS T", [1, 2], [False, True]),
+    ("SELECT <a/>\nCREATE QUERY b AS T", [1, 2], [False, True]),
+    ("SELECT <a>{x} FROM S\nCREATE QUERY b AS T", [1, 2], [False, True]),
+    # what begins no statement
+    ("S//a (:\nCREATE QUERY b AS T :)", [1], [True]),
+    ("S//a (:\nCREATE QUERY b AS T :)\nCREATE QUERY b AS T", [1, 3], [False, True]),
+    ("SELECT <a>\nCREATE QUERY b\n</a> FROM S", [1], [True]),
+    ("S//a ->\ncreate", [1], [True]),
+    ("S//a[./b or\ncreate]", [1], [True]),
+    ("CREATE QUERY create AS\ncreate//query", [1], [True]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("script", "lines", "good"), RECOVERED)
-def test_after_a_malformed_constructor_the_next_line_with_a_statement_counts(
-    script: str, lines: list[int], good: list[bool]
-) -> None:
+def test_after_a_bad_statement_the_next_one_counts(script: str, lines: list[int], good: list[bool]) -> None:
     items = parse_script(script)
     assert [item.line for item in items] == lines
     assert [item.error is None for item in items] == good
+
+
+def test_a_missing_semicolon_is_told_where_it_belongs() -> None:
+    first, second = parse_script("CREATE QUERY a AS\n  S//a  -- the end\nCREATE QUERY b AS T")
+    assert first.name == "a" and second.name == "b"
+    assert str(first.error) == (
+        "[XSCL_SYNTAX] line 2, column 7: a ';' is missing behind this statement\n"
+        "    S//a  -- the end\n"
+        "        ^\n"
+        "  hint: statements end with ';'"
+    )
+
+
+def test_scripts_without_any_semicolon_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+    token = tokens.Token
+
+    def counted(*args: object) -> object:
+        nonlocal made
+        made += 1
+        return token(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tokens, "Token", counted)
+    for line in (
+        "CREATE QUERY q AS S//a\n",
+        "CREATE QUERY q AS S//a (: (: :)\n",
+        "CREATE QUERY q AS SELECT <a/> FROM S\n",
+    ):
+        counts = []
+        for size in (50, 100):
+            made = 0
+            assert len(parse_script(line * size)) == size
+            counts.append(made)
+        assert counts[1] <= 2.1 * counts[0]

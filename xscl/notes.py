@@ -1,0 +1,189 @@
+"""Notes on queries that are taken: what in them answers nothing, or means something else than it seems to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from xscl import ast
+from xscl.channel_names import DocumentNames
+from xscl.compile import CompiledQuery
+from xscl.namespaces import DEFAULT_NAMESPACES
+from xscl.suggestions import nearest
+from xscl.xpath.pattern import (
+    AllOf,
+    AnyOf,
+    Call,
+    Comparison,
+    Condition,
+    Exists,
+    Expression,
+    Here,
+    Negation,
+    NodeTest,
+    Step,
+    Truth,
+)
+
+__all__ = ["channel_note", "name_notes", "text_notes"]
+
+
+def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
+    """The note on a channel that does not exist; a query that is registered waits for its first event."""
+    found = nearest(name, known)
+    waits = " yet; its first event will create it" if registered else ""
+    return f"there is no channel {name!r}{waits}" + ("" if found is None else f"; did you mean {found!r}?")
+
+
+# -- names that no document has --------------------------------------------------------------------------------
+
+
+def name_notes(
+    compiled: CompiledQuery, namespaces: Mapping[str, str], names: Callable[[str], DocumentNames | None]
+) -> Iterator[str]:
+    """A note for each element, attribute or column that the documents of its channel do not have.
+
+    Args:
+        compiled: the query.
+        namespaces: declared prefixes.
+        names: gives what is known of a channel.
+    """
+    prefixes = {uri: prefix for prefix, uri in {**DEFAULT_NAMESPACES, **namespaces}.items()}
+    seen: set[tuple[str, NodeTest]] = set()
+    for block, channel in zip(compiled.normal.blocks, compiled.channels, strict=True):
+        known = names(channel)
+        if known is None:
+            continue
+        for test in _tests(node.step for node in block.nodes if node.step is not None):
+            if (channel, test) not in seen and not _is_known(test, known):
+                seen.add((channel, test))
+                yield _name_note(channel, test, known, prefixes)
+        for node in block.nodes:
+            for test in _tests_of(node.conditions):
+                if (channel, test) not in seen and not _is_known(test, known):
+                    seen.add((channel, test))
+                    yield _name_note(channel, test, known, prefixes)
+
+
+def _is_known(test: NodeTest, known: DocumentNames) -> bool:
+    if test.kind == "text" or test.local is None and test.uri is None:
+        return True
+    names = known.elements if test.kind == "element" else known.attributes
+    if test.uri is not None and test.local is not None:
+        return (test.uri, test.local) in names
+    return any(test.uri in (None, uri) and test.local in (None, local) for uri, local in names)
+
+
+def _name_note(channel: str, test: NodeTest, known: DocumentNames, prefixes: Mapping[str, str]) -> str:
+    def shown(kind: str, uri: str | None, local: str | None) -> str:
+        at = "@" if kind == "attribute" else ""
+        prefix = "*:" if uri is None else "" if not uri else f"{prefixes[uri]}:" if uri in prefixes else f"{{{uri}}}"
+        return f"{at}{prefix}{local or '*'}"
+
+    there = [("element", *name) for name in sorted(known.elements)]
+    there += [("attribute", *name) for name in sorted(known.attributes)]
+    # The same name in another namespace, or of the other kind, is meant rather than one spelt alike.
+    same = [name for name in there if name[2] == test.local]
+    same.sort(key=lambda name: name[0] != test.kind)
+    meant = shown(*same[0]) if same else None
+    if meant is None and test.local is not None:
+        meant = _as_path(test.local, known) if test.kind == "element" else None
+        if meant is None:
+            by_local = {name[2]: name for name in reversed(there) if name[0] == test.kind or known.is_schema}
+            found = nearest(test.local, by_local)
+            meant = None if found is None else shown(*by_local[found])
+    hint = "" if meant is None else f"; did you mean {meant}?"
+    if known.is_schema:
+        return f"the rows of channel {channel} have no column {shown(test.kind, test.uri, test.local)}{hint}"
+    looked = "" if known.is_all else f" ({known.documents} were looked at)"
+    what = f"{test.kind} {shown(test.kind, test.uri, test.local)}"
+    return f"no document of channel {channel} so far has an {what}{looked}{hint}"
+
+
+def _as_path(local: str, known: DocumentNames) -> str | None:
+    """``a/b`` for ``a.b``, if both are elements."""
+    parts = local.split(".")
+    return "/".join(parts) if len(parts) > 1 and all(("", part) in known.elements for part in parts) else None
+
+
+def _tests(steps: Iterable[Step]) -> Iterator[NodeTest]:
+    for step in steps:
+        yield step.test
+        yield from _tests_of(step.conditions)
+
+
+def _tests_of(conditions: Iterable[Condition]) -> Iterator[NodeTest]:
+    for condition in conditions:
+        match condition:
+            case Exists(step):
+                yield from _tests((step,))
+            case Comparison(left):
+                yield from _tests_in(left)
+            case Truth(call):
+                yield from _tests_in(call)
+            case Negation(part):
+                yield from _tests_of((part,))
+            case AllOf(parts) | AnyOf(parts):
+                yield from _tests_of(parts)
+
+
+def _tests_in(expression: Expression) -> Iterator[NodeTest]:
+    match expression:
+        case Here(steps):
+            yield from _tests(steps)
+        case Call(_, args):
+            for arg in args:
+                yield from _tests_in(arg)
+
+
+# -- what is written -------------------------------------------------------------------------------------------
+
+_ORDERS = ("<", "<=", ">", ">=")
+
+
+def text_notes(query: ast.Query) -> tuple[str, ...]:
+    """Notes on what a text says otherwise than it may seem to."""
+    return tuple(dict.fromkeys(_text_notes(query.source)))
+
+
+def _text_notes(source: ast.Source) -> Iterator[str]:
+    if isinstance(source, ast.Block):
+        yield from _predicates(source.predicates)
+        yield from _steps(source.steps)
+        return
+    yield from _text_notes(source.left)
+    yield from _text_notes(source.right)
+    for atom in source.atoms:
+        for one, op, other in ((atom.left, atom.op, atom.right), (atom.right, atom.op, atom.left)):
+            if op in _ORDERS and isinstance(one, ast.StringOperand) and isinstance(other, ast.Linear):
+                yield from _quoted(one.value)
+    for window in source.windows:
+        if isinstance(window, ast.Window) and window.bare is not None:
+            units = ", ".join(f"{window.bare} {unit}" for unit in ("s", "min", "h", "days"))
+            yield f"a window of {window.bare} is {window.bare} seconds; write one of {units}"
+
+
+def _predicates(predicates: Iterable[ast.Predicate]) -> Iterator[str]:
+    for predicate in predicates:
+        match predicate:
+            case ast.And(parts) | ast.Or(parts):
+                yield from _predicates(parts)
+            case ast.Not(part):
+                yield from _predicates((part,))
+            case ast.Truth(operand, op, literal):
+                if isinstance(operand, ast.RelPath):
+                    yield from _steps(operand.steps)
+                if op in _ORDERS and literal is not None and not literal.is_number:
+                    yield from _quoted(literal.value)
+
+
+def _steps(steps: Iterable[ast.Step]) -> Iterator[str]:
+    for step in steps:
+        yield from _predicates(step.predicates)
+
+
+def _quoted(text: str) -> Iterator[str]:
+    from xscl.values import number_text
+
+    number = number_text(text)
+    if number is not None:
+        yield f"'{text}' in quotes is compared as the number {number}; write it without quotes"
