@@ -10,8 +10,15 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
+from hypothesis import assume
 from hypothesis import strategies as st
 from oracle.evaluate import Doc
+
+from xscl.compile import ChannelFacts
+from xscl.errors import QueryError
+from xscl.never import impossible
+from xscl.normalize import normalize
+from xscl.parser import parse_query
 
 T = TypeVar("T")
 SECOND = 1_000_000
@@ -338,6 +345,7 @@ def one_block_queries(draw: Any, channels: Sequence[str] = CHANNELS) -> str:
     choose = Choices(draw)
     channel = choose.one(*channels)
     text = channel if choose.chance(5) else _Pattern(choose, "x").block(channel)
+    assume(may_hold(text))
     return f"SELECT * FROM {text}" if choose.chance(10) else text
 
 
@@ -357,6 +365,7 @@ def two_block_queries(draw: Any, channels: Sequence[str] = CHANNELS, *, function
     operator = "FOLLOWED BY" if following else "JOIN"
     params = ", ".join([" AND ".join(atoms)] * bool(atoms) + windows)
     text = f"{texts[0]} {operator} {{{params}}} {texts[1]}"
+    assume(may_hold(text))
     return f"SELECT * FROM {text}" if choose.chance(10) else text
 
 
@@ -519,8 +528,24 @@ def many_block_query(
 
     ``channels`` may have those of ``ROWS``; prefixes as in ``NAMESPACES``.
     """
-    source = _ManyBlocks(choose, channels, functions, halves).source(choose.one(*range(least, most + 1), min(3, most)))
-    return (_select(choose, source.blocks, constructors) if select else "") + source.text
+    while True:
+        source = _ManyBlocks(choose, channels, functions, halves)
+        found = source.source(choose.one(*range(least, most + 1), min(3, most)))
+        text = (_select(choose, found.blocks, constructors) if select else "") + found.text
+        if may_hold(text):
+            return text
+
+
+ROW_FACTS = {name: ChannelFacts("rows", NUMERIC[name], TEXTS[name]) for name in ROWS}
+
+
+def may_hold(text: str) -> bool:
+    """Whether no part of a query, over documents or rows, is refused because it can never hold."""
+    try:
+        normal = normalize(parse_query(text), text, NAMESPACES)
+    except QueryError:
+        return True  # refused for something else
+    return impossible(normal, ROW_FACTS) is None
 
 
 @st.composite

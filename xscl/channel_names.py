@@ -17,7 +17,7 @@ from xscl.tables import EVENT_IDS, HOME, INTAKE_FILES
 from xscl.xpath.condition import name_parts
 from xscl.xpath.nodes import DocumentNode
 
-__all__ = ["ChannelNames", "DocumentNames", "add_names", "known_names"]
+__all__ = ["ChannelNames", "DocumentNames", "add_names", "known_names", "row_names"]
 
 _DOCUMENTS = 200
 """Documents of a channel that are looked at,"""
@@ -51,14 +51,17 @@ class DocumentNames:
 
 
 def add_names(names: DocumentNames, document: DocumentNode) -> None:
-    """Note the names of one more document."""
+    """Note the names of one more document, if not enough were looked at."""
+    if names.documents == _DOCUMENTS:
+        names.is_all = False
+        return
     names.documents += 1
     for element in document.root.iter("*"):
         names.elements.add(name_parts(str(element.tag)))
         names.attributes.update(name_parts(str(name)) for name in element.attrib)
 
 
-def _row_names(channel: ChannelInfo) -> DocumentNames | None:
+def row_names(channel: ChannelInfo) -> DocumentNames | None:
     """The names in the documents of rows; None while nothing is known of the columns."""
     if channel.kind != "rows" or channel.schema is None:
         return None
@@ -140,4 +143,4 @@ def known_names(
     info = channels.get(channel)
     if info is None:
         return None
-    return _row_names(info) or (None if names is None else names.of(connection, channel))
+    return row_names(info) or (None if names is None else names.of(connection, channel))

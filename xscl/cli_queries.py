@@ -163,9 +163,14 @@ def query_list(
 ) -> None:
     """List queries by name; for a person the first hundred, for a program all."""
     from xscl.queries import QueryFilter, count_queries, list_queries
+    from xscl.suggestions import unknown_notes
 
     opened = open_given(home, catalog)
     wanted = QueryFilter(like, template, group, channel, after, limit, offset)
+    if channel is not None or template is not None:
+        with opened.catalog.read() as connection:
+            for note in unknown_notes(connection, channel, template):
+                say(f"note: {note}")
     if count:
         print(count_queries(opened.catalog, wanted))  # noqa: T201
         return
@@ -282,6 +287,8 @@ def query_test(
         )
     for other in sorted(name for name in trial.documents if name.removesuffix(".raw") not in read):
         say(f"note: the query does not read channel {other}, of which {trial.documents[other]} documents came")
+    for note in trial.notes():
+        say(f"note: {note}")
     exit_partly(documents, len(trial.problems))
 
 

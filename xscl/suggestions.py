@@ -11,7 +11,16 @@ from sqlalchemy.engine import Connection
 from xscl.errors import CatalogError
 from xscl.tables import CHANNELS, FEEDS, NEVER, QUERIES, STREAMS, TEMPLATES
 
-__all__ = ["channel_names", "nearest", "no_channel", "no_feed", "no_query", "no_template", "suggestion"]
+__all__ = [
+    "channel_names",
+    "nearest",
+    "no_channel",
+    "no_feed",
+    "no_query",
+    "no_template",
+    "suggestion",
+    "unknown_notes",
+]
 
 _ALIKE = 0.6
 """The least likeness of two names, as ``difflib`` has it: 1 is equal."""
@@ -95,3 +104,17 @@ def no_feed(connection: Connection, url: str) -> CatalogError:
     subscribed = sa.select(FEEDS.c.url).where(FEEDS.c.url.is_not(None), FEEDS.c.status.is_not(None)).limit(_MOST)
     hint = suggestion(url, connection.scalars(subscribed), "'xscl feed list' shows what is")
     return CatalogError("XSCL_FEED_NOT_FOUND", f"{url} is not subscribed", hint=hint)
+
+
+def unknown_notes(connection: Connection, channel: str | None, template: str | None) -> list[str]:
+    """Notes on names that a listing is filtered by and that nothing has."""
+    found = []
+    if channel is not None and channel not in (known := channel_names(connection)):
+        meant = nearest(channel, known)
+        found.append(f"there is no channel {channel!r}" + ("" if meant is None else f"; did you mean {meant!r}?"))
+    if template is not None:
+        there = list(connection.scalars(sa.select(TEMPLATES.c.template)))
+        if template not in there:
+            meant = nearest(template, there[:_MOST])
+            found.append(f"there is no template {template!r}" + ("" if meant is None else f"; did you mean {meant!r}?"))
+    return found

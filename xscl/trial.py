@@ -9,12 +9,14 @@ from types import MappingProxyType
 
 from xscl.block_patterns import BlockPattern, assignments, block_pattern
 from xscl.catalog import ChannelInfo, QueryInfo, StreamInfo, all_facts
+from xscl.channel_names import DocumentNames, add_names, row_names
 from xscl.errors import SourceError, XsclError
 from xscl.event_checks import CheckedEvent, check_event, event_content, require_kind
 from xscl.event_files import event_document
 from xscl.ingest.columns import column_type, column_value, text_type
 from xscl.ingest.expand import feed_events
 from xscl.ingest.records import FeedDocument, Record, Rejected, RowTable, rejected
+from xscl.notes import name_notes
 from xscl.registry import compile_info
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.streams import resolve_stream
@@ -87,6 +89,7 @@ class Trial:
         self.found: Counter[int] = Counter()
         self.problems: list[Rejected] = []
         self._channels = dict(channels)
+        self._names: dict[str, DocumentNames] = {}
         self.blocks: tuple[tuple[str, str], ...] = ()
         """Name of each block, and of the channel or stream that it reads."""
         self._blocks = self._compile()
@@ -103,6 +106,15 @@ class Trial:
                 yield from self._of_rows(record)
             elif isinstance(record, Event):
                 yield from self._of_event(record)
+
+    def notes(self) -> list[str]:
+        """Notes on elements, attributes and columns of the query that none of the documents so far had."""
+
+        def names(channel: str) -> DocumentNames | None:
+            info = self._channels.get(channel)
+            return (None if info is None else row_names(info)) or self._names.get(channel)
+
+        return list(name_notes(self._compiled, self.query.namespaces, names))
 
     def _of_rows(self, table: RowTable) -> Iterator[BlockWitness]:
         self.problems.extend(table.problems)
@@ -157,6 +169,7 @@ class Trial:
             return
         # A document is parsed as it would have been stored.
         document = DocumentNode(in_fresh_dictionary(parse_stored, content))
+        add_names(self._names.setdefault(resolve_stream(self._streams, event.channel)[0], DocumentNames()), document)
         number = {element: place for place, element in enumerate(document.root.iter("*"))}
         memo = Memo()
 
@@ -194,7 +207,7 @@ class Trial:
 
     def _compile(self) -> list[_Block]:
         facts = all_facts(self._channels, self._streams)
-        compiled = compile_info(self.query, facts)
+        compiled = self._compiled = compile_info(self.query, facts)
         read = [block.channel for block in compiled.normal.blocks]
         self.blocks = tuple(zip(compiled.block_names, read, strict=True))
         blocks = []

@@ -210,9 +210,84 @@ def test_a_file_of_queries_reports_every_bad_one_and_keeps_the_good(home: Run, t
     (tmp_path / "q.xscl").write_text(text)
     ran = home("query", "load", "q.xscl")
     assert ran.code == 3
-    assert "q.xscl:2: two: [XSCL_SYNTAX] line 2, column 29" in ran.err
-    assert "q.xscl:4: four: [XSCL_QUERY_NOT_FOUND]" in ran.err
+    assert (
+        "q.xscl:2:29: two: [XSCL_SYNTAX] expected a name, '*', '@name' or 'text()', found ';'\n"
+        "  CREATE QUERY two AS S//book[;\n"
+        "                              ^\n"
+    ) in ran.err
+    assert "q.xscl:4:12: four: [XSCL_QUERY_NOT_FOUND] there is no query 'four'\n" in ran.err
     assert [q["query"] for q in json.loads(home("query", "list", "--json").out)] == ["one", "three"]
+
+
+def test_a_file_of_queries_names_what_nothing_has(home: Run, tmp_path: Path) -> None:
+    home("ingest", "events.ndjson")
+    (tmp_path / "q.xscl").write_text(
+        "CREATE QUERY a AS S//titel;\nCREATE QUERY b AS S//autor\nCREATE QUERY c AS S//autor;\nnowhere[. > 'x'];\n"
+        "CREATE QUERY d AS S//autor JOIN {1 h} tick;\nCREATE QUERY a AS S//c"
+    )
+    ran = home("query", "load", "q.xscl")
+    assert ran.code == 3
+    never = "this can never hold: '>' compares numbers, so nothing is > 'x'"
+    assert ran.err.splitlines() == [
+        "registered a",
+        "q.xscl:2:27: b: [XSCL_SYNTAX] a ';' is missing behind this statement",
+        "  CREATE QUERY b AS S//autor",
+        "                            ^",
+        "  hint: statements end with ';'",
+        "registered c",
+        f"q.xscl:4:9: unnamed query: [XSCL_NEVER_HOLDS] {never}",
+        "  nowhere[. > 'x'];",
+        "          ^^^^^^^",
+        "  hint: 'x' is no number; texts are compared by = and !=",
+        "registered d",
+        "q.xscl:6:14: a: [XSCL_NAME_TAKEN] there is a query 'a' already",
+        "  CREATE QUERY a AS S//c",
+        "               ^",
+        "  hint: drop it first with 'xscl query drop a', or take another name",
+        "note: a: no document of channel S so far has an element titel",
+        "note: c, d: no document of channel S so far has an element autor; did you mean author?",
+        "note: d: there is no channel 'tick' yet; its first event will create it; did you mean 'ticks'?",
+        "3 registered, 3 refused",
+    ]
+
+
+def test_misspelt_names_are_answered_by_what_may_be_meant(home: Run, tmp_path: Path) -> None:
+    home("ingest", "events.ndjson")
+    ran = home("query", "add", "books", "S//autor[./b > '5']")
+    assert ran.code == 0 and ran.err.splitlines() == [
+        "note: '5' in quotes is compared as the number 5; write it without quotes",
+        "note: no document of channel S so far has an element autor; did you mean author?",
+        "note: no document of channel S so far has an element b",
+        "query books",
+    ]
+    (tmp_path / "d.xml").write_text("<book><authors/></book>")
+    assert "note: no document of channel S so far has an element autor; did you mean authors?" in (
+        home("query", "test", "books", "d.xml").err
+    )
+    home("feed", "add", "http://example.org/feed.xml")
+    template = json.loads(home("query", "list", "--json").out)[0]["template"]
+    for command, meant in (
+        (["query", "show", "book"], "'books'"),
+        (["query", "explain", "Books"], "'books'"),
+        (["query", "test", "boks", "d.xml"], "'books'"),
+        (["query", "drop", "bokks"], "'books'"),
+        (["match", "list", "bookz"], "'books'"),
+        (["channel", "set", "tick", "--lateness", "1h"], "'ticks'"),
+        (["channel", "drop", "tcks"], "'ticks'"),
+        (["late", "list", "--channel", "tics"], "'ticks'"),
+        (["late", "replay", "--channel", "tics"], "'ticks'"),
+        (["template", "show", template[:-1] + "?"], f"'{template}'"),
+        (["template", "sql", template[:-2]], f"'{template}'"),
+        (["template", "datalog", template[1:]], f"'{template}'"),
+        (["feed", "set", "http://example.org/feed", "--pause"], "'http://example.org/feed.xml'"),
+        (["feed", "drop", "https://example.org/feed.xml"], "'http://example.org/feed.xml'"),
+        (["feed", "fetch", "http://example.com/feed.xml"], "'http://example.org/feed.xml'"),
+    ):
+        ran = home(*command)
+        assert ran.code == 1 and f"did you mean {meant}?" in ran.err, (command, ran)
+    ran = home("query", "list", "--channel", "tick", "--template", template[1:])
+    assert "there is no channel 'tick'; did you mean 'ticks'?" in ran.err
+    assert f"there is no template '{template[1:]}'; did you mean '{template}'?" in ran.err
 
 
 def test_an_atomic_load_takes_all_or_none(home: Run, tmp_path: Path) -> None:
