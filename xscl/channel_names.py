@@ -121,7 +121,8 @@ class ChannelNames:
 
         taken = seen = 0
         try:
-            with pq.ParquetFile(self._home.paths([path])[0]) as opened:
+            # Pages are checked as they are read; the whole file may be large, and only a little of it is wanted.
+            with pq.ParquetFile(self._home.root / path, page_checksum_verification=True) as opened:
                 for batch in opened.iter_batches(_AT_ONCE, columns=["channel", "content"]):
                     for row in batch.to_pylist():
                         if row["channel"] == channel and row["content"] is not None:
