@@ -48,6 +48,7 @@ from xscl.cli_reading import (
     delimiter_of,
     rejection,
 )
+from xscl.cli_signals import interrupted_by_ctrl_c
 from xscl.errors import XsclError
 from xscl.listing import Format
 from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_SETTINGS
@@ -155,7 +156,8 @@ def ingest(
     else:
         report = IntakeReport()
         try:
-            _follow(intake, paths, reading, every, report)
+            with interrupted_by_ctrl_c():
+                _follow(intake, paths, reading, every, report)
         except KeyboardInterrupt:
             say("stopped; in all:")
             say(intake_summary(report))

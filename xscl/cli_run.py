@@ -58,7 +58,7 @@ def run(
         raise typer.BadParameter(str(error), param_hint="--every") from None
     settings = settings_of(driver_rows, cache)
     patience = Patience(complain)
-    with Engine(open_given(home, catalog), settings=settings) as engine, engine.alone(), ended_by_signals() as end:
+    with ended_by_signals() as end, Engine(open_given(home, catalog), settings=settings) as engine, engine.alone():
         while not end.wanted:
             began = time.monotonic()
             try:

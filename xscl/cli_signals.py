@@ -11,7 +11,7 @@ from types import FrameType
 
 from xscl.cli_common import say
 
-__all__ = ["End", "ended_by_signals"]
+__all__ = ["End", "ended_by_signals", "interrupted_by_ctrl_c"]
 
 _INTERRUPTED = 130
 _LOOK_S = 0.2
@@ -31,6 +31,16 @@ class End:
         until = time.monotonic() + seconds
         while not self.wanted and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_S))
+
+
+@contextmanager
+def interrupted_by_ctrl_c() -> Iterator[None]:
+    """Ctrl-C's signal interrupts what is being done, also in a process that was started with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -58,7 +58,10 @@ def java_version() -> tuple[int, str]:
     if java is None or not shutil.which(java):
         raise EngineError("XSCL_NO_JAVA", "Spark needs Java, and there is none here", hint=JAVA_HINT)
     try:
-        run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        # In a session of its own, because Ctrl-C would end it and look as if there were no Java.
+        run = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False, start_new_session=True
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError("XSCL_NO_JAVA", f"{java} does not start: {error}", hint=JAVA_HINT) from None
     line = (run.stderr or run.stdout).strip().partition("\n")[0]

@@ -495,12 +495,18 @@ def test_records_of_a_file(home: Run, tmp_path: Path) -> None:
         assert ran.code == 1 and "XSCL_" in ran.err and "hint" in ran.err, wrong
 
 
-def test_following_ends_with_a_report(home: Run, tmp_path: Path) -> None:
+def ignoring() -> None:
+    """As a shell starts what runs in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@pytest.mark.parametrize("before", [None, ignoring])
+def test_following_ends_with_a_report(home: Run, tmp_path: Path, before: Callable[[], None] | None) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "e.ndjson").write_text('{"channel": "S", "xml": "<a/>"}\n')
     command = [sys.executable, "-m", "xscl", "ingest", "in", "--follow", "--every", "50ms"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=before) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "1 events taken\n"
         with (folder / "e.ndjson").open("a") as file:

@@ -317,12 +317,18 @@ def test_followed_inputs_that_are_half_written_are_waited_for(tmp_path: Path, en
 # -- the end of a run ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("ignored", [False, True])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_a_run_behind_its_batch(number: signal.Signals, code: int, engine: Engine) -> None:
+def test_a_signal_ends_a_run_behind_its_batch(number: signal.Signals, code: int, ignored: bool, engine: Engine) -> None:
+    """Also a run that a shell started in the background, with Ctrl-C's signal ignored."""
     engine.close()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", "xscl", "run", "--every", "1 h", "--home", str(engine.home.root)]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+
+    def before() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL)
+
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=before) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("batch 1: 2 events")
         process.send_signal(number)
@@ -330,6 +336,31 @@ def test_a_signal_ends_a_run_behind_its_batch(number: signal.Signals, code: int,
         assert process.wait(60) == code
     with xscl.connect(home=engine.home.root) as again:
         assert again.run_once() == [] and len(matched(again)) == 1
+
+
+def test_ctrl_c_while_java_tells_its_version(tmp_path: Path) -> None:
+    """A terminal sends the signal to all processes of its group; Java's own end is no lack of Java."""
+    java = tmp_path / "java"
+    java.write_text(
+        "#!/bin/sh\necho started > '" + str(tmp_path / "began") + "'\nsleep 1\necho 'openjdk version \"17.0.1\"' >&2\n"
+    )
+    java.chmod(0o755)
+    program = (
+        "import signal; from xscl.session import java_version; signal.signal(signal.SIGINT, lambda *_: None);"
+        "print(java_version()[0])"
+    )
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment.pop("JAVA_HOME", None)
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        while not (tmp_path / "began").exists():
+            time.sleep(0.02)
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert out.strip() == "17", err
 
 
 def test_following_goes_on_after_what_passes(
