@@ -308,16 +308,26 @@ class _Compiler:
         return self.channels.get(self.normal.blocks[block].channel, ChannelFacts())
 
     def _columns(self, block: int, columns: frozenset[str]) -> set[int]:
-        """The nodes of a block that are such columns; a row's root element is none, whatever its name."""
-        normal = self.normal.blocks[block]
-        return {
-            index
-            for index, node in enumerate(normal.nodes)
-            if node.step is not None
-            and node.step.test.kind == "element"
-            and node.step.test.local in columns
-            and not (node.parent == 0 and node.step.axis == "child")
-        }
+        """The nodes of a block that are such columns; a row's root element is none, whatever its name.
+
+        What ``*`` reaches below the root element is such a column if all columns are.
+        """
+        nodes = self.normal.blocks[block].nodes
+        facts = self._facts(block)
+        known = facts.numeric | facts.texts | facts.times | facts.truths
+        found = set()
+        for index, node in enumerate(nodes):
+            if node.step is None or node.step.test.kind != "element":
+                continue
+            if node.step.test.local is not None:
+                is_column = node.step.test.local in columns and not (node.parent == 0 and node.step.axis == "child")
+            else:
+                above = nodes[node.parent]
+                below_root = above.step is not None and above.parent == 0 and above.step.axis == "child"
+                is_column = facts.kind == "rows" and below_root and bool(known) and known <= columns
+            if is_column:
+                found.add(index)
+        return found
 
     # -- instance ----------------------------------------------------------------------------------------------
 

@@ -14,7 +14,9 @@ from oracle.nodes import NAMESPACES
 from strategies import event_streams, one_block_queries, two_block_queries
 
 from xscl.compile import ChannelFacts
+from xscl.engine import connect
 from xscl.parser import parse_query
+from xscl.types import Event
 from xscl.values import number_text
 
 RELAXED = settings(
@@ -140,3 +142,31 @@ def test_numeric_columns(op: str, tmp_path: Path) -> None:
         engine.run(docs)
         assert engine.answers(text) == answers(parse_query(text), docs, numeric={"S": frozenset({"a"})})
         assert engine.answers(text)
+
+
+@pytest.mark.parametrize("op", ["=", "!="])
+@pytest.mark.parametrize("left", ["S[./*->x]", "S/*/*->x", "S/r//*->x", "S[.//*->x]"])
+def test_numeric_columns_that_any_name_reaches(left: str, op: str, tmp_path: Path) -> None:
+    docs = [Doc("S", f"S{i}", i, f"<r><a>{i}</a><b>{i}.5</b></r>") for i in range(3)]
+    docs += [Doc("T", f"T{i}", i, f"<r><a>{value}</a></r>") for i, value in enumerate(("1.0", "02", "1.50", "x", ""))]
+    text, alone = f"{left} JOIN {{x {op} y, 1 h}} T//a->y", f"{left} JOIN {{x = '1.0' AND x != y}} T//a->y"
+    numeric = {"S": frozenset({"a", "b"})}
+    facts = {"S": ChannelFacts("rows", numeric["S"]), "T": ChannelFacts("xml")}
+    for kind in (LocalEngine, DriverEngine):
+        engine = kind(tmp_path, {each: compiled(each, facts) for each in (text, alone)})
+        engine.run(docs)
+        for each in (text, alone):
+            assert engine.answers(each) == answers(parse_query(each), docs, numeric=numeric) != set(), each
+
+
+def test_rows_whose_columns_any_name_reaches(tmp_path: Path) -> None:
+    """A row's columns become known with the first row, after the query was registered."""
+    with connect(home=tmp_path / "home") as engine:
+        engine.register("R[./*->x] JOIN {x = y, 1 h} T/t->y", name="Q")
+        engine.register("R[./*->x] JOIN {x != y, 1 h} T/t->y", name="N")
+        engine.ingest([Event("T", "t", 1, xml="<t>5.0</t>")])
+        engine.run_once()
+        engine.ingest([Event("R", "r", 2, row={"a": 5, "b": 6.5}), Event("R", "s", 3, row={"a": 1, "b": 2.5})])
+        engine.run_once()
+        assert [[event.id for event in match.events] for match in engine.matches("Q")] == [["r", "t"]]
+        assert [[event.id for event in match.events] for match in engine.matches("N")] == [["r", "t"], ["s", "t"]]
