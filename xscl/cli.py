@@ -42,6 +42,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "bench": "cli_run:bench",
         "channel": "cli_channels:channel_app",
         "feed": "cli_feeds:feed_app",
+        "item": "cli_items:item_app",
         "query": "cli_queries:query_app",
         "match": "cli_matches:match_app",
         "late": "cli_late:late_app",

@@ -82,7 +82,11 @@ def channel_list(
 ) -> None:
     """List channels and, behind each, its streams."""
     from xscl.channel_listing import channel_rows
+    from xscl.next_steps import no_channels
 
     columns = ["channel", "of", "source", "kind", "events", "element", "schema"]
     columns += ["lateness", "clock", "idle", "retention"]
-    print_rows(channel_rows(open_given(home, catalog).catalog), columns, format_of(format, json))
+    short = ["channel", "of", "kind", "events", "retention", "lateness", "schema"]
+    rows = channel_rows(open_given(home, catalog).catalog)
+    if not print_rows(rows, columns, format_of(format, json), short=short):
+        say(no_channels())

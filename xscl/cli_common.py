@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from xscl.errors import CatalogError, QueryError
-from xscl.listing import Format
+from xscl.listing import Format, put_line
 from xscl.settings import DEFAULT_SETTINGS, Settings, parse_size
 
 if TYPE_CHECKING:
@@ -106,8 +105,7 @@ def say(text: str) -> None:
 
 def complain(text: str) -> None:
     """A message that is always shown."""
-    # In messages, ":100:" is a line of a file and no emoji.
-    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(text, markup=False)
+    put_line(text, stderr=True)
 
 
 def open_given(home: Path | None, catalog: str | None) -> Home:

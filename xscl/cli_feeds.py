@@ -21,7 +21,9 @@ from xscl.cli_common import (
     open_given,
     say,
 )
-from xscl.listing import Format, print_rows
+from xscl.cli_items import put_items
+from xscl.feed_health import Health
+from xscl.listing import Format, print_rows, put_line
 
 if TYPE_CHECKING:
     from xscl.home import Home
@@ -29,27 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ContactOption", "feed_app", "poll_settings", "report_poll"]
 
-_COLUMNS = [
-    "feed",
-    "title",
-    "channel",
-    "folder",
-    "status",
-    "interval",
-    "next",
-    "fetched",
-    "last",
-    "failures",
-    "polls",
-    "items",
-    "versions",
-    "rejected",
-    "requests",
-    "bytes",
-    "policy",
-    "reason",
-]
-_SHORT = ["feed", "status", "next", "last", "items", "versions", "policy"]
+_SHORT = ["feed", "health", "next", "last", "items", "versions", "policy"]
+_NEWEST = 5  # items that are shown with a feed
 
 feed_app = typer.Typer(no_args_is_help=True, help="Subscriptions to feeds, and polling them politely.")
 
@@ -137,19 +120,67 @@ def feed_import(
 
 @feed_app.command("list")
 def feed_list(
-    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
+    like: Annotated[str | None, typer.Option(help="Addresses or titles that fit a pattern of '*' and '?'.")] = None,
+    channel: Annotated[str | None, typer.Option(help="Feeds whose items go to a channel.")] = None,
+    folder: Annotated[str | None, typer.Option(help="Feeds in a folder of the list, and in those inside it.")] = None,
+    health: Annotated[Health | None, typer.Option(help="Feeds that do so.")] = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
 ) -> None:
-    """List feeds, subscribed and read from files, with what became of them and what identifies their items."""
-    from xscl.feed_listing import feed_rows
+    """List feeds, subscribed and read from files, with what became of them and what identifies their items.
 
-    rows = feed_rows(open_given(home, catalog).catalog)
+    Example: xscl feed list --health failing --folder News
+    """
+    from xscl.feed_listing import FEED_COLUMNS, FeedFilter, feed_rows, feed_summary
+    from xscl.next_steps import no_feeds
+
+    wanted = FeedFilter(like, channel, folder, health)
+    rows = list(feed_rows(open_given(home, catalog).catalog, wanted))
     printed = format_of(format, json)
     if printed is not Format.table:
-        print_rows(rows, _COLUMNS, printed)
-    elif sys.stdout.isatty():
-        print_rows(map(_short, rows), _SHORT, printed, notes=("problem", "reason"))
+        print_rows(rows, FEED_COLUMNS, printed)
+        return
+    if sys.stdout.isatty():
+        print_rows(map(_short, rows), _SHORT, printed, notes=("title", "problem", "reason"))
     else:
         print_rows(map(_short, rows), [*_SHORT, "title", "problem", "reason"], printed)
+    if rows:
+        say(feed_summary(rows, _now()))
+    else:
+        say(no_feeds() if wanted == FeedFilter() else "no feed fits")
+
+
+@feed_app.command("show")
+def feed_show(
+    feed: Annotated[str, typer.Argument(metavar="URL", help="Its address, or a part of its address or title.")],
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a feed: all that is known of it, and its newest items.
+
+    Example: xscl feed show example.org
+    """
+    from itertools import islice
+
+    from xscl.feed_listing import one_listed
+    from xscl.item_listing import ItemFilter, item_rows
+
+    opened = open_given(home, catalog)
+    row, identity = one_listed(opened.catalog, feed)
+    if json or format is not None:
+        print_rows([row], [*row], format_of(format, json))
+        return
+    width = max(map(len, row))
+    for name, value in row.items():
+        if value is not None:
+            put_line(f"{name:<{width}}  {value}")
+    if identity is not None and (newest := list(islice(item_rows(opened, ItemFilter(feed=identity)), _NEWEST))):
+        put_line("")
+        put_items(newest)
 
 
 def _short(row: dict[str, object]) -> dict[str, object]:

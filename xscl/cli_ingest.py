@@ -18,21 +18,19 @@ from xscl.cli_common import (
     CacheOption,
     CatalogOption,
     DriverRowsOption,
-    FormatOption,
     HomeOption,
     JsonOption,
     Output,
     StrictOption,
     complain,
     exit_partly,
-    format_of,
     open_given,
     read_text,
     report_outcomes,
     say,
     settings_of,
 )
-from xscl.cli_matches import print_matches
+from xscl.cli_match_print import DocumentsOption, MatchFormatOption, match_format, print_matches
 from xscl.cli_reading import (
     ColumnsOption,
     DelimiterOption,
@@ -50,7 +48,6 @@ from xscl.cli_reading import (
 )
 from xscl.cli_signals import interrupted_by_ctrl_c
 from xscl.errors import XsclError
-from xscl.listing import Format
 from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_SETTINGS
 
 if TYPE_CHECKING:
@@ -207,8 +204,9 @@ def eval_(
     batch_docs: BatchDocsOption = DEFAULT_BATCH_DOCS,
     driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
     cache: CacheOption = CACHE,
-    format: FormatOption = None,
+    format: MatchFormatOption = None,
     json: JsonOption = False,
+    documents: DocumentsOption = False,
 ) -> None:
     """Evaluate queries over inputs in a temporary home, and list the matches."""
     from xscl.engine import Engine
@@ -223,7 +221,7 @@ def eval_(
     if not texts and len(arguments) < 2:
         raise typer.BadParameter("give a file of queries and at least one input, or -q TEXT and inputs")
     inputs = arguments if texts else arguments[1:]
-    settings = settings_of(driver_rows, cache)
+    printed, settings = match_format(format, json, documents), settings_of(driver_rows, cache)
     reading = reading_of(
         channel=channel,
         whole=whole,
@@ -252,7 +250,7 @@ def eval_(
             raise typer.Exit(1 if bad else 0)
         engine = Engine(opened, settings=settings)
         engine.run_once(batch_docs=batch_docs)
-        print_matches(engine.matches(), format_of(format, json, piped=Format.ndjson))
+        print_matches(engine.matches(), printed)
         bad = len([o for o in outcomes if not o.ok]) + report.rejected
         exit_partly(len([o for o in outcomes if o.ok]) + report.taken, bad)
 

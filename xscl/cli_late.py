@@ -45,6 +45,7 @@ def late_list(
     from itertools import islice
 
     from xscl.late import LateChoice, late_lines, late_rows
+    from xscl.next_steps import no_late_events
 
     choice = LateChoice(channel, time_given(since, "--since"), time_given(until, "--until"))
     opened = open_given(home, catalog)
@@ -52,7 +53,9 @@ def late_list(
         print_rows(islice(late_lines(opened, choice), limit), [], Format.ndjson)
         return
     rows = islice(late_rows(opened.catalog, choice), limit)
-    print_rows(rows, ["channel", "id", "ts", "received", "message", "replayed"], format_of(format, json))
+    columns = ["channel", "id", "ts", "received", "message", "replayed"]
+    if not print_rows(rows, columns, format_of(format, json)):
+        say("no late event fits" if choice != LateChoice() or limit is not None else no_late_events(opened.catalog))
 
 
 @late_app.command("replay")

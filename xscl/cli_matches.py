@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from xscl.cli_common import (
     MOST,
     CatalogOption,
-    FormatOption,
     HomeOption,
     JsonOption,
-    cut,
-    format_of,
+    one_line,
     open_given,
     say,
     time_given,
 )
+from xscl.cli_match_print import DocumentsOption, MatchFormat, MatchFormatOption, match_format, print_matches
 from xscl.errors import EngineError, SourceError
-from xscl.listing import Format, print_rows
+from xscl.listing import Format, print_rows, put_line
 from xscl.whole_files import check_place, written_whole
 
-if TYPE_CHECKING:
-    from xscl.types import Match
-
-__all__ = ["match_app", "print_matches"]
+__all__ = ["match_app"]
 
 _OPTIONS = {"XSCL_BAD_WINDOW": "--window", "XSCL_BAD_CURSOR": "--after"}
 
@@ -59,19 +54,23 @@ def match_list(
     limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
     home: HomeOption = None,
     catalog: CatalogOption = None,
-    format: FormatOption = None,
+    format: MatchFormatOption = None,
     json: JsonOption = False,
+    documents: DocumentsOption = False,
 ) -> None:
     """List matches, sorted by time, query and match, or behind a cursor as they were committed."""
     from xscl.matches import list_matches
+    from xscl.next_steps import no_matches
 
+    printed = match_format(format, json, documents)
     if cursor is not None:
         if after is not None:
             raise typer.BadParameter("the file says behind which", param_hint="--after with --cursor")
         after = _cursor_in(cursor)
+    opened = open_given(home, catalog)
     try:
         found = list_matches(
-            open_given(home, catalog),
+            opened,
             query=query,
             since=time_given(since, "--since"),
             until=time_given(until, "--until"),
@@ -87,7 +86,10 @@ def match_list(
         if option == "--after" and cursor is not None:
             option = f"--cursor {cursor}"
         raise typer.BadParameter(str(error), param_hint=option) from None
-    print_matches(found, format_of(format, json, piped=Format.ndjson), cursors=after is not None)
+    shown = print_matches(found, printed, cursors=after is not None)
+    if not shown and printed in (MatchFormat.cards, MatchFormat.table):
+        fits = any(given is not None for given in (query, since, until, now, window, after, limit))
+        say("no match fits" if fits else no_matches(opened.catalog))
     if cursor is not None:
         # What was not put out is not behind the cursor.
         sys.stdout.flush()
@@ -100,6 +102,7 @@ def match_list(
 @match_app.command("show")
 def match_show(match: str, home: HomeOption = None, catalog: CatalogOption = None, json: JsonOption = False) -> None:
     """Show one match with its output document; the first characters of its id suffice."""
+    from xscl.cards import member_lines
     from xscl.matches import find_match, match_json
     from xscl.types import format_time
 
@@ -107,25 +110,21 @@ def match_show(match: str, home: HomeOption = None, catalog: CatalogOption = Non
     if json:
         print_rows([match_json(found)], [], Format.ndjson)
         return
-    lines = [f"match  {found.id}", f"query  {found.query}", f"time   {format_time(found.ts)}"]
-    lines += [f"event  {e.channel}  {e.id}  {format_time(e.ts)}" for e in found.events]
-    lines += [f"node   {name} = {node}" for name, node in found.nodes.items()]
-    lines += [f"value  {name} = {value}" for name, value in found.values.items()]
-    lines += [] if found.replaces is None else [f"replaces  {found.replaces}"]
-    print("\n".join([*lines, "", found.document]))  # noqa: T201
-
-
-def print_matches(found: Iterable[Match], format_: Format, *, cursors: bool = False) -> None:
-    """Print matches: whole for a program, with the cursors behind them if wanted; short in a table."""
-    from xscl.matches import match_json
-
-    rows = (match_json(match, cursor=cursors) for match in found)
-    if format_ is Format.table:
-        short = (_short(row) for row in rows)
-        print_rows(short, ["match", "query", "ts", "events", "values"], format_)
-        return
-    more = ["replaces", "cursor"] if cursors else ["replaces"]
-    print_rows(rows, ["match", "query", "ts", "events", "nodes", "values", "document", *more], format_)
+    put_line(f"match  {found.id}")
+    put_line(f"query  {found.query}")
+    put_line(f"time   {format_time(found.ts)}")
+    for event in found.events:
+        put_line(f"event  {event.channel}  {event.id}  {format_time(event.ts)}")
+    for line in member_lines(found):
+        put_line(f"  {line}")
+    for name, node in found.nodes.items():
+        put_line(f"node   {name} = {node}")
+    for name, value in found.values.items():
+        put_line(f"value  {name} = {one_line(value)}")
+    if found.replaces is not None:
+        put_line(f"replaces  {found.replaces}")
+    put_line("")
+    put_line(found.document)
 
 
 def _cursor_in(file: Path) -> str:
@@ -137,15 +136,3 @@ def _cursor_in(file: Path) -> str:
         return "start"
     except OSError as error:
         raise SourceError("XSCL_SOURCE_UNREADABLE", f"{file}: {error.strerror}") from None
-
-
-def _short(row: dict[str, object]) -> dict[str, object]:
-    events, values = row["events"], row["values"]
-    assert isinstance(events, list) and isinstance(values, dict)
-    return {
-        "match": str(row["match"])[:12],
-        "query": row["query"],
-        "ts": row["ts"],
-        "events": "  ".join(f"{e['channel']}:{e['id']}" for e in events),
-        "values": "  ".join(f"{name}={cut(str(value))}" for name, value in values.items()),
-    }

@@ -33,7 +33,7 @@ from xscl.cli_common import (
     settings_of,
     time_given,
 )
-from xscl.cli_matches import print_matches
+from xscl.cli_match_print import DocumentsOption, MatchFormatOption, match_format, print_matches
 from xscl.cli_reading import (
     ColumnsOption,
     DelimiterOption,
@@ -93,8 +93,9 @@ def query_run(
     cache: CacheOption = CACHE,
     home: HomeOption = None,
     catalog: CatalogOption = None,
-    format: FormatOption = None,
+    format: MatchFormatOption = None,
     json: JsonOption = False,
+    documents: DocumentsOption = False,
 ) -> None:
     """Answer a query once from all that is held; nothing is registered, and nothing is written to the home.
 
@@ -103,6 +104,7 @@ def query_run(
     from xscl.query_once import query_once
     from xscl.session import start_session
 
+    printed = match_format(format, json, documents)
     begin, settings = time_given(since, "--since"), settings_of(driver_rows, cache)
     answer = query_once(
         open_given(home, catalog),
@@ -114,7 +116,7 @@ def query_run(
     )
     for note in answer.notes:
         say(f"note: {note}")
-    print_matches(itertools.islice(answer.matches, limit), format_of(format, json, piped=Format.ndjson))
+    print_matches(itertools.islice(answer.matches, limit), printed)
 
 
 @query_app.command("load")
@@ -162,6 +164,7 @@ def query_list(
     json: JsonOption = False,
 ) -> None:
     """List queries by name; for a person the first hundred, for a program all."""
+    from xscl.next_steps import no_queries
     from xscl.queries import QueryFilter, count_queries, list_queries
     from xscl.suggestions import unknown_notes
 
@@ -186,7 +189,10 @@ def query_list(
             text = one_line(q.text)
             yield {"query": q.name, "template": q.template, "group": q.gid, "place": q.docid_from, "text": text}
 
-    shown = print_rows(rows(), ["query", "template", "group", "place", "text"], printed)
+    columns = ["query", "template", "group", "place", "text"]
+    shown = print_rows(rows(), columns, printed, short=["query", "template", "text"])
+    if not shown:
+        say(no_queries() if wanted in (QueryFilter(), QueryFilter(limit=_SCREEN)) else "no query fits")
     if limit is None and shown == wanted.limit:
         more = count_queries(opened.catalog, replace(wanted, after=last))
         if more:

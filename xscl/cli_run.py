@@ -108,10 +108,13 @@ def stats(
     home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
 ) -> None:
     """Print what each batch did, and what the home holds (columns: docs/architecture.md, What stats shows)."""
+    from xscl.next_steps import no_batches
     from xscl.status import batch_columns, batch_rows, state_notes
 
     opened = open_given(home, catalog)
-    print_rows(batch_rows(opened.catalog), batch_columns(), format_of(format, json))
+    short = ["batch", "events", "pairs", "matches", "joined_in", "jobs", "stage1_s", "join_s", "commit_s"]
+    if not print_rows(batch_rows(opened.catalog), batch_columns(), format_of(format, json), short=short):
+        say(no_batches(opened.catalog))
     for note in state_notes(opened):
         say(note)
 

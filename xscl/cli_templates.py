@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli_common import CatalogOption, FormatOption, HomeOption, JsonOption, format_of, open_given
+from xscl.cli_common import CatalogOption, FormatOption, HomeOption, JsonOption, format_of, open_given, say
 from xscl.listing import Format, print_rows
 from xscl.templates.picture import GraphFormat
 
@@ -20,6 +20,8 @@ def template_list(
     home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
 ) -> None:
     """List templates, those with most queries first."""
+    from xscl.next_steps import no_queries
+
     rows = [
         {
             "template": template.id,
@@ -33,7 +35,9 @@ def template_list(
         for template, queries, groups in open_given(home, catalog).catalog.templates()
     ]
     columns = ["template", "blocks", "variables", "joins", "queries", "groups", "shape"]
-    print_rows(rows, columns, format_of(format, json))
+    short = ["template", "blocks", "joins", "queries", "groups", "shape"]
+    if not print_rows(rows, columns, format_of(format, json), short=short):
+        say(no_queries())
 
 
 @template_app.command("show")

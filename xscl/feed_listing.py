@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -13,6 +12,7 @@ from sqlalchemy.engine import Connection
 from xscl.catalog import Catalog
 from xscl.durations import format_duration
 from xscl.errors import CatalogError
+from xscl.feed_health import Health
 from xscl.like import like
 from xscl.tables import FEEDS
 from xscl.types import format_time
@@ -21,7 +21,6 @@ __all__ = [
     "ALL_FEEDS",
     "FEED_COLUMNS",
     "FeedFilter",
-    "Health",
     "feed_rows",
     "feed_summary",
     "find_listed",
@@ -52,23 +51,6 @@ FEED_COLUMNS = (
 )
 """Names in a row."""
 _SOME = 5
-
-
-class Health(StrEnum):
-    """How a feed does."""
-
-    ok = "ok"
-    """Its last poll brought an answer that was taken."""
-    new = "new"
-    """It is subscribed and was not asked yet."""
-    failing = "failing"
-    """Its last poll, or several in a row, brought nothing."""
-    paused = "paused"
-    """It is not asked, as its owner wants."""
-    stopped = "stopped"
-    """It is not asked, because it is gone, or has moved to another feed's address."""
-    file = "file"
-    """It is not subscribed: it was read from files, or its subscription ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +137,8 @@ def feed_summary(rows: Collection[Mapping[str, object]], now: int) -> str:
         now: microseconds since the epoch.
     """
     by_health = Counter(str(row["health"]) for row in rows)
-    parts = [f"{by_health[health]} {health.value}" for health in Health if by_health[health]]
+    words = {Health.file: "not subscribed"}
+    parts = [f"{by_health[health]} {words.get(health, health.value)}" for health in Health if by_health[health]]
     until = format_time(now)
     due = sum(row["status"] == "active" and str(row["next"] or "") <= until for row in rows)
     told = f"{len(rows)} {'feed' if len(rows) == 1 else 'feeds'}" + (f": {', '.join(parts)}" if parts else "")

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
 
-__all__ = ["Format", "print_rows"]
+
+__all__ = ["Format", "print_rows", "put_line", "terminal_console"]
 
 
 class Format(StrEnum):
@@ -30,13 +32,21 @@ class Format(StrEnum):
 Row = Mapping[str, object]
 
 
-def print_rows(rows: Iterable[Row], columns: Sequence[str], format_: Format, *, notes: Sequence[str] = ()) -> int:
+def print_rows(
+    rows: Iterable[Row],
+    columns: Sequence[str],
+    format_: Format,
+    *,
+    short: Sequence[str] | None = None,
+    notes: Sequence[str] = (),
+) -> int:
     """Print rows, one after another where the format allows it; returns how many.
 
     Args:
         rows: what to print.
         columns: of tables and CSV.
         format_: how.
+        short: columns of a person's table, without those that are empty in all rows; all columns by default.
         notes: columns that a person gets as lines below their row, where they have something.
     """
     match format_:
@@ -51,7 +61,21 @@ def print_rows(rows: Iterable[Row], columns: Sequence[str], format_: Format, *, 
         case Format.table:
             if not sys.stdout.isatty():
                 return _plain_table(rows, columns)
-            return _noted_table(list(rows), columns, notes) if notes else _table(list(rows), columns)
+            shown, listed = short or columns, list(rows)
+            return _noted_table(listed, shown, notes) if notes else _table(listed, shown)
+
+
+def put_line(text: str, *, style: str = "", stderr: bool = False) -> None:
+    """Print a line for a person, in one piece, as wide as it is."""
+    terminal_console(stderr=stderr, soft_wrap=True).print(text, markup=False, style=style)
+
+
+def terminal_console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
+    """Give rich's console; who prints for programs does without it."""
+    from rich.console import Console
+
+    # In messages, ":100:" is a line of a file and no emoji.
+    return Console(stderr=stderr, soft_wrap=soft_wrap, highlight=False, emoji=False)
 
 
 def _each(rows: Iterable[Row], write: Callable[[Row], object]) -> int:
@@ -99,19 +123,26 @@ def _cell(value: object) -> str:
 
 
 def _table(rows: list[Row], columns: Sequence[str]) -> int:
+    """A table as wide as the terminal, without columns that have nothing in any row."""
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = [name for name in columns if any(_cell(row.get(name)) for row in rows)]
     for name in columns:
-        numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows) and bool(rows)
+        numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in columns))
-    Console(soft_wrap=False, emoji=False).print(table, markup=False)
+    if columns:
+        terminal_console().print(table, markup=False)
     return len(rows)
 
 
 def _noted_table(rows: list[Row], columns: Sequence[str], notes: Sequence[str]) -> int:
     """A table whose first column may be long, such as an address: it is never broken, so that it can be copied."""
-    console = Console(soft_wrap=True, highlight=False, emoji=False)
+    if not rows:
+        return 0
+    console = terminal_console(soft_wrap=True)
     first, *others = columns
     cells = [[_line(row.get(name)) for name in others] for row in rows]
     widths = [max(map(len, column)) for column in zip(others, *cells, strict=True)]

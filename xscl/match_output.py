@@ -67,6 +67,8 @@ class MatchOutput(NamedTuple):
     nodes: Mapping[str, int | str]
     values: Mapping[str, str]
     document: str
+    results: tuple[int | str, ...]
+    """The blocks' result nodes."""
 
 
 class _Member:
@@ -100,10 +102,12 @@ def match_outputs(wanted: Sequence[Wanted], documents: Mapping[int, str]) -> lis
 def _output(query: QueryInfo, shown: Shown, match: StoredMatch, documents: Mapping[int, _Member]) -> MatchOutput:
     members = [documents[docid] for docid in match.docids]
     results = list(zip(query.names["results"], query.names["result_blocks"], match.nodes, strict=True))
-    nodes = {name: members[block].place(node) for name, block, node in results if name is not None}
+    places = [members[block].place(node) for _, block, node in results]
+    nodes = {name: place for (name, _, _), place in zip(results, places, strict=True) if name is not None}
     found = [members[block].node(node) for _, block, node in results]
     document = _document(query, shown.selection, found)
-    return MatchOutput(nodes, _values(query, shown, match, members, found), document)
+    values = _values(query, shown, match, members, found)
+    return MatchOutput(nodes, values, document, tuple(places[: len(members)]))
 
 
 def _values(

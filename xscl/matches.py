@@ -15,7 +15,7 @@ from xscl.match_output import Shown, Wanted, match_outputs, shown_of
 from xscl.match_reader import FoundMatch, MatchReader, Times
 from xscl.replacements import Replacements
 from xscl.safexml import in_fresh_dictionary
-from xscl.types import Match, format_time
+from xscl.types import Match, MatchSource, format_time
 
 __all__ = ["MatchListing", "built_matches", "find_match", "list_matches", "match_json", "named_matches"]
 
@@ -152,7 +152,7 @@ def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
             wanted.append(Wanted(query, shown[query.query], match))
         outputs = in_fresh_dictionary(match_outputs, wanted, documents)
         replaced = replacements.of(there)
-        for item, (nodes, values, document) in zip(there, outputs, strict=True):
+        for item, one, (nodes, values, document, results) in zip(there, wanted, outputs, strict=True):
             yield Match(
                 id=item.id,
                 query=item.query.name,
@@ -163,6 +163,9 @@ def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
                 document=document,
                 replaces=replaced.get(item.id),
                 cursor=str(item.cursor),
+                source=MatchSource(
+                    tuple(documents[docid] for docid in item.match.docids), results, one.shown.selection is not None
+                ),
             )
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "Event",
     "Match",
     "MatchEvent",
+    "MatchSource",
     "QueryName",
     "QueryOutcome",
     "Scalar",
@@ -79,6 +80,18 @@ class MatchEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class MatchSource:
+    """The documents that a match was found in."""
+
+    documents: tuple[str, ...]
+    """The members' documents, in block order."""
+    results: tuple[int | str, ...]
+    """The blocks' result nodes, named as in ``Match.nodes``."""
+    selected: bool
+    """Whether the query says by SELECT what the match outputs."""
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """One answer of a query: documents that satisfy it together, and what it outputs."""
 
@@ -99,6 +112,8 @@ class Match:
     """The id of the match with the version that the newest version among the members replaces; None: there is none."""
     cursor: str = ""
     """The place right behind it in the order of commits."""
+    source: MatchSource | None = field(default=None, repr=False, compare=False)
+    """The members' documents; None of a match that was not listed."""
 
 
 class QueryName(str):
