@@ -41,8 +41,7 @@ def run(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
     def run_(*arguments: str, person: bool = False, code: int = 0) -> SimpleNamespace:
         monkeypatch.setattr("sys.argv", ["xscl", *arguments])
-        if person:
-            monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: person)
         ended = 0
         try:
             main()
