@@ -29,7 +29,7 @@ from xscl.driver import Driver
 from xscl.errors import EngineError
 from xscl.event_counts import channel_counts, nth_event
 from xscl.event_files import Level
-from xscl.faults import file_fault
+from xscl.faults import file_fault, spark_reason, worker_fault
 from xscl.held import Reaches, move_held
 from xscl.home import Home
 from xscl.home_files import may_be_named
@@ -348,13 +348,11 @@ def _named_failure(work: BatchWork, span: _Range, publisher: Publisher | None) -
             raise
         if (fault := file_fault(error, work.home.root)) is not None:
             raise fault from error
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        # A worker's traceback ends with what went wrong in Python.
-        named = [line for line in lines if line.startswith(("xscl.", "OSError", "MemoryError"))]
-        reason = named[-1] if named else lines[0]
+        if (fault := worker_fault(str(error))) is not None:
+            raise fault from error
         raise EngineError(
             "XSCL_BATCH",
-            f"batch {span.batch} (places {span.first} to {span.last}) failed in Spark: {reason}",
+            f"batch {span.batch} (places {span.first} to {span.last}) failed in Spark: {spark_reason(str(error))}",
             hint="nothing of it is visible, and it runs again next time; -v shows the whole trace",
         ) from error
 

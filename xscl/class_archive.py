@@ -12,6 +12,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -34,7 +35,11 @@ __all__ = [
 SWITCH = "XSCL_CLASS_ARCHIVE"
 """Environment variable; ``off`` means that no archive is made or used."""
 MOST_BYTES = 512 * 1024 * 1024
-"""Of all archives together; one takes some 180 MB."""
+"""Size of one archive at most; it usually has some 180 MB."""
+MOST_KEPT = 2 * 1024 * 1024 * 1024
+"""Size of all archives together at most: there is room for those of some ten environments."""
+_DAY = 86_400.0
+"""Seconds in which no process in the background tries twice to make the same archive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,29 @@ class ClassArchive:
             if stat.S_ISREG(state.st_mode) and _only_ours(state) and found.name == f"{self.stem}.{state.st_size}.jsa":
                 return found
         return None
+
+    def use(self) -> Path | None:
+        """Return the archive as ``path`` does, and note that it is used: those used last are kept."""
+        found = self.path()
+        if found is not None:
+            with contextlib.suppress(OSError):
+                os.utime(found)
+        return found
+
+    @property
+    def tried(self) -> Path:
+        """A file whose time says when a process in the background tried to make the archive."""
+        return self.folder / f"{self.stem}.tried"
+
+    def is_wanted(self) -> bool:
+        """Tell whether a process in the background should make the archive."""
+        if self.path() is not None or self.given_up.exists():
+            return False
+        try:
+            # A clock that was put back must not forbid it for long.
+            return abs(time.time() - self.tried.stat().st_mtime) >= _DAY
+        except OSError:
+            return True
 
     @property
     def given_up(self) -> Path:
@@ -125,13 +153,15 @@ def _quoted(option: str) -> str:
     return f'"{escaped}"'
 
 
-def make_in_background() -> None:
-    """Start a process that makes the archive and outlives this one.
+def make_in_background(archive: ClassArchive) -> None:
+    """Start a process that makes the archive and outlives this one, unless one has tried within a day.
 
     It is called when a process ends that had a session without an archive.  Written by that session's own Java, the
     archive would take its last seconds and hold only what it happened to load; made beside it, it would take one of
     its cores.  So a process of the lowest priority follows, and the next start profits.
     """
+    if not archive.is_wanted():
+        return
     with contextlib.suppress(OSError):
         subprocess.Popen(
             [sys.executable, "-m", "xscl.class_archive", "background"],
@@ -142,8 +172,12 @@ def make_in_background() -> None:
         )
 
 
-def make_archive(archive: ClassArchive) -> Path | None:
+def make_archive(archive: ClassArchive, *, background: bool = False) -> Path | None:
     """Make the archive with a session of this process, which must have none yet; takes some 20 seconds.
+
+    Args:
+        archive: where it is to be.
+        background: whether nobody has asked for it; then it is tried once a day.
 
     Returns:
         The archive; None if another process makes one just now or it cannot be made.
@@ -153,6 +187,10 @@ def make_archive(archive: ClassArchive) -> Path | None:
             return None
         if (made := archive.path()) is not None:
             return made
+        if background:
+            if not archive.is_wanted():
+                return None
+            archive.tried.touch()
         for left in archive.folder.glob(f"{archive.stem}.*"):
             if left.suffix in (".part", ".jsa"):
                 left.unlink(missing_ok=True)
@@ -175,7 +213,7 @@ def make_archive(archive: ClassArchive) -> Path | None:
             raise
         finally:
             part.unlink(missing_ok=True)
-        _remove_oldest(archive.folder, keep=target)
+        _remove_unused(archive.folder, keep=target)
         return target
 
 
@@ -193,12 +231,12 @@ def _alone(archive: ClassArchive) -> Iterator[bool]:
             yield True
 
 
-def _remove_oldest(folder: Path, *, keep: Path) -> None:
-    """Hold the folder within ``MOST_BYTES``: archives of other versions go, the oldest first."""
+def _remove_unused(folder: Path, *, keep: Path) -> None:
+    """Hold the folder within ``MOST_KEPT``: archives of other environments go, the one used least lately first."""
     others = [(found, found.stat()) for found in folder.glob("*.jsa") if found != keep]
     held = keep.stat().st_size + sum(state.st_size for _, state in others)
     for found, state in sorted(others, key=lambda other: other[1].st_mtime):
-        if held > MOST_BYTES:
+        if held > MOST_KEPT:
             found.unlink(missing_ok=True)
             held -= state.st_size
 
@@ -248,7 +286,8 @@ def _run_session(target: Path) -> None:
 def _main() -> None:
     from xscl.session import java_version
 
-    if sys.argv[1:] == ["background"]:
+    background = sys.argv[1:] == ["background"]
+    if background:
         os.nice(19)
     archive = find_archive(java_version()[1])
     if archive is None:
@@ -256,7 +295,7 @@ def _main() -> None:
     with temporary_folder("xscl-classes") as scratch:
         # Should Java crash, its report goes there.
         os.chdir(scratch)
-        made = make_archive(archive)
+        made = make_archive(archive, background=background)
     sys.exit(made is None)
 
 

@@ -13,13 +13,31 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from xscl.errors import CatalogError, EngineError, XsclError
+from xscl.version import VERSION
 from xscl.whole_files import DISK_FULL
 
-__all__ = ["FAULTS", "PASSES", "Patience", "catalog_fault", "file_fault", "named_file_faults"]
+__all__ = [
+    "FAULTS",
+    "PASSES",
+    "Patience",
+    "catalog_fault",
+    "file_fault",
+    "named_file_faults",
+    "spark_reason",
+    "worker_fault",
+]
 
 PASSES = frozenset({"XSCL_CATALOG_BUSY", "XSCL_CATALOG_UNREACHABLE", "XSCL_DISK_FULL", "XSCL_SPARK_GONE", "XSCL_BATCH"})
 """Conditions that may be gone after a while."""
-FAULTS = PASSES | {"XSCL_CATALOG_GONE", "XSCL_CATALOG_DAMAGED", "XSCL_FILE_DAMAGED", "XSCL_FILE_MISSING"}
+FAULTS = PASSES | {
+    "XSCL_CATALOG_GONE",
+    "XSCL_CATALOG_DAMAGED",
+    "XSCL_FILE_DAMAGED",
+    "XSCL_FILE_MISSING",
+    "XSCL_FILE_NOT_SHARED",
+    "XSCL_JAVA_MEMORY",
+    "XSCL_WORKER",
+}
 """Conditions that no document and no query can be blamed for."""
 _BATCHES = 5
 """So often a batch is tried that fails for a reason nobody here knows."""
@@ -108,10 +126,17 @@ def file_fault(error: BaseException, root: Path) -> EngineError | None:
         return _disk_full(f"{where} cannot be written: {error.strerror or text}")
     if "No space left on device" in text:
         return _disk_full(f"Spark cannot write: {text.strip().partition(chr(10))[0]}")
-    if isinstance(error, FileNotFoundError) or re.search(r"PATH_NOT_FOUND|FileNotFoundException|does not exist", text):
+    if isinstance(error, FileNotFoundError) or _MISSING.search(text):
         found = re.search(re.escape(str(root)) + r"/[^\s'\"]+", text)
         path = found[0].rstrip(".,:;]") if found else getattr(error, "filename", None)
         if path is not None and Path(path).is_relative_to(root):
+            if not isinstance(error, OSError) and Path(path).exists():
+                return EngineError(
+                    "XSCL_FILE_NOT_SHARED",
+                    f"{path} is there for this process, and Spark's executors do not see it",
+                    hint="have every executor mount the home under the same path, or run Spark on this machine; the "
+                    "home is sound",
+                )
             return EngineError(
                 "XSCL_FILE_MISSING",
                 f"{path} is missing, which the catalogue names",
@@ -127,6 +152,10 @@ def file_fault(error: BaseException, root: Path) -> EngineError | None:
         )
     return None
 
+
+_MISSING = re.compile(
+    r"PATH_NOT_FOUND|FileNotFoundException|FileNotFoundError|XSCL_FILE_MISSING|NoSuchFileException|does not exist"
+)
 
 # Arrow's words for Parquet files that are cut off or changed; it has no class of error for them.
 _DAMAGED = re.compile(
@@ -146,6 +175,45 @@ def named_file_faults(root: Path) -> Iterator[None]:
         if named is None:
             raise
         raise named from error
+
+
+# -- Python workers of Spark -----------------------------------------------------------------------------------
+
+
+def worker_fault(text: str) -> EngineError | None:
+    """Make the error of a Python that executors cannot run, from Spark's message; None: that is not what failed."""
+    if (found := _MODULE.search(text)) is not None:
+        module = found[1].partition(".")[0]
+        package = f"xscl {VERSION}" if module == "xscl" else f"{module}, which xscl {VERSION} needs,"
+        return EngineError(
+            "XSCL_WORKER",
+            f"the Python of Spark's executors lacks a package: {found[0]}",
+            hint=f"install {package} for that Python on every machine (PYSPARK_PYTHON or spark.pyspark.python says "
+            "which one it is), or send an environment along with spark.archives",
+        )
+    if (found := _PYTHON.search(text)) is not None:
+        return EngineError(
+            "XSCL_WORKER",
+            f"Spark's executors cannot run the Python that they should: {found[0].strip()}",
+            hint="install the Python version of this process on every machine, and name it in PYSPARK_PYTHON or "
+            "spark.pyspark.python",
+        )
+    return None
+
+
+def spark_reason(text: str) -> str:
+    """Tell in one line why a job failed: the error that ends a worker's trace, or else Spark's first line."""
+    _, trace, rest = text.rpartition("Traceback (most recent call last):")
+    found = _RAISED.search(rest) if trace else None
+    return found[0] if found else text.strip().partition("\n")[0].strip()
+
+
+_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_PYTHON = re.compile(
+    r"\[?PYTHON_VERSION_MISMATCH[^\n]*|Python in worker has different version[^\n]*|Cannot run program [^\n]*python[^\n]*",
+    re.IGNORECASE,
+)
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b[^\n]*", re.MULTILINE)
 
 
 # -- going on --------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 from xscl.class_archive import find_archive, make_in_background, reading_options, writing_options
 from xscl.errors import EngineError
+from xscl.java_output import java_errors, lacks_memory, memory_error
 from xscl.scratch import scratch_folder
 from xscl.start_cost import cores, note_start
 
@@ -63,7 +64,11 @@ def java_version() -> tuple[int, str]:
             [java, "-version"], capture_output=True, text=True, timeout=60, check=False, start_new_session=True
         )
     except (OSError, subprocess.TimeoutExpired) as error:
+        if lacks_memory(str(error)):
+            raise memory_error(str(error)) from None
         raise EngineError("XSCL_NO_JAVA", f"{java} does not start: {error}", hint=JAVA_HINT) from None
+    if run.returncode != 0 and lacks_memory(said := f"{run.stderr}\n{run.stdout}"):
+        raise memory_error(said)
     line = (run.stderr or run.stdout).strip().partition("\n")[0]
     found = re.search(r'version "(\d+)', line)
     if run.returncode != 0 or not found:
@@ -100,7 +105,7 @@ def start_session(*, classes_to: Path | None = None) -> SparkSession:
     archive = find_archive(java)
     if archive is None:
         return _local_session(scratch, [])
-    made = archive.path()
+    made = archive.use()
     if made is not None:
         try:
             return _local_session(scratch, reading_options(made))
@@ -108,12 +113,13 @@ def start_session(*, classes_to: Path | None = None) -> SparkSession:
             # Java trusts what an archive says.  If that is why it did not start, the archive must go.
             made.unlink(missing_ok=True)
     session = _local_session(scratch, [])
-    if not archive.given_up.exists():
-        atexit.register(make_in_background)
+    if archive.is_wanted():
+        atexit.register(make_in_background, archive)
     return session
 
 
 def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     processors = cores()
@@ -153,7 +159,13 @@ def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
     for key, value in options.items():
         builder = builder.config(key, value)
     interrupt = signal.getsignal(signal.SIGINT)
-    session: SparkSession = builder.getOrCreate()
+    try:
+        with java_errors() as said:
+            session: SparkSession = builder.getOrCreate()
+    except PySparkRuntimeError:
+        if lacks_memory(text := "".join(said)):
+            raise memory_error(text) from None
+        raise
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)  # Spark has put in its own
     process = _java_process()

@@ -161,7 +161,7 @@ def test_archives_of_other_versions_go_when_there_is_no_room(
         path = archive.folder / f"spark-{name}.8.jsa"
         path.write_text("8 bytes.")
         os.utime(path, (1000 - age, 1000 - age))
-    monkeypatch.setattr(class_archive, "MOST_BYTES", 16)
+    monkeypatch.setattr(class_archive, "MOST_KEPT", 16)
     monkeypatch.setattr(class_archive, "_run_session", writes("classes"))
     made = make_archive(archive)
     assert made is not None
@@ -214,3 +214,60 @@ def test_options_hold_paths_with_blanks_and_quotes() -> None:
     options = class_archive.reading_options(Path('/a b/"c"\\d.jsa'))
     assert options[0] == r'"-XX:SharedArchiveFile=/a b/\"c\"\\d.jsa"'
     assert class_archive.writing_options(Path("/a b"))[0] == '"-XX:ArchiveClassesAtExit=/a b"'
+
+
+def test_archives_of_several_environments_have_room() -> None:
+    assert class_archive.MOST_KEPT >= 8 * 180_000_000
+
+
+def test_the_archive_that_was_used_last_stays(archive: ClassArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = find_archive('openjdk version "21.0.2"')
+    third = find_archive('openjdk version "23"')
+    assert other is not None and third is not None
+    used, unused = put(archive), put(other)
+    os.utime(used, (1000, 1000))
+    os.utime(unused, (2000, 2000))
+    assert archive.use() == used
+    monkeypatch.setattr(class_archive, "MOST_KEPT", 14)
+    monkeypatch.setattr(class_archive, "_run_session", writes("classes"))
+    made = make_archive(third)
+    assert made is not None
+    assert sorted(archive.folder.glob("*.jsa")) == sorted([made, used])
+
+
+def test_no_second_java_in_the_background_within_a_day(archive: ClassArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[Path] = []
+    started: list[object] = []
+
+    def killed(target: Path) -> None:
+        runs.append(target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(class_archive, "_run_session", killed)
+    monkeypatch.setattr(class_archive.subprocess, "Popen", lambda *_, **__: started.append(1))
+    class_archive.make_in_background(archive)
+    assert started == [1]
+    with pytest.raises(KeyboardInterrupt):
+        make_archive(archive, background=True)
+    # Of two processes that end together, the second one waits until the first is done.
+    assert make_archive(archive, background=True) is None and len(runs) == 1
+    class_archive.make_in_background(archive)
+    assert started == [1]
+    os.utime(archive.tried, (1000, 1000))
+    class_archive.make_in_background(archive)
+    assert started == [1, 1]
+    with pytest.raises(KeyboardInterrupt):
+        make_archive(archive, background=True)
+    # Somebody who asks for it has it made.
+    monkeypatch.setattr(class_archive, "_run_session", writes("classes"))
+    assert make_archive(archive) is not None
+
+
+def test_an_archive_that_was_evicted_is_not_made_again_within_a_day(
+    archive: ClassArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_archive, "_run_session", writes("classes"))
+    made = make_archive(archive, background=True)
+    assert made is not None and not archive.is_wanted()
+    made.unlink()
+    assert not archive.is_wanted() and make_archive(archive, background=True) is None
