@@ -210,7 +210,7 @@ def spark_reason(text: str) -> str:
 
 _MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _PYTHON = re.compile(
-    r"\[?PYTHON_VERSION_MISMATCH[^\n]*|Python in worker has different version[^\n]*|Cannot run program [^\n]*python[^\n]*",
+    r"(?:\[?PYTHON_VERSION_MISMATCH|Python in worker has different version|Cannot run program \S*python)[^\n]*",
     re.IGNORECASE,
 )
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b[^\n]*", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Messages of Spark are told as what they mean: files that are not shared, packages that workers lack, workers' errors."""
+"""Messages of Spark are told as what they mean: files that are not shared, packages that workers lack."""
 
 from __future__ import annotations
 
