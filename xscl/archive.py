@@ -14,13 +14,12 @@ import hashlib
 import io
 import json
 import shutil
-import sqlite3
 import tarfile
 import tempfile
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -32,9 +31,12 @@ from xscl.catalog_copy import copy_to_catalog, copy_to_file, file_catalog
 from xscl.errors import CatalogError
 from xscl.event_counts import event_count
 from xscl.home import HOME_FOLDERS, Home, open_home
-from xscl.home_files import FOLDERS, PATHS, files_of, is_inside, named_files
+from xscl.home_files import FOLDERS, files_of, is_inside, named_files
 from xscl.locks import try_lock
+from xscl.parquet_bounds import excess
+from xscl.received_catalog import BadCatalogError, copy_received
 from xscl.scratch import temporary_folder
+from xscl.sealed import damaged_files
 from xscl.steps import step
 from xscl.tables import BATCHES, METADATA, NEVER, QUERIES, SCHEMA_VERSION
 from xscl.types import format_time
@@ -51,8 +53,6 @@ _BLOCK = 512
 _USTAR_MOST = 8**11
 """Bytes of a file from which on its size is not written in octal digits."""
 _TRIES = 3
-_PATHS = (*((column.table.name, column.name) for column in PATHS), ("batches", "witness_path"))
-"""Columns of this version and of earlier ones that name files of the home."""
 _BAD_BYTES = (OSError, EOFError, zlib.error, tarfile.TarError, UnicodeDecodeError)
 """What reading a damaged archive fails with."""
 
@@ -243,12 +243,16 @@ def _require_empty(path: Path) -> None:
 @contextmanager
 def _staging(path: Path) -> Iterator[Path]:
     """A folder beside the home in which it is put together; those of imports that were ended are removed."""
-    prefix = f".{path.name}-import-"
-    for left in path.parent.glob(f"{prefix}*"):
+    for left in path.parent.glob(".*-import-*"):
         lock = try_lock(left / ".lock") if (left / ".lock").is_file() else None
         if lock is not None:
             shutil.rmtree(left, ignore_errors=True)
             lock.close()
+        else:
+            # One that was ended before it had a lock has nothing else.
+            with suppress(OSError):
+                left.rmdir()
+    prefix = f".{path.name}-import-"
     outer = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
     lock = try_lock(outer / ".lock")
     try:
@@ -376,36 +380,28 @@ def _manifest(text: bytes) -> tuple[list[_Entry], Packed]:
 
 
 def _check_catalog(staged: Path) -> None:
-    """Refuse what is no catalogue of ours, before anything of it is used: tables and indexes, sound, paths inside."""
+    """Put a catalogue of our making, with its checked rows, in the place of the received one."""
+    received = staged.with_name("received.db")
+    (staged / _CATALOG).rename(received)
     try:
-        with closing(sqlite3.connect(staged / _CATALOG)) as connection:
-            kinds = {
-                "virtual table" if str(sql).lower().startswith("create virtual") else kind
-                for kind, sql in connection.execute("select type, sql from sqlite_master")
-            }
-            if other := kinds - {"table", "index"}:
-                raise _bad(f"its catalogue has {', '.join(sorted(other))}")
-            sound = connection.execute("pragma quick_check").fetchone()[0]
-            if sound != "ok":
-                raise _bad(f"its catalogue is damaged: {sound}")
-            for table, column in _PATHS:
-                columns = {row[1] for row in connection.execute(f"pragma table_info({table})")}
-                named = connection.execute(f"select {column} from {table}") if column in columns else ()
-                for (path,) in named:
-                    if path is not None and not (isinstance(path, str) and is_inside(path)):
-                        raise _bad(f"its catalogue names {path!r}, which is no file of a home")
-    except sqlite3.DatabaseError as error:
-        raise _bad(f"its catalogue cannot be read: {error}") from None
+        copy_received(received, staged / _CATALOG)
+    except BadCatalogError as error:
+        raise _bad(str(error)) from None
+    received.unlink()
 
 
 def _check_files(opened: Home) -> None:
+    """Refuse files that are missing, were changed, or would unpack hugely."""
     with opened.catalog.read() as connection:
         for file in named_files(connection):
-            if file.kind == "results":
-                # A batch without results has a folder without files.
-                (opened.root / file.path).mkdir(parents=True, exist_ok=True)
-            elif not (opened.root / file.path).exists():
+            full = opened.root / file.path
+            if not full.exists():
                 raise _bad(f"{file.path}, which its catalogue names, is not in it")
+            for path, why in damaged_files(full, deep=True):
+                raise _bad(f"{path.relative_to(opened.root)} is {why}")
+            for name in files_of(opened.root, file.path):
+                if name.endswith(".parquet") and (why_not := excess(opened.root / name)) is not None:
+                    raise _bad(f"{name}: {why_not}")
 
 
 def _settle(catalog: Catalog) -> None:

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sample_home import fill, more
 
@@ -28,8 +30,9 @@ from xscl.health import examine_home
 from xscl.home import Home, init_home, open_home
 from xscl.home_files import files_of, named_files
 from xscl.matches import list_matches, match_json
+from xscl.sealed import seal
 from xscl.steps import VARIABLE, hooked
-from xscl.tables import METADATA, OLD_FILES, SCHEMA_VERSION
+from xscl.tables import INTAKE_FILES, METADATA, OLD_FILES, SCHEMA_VERSION
 from xscl.types import Event
 
 
@@ -285,6 +288,43 @@ def test_archives_that_strangers_made(archive: bytes, tmp_path: Path) -> None:
         "drop table state_files",
         "drop table queries",
         "update intake_files set path = 'events/none.parquet' where path = (select min(path) from intake_files)",
+        "create table more (a)",
+        "create index more on late (ts)",
+        "create index more on late (abs(ts))",
+        "alter table totals add column more text",
+        "alter table totals add column more integer generated always as (abs(count)) virtual",
+        "create temp table t as select * from totals; drop table totals; create table totals "
+        "(name varchar primary key not null, count bigint not null check (abs(count) >= 0)); "
+        "insert into totals select * from t",
+        "drop index event_ids_base",
+        # Rows that this program does not write.
+        "update home set next_place = 'x'",
+        "update home set next_place = 1",
+        "update home set processed = -1",
+        "update home set next_place = 1e300",
+        "insert into home select 2, schema_version, next_place, received, processed, swept from home",
+        "delete from home",
+        "update channels set feed = 7",
+        "update channels set kind = x'ff'",
+        "update channels set schema = '{' where schema is not null",
+        "update queries set names = '[]'",
+        "update queries set names = 'nonsense'",
+        "update queries set namespaces = replace(hex(zeroblob(50000)), '0', '[')",
+        "update queries set docid_until = -5",
+        "update queries set gid = 1 << 40",
+        "update groups set channels = '{}'",
+        "update templates set joins = '[1]'",
+        "update templates set blocks = '{}'",
+        "update templates set template = 'x; drop table home' where template = (select min(template) from templates)",
+        "update templates set template = '../x' where template = (select min(template) from templates)",
+        "update state_files set path = 'witness/../../x' where path = (select min(path) from state_files)",
+        "update state_files set path = x'00' where path = (select min(path) from state_files)",
+        "update state_files set rows = 'many'",
+        "update batches set prepare_s = 'long'",
+        "update event_ids set docid = -1",
+        "update event_ids set ts = 'now'",
+        "update feeds set memory = '{'",
+        "update memberships set streams = 'x' where number = 1",
     ],
 )
 def test_catalogues_that_strangers_made(statement: str, archive: bytes, tmp_path: Path) -> None:
@@ -292,12 +332,31 @@ def test_catalogues_that_strangers_made(statement: str, archive: bytes, tmp_path
     database = tmp_path / "catalog.db"
     database.write_bytes(members[1][1])
     connection = sqlite3.connect(database)
-    connection.execute(statement)
+    connection.executescript(statement)
     connection.commit()
     connection.close()
     changed = listed([members[0], (members[1][0], database.read_bytes()), *members[2:]])
     database.unlink()
     assert refused(repacked(changed), tmp_path).condition == "XSCL_BAD_ARCHIVE"
+
+
+def test_a_file_that_unpacks_hugely_is_refused_before_it_is_read(
+    rich: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(rich / "home", tmp_path / "home")
+    huge = pa.table({"content": ["0" * (100 << 20)]})
+    pq.write_table(huge, tmp_path / "home/events/bomb.parquet", use_dictionary=False, compression="zstd")
+    bomb = seal(tmp_path / "home/events/bomb.parquet")
+    assert bomb.stat().st_size < 50_000
+    home = open_home(tmp_path / "home")
+    with home.catalog.begin() as connection:
+        connection.execute(INTAKE_FILES.insert().values(path=f"events/{bomb.name}", first=1, last=1, rows=1))
+    home.catalog.close()
+    monkeypatch.setattr(pq.ParquetFile, "read", None)
+    archive = packed(tmp_path / "home")
+    shutil.rmtree(tmp_path / "home")
+    error = refused(archive, tmp_path)
+    assert error.condition == "XSCL_BAD_ARCHIVE" and bomb.name in error.message
 
 
 # -- where something is in the way -----------------------------------------------------------------------------
@@ -366,7 +425,12 @@ def test_an_import_that_is_killed_leaves_no_home(place: str, archive: bytes, tmp
         open_home(tmp_path / "taken")
     assert caught.value.condition == "XSCL_NO_HOME"
     assert len(list(tmp_path.iterdir())) == 2
-    # The next import puts it in order.
+    # One that was killed before it had a lock leaves an empty folder.
+    (tmp_path / ".taken-import-empty").mkdir()
+    # The next import puts it in order, also one of another home.
+    other = [*command[:3], str(tmp_path / "other"), command[4]]
+    subprocess.run(other, check=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "other"]
     subprocess.run(command, check=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "taken"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "other", "taken"]
     open_home(tmp_path / "taken").catalog.close()
