@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Protocol, TypeVar
 
@@ -22,7 +23,7 @@ from xscl.types import Event, Scalar, to_micros
 
 _T = TypeVar("_T")
 
-__all__ = ["MAX_LINE_BYTES", "ByteStream", "bounded_lines", "read_event_lines", "read_row_line"]
+__all__ = ["MAX_LINE_BYTES", "ByteStream", "bounded_lines", "event_of", "read_event_lines", "read_row_line"]
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """The longest line that is taken, without its line end, inclusive."""
@@ -90,6 +91,29 @@ def read_event_lines(lines: Iterable[bytes | str], *, source: str, first_line: i
                 yield _record(known, where)
         except SourceError as error:
             yield _refusal(where, error, known)
+
+
+def event_of(value: Mapping[str, object], *, source: str) -> Record:
+    """Read a dict as the line of an event file that has its keys; what cannot be taken becomes a ``Rejected``.
+
+    Numbers may be floats, and times datetimes with a zone.
+    """
+    known = {key: _as_in_line(cell) for key, cell in value.items()}
+    try:
+        return _record(known, source)
+    except SourceError as error:
+        return _refusal(source, error, known)
+
+
+def _as_in_line(value: object) -> object:
+    match value:
+        case float():
+            return Decimal(repr(value)) if math.isfinite(value) else value
+        case datetime():
+            return value.isoformat()
+        case Mapping():
+            return {key: _as_in_line(cell) for key, cell in value.items()}
+    return value
 
 
 def read_row_line(line: bytes | str, *, first: bool = True) -> dict[str, Scalar] | None:

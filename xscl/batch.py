@@ -15,7 +15,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 
 import sqlalchemy as sa
@@ -36,6 +36,7 @@ from xscl.home_files import may_be_named
 from xscl.jobs import counted_jobs
 from xscl.late_batch import Replay, end_dropped, next_replay, replay, replay_at
 from xscl.levels import BatchWork, levels
+from xscl.notebook import facts_html
 from xscl.parquet import data_files
 from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
@@ -102,6 +103,9 @@ class BatchReport:
     replayed: int = 0
     """Late events that were taken again."""
     result_path: str | None = None
+
+    def _repr_html_(self) -> str:
+        return facts_html(f"batch {self.batch}", {f.name: getattr(self, f.name) for f in fields(self)})
 
 
 def next_range(home: Home, batch_docs: int) -> tuple[int, int] | None:

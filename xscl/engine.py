@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -25,7 +28,17 @@ from xscl.errors import EngineError, SourceError, XsclError
 from xscl.faults import Patience, named_file_faults
 from xscl.frames import arrow_table, frame_events, frame_texts, has_documents
 from xscl.home import Home, init_home
-from xscl.ingest.records import Record, RowTable
+from xscl.ingest.event_file import event_of
+from xscl.ingest.records import (
+    Drop,
+    FeedDocument,
+    Flush,
+    Position,
+    Record,
+    Register,
+    Rejected,
+    RowTable,
+)
 from xscl.ingest.row_files import row_options
 from xscl.ingest.sources import read_paths
 from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
@@ -34,10 +47,11 @@ from xscl.intake import Intake, IntakeReport
 from xscl.late import LateChoice, Taken, take_again
 from xscl.locks import RunLock
 from xscl.matches import MatchListing, list_matches
+from xscl.notebook import facts_html
 from xscl.planner import Planner
 from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.positions import position_of
-from xscl.queries import QueryFilter, list_queries
+from xscl.queries import QueryFilter, count_queries, list_queries
 from xscl.query_once import Answer, query_once
 from xscl.registry import Registry, read_script
 from xscl.session import register_sources, session_has_ended, start_session
@@ -45,7 +59,7 @@ from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
 from xscl.sql_intake import take_sql_table
 from xscl.steps import step
 from xscl.tidy import tidy
-from xscl.types import QueryName, QueryOutcome
+from xscl.types import Event, QueryName, QueryOutcome, to_micros
 from xscl.upkeep import Upkeep
 from xscl.views import sql_session
 
@@ -78,8 +92,9 @@ class Engine:
     """Registers queries, takes in events, runs batches and lists matches of one home."""
 
     def __init__(self, home: Home, spark: SparkSession | None = None, settings: Settings = DEFAULT_SETTINGS) -> None:
-        self.home = home
-        self.registry = Registry(home.catalog, ChannelNames(home))
+        self._home = home
+        self._registry = Registry(home.catalog, ChannelNames(home))
+        self._is_closed = False
         self._spark = spark
         self._is_given = spark is not None
         if spark is not None:
@@ -101,8 +116,47 @@ class Engine:
 
     def close(self) -> None:
         """Give the catalogue back; the Spark session stays, because others may use it."""
+        self._is_closed = True
         self._planner.close()
-        self.home.catalog.close()
+        self._home.catalog.close()
+
+    def __repr__(self) -> str:
+        return f"<xscl.Engine on {str(self._home.root)!r}{', closed' if self._is_closed else ''}>"
+
+    def _repr_html_(self) -> str:
+        if self._is_closed:
+            return facts_html("xscl.Engine", {"home": self._home.root, "state": "closed"})
+        last, batch = self._home.catalog.processed()
+        facts = {"home": self._home.root, "queries": count_queries(self._home.catalog), "batches": batch}
+        return facts_html("xscl.Engine", {**facts, "processed up to place": last})
+
+    @property
+    def home(self) -> Home:
+        """The home, while the engine is open.
+
+        Raises:
+            EngineError: ``XSCL_ENGINE_CLOSED``.
+        """
+        self._refuse_closed()
+        return self._home
+
+    @property
+    def registry(self) -> Registry:
+        """The home's registry, while the engine is open.
+
+        Raises:
+            EngineError: ``XSCL_ENGINE_CLOSED``.
+        """
+        self._refuse_closed()
+        return self._registry
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise EngineError(
+                "XSCL_ENGINE_CLOSED",
+                f"the engine on {self._home.root} was closed",
+                hint="xscl.connect(home=…) opens the home again; use it within the with block",
+            )
 
     @property
     def spark(self) -> SparkSession:
@@ -238,7 +292,7 @@ class Engine:
 
     def ingest(
         self,
-        source: str | Path | Iterable[Record] | Iterable[str | Path] | DataFrame,
+        source: str | Path | Iterable[Record | Mapping[str, object]] | Iterable[str | Path] | DataFrame,
         *,
         channel: str | None = None,
         whole: bool = False,
@@ -255,6 +309,7 @@ class Engine:
         Tables of rows are those of pyarrow and pandas, and DataFrames of Spark without a column ``xml``; all need
         ``channel``::
 
+            engine.ingest([{"channel": "S", "id": "d1", "ts": 1, "xml": "<a/>"}])
             engine.ingest(readings, channel="readings", ts="time", id="seq")
             engine.ingest("readings.csv", ts="time", null=["NA"])
             engine.ingest("sqlite:///plant.db", table="readings", key="id", channel="readings")
@@ -276,9 +331,15 @@ class Engine:
             rows: how rows are written: ``format delimiter header null schema columns ts_format ts_zone``, as of
                 ``row_options``.
 
+        Returns:
+            What became of the events.  One that cannot be taken is counted there, and the rest is taken;
+            ``raise_if_rejected`` makes an error of it.
+
         Raises:
-            EngineError: ``XSCL_BAD_OPTION``.
-            SourceError: a database's table cannot be taken, or an option is not understood.
+            EngineError: ``XSCL_BAD_OPTION``; ``XSCL_BAD_EVENT``: an item of the iterable is nothing that events come
+                from, which ends the intake there.
+            SourceError: ``XSCL_SOURCE_UNREADABLE``: a path leads nowhere, and nothing was taken; a database's table
+                cannot be taken, or an option is not understood.
         """
         intake = Intake(self.home, strict=strict)
         if has_documents(source):
@@ -289,16 +350,18 @@ class Engine:
                 raise EngineError("XSCL_BAD_OPTION", "a table needs the URL of its database, a key and a channel")
             return take_sql_table(intake, source, table, key=key, channel=channel, how=reading.rows)
         if isinstance(source, (str, Path)):
-            return intake.take(read_paths([source], reading))
+            return intake.take(read_paths(_there([source]), reading))
         if (found := arrow_table(source)) is not None:
             if channel is None:
                 raise EngineError("XSCL_BAD_OPTION", "a table of rows needs a channel", hint="channel='readings'")
             how = reading.rows
             return intake.take([RowTable(channel, found, "table", options=how.options, schema=how.schema, named=False)])
+        if isinstance(source, (bytes, Mapping)) or not isinstance(source, Iterable):
+            raise _no_source(source)
         first, items = _peek(iter(source))
         if isinstance(first, (str, Path)):
-            return intake.take(read_paths(list(items), reading))  # type: ignore[arg-type]
-        return intake.take(items)  # type: ignore[arg-type]
+            return intake.take(read_paths(_there(list(items)), reading))
+        return intake.take(_records(items))
 
     def ingest_jdbc(
         self,
@@ -464,17 +527,25 @@ class Engine:
                 self._upkeep.after_commit()
         return reports
 
-    def start(self, *, every: str = "30 seconds", batch_docs: int = DEFAULT_BATCH_DOCS) -> RunHandle:
+    def start(
+        self, *, every: str = "30 seconds", batch_docs: int = DEFAULT_BATCH_DOCS, name: str = "xscl-run"
+    ) -> RunHandle:
         """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery.
+
+        Args:
+            every: time between two looks.
+            batch_docs: documents in a batch at most.
+            name: of the handle and its thread.
 
         Raises:
             CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
         """
+        self._refuse_closed()
         try:
             pause = parse_duration(every) / 1e6
         except ValueError as error:
             raise EngineError("XSCL_BAD_OPTION", f"every: {error}") from None
-        return RunHandle(lambda stop: self.run_once(batch_docs=batch_docs, stop=stop), pause, self._run_lock)
+        return RunHandle(lambda stop: self.run_once(batch_docs=batch_docs, stop=stop), pause, self._run_lock, name)
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep others from running batches on this home, from entering the context until leaving it.
@@ -490,9 +561,9 @@ class Engine:
         self,
         query: str | None = None,
         *,
-        since: int | None = None,
-        until: int | None = None,
-        now: int | None = None,
+        since: int | datetime | None = None,
+        until: int | datetime | None = None,
+        now: int | datetime | None = None,
         window: str | None = None,
         after: str | None = None,
         limit: int | None = None,
@@ -509,7 +580,8 @@ class Engine:
 
         Args:
             query: only of the query of this name, also if it was dropped.
-            since: of this event time or later; all times in microseconds, all bounds included.
+            since: of this event time or later; all times are microseconds or datetimes with a zone, all bounds are
+                included.
             until: of this event time or earlier.
             now: as it was at this moment: without matches of a later time; by default, for ``window``, the time now.
             window: only those with all members in it: ``NOW-7d..NOW``, ``2026-01-01T00:00:00Z..NOW``, ``2..12``.
@@ -521,10 +593,17 @@ class Engine:
             EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``.
         """
         return list_matches(
-            self.home, query=query, since=since, until=until, now=now, window=window, after=after, limit=limit
+            self.home,
+            query=query,
+            since=_micros("since", since),
+            until=_micros("until", until),
+            now=_micros("now", now),
+            window=window,
+            after=after,
+            limit=limit,
         )
 
-    def query_once(self, text: str, *, since: int | None = None, name: str | None = None) -> Answer:
+    def query_once(self, text: str, *, since: int | datetime | None = None, name: str | None = None) -> Answer:
         """Answer one query from all that is held, sorted by (ts, match), without registering it.
 
         Nothing is written to the home, events that wait to be processed count, and other processes may work on the
@@ -545,7 +624,9 @@ class Engine:
             QueryError: the text is no sound query.
             CatalogError: it is no name.
         """
-        return query_once(self.home, self._driver.settings, lambda: self.spark, text, since=since, name=name)
+        return query_once(
+            self.home, self._driver.settings, lambda: self.spark, text, since=_micros("since", since), name=name
+        )
 
     def matches_df(self, query: str | None = None) -> DataFrame:
         """The relation ``matches``, of one query or of all."""
@@ -575,7 +656,9 @@ class RunHandle:
     It goes on by itself after what passes (``faults.PASSES``); ``lastProblem`` says what it waits for.
     """
 
-    def __init__(self, run: Callable[[Callable[[], bool]], list[BatchReport]], every_s: float, lock: RunLock) -> None:
+    def __init__(
+        self, run: Callable[[Callable[[], bool]], list[BatchReport]], every_s: float, lock: RunLock, name: str
+    ) -> None:
         lock.take()
         self._run = run
         self._every_s = every_s
@@ -584,8 +667,32 @@ class RunHandle:
         self._progress: list[BatchReport] = []
         self._error: BaseException | None = None
         self._problem: XsclError | None = None
-        self._thread = threading.Thread(target=self._loop, name="xscl-run", daemon=True)
+        self.id = uuid4()
+        """Of this handle alone."""
+        self.name = name
+        """As ``start`` was given it."""
+        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"<xscl.RunHandle {self.name}: {self.status['message']}>"
+
+    def _repr_html_(self) -> str:
+        batch = None if self.lastProgress is None else self.lastProgress.batch
+        return facts_html(f"xscl.RunHandle {self.name}", {"id": self.id, **self.status, "last batch": batch})
+
+    @property
+    def status(self) -> dict[str, object]:
+        """``message`` and ``isActive``, in the manner of pyspark's StreamingQuery."""
+        if self._error is not None:
+            message = f"ended: {self._error}"
+        elif not self.isActive:
+            message = "stopped"
+        elif self._problem is not None:
+            message = f"tries again: {self._problem}"
+        else:
+            message = "stopping" if self._stop.is_set() else "running"
+        return {"message": message, "isActive": self.isActive}
 
     @property
     def isActive(self) -> bool:  # noqa: N802 - pyspark's name
@@ -650,6 +757,57 @@ class RunHandle:
             self._error = error
         finally:
             self._lock.release()
+
+
+def _micros(name: str, time: int | datetime | None) -> int | None:
+    if not isinstance(time, datetime):
+        return time
+    try:
+        return to_micros(time)
+    except ValueError as error:
+        raise EngineError("XSCL_BAD_OPTION", f"{name}: {error}") from None
+
+
+def _there(paths: Sequence[object]) -> list[str | Path]:
+    """The paths, all of which lead somewhere."""
+    found: list[str | Path] = []
+    for path in paths:
+        if not isinstance(path, (str, Path)):
+            raise _no_source(path)
+        if "\0" in str(path) or not os.path.lexists(path):
+            raise SourceError(
+                "XSCL_SOURCE_UNREADABLE",
+                f"{str(path)!r} leads to no file",
+                hint="texts of documents go in events: engine.ingest([xscl.Event(channel, xml=…)])"
+                if str(path).lstrip()[:1] in ("<", "{", "[")
+                else f"paths begin at {Path.cwd()}",
+            )
+        found.append(path)
+    return found
+
+
+def _records(items: Iterable[object]) -> Iterator[Record]:
+    for number, item in enumerate(items, start=1):
+        match item:
+            case Event() | FeedDocument() | RowTable() | Register() | Drop() | Flush() | Rejected() | Position():
+                yield item
+            case Mapping():
+                yield event_of(item, source=f"item {number}")
+            case _:
+                raise EngineError(
+                    "XSCL_BAD_EVENT",
+                    f"item {number} is {type(item).__name__}, and no event",
+                    hint='xscl.Event(…), or a dict like {"channel": "S", "xml": "<a/>"}; those before it were taken '
+                    "as far as their part was full",
+                )
+
+
+def _no_source(source: object) -> EngineError:
+    return EngineError(
+        "XSCL_BAD_OPTION",
+        f"nothing can be taken in from {type(source).__name__}",
+        hint="a path, a list of paths, of events or of dicts, a table of rows, or a DataFrame",
+    )
 
 
 def _peek(items: Iterator[object]) -> tuple[object, Iterable[object]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from xscl.errors import SourceError
 from xscl.ingest.records import Rejected
+from xscl.notebook import facts_html
 
 __all__ = ["IntakeReport", "Outcome"]
 
@@ -16,7 +18,7 @@ _COUNTS = ("taken", "versions", "duplicates", "shared", "late", "rejected", "tol
 _SHOWN = 100
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class IntakeReport:
     """What became of an intake: each event that is given is taken, a duplicate, shared or rejected."""
 
@@ -38,6 +40,15 @@ class IntakeReport:
     flaws: list[str] = field(default_factory=list)
     """What is wrong with the first hundred feeds that were read tolerantly: source, place and reason."""
 
+    def __repr__(self) -> str:
+        counts = [f"{name}={getattr(self, name)}" for name in _COUNTS if getattr(self, name)]
+        return f"IntakeReport({', '.join(counts)})"
+
+    def _repr_html_(self) -> str:
+        counts = {name: getattr(self, name) for name in _COUNTS if getattr(self, name)}
+        problems = [(f"{problem.source} {problem.condition}", problem.message) for problem in self.problems[:10]]
+        return facts_html("intake", {**counts, **dict(problems)})
+
     def add(self, other: IntakeReport) -> None:
         """Count what another intake did, too."""
         for name in _COUNTS:
@@ -55,6 +66,21 @@ class IntakeReport:
                 self.shared += 1
             case "duplicate":
                 self.duplicates += 1
+
+    def raise_if_rejected(self) -> None:
+        """Raise what the first rejection says, if there is one; everything else was taken.
+
+        Raises:
+            SourceError: with the condition of the first rejection.
+        """
+        if not self.rejected:
+            return
+        first = self.problems[0]
+        more = f" (and {self.rejected - 1:,} more)" if self.rejected > 1 else ""
+        where = f"{first.source}: " if first.source and first.source not in first.message else ""
+        raise SourceError(
+            first.condition, f"{where}{first.message}{more}", hint="report.problems has the first hundred"
+        )
 
     def note(self, problem: Rejected) -> None:
         """Count a rejection."""

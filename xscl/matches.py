@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import overload
 
 from xscl.catalog import all_facts
 from xscl.cursors import START, Cursor, parse_cursor, refuse_ahead
@@ -13,6 +14,7 @@ from xscl.faults import named_file_faults
 from xscl.home import Home
 from xscl.match_output import Shown, Wanted, match_outputs, shown_of
 from xscl.match_reader import FoundMatch, MatchReader, Times
+from xscl.notebook import table_html
 from xscl.replacements import Replacements
 from xscl.safexml import in_fresh_dictionary
 from xscl.types import Match, MatchSource, format_time
@@ -23,11 +25,26 @@ _FIRST_PART, _PART = 50, 500
 """Matches whose documents are read together: few at first, so that the first match is soon there."""
 
 
+_SHOWN = 10
+"""Matches that a listing shows of itself."""
+_COLUMNS = ("query", "ts", "events", "values", "document")
+
+
 class MatchListing(Iterator[Match]):
     """Matches one by one, and the cursor to go on from."""
 
-    def __init__(self, found: Iterator[Match], begin: Cursor | None, end: Cursor, limit: int | None) -> None:
-        self._found = found
+    def __init__(
+        self,
+        read: Callable[[], Iterator[Match]],
+        count: Callable[[], int],
+        begin: Cursor | None,
+        end: Cursor,
+        limit: int | None,
+    ) -> None:
+        self._read, self._count = read, count
+        self._limit = limit
+        self._length: int | None = None
+        self._found = read()
         self._in_order = begin is not None
         self._end = str(end)
         self._left = limit
@@ -48,6 +65,61 @@ class MatchListing(Iterator[Match]):
         if self._in_order:
             self.cursor = match.cursor
         return match
+
+    def __len__(self) -> int:
+        """Count the matches, whatever was handed out of them; no document is read."""
+        if self._length is None:
+            found = self._count()
+            self._length = found if self._limit is None else min(found, self._limit)
+        return self._length
+
+    def __bool__(self) -> bool:
+        return next(islice(self._read(), self._limit), None) is not None
+
+    @overload
+    def __getitem__(self, place: int) -> Match: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Match]: ...
+    def __getitem__(self, place: int | slice) -> Match | list[Match]:
+        """A match, or a list of some, by their places in the listing, whatever was handed out of it."""
+        if isinstance(place, slice):
+            first, last, step = place.indices(len(self)) if _needs_length(place) else (place.start or 0, place.stop, 1)
+            if step < 0:
+                return list(self._part(last + 1, first + 1))[::step]
+            return list(self._part(first, last))[::step]
+        wanted = place if place >= 0 else place + len(self)
+        found = next(self._part(wanted, wanted + 1), None) if wanted >= 0 else None
+        if found is None:
+            raise IndexError(f"the listing has no match {place}")
+        return found
+
+    def _part(self, first: int, last: int) -> Iterator[Match]:
+        end = last if self._limit is None else min(last, self._limit)
+        return islice(self._read(), first, max(first, end))
+
+    def __repr__(self) -> str:
+        some = self[: _SHOWN + 1]
+        lines = [f"  {match.query}  {format_time(match.ts)}  {_events_of(match)}" for match in some[:_SHOWN]]
+        more = ["  …"] if len(some) > _SHOWN else []
+        return "\n".join(["<matches" if lines else "<matches: none", *lines, *more]) + ">"
+
+    def _repr_html_(self) -> str:
+        some = self[: _SHOWN + 1]
+        rows = [
+            (match.query, format_time(match.ts), _events_of(match), dict(match.values), match.document)
+            for match in some[:_SHOWN]
+        ]
+        more = [["…"] * len(_COLUMNS)] if len(some) > _SHOWN else []
+        return table_html("matches", _COLUMNS, [*rows, *more])
+
+
+def _needs_length(place: slice) -> bool:
+    negative = any(bound is not None and bound < 0 for bound in (place.start, place.stop, place.step))
+    return negative or place.stop is None or place.step not in (None, 1)
+
+
+def _events_of(match: Match) -> str:
+    return ", ".join(f"{event.channel}/{event.id}" for event in match.events)
 
 
 def list_matches(
@@ -87,10 +159,18 @@ def list_matches(
         reader = MatchReader(home, query, times, first=0 if begin is None else begin.batch)
         if begin is not None:
             refuse_ahead(begin, reader.committed.last)
-        found = reader.by_time() if begin is None else reader.by_commit(begin)
-    return MatchListing(
-        named_matches(home, built_matches(home, found)), begin, Cursor(reader.committed.last + 1), limit
-    )
+
+    def found() -> Iterator[FoundMatch]:
+        return reader.by_time() if begin is None else reader.by_commit(begin)
+
+    def count() -> int:
+        with named_file_faults(home.root):
+            return sum(1 for _ in found())
+
+    def read() -> Iterator[Match]:
+        return named_matches(home, built_matches(home, found()))
+
+    return MatchListing(read, count, begin, Cursor(reader.committed.last + 1), limit)
 
 
 def named_matches(home: Home, matches: Iterator[Match]) -> Iterator[Match]:

@@ -1,0 +1,141 @@
+"""The library as a person at a prompt or in a notebook meets it: what it refuses, what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import xscl
+from xscl.engine import Engine
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Engine]:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        yield engine
+
+
+@pytest.fixture
+def matched(opened: Engine) -> Engine:
+    opened.register("S/a->x", name="Q")
+    opened.ingest([{"channel": "S", "id": f"<{n}>", "ts": n, "xml": f"<a>&lt;i>{n}</a>"} for n in range(25)])
+    opened.run_once()
+    return opened
+
+
+def test_dicts_are_events_as_lines_are(opened: Engine) -> None:
+    zone = datetime(2026, 1, 1, tzinfo=UTC)
+    report = opened.ingest(
+        [
+            {"channel": "S", "xml": "<a/>"},
+            {"channel": "S", "id": "d1", "ts": 1.5, "xml": "<a/>"},
+            {"channel": "S", "id": "d2", "ts": zone, "xml": "<a/>"},
+            {"channel": "R", "id": 7, "ts": "2026-06-01T09:30:00Z", "row": {"sym": "IBM", "price": 101.5}},
+            {"register": {"name": "Q", "text": "S/a"}},
+            {"flush": True},
+            {"channel": "S", "xlm": "<a/>"},
+            {"channel": "S", "ts": datetime(2026, 1, 1), "xml": "<a/>"},
+            {"channel": "S", "ts": float("nan"), "xml": "<a/>"},
+        ]
+    )
+    assert (report.taken, report.registered, report.rejected) == (4, 1, 3)
+    assert "item 7" in report.problems[0].source and "xlm" in report.problems[0].message
+    with pytest.raises(xscl.SourceError, match=r"item 7.*xlm.*\(and 2 more\)") as refused:
+        report.raise_if_rejected()
+    assert refused.value.condition == "XSCL_BAD_EVENT_LINE"
+    opened.ingest([{"channel": "S", "xml": "<a/>"}]).raise_if_rejected()
+
+
+@pytest.mark.parametrize(
+    ("source", "condition"),
+    [
+        ("missing.xml", "XSCL_SOURCE_UNREADABLE"),
+        (Path("missing.xml"), "XSCL_SOURCE_UNREADABLE"),
+        ("<a/>", "XSCL_SOURCE_UNREADABLE"),
+        ("a\0b", "XSCL_SOURCE_UNREADABLE"),
+        (["there.xml", "missing.xml"], "XSCL_SOURCE_UNREADABLE"),
+        (["there.xml", 3], "XSCL_BAD_OPTION"),
+        (3, "XSCL_BAD_OPTION"),
+        (None, "XSCL_BAD_OPTION"),
+        (b"<a/>", "XSCL_BAD_OPTION"),
+        ({"channel": "S", "xml": "<a/>"}, "XSCL_BAD_OPTION"),
+        ([3], "XSCL_BAD_EVENT"),
+        ([("S", "<a/>")], "XSCL_BAD_EVENT"),
+    ],
+)
+def test_a_call_that_is_wrong_raises_and_takes_nothing(
+    opened: Engine, source: object, condition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.xml").write_text("<a/>", encoding="utf-8")
+    with pytest.raises(xscl.XsclError) as refused:
+        opened.ingest(source, channel="S")  # type: ignore[arg-type]
+    assert refused.value.condition == condition
+    assert opened.run_once() == []
+
+
+def test_a_closed_engine_says_so(tmp_path: Path) -> None:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        pass
+    engine.close()
+    for call in (
+        lambda: engine.ingest([]),
+        lambda: engine.register("S/a"),
+        engine.run_once,
+        engine.matches,
+        engine.queries,
+        lambda: engine.query_once("S/a"),
+        lambda: engine.add_channel("S"),
+        lambda: engine.sql("SELECT 1"),
+        engine.fetch_feeds,
+        engine.start,
+    ):
+        with pytest.raises(xscl.EngineError, match="closed") as refused:
+            call()
+        assert refused.value.condition == "XSCL_ENGINE_CLOSED"
+    assert "closed" in repr(engine) and "closed" in engine._repr_html_()
+
+
+def test_listings_have_a_length_and_slices(matched: Engine) -> None:
+    ids = [match.id for match in matched.matches()]
+    listing = matched.matches()
+    assert next(listing).id == ids[0]
+    assert len(listing) == 25 and len(matched.matches(limit=3)) == 3
+    for part in (slice(3), slice(5, 9), slice(-4, None), slice(None), slice(20, 90), slice(None, None, 7)):
+        assert [match.id for match in listing[part]] == ids[part], part
+    assert [match.id for match in listing[::-2]] == ids[::-2]
+    assert [match.id for match in listing[10:3:-3]] == ids[10:3:-3]
+    assert (listing[0].id, listing[24].id, listing[-1].id) == (ids[0], ids[24], ids[-1])
+    assert [match.id for match in matched.matches(limit=3)[1:]] == ids[1:3]
+    for place in (25, -26):
+        with pytest.raises(IndexError):
+            listing[place]
+    assert [match.id for match in listing] == ids[1:], "what was looked at is still handed out"
+    assert bool(matched.matches()) and not matched.matches(limit=0)
+
+
+def test_times_are_datetimes_too(matched: Engine) -> None:
+    at = datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
+    found = [match.ts for match in matched.matches(since=at, until=at + timedelta(seconds=2))]
+    assert found == [5_000_000, 6_000_000, 7_000_000]
+    with pytest.raises(xscl.EngineError, match="since.*zone"):
+        matched.matches(since=at.replace(tzinfo=None))
+
+
+def test_what_a_notebook_shows_is_escaped(matched: Engine) -> None:
+    report = matched.ingest([{"channel": "S", "<script>": 1}])
+    (batch,) = matched.ingest([{"channel": "S", "xml": "<a/>"}]) and matched.run_once()
+    handle = matched.start(every="1 h", name="<mine>")
+    shown = (matched, matched.matches(), report, batch, handle)
+    for thing in shown:
+        html = thing._repr_html_()
+        assert html.startswith("<table>") and "<script>" not in html and "<mine>" not in html and "<b>" not in html
+        assert len(repr(thing)) < 2_000 and repr(thing)
+    assert "S/&lt;3&gt;" in matched.matches()._repr_html_() and "S/<3>" in repr(matched.matches())
+    assert "&lt;script&gt;" in report._repr_html_() and repr(report) == "IntakeReport(rejected=1)"
+    assert handle.name == "<mine>" and handle.id != matched.home and handle.status["isActive"]
+    handle.stop()
+    assert handle.status == {"message": "stopped", "isActive": False} and "stopped" in repr(handle)
