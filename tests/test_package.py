@@ -318,10 +318,10 @@ def test_type_checkers_see_what_make_installs(tmp_path: Path) -> None:
     if next(Path(sysconfig.get_path("purelib")).glob("__editable___xscl_*_finder.py"), None):
         pytest.skip("this environment was not installed by make")
     text = (
-        "from xscl.ingest.records import Rejected\nfrom xscl.types import Event\nreveal_type(Event.id)\nRejected(1)\n"
+        'from xscl.ingest.records import Rejected\nfrom xscl.types import Event\nreveal_type(Event("S"))\nRejected(1)\n'
     )
     (tmp_path / "use.py").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "use.py"]
     told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
-    assert 'Revealed type is "str"' in told, told
+    assert 'Revealed type is "xscl.types.Event"' in told, told
     assert "import-not-found" not in told and "import-untyped" not in told and "call-arg" in told, told
