@@ -134,9 +134,9 @@ def _meet(one: Values, other: Values) -> Values:
     return tuple(sorted(span for span in spans if span[0] < span[1]))
 
 
-def _join(one: Values, other: Values) -> Values:
+def _join(spans: Iterable[Span]) -> Values:
     found: list[Span] = []
-    for start, end in sorted((*one, *other)):
+    for start, end in sorted(spans):
         if found and start <= found[-1][1]:
             found[-1] = found[-1][0], max(found[-1][1], end)
         else:
@@ -196,7 +196,7 @@ def _product(one: list[Alternative], other: list[Alternative]) -> list[Alternati
 def _sum(parts: Iterable[list[Alternative]]) -> list[Alternative]:
     """All alternatives; those of one and the same dimension become one."""
     found: list[Alternative] = []
-    alone: Alternative = {}
+    alone: dict[Dimension, list[Span]] = {}
     for alternative in (each for part in parts for each in part):
         if not alternative:
             return [{}]
@@ -204,8 +204,8 @@ def _sum(parts: Iterable[list[Alternative]]) -> list[Alternative]:
             found.append(alternative)
         else:
             ((dimension, values),) = alternative.items()
-            alone[dimension] = _join(alone.get(dimension, ()), values)
-    found += ({dimension: values} for dimension, values in alone.items())
+            alone.setdefault(dimension, []).extend(values)
+    found += ({dimension: _join(spans)} for dimension, spans in alone.items())
     return _few(found)
 
 

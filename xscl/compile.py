@@ -49,6 +49,8 @@ __all__ = [
 ]
 
 _Pairs = tuple[tuple[Definition, Definition], ...]
+MAX_CHARACTERS = 2_000_000
+"""Characters of all definitions of a query."""
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
 
 
@@ -193,6 +195,7 @@ class _Compiler:
     def compiled(self) -> CompiledQuery:
         normal = self.normal
         plans = [self._plan(index, block) for index, block in enumerate(normal.blocks)]
+        self._check_size(plans)
         graph = self._graph(plans)
         canonical = canonicalize(graph)
         template = template_of(canonical)
@@ -218,6 +221,21 @@ class _Compiler:
             result_blocks=tuple(block for block, _ in results),
             joined_names=tuple(dict.fromkeys(n for j in normal.joins for n in (j.left, j.right))),
         )
+
+    def _check_size(self, plans: Sequence[_BlockPlan]) -> None:
+        """Refuse definitions that say the same too often: a variable's repeats the conditions on its whole way."""
+        characters = 0
+        for plan in plans:
+            for definition in plan.definitions.values():
+                characters += len(definition.text)
+                if characters > MAX_CHARACTERS:
+                    raise UnsupportedFeatureError(
+                        "XSCL_QUERY_LIMIT",
+                        "the paths of all joined and selected variables, with their conditions, "
+                        f"have more than {MAX_CHARACTERS:,} characters",
+                        hint="bind fewer variables, or put the conditions on a node above them into a query of its "
+                        "own that publishes",
+                    )
 
     # -- reduction ---------------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from xscl.types import MAX_NAME, to_micros
 
 __all__ = [
     "MAX_BLOCKS",
+    "MAX_LENGTH",
+    "MAX_TOKENS",
     "PREDICATE_FUNCTIONS",
     "RawStatement",
     "ScriptItem",
@@ -30,6 +32,10 @@ __all__ = [
 
 MAX_BLOCKS = 16
 """Blocks in one query."""
+MAX_LENGTH = 262_144
+"""Characters of a statement."""
+MAX_TOKENS = 20_000
+"""Tokens of a statement."""
 
 PREDICATE_FUNCTIONS = {
     "contains": (2, 2),
@@ -155,7 +161,9 @@ def parse_query(text: str) -> ast.Query:
         QuerySyntaxError: it is none, or more than one.
     """
     parser = _Parser(text, tokenize(text))
+    parser.check_length()
     query = parser.query()
+    parser.check_length()
     after = parser.token
     if after.kind == ";":
         after = tokenize(text, after.end)[0]
@@ -166,12 +174,14 @@ def parse_query(text: str) -> ast.Query:
 
 def _script_item(parser: _Parser, line: int) -> ScriptItem:
     try:
+        parser.check_length()
         statement = parser.statement()
         if parser.token.kind == "next":
             end = parser.tokens[parser.at - 1].end
             parser.fail("a ';' is missing behind this statement", at=Span(end, end), hint="statements end with ';'")
         if parser.token.kind not in (";", "end"):
             parser.fail(f"unexpected {_shown(parser.token)}; statements end with ';'")
+        parser.check_length()  # a constructor has added to it
     except QueryError as error:
         # A trace keeps the parser and its tokens, and what is refused here is kept.
         return ScriptItem(line, None, error.with_traceback(None), parser.statement_name)
@@ -265,6 +275,23 @@ class _Parser:
 
     def since(self, start: Token) -> Span:
         return Span(start.start, self.tokens[self.at - 1 if self.at else 0].end)
+
+    def check_length(self) -> None:
+        """Refuse a statement that is too long: what it is compiled to may grow with its square."""
+        tokens = self.tokens
+        if len(tokens) <= MAX_TOKENS and tokens[-1].end - tokens[0].start <= MAX_LENGTH:
+            return
+        beyond = next((token for token in tokens[:-1] if token.end - tokens[0].start > MAX_LENGTH), None)
+        if len(tokens) > MAX_TOKENS and (beyond is None or tokens[MAX_TOKENS].start < beyond.start):
+            beyond = tokens[MAX_TOKENS]
+        if beyond is not None:
+            raise QueryError(
+                "XSCL_QUERY_LIMIT",
+                f"a statement has at most {MAX_LENGTH:,} characters and {MAX_TOKENS:,} words and signs",
+                text=self.text,
+                span=beyond.span,
+                hint="register several queries, or publish a part of it as a channel",
+            )
 
     def enter(self, levels: int = 1) -> None:
         self.depth += levels
