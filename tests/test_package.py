@@ -255,7 +255,7 @@ def test_workers_do_without_spark_and_the_catalogue(module: str) -> None:
 
 
 def test_registration_does_without_spark() -> None:
-    loaded = run("import sys, xscl.bench.load; print(*sys.modules)").split()
+    loaded = run("import sys, xscl.bench.register; print(*sys.modules)").split()
     assert "xscl.registry" in loaded
     assert not {"pyspark", "matplotlib"} & set(loaded)
 

@@ -143,7 +143,8 @@ def bench(
     """Measure, with baselines in the same run (docs/benchmarks.md)."""
     from json import dumps
 
-    from xscl.bench.benches import BENCHES, BenchSettings
+    from xscl.bench.bench import Options, run_bench
+    from xscl.bench.benches import BENCHES
     from xscl.bench.plot import can_draw
     from xscl.bench.report import write_report
     from xscl.bench.workload import SCHEMAS, Windows
@@ -156,8 +157,8 @@ def bench(
         Windows.parse(windows)
     except ValueError as error:
         raise typer.BadParameter(f"--windows: {error}") from None
-    settings = BenchSettings(quick, queries, seed, workload, windows, items, batch_docs)
-    reports = [run(settings, say) for bench, run in BENCHES.items() if name in ("all", bench)]
+    options = Options(quick, queries, items, batch_docs, seed, workload, windows)
+    reports = [run_bench(each, options, say) for bench, each in BENCHES.items() if name in ("all", bench)]
     for report in reports:
         if out is not None:
             written = write_report(report, out)

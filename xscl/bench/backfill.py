@@ -3,162 +3,124 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Variant, by_step
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import Run, count_queries, open_engine, register, run, take
-from xscl.bench.plot import Plot
-from xscl.bench.report import Report, Value, rounded
+from xscl.bench.plot import Axes
+from xscl.bench.report import Row
 from xscl.bench.workload import RSS, Windows, thesis_queries
 from xscl.catalog import QueryInfo
 from xscl.engine import Engine
 from xscl.places import place_of
-from xscl.session import start_session
 from xscl.stored_matches import stored_matches
 from xscl.tables import BATCHES
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+__all__ = ["BENCH"]
 
-__all__ = ["Sizes", "measure"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much is measured."""
-
-    queries: int
-    """New ones."""
-    others: int
-    """Those that are there before the documents."""
-    items: int
-    batch: int
-    """Items of a batch where all queries are run again."""
-    window: int
-    """The window of all queries, in items."""
-
-
-_FULL = Sizes(100, 10_000, 100_000, 10_000, 10_000)
-_QUICK = Sizes(20, 300, 4_000, 1_000, 1_000)
 _COMPARED = 5_000
 """The last items whose matches are compared."""
 
 
-def measure(
-    say: Callable[[str], None],
-    *,
-    quick: bool = False,
-    queries: int | None = None,
-    items: int | None = None,
-    batch_docs: int | None = None,
-    seed: int = 1,
-) -> Report:
-    """Time the back-fill of new queries; ``queries`` is their number, ``items`` that of the documents held."""
-    sizes = _QUICK if quick else _FULL
-    sizes = replace(
-        sizes, queries=queries or sizes.queries, items=items or sizes.items, batch=batch_docs or sizes.batch
-    )
-    spark = start_session()
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    queries: int = 100
+    """New ones."""
+    others: int = 10_000
+    """Those that are there before the documents."""
+    items: int = 100_000
+    batch: int = 10_000
+    """Items of a batch where all queries are run again."""
+    window: int = 10_000
+    """The window of all queries, in items."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """Texts of queries, by name."""
+
+    new: Sequence[tuple[str, str]]
+    others: Sequence[tuple[str, str]]
+
+
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Data]]:
+    sizes, seed = lab.sizes, lab.seed
     window = sizes.window * ItemFeed(seed).step_s * 1_000_000
     windows = Windows(window, window)
     new = [(f"n{name}", text) for name, text in thesis_queries(RSS, sizes.queries, seed=seed + 1, windows=windows)]
     others = list(thesis_queries(RSS, sizes.others, seed=seed, windows=windows))
-    starting = [(name, f"{text} STARTING ALL") for name, text in new]
-    with tempfile.TemporaryDirectory(prefix="xscl-bench-") as folder:
-        say(f"{sizes.items:,} items under {sizes.others:,} queries, then {sizes.queries:,} new ones")
-        with open_engine(Path(folder) / "filled", spark) as engine:
-            register(engine, others)
-            first = _take(engine, sizes, seed)
-            run(engine, sizes.batch)
-            register(engine, starting)
-            filled = run(engine)
-            templates, groups = count_queries(engine)
-            found = _digest(engine, [name for name, _ in new], first, sizes)
-            _take(engine, replace(sizes, items=sizes.batch), seed + 2)
-            after = run(engine)
-            _take(engine, replace(sizes, items=sizes.batch), seed + 3)
-            later = run(engine)
-        say(f"one batch of {sizes.items:,} items under the new queries")
-        batch, same = _fresh(Path(folder) / "batch", spark, new, [name for name, _ in new], sizes, sizes.items, seed)
-        say(f"all items again under all {sizes.queries + sizes.others:,} queries")
-        again, also = _fresh(
-            Path(folder) / "again", spark, [*others, *new], [name for name, _ in new], sizes, sizes.batch, seed
-        )
-    figures: dict[str, Value] = {
-        "backfill_s": rounded(filled.seconds),
-        "batch_s": rounded(batch.seconds),
-        "again_s": rounded(again.seconds),
-        "ratio_to_batch": rounded(filled.seconds / batch.seconds),
-        "speedup_over_again": rounded(again.seconds / filled.seconds),
-        "next_batch_s": rounded(after.seconds),
-        "later_batch_s": rounded(later.seconds),
+    name = f"{sizes.queries:,} new queries over {sizes.items:,} items, and {sizes.others:,} others"
+    yield Case(name, _Data(new, others))
+
+
+def _filled(lab: Lab[_Sizes], case: Case[_Data]) -> Outcome:
+    """Answer the new queries from items that were processed under the others, then process two batches more."""
+    sizes, new = lab.sizes, case.data.new
+    with open_engine(lab.new_folder() / "home", lab.spark) as engine:
+        register(engine, case.data.others)
+        first = _take(engine, sizes, sizes.items, lab.seed)
+        run(engine, sizes.batch)
+        register(engine, [(name, f"{text} STARTING ALL") for name, text in new])
+        filled = run(engine)
+        counts = count_queries(engine)
+        digest = _digest(engine, new, first, sizes)
+        after = []
+        for seed in (lab.seed + 2, lab.seed + 3):
+            _take(engine, sizes, sizes.batch, seed)
+            after.append(run(engine))
+    figures = {
+        **counts,
+        "backfill_s": filled.seconds,
+        "backfill_cpu_s": filled.cpu_s,
         "backfill_jobs": filled.jobs,
-        "pairs": sum(report.pairs for report in filled.reports),
-        "matches": sum(report.matches for report in filled.reports),
-        "templates": templates,
-        "groups": groups,
-        "digest_equal": found == same == also,
+        "pairs": int(filled.total("pairs")),
+        "matches": int(filled.total("matches")),
+        "next_batch_s": after[0].seconds,
+        "later_batch_s": after[1].seconds,
     }
-    rows = (("back-fill", filled), ("one batch", batch), ("all again", again), ("next batch", after))
-    return Report(
-        bench="backfill",
-        settings={**asdict(sizes), "window_s": window // 1_000_000, "seed": seed},
-        figures=figures,
-        table=tuple(
-            {
-                "work": name,
-                "seconds": rounded(of.seconds),
-                "batches": len(of.reports),
-                "stage1_s": rounded(sum(report.stage1_s for report in of.reports)),
-                "join_s": rounded(sum(report.join_s for report in of.reports)),
-                "commit_s": rounded(sum(report.commit_s for report in of.reports)),
-                "pairs": sum(report.pairs for report in of.reports),
-            }
-            for name, of in rows
-        ),
-        plot=Plot(
-            title=f"{sizes.queries:,} new queries over {sizes.items:,} items",
-            x="work",
-            y="seconds",
-            lines={name: ((place, of.seconds),) for place, (name, of) in enumerate(rows, start=1)},
-        ),
-        notes=(f"Compared are the new queries' matches that have one of the last {_COMPARED:,} items.",),
-    )
+    return Outcome(figures, [_row(1, "back-fill", filled), _row(4, "next batch", after[0])], digest)
 
 
-def _take(engine: Engine, sizes: Sizes, seed: int) -> int:
-    """Take in items; the place of the first."""
+def _one_batch(lab: Lab[_Sizes], case: Case[_Data]) -> Outcome:
+    """Process all items in one batch of a fresh home that has the new queries alone."""
+    whole, digest = _fresh(lab, case.data.new, case, lab.sizes.items)
+    return Outcome({"batch_s": whole.seconds, "batch_cpu_s": whole.cpu_s}, [_row(2, "one batch", whole)], digest)
+
+
+def _all_again(lab: Lab[_Sizes], case: Case[_Data]) -> Outcome:
+    """Process all items in batches of a fresh home that has all queries."""
+    whole, digest = _fresh(lab, [*case.data.others, *case.data.new], case, lab.sizes.batch)
+    return Outcome({"again_s": whole.seconds, "again_cpu_s": whole.cpu_s}, [_row(3, "all again", whole)], digest)
+
+
+def _fresh(lab: Lab[_Sizes], texts: Sequence[tuple[str, str]], case: Case[_Data], batch_docs: int) -> tuple[Run, str]:
+    with open_engine(lab.new_folder() / "home", lab.spark) as engine:
+        register(engine, texts)
+        first = _take(engine, lab.sizes, lab.sizes.items, lab.seed)
+        whole = run(engine, batch_docs)
+        return whole, _digest(engine, case.data.new, first, lab.sizes)
+
+
+def _take(engine: Engine, sizes: _Sizes, items: int, seed: int) -> int:
+    """Take items in; the place of the first."""
     first = engine.home.catalog.processed()[1] + 1
-    take(engine, RSS.channel, ItemFeed(seed, reach=sizes.window).take(sizes.items))
+    take(engine, RSS.channel, ItemFeed(seed, reach=sizes.window).take(items))
     return first
 
 
-def _fresh(
-    home: Path,
-    spark: SparkSession,
-    texts: Sequence[tuple[str, str]],
-    compared: Sequence[str],
-    sizes: Sizes,
-    batch_docs: int,
-    seed: int,
-) -> tuple[Run, str]:
-    """A home whose queries are there before the documents: the run, and what the compared ones have."""
-    with open_engine(home, spark) as engine:
-        register(engine, texts)
-        first = _take(engine, sizes, seed)
-        whole = run(engine, batch_docs)
-        return whole, _digest(engine, compared, first, sizes)
+def _row(place: int, work: str, of: Run) -> Row:
+    parts = {name: of.total(name) for name in ("stage1_s", "join_s", "commit_s")}
+    counts = {"batches": len(of.reports), "pairs": int(of.total("pairs"))}
+    return {"place": place, "work": work, "seconds": of.seconds, "cpu_s": of.cpu_s, **parts, **counts}
 
 
-def _digest(engine: Engine, names: Sequence[str], first: int, sizes: Sizes) -> str:
-    """A digest of the matches that some queries have with the last items, told by places counted from ``first``."""
-    infos = {info.name: info for name in names for info in engine.home.catalog.queries(name=name)}
+def _digest(engine: Engine, queries: Sequence[tuple[str, str]], first: int, sizes: _Sizes) -> str:
+    """Digest the matches that some queries have with the last items, told by places counted from ``first``."""
+    infos = {info.name: info for name, _ in queries for info in engine.home.catalog.queries(name=name)}
     paths = [report["result_path"] for report in engine.home.catalog.rows(BATCHES) if report["result_path"]]
-    rows: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {name: [] for name in names}
+    rows: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {name: [] for name, _ in queries}
     by_group: dict[int, list[QueryInfo]] = {}
     for info in infos.values():
         for gid in info.groups:
@@ -172,5 +134,30 @@ def _digest(engine: Engine, names: Sequence[str], first: int, sizes: Sizes) -> s
             for info in seeing.values():
                 if match.is_seen_by(info):
                     rows[info.name].append((docids, match.nodes))
-    told = [(name, sorted(found)) for name, found in sorted(rows.items())]
-    return hashlib.sha256(repr(told).encode()).hexdigest()
+    return hashlib.sha256(repr([(name, sorted(of)) for name, of in sorted(rows.items())]).encode()).hexdigest()
+
+
+def _figures(_: _Sizes, results: Sequence[Result[_Data]]) -> Row:
+    figures = results[0].figures
+    ratio = figures["backfill_s"] / figures["batch_s"]
+    return {**figures, "ratio_to_batch": ratio, "speedup_over_again": figures["again_s"] / figures["backfill_s"]}
+
+
+BENCH = Bench(
+    name="backfill",
+    full=_Sizes(),
+    quick=_Sizes(queries=20, others=300, items=4_000, batch=1_000, window=1_000),
+    prepare=_prepare,
+    variants=(Variant("back-fill", _filled), Variant("one batch", _one_batch), Variant("all again", _all_again)),
+    table=by_step,
+    figures=_figures,
+    axes=Axes(
+        "{s.queries:,} new queries over {s.items:,} items",
+        x="work",
+        y="seconds",
+        over="place",
+        lines={"": "seconds"},
+        by="work",
+    ),
+    notes=(f"Compared are the new queries' matches that have one of the last {_COMPARED:,} items.",),
+)

@@ -37,13 +37,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "BASELINES",
+    "SAMPLED",
     "Digests",
     "Estimate",
     "Prepared",
     "Relations",
+    "Samples",
     "SparkRelations",
+    "all_digests",
     "digest",
     "engine_digests",
+    "measure_baselines",
     "sample_queries",
 ]
 
@@ -77,18 +82,19 @@ class Relations:
     @classmethod
     def of(cls, engine: Engine, batch: Run, folder: Path) -> Relations:
         """The relations of a home and its last batch, read through its own views."""
-        folder.mkdir(parents=True)
+        first, last = batch.span
+        folder.mkdir(parents=True, exist_ok=True)
         texts = {
-            "r_docts": f"select {', '.join(_DOCUMENT_COLUMNS)} from r_docts where docid <= {batch.last}",
-            **{name: f"select * from {name} where docid <= {batch.last}" for name in _READ},
+            "r_docts": f"select {', '.join(_DOCUMENT_COLUMNS)} from r_docts where docid <= {last}",
+            **{name: f"select * from {name} where docid <= {last}" for name in _READ},
         }
         for name, text in texts.items():
             engine.sql(text).coalesce(2).write.parquet(str(folder / name))
         templates = tuple(sorted(engine.home.catalog.shapes(), key=lambda template: (len(template.joins), template.id)))
         return cls(
             folder=folder,
-            first=batch.first,
-            last=batch.last,
+            first=first,
+            last=last,
             documents=pq.read_table(folder / "r_docts", columns=["docid"]).num_rows,
             templates=templates,
             rt={template.id: _rt(engine, template) for template in templates},
@@ -174,6 +180,11 @@ def engine_digests(
         for template in templates
     ]
     return _collected(engine.sql("\nunion all\n".join(parts), bench_queries=wanted))
+
+
+def all_digests(engine: Engine, first: int, last: int) -> Digests:
+    """Return what an engine has found for all queries with a right document of a range."""
+    return engine_digests(engine, engine.home.catalog.shapes(), queries_of_groups(engine).values(), first, last)
 
 
 def _collected(frame: DataFrame) -> Digests:
@@ -409,3 +420,50 @@ class Prepared:
         seconds = time.perf_counter() - began
         each = seconds / (len(qids) * len(documents))
         return Estimate(each * queries * batch, 0, queries, found, frozenset(qids))
+
+
+# -- all of them -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """How much of each baseline is run."""
+
+    statements: int | None
+    """Templates with equally many joins whose statement is measured; None: all."""
+    spark_queries: int
+    """Queries that are measured one after another on Spark."""
+    prepared_queries: int
+    """Queries that are measured one after another in this process."""
+    prepared_documents: int
+    """New documents for which they are measured."""
+
+
+SAMPLED = (
+    "Sequential on Spark is a sample of {s.samples.spark_queries} queries, drawn uniformly, times the number of "
+    "queries; sequential prepared one of {s.samples.prepared_queries} queries on {s.samples.prepared_documents} of the "
+    "batch's documents, times queries and documents."
+)
+"""Note of a bench whose sizes have ``samples``."""
+BASELINES = ("statements", "sequential_spark", "sequential_prepared")
+
+
+def measure_baselines(
+    engine: Engine, relations: Relations, samples: Samples, queries: int, seed: int
+) -> tuple[dict[str, Estimate], bool]:
+    """Run the baselines for so many queries on a batch; and whether they give what the engine gave."""
+    spark = SparkRelations(engine.spark, relations)
+    statements = spark.plain_statements(repetitions=1, most=samples.statements)
+    on_spark = spark.one_by_one(sample_queries(relations, samples.spark_queries, seed), queries)
+    spark.close()
+    documents = relations.batch()
+    some = random.Random(seed).sample(documents, min(samples.prepared_documents, len(documents)))
+    asked = sample_queries(relations, samples.prepared_queries, seed)
+    database = Prepared(relations)
+    prepared = database.one_by_one(asked, some, queries, len(documents))
+    database.close()
+    span = relations.first, relations.last
+    whole = engine_digests(engine, relations.templates, statements.asked | on_spark.asked, *span)
+    part = engine_digests(engine, relations.templates, asked, *span, some)
+    equal = statements.agrees(whole) and on_spark.agrees(whole) and prepared.agrees(part)
+    return dict(zip(BASELINES, (statements, on_spark, prepared), strict=True)), equal

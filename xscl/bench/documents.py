@@ -5,15 +5,15 @@ Made from a seed by numpy, some hundred thousand a second, with nothing of the e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from xscl.bench.workload import Schema
 
-__all__ = ["FAMILY", "ItemFeed", "family_documents", "schema_document", "thesis_pair"]
+__all__ = ["ItemFeed", "family_documents", "family_parts", "schema_document", "thesis_pair"]
 
-FAMILY = 5
+_FAMILY = 5
 """Documents of the state in a family, in the mean."""
 _WHOLE = 0.5
 """The part of documents that have their family's value in every leaf."""
@@ -75,6 +75,16 @@ def family_documents(schema: Schema, number: int, *, families: int, seed: int, r
                     for leaf in range(leaves)
                 ],
             )
+
+
+def family_parts(schema: Schema, state: int, batches: Iterable[int], *, seed: int) -> Iterator[list[tuple[int, str]]]:
+    """Yield the documents of a state and of each batch over it, with event times in seconds from 1 on."""
+    families = max(1, state // _FAMILY)
+    at = 1
+    for number, count in enumerate((state, *batches)):
+        documents = family_documents(schema, count, families=families, seed=seed + number, run=f"run {number}")
+        yield list(enumerate(documents, start=at))
+        at += count
 
 
 class ItemFeed:

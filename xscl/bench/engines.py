@@ -1,70 +1,110 @@
-"""Engines to measure: the two ways in which a batch is finished, homes that both start from, and timed batches."""
+"""Engines to measure: the places in which a batch is finished, homes that variants start from, and timed batches."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import sqlalchemy as sa
 
 from xscl.batch import BatchReport
-from xscl.bench.load import require_all
+from xscl.bench.apart import processor_time
+from xscl.bench.bench import Case, Lab, Outcome, Variant
+from xscl.bench.report import Value
+from xscl.bench.workload import RSS, require_all
 from xscl.engine import Engine, connect
 from xscl.settings import DEFAULT_SETTINGS
 from xscl.tables import GROUPS, QUERIES, TEMPLATES
 from xscl.types import Event
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from pyspark.sql import SparkSession
 
 __all__ = [
+    "DRIVER",
+    "EXECUTORS",
     "MODES",
+    "Base",
     "Mode",
     "Run",
-    "copy_home",
+    "Watch",
     "count_queries",
+    "in_modes",
+    "new_base",
+    "on_copy",
     "open_engine",
     "queries_of_groups",
     "register",
     "run",
+    "run_parts",
     "take",
+    "watched",
 ]
+
+S = TypeVar("S", bound="DataclassInstance")
+Document = tuple[int, str]
+"""Event time in seconds, and XML."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A way to finish a batch."""
+    """A place in which batches are finished."""
 
     name: str
     suffix: str
-    """Of the names of figures."""
-    driver_rows: int | None
-    """Up to how many rows the driver finishes a batch; None as the engine has it, 0: Spark's executors do all."""
+    driver_rows: int | None = None
+    """Rows up to which the driver finishes a batch; None as the engine has it, 0: Spark's executors do all."""
+    cache_bytes: int | None = None
+    """Bytes of join state that the driver keeps at most; None as the engine has it."""
 
 
-MODES = (Mode("driver", "", None), Mode("executors", "_executors", 0))
+DRIVER, EXECUTORS = MODES = Mode("driver", ""), Mode("executors", "_executors", driver_rows=0)
 
 
-def open_engine(
-    home: Path, spark: SparkSession, *, driver_rows: int | None = None, cache_bytes: int | None = None
-) -> Engine:
-    """An engine on a home; None leaves a setting as it is without us.
+class _HasBase(Protocol):
+    @property
+    def base(self) -> Path: ...
 
-    ``driver_rows``: as in ``Mode``; ``cache_bytes``: what the driver keeps of the join state at most.
-    """
-    given = {"driver_rows": driver_rows, "cache_bytes": cache_bytes}
+
+B = TypeVar("B", bound=_HasBase)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A home that variants copy, and the items that they take in next."""
+
+    base: Path
+    items: Sequence[Document] = ()
+
+
+def open_engine(home: Path, spark: SparkSession, mode: Mode = DRIVER) -> Engine:
+    """Open an engine on a home."""
+    given = {"driver_rows": mode.driver_rows, "cache_bytes": mode.cache_bytes}
     settings = replace(DEFAULT_SETTINGS, **{name: value for name, value in given.items() if value is not None})
     return connect(home=home, spark=spark, settings=settings)
 
 
-def copy_home(base: Path, target: Path) -> Path:
-    """Another home that is in the state of the first, so that variants start equal; nobody may have it open."""
-    shutil.copytree(base, target)
-    return target
+def on_copy(mode: Mode, measure: Callable[[Lab[S], Case[B], Engine], Outcome]) -> Variant[S, B]:
+    """Make a variant that measures an engine on a copy of the case's base, which nobody has open."""
+
+    def measure_copy(lab: Lab[S], case: Case[B]) -> Outcome:
+        home = lab.new_folder() / "home"
+        shutil.copytree(case.data.base, home)
+        with open_engine(home, lab.spark, mode) as engine:
+            return measure(lab, case, engine)
+
+    return Variant(mode.name, measure_copy, mode.suffix)
+
+
+def in_modes(measure: Callable[[Lab[S], Case[B], Engine], Outcome]) -> tuple[Variant[S, B], ...]:
+    """Make the two variants that every batch has: finished in the driver, and by executors."""
+    return tuple(on_copy(mode, measure) for mode in MODES)
 
 
 def register(engine: Engine, texts: Iterable[tuple[str, str]]) -> float:
@@ -80,17 +120,33 @@ def register(engine: Engine, texts: Iterable[tuple[str, str]]) -> float:
     return seconds
 
 
-def count_queries(engine: Engine) -> tuple[int, int]:
-    """(templates, groups) of a home."""
+def new_base(
+    lab: Lab[S], queries: int, texts: Iterable[tuple[str, str]], lateness: str | None = None
+) -> tuple[Path, dict[str, Value]]:
+    """Register queries in a new home, and return its folder and the figures ``templates``, ``groups``, ``register_s``.
+
+    ``lateness`` is that of the channel of feed items.
+    """
+    lab.say(f"registering {queries:,} queries")
+    base = lab.new_folder() / "base"
+    with open_engine(base, lab.spark) as engine:
+        if lateness is not None:
+            engine.add_channel(RSS.channel, lateness=lateness)
+        register_s = register(engine, texts)
+        return base, {**count_queries(engine), "register_s": register_s}
+
+
+def count_queries(engine: Engine) -> dict[str, Value]:
+    """Count the ``templates`` and ``groups`` of a home."""
     with engine.home.catalog.read() as connection:
-        templates, groups = (
-            connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0 for table in (TEMPLATES, GROUPS)
-        )
-    return templates, groups
+        return {
+            name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+            for name, table in (("templates", TEMPLATES), ("groups", GROUPS))
+        }
 
 
 def queries_of_groups(engine: Engine) -> dict[str, str]:
-    """Of every query the one that stands for its group: the first that was registered."""
+    """Return the query that stands for the group of each query: the first that was registered."""
     firsts = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.query).label("query")).group_by(QUERIES.c.gid).subquery()
     first = QUERIES.alias()
     statement = (
@@ -102,8 +158,26 @@ def queries_of_groups(engine: Engine) -> dict[str, str]:
         return {row.qid: row.first for row in connection.execute(statement)}
 
 
-def take(engine: Engine, channel: str, documents: Iterable[tuple[int, str]]) -> float:
-    """Take in documents (event time in seconds, XML), each with an id of its own; seconds, making them included."""
+@dataclass(slots=True)
+class Watch:
+    """Seconds by the clock, and seconds of processor time of all processes (``processor_time``)."""
+
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+
+
+@contextmanager
+def watched() -> Iterator[Watch]:
+    """Time a block."""
+    watch = Watch()
+    spent, began = processor_time(), time.perf_counter()
+    yield watch
+    watch.seconds = time.perf_counter() - began
+    watch.cpu_s = processor_time() - spent
+
+
+def take(engine: Engine, channel: str, documents: Iterable[Document]) -> float:
+    """Take documents in, each with an id of its own; seconds, making them included."""
     began = time.perf_counter()
     first = engine.home.catalog.processed()[1]
     report = engine.ingest(
@@ -118,33 +192,37 @@ class Run:
     """One timed ``run_once``."""
 
     seconds: float
-    """From its call to committed matches."""
+    """Seconds from its call to committed matches."""
     reports: Sequence[BatchReport]
+    cpu_s: float = 0.0
+    """Processor time of all processes meanwhile."""
 
     @property
-    def first(self) -> int:
-        """The first place of the intake order that it processed."""
-        return self.reports[0].first
-
-    @property
-    def last(self) -> int:
-        """The last place."""
-        return self.reports[-1].last
-
-    @property
-    def prepare_s(self) -> float:
-        """What went before documents were looked at: most of all planning, the first time."""
-        return sum(report.prepare_s for report in self.reports)
+    def span(self) -> tuple[int, int]:
+        """First and last place of the intake order that it processed."""
+        return self.reports[0].first, self.reports[-1].last
 
     @property
     def jobs(self) -> int | None:
-        """The most Spark jobs of a batch; None where Spark does not count them."""
-        counts = [report.jobs for report in self.reports if report.jobs is not None]
-        return max(counts, default=None)
+        """Most Spark jobs of a batch; None where Spark does not count them."""
+        return max((report.jobs for report in self.reports if report.jobs is not None), default=None)
+
+    def total(self, name: str) -> float:
+        """Sum up a number of the batches' reports; ``prepare_s`` is planning, most of all, the first time."""
+        return float(sum(getattr(report, name) for report in self.reports))
 
 
 def run(engine: Engine, batch_docs: int = 1_000_000) -> Run:
-    """Process what was taken in, in one batch if nothing else is said."""
-    began = time.perf_counter()
-    reports = engine.run_once(batch_docs=batch_docs)
-    return Run(time.perf_counter() - began, reports)
+    """Process everything that was taken in, in one batch if nothing else is said."""
+    with watched() as watch:
+        reports = engine.run_once(batch_docs=batch_docs)
+    return Run(watch.seconds, reports, watch.cpu_s)
+
+
+def run_parts(engine: Engine, channel: str, parts: Iterable[Iterable[Document]]) -> list[Run]:
+    """Take in one part after another, and process each in a batch."""
+    runs = []
+    for part in parts:
+        take(engine, channel, part)
+        runs.append(run(engine))
+    return runs

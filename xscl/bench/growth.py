@@ -3,151 +3,83 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
-from xscl.bench.baselines import Digests, digest, engine_digests
+from xscl.bench.baselines import all_digests, digest
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, by_variant, suffixed
 from xscl.bench.documents import ItemFeed
-from xscl.bench.engines import MODES, copy_home, count_queries, open_engine, queries_of_groups, register, run, take
-from xscl.bench.plot import Plot
-from xscl.bench.report import Report, Value, rounded
+from xscl.bench.engines import Base, in_modes, new_base, open_engine, run, run_parts, take
+from xscl.bench.plot import Axes
+from xscl.bench.report import Row
 from xscl.bench.workload import RSS, Windows, thesis_queries
 from xscl.engine import Engine
-from xscl.session import start_session
 
-__all__ = ["Sizes", "measure"]
+__all__ = ["BENCH"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much is measured."""
-
-    queries: int
-    states: tuple[int, ...]
+class _Sizes:
+    queries: int = 10_000
+    items: tuple[int, ...] = (10_000, 100_000, 1_000_000)
     """Items of the state."""
-    batch: int
-    warm: int
-    batches: int
-    load: int
+    batch: int = 1_000
+    warm: int = 5
+    batches: int = 11
+    load: int = 25_000
     """Items of a batch in which the state is taken in."""
 
 
-_FULL = Sizes(10_000, (10_000, 100_000, 1_000_000), 1_000, 5, 11, 25_000)
-_QUICK = Sizes(300, (1_000, 4_000), 200, 1, 3, 4_000)
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """One size of the state in one mode; seconds are medians."""
-
-    seconds: float
-    jobs: int | None
-    pairs: int
-    digests: Digests
-
-
-def measure(
-    say: Callable[[str], None],
-    *,
-    quick: bool = False,
-    queries: int | None = None,
-    items: int | None = None,
-    batch_docs: int | None = None,
-    seed: int = 1,
-) -> Report:
-    """Time batches over growing states; ``items`` is the greatest state."""
-    sizes = _QUICK if quick else _FULL
-    states = sizes.states if items is None else (*(n for n in sizes.states if n < items), items)
-    sizes = replace(sizes, queries=queries or sizes.queries, states=states, batch=batch_docs or sizes.batch)
-    spark = start_session()
-    feed = ItemFeed(seed, reach=states[0])
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[Base]]:
+    sizes = lab.sizes
+    feed = ItemFeed(lab.seed, reach=sizes.items[0])
     # As many items as the smallest state has: the answer of a batch is the same with every state.
-    window = states[0] * feed.step_s * 1_000_000
-    levels: dict[tuple[int, str], _Level] = {}
-    with tempfile.TemporaryDirectory(prefix="xscl-bench-") as folder:
-        base = Path(folder) / "base"
-        say(f"registering {sizes.queries:,} queries")
-        with open_engine(base, spark) as engine:
-            register(engine, thesis_queries(RSS, sizes.queries, seed=seed, windows=Windows(window, window)))
-            templates, groups = count_queries(engine)
-        for state in states:
-            with open_engine(base, spark) as engine:
-                say(f"taking in items up to {state:,}")
-                take(engine, RSS.channel, feed.take(state - feed.made))
-                run(engine, sizes.load)
-            # The next items, which the base does not take in here.
-            rest = list(deepcopy(feed).take(sizes.batch * (sizes.warm + sizes.batches)))
-            for mode in MODES:
-                say(f"{sizes.batches} batches over {state:,} items: {mode.name}")
-                home = copy_home(base, Path(folder) / f"{state}{mode.suffix}")
-                with open_engine(home, spark, driver_rows=mode.driver_rows) as engine:
-                    levels[state, mode.suffix] = _level(engine, rest, sizes)
-    figures: dict[str, Value] = {}
-    for mode in MODES:
-        seconds = {state: levels[state, mode.suffix].seconds for state in states}
-        for state in states:
-            figures[f"batch_at_{_short(state)}{mode.suffix}_s"] = rounded(seconds[state])
-        for state in states[1:]:
-            name = f"growth_{_short(states[0])}_to_{_short(state)}{mode.suffix}"
-            figures[name] = rounded(seconds[state] / seconds[states[0]])
-    figures |= {
-        "templates": templates,
-        "groups": groups,
-        "digest_equal": all(
-            len({digest(levels[state, mode.suffix].digests) for mode in MODES}) == 1 for state in states
-        ),
-    }
-    return Report(
-        bench="growth",
-        settings={
-            **asdict(sizes),
-            "states": ", ".join(map(str, states)),
-            "window_s": window // 1_000_000,
-            "seed": seed,
+    window = sizes.items[0] * feed.step_s * 1_000_000
+    texts = thesis_queries(RSS, sizes.queries, seed=lab.seed, windows=Windows(window, window))
+    base, counts = new_base(lab, sizes.queries, texts)
+    for state in sizes.items:
+        with open_engine(base, lab.spark) as engine:
+            lab.say(f"taking in items up to {state:,}")
+            take(engine, RSS.channel, feed.take(state - feed.made))
+            run(engine, sizes.load)
+        # The next items, which the base does not take in here.
+        items = list(deepcopy(feed).take(sizes.batch * (sizes.warm + sizes.batches)))
+        yield Case(f"{sizes.batches} batches over {state:,} items", Base(base, items), {**counts, "state": state})
+
+
+def _measure(lab: Lab[_Sizes], case: Case[Base], engine: Engine) -> Outcome:
+    sizes, items = lab.sizes, case.data.items
+    starts = range(0, len(items), sizes.batch)
+    runs = run_parts(engine, RSS.channel, (items[start : start + sizes.batch] for start in starts))
+    counted = runs[sizes.warm :]
+    return Outcome(
+        figures={
+            "seconds": statistics.median(each.seconds for each in counted),
+            "cpu_s": statistics.median(each.cpu_s for each in counted),
+            "jobs": runs[-1].jobs,
+            "pairs": int(runs[-1].total("pairs")),
         },
-        figures=figures,
-        table=tuple(
-            {
-                "state": state,
-                "mode": mode.name,
-                "seconds": rounded(levels[state, mode.suffix].seconds),
-                "jobs": levels[state, mode.suffix].jobs,
-                "pairs": levels[state, mode.suffix].pairs,
-            }
-            for state in states
-            for mode in MODES
-        ),
-        plot=Plot(
-            title=f"A batch of {sizes.batch:,} items under {sizes.queries:,} queries",
-            x="items of state",
-            y="seconds",
-            lines={mode.name: tuple((state, levels[state, mode.suffix].seconds) for state in states) for mode in MODES},
-            log_x=True,
-        ),
-        notes=(f"{sizes.warm} batches at each size go before those that are measured, and both grow the state.",),
+        digest=digest(all_digests(engine, *runs[-1].span)),
     )
 
 
-def _level(engine: Engine, items: list[tuple[int, str]], sizes: Sizes) -> _Level:
-    runs = []
-    for number in range(sizes.warm + sizes.batches):
-        take(engine, RSS.channel, items[number * sizes.batch : (number + 1) * sizes.batch])
-        runs.append(run(engine))
-    asked = set(queries_of_groups(engine).values())
-    last = runs[-1]
-    return _Level(
-        seconds=statistics.median(one.seconds for one in runs[sizes.warm :]),
-        jobs=last.jobs,
-        pairs=sum(report.pairs for report in last.reports),
-        digests=engine_digests(engine, engine.home.catalog.shapes(), asked, last.first, last.last),
-    )
+def _figures(_: _Sizes, results: Sequence[Result[Base]]) -> Row:
+    """Name the times by the size of the state, and divide them by that with the smallest."""
+    figures = {name: results[0].figures[name] for name in ("templates", "groups", "register_s")}
+    for mode, suffix in results[0].suffixes.items():
+        rows = {_short(each.case.figures["state"]): each.outcomes[mode].figures for each in results}
+        first, *greater = rows
+        for size, row in rows.items():
+            figures[suffixed(f"batch_at_{size}_s", suffix)] = row["seconds"]
+            figures[suffixed(f"cpu_at_{size}_s", suffix)] = row["cpu_s"]
+        for size in greater:
+            figures[suffixed(f"growth_{first}_to_{size}", suffix)] = rows[size]["seconds"] / rows[first]["seconds"]
+    return figures
 
 
 def _short(number: int) -> str:
-    """As names of figures have it.
+    """Shorten a number for names of figures.
 
     >>> _short(10_000), _short(1_000_000), _short(250)
     ('10k', '1m', '250')
@@ -156,3 +88,24 @@ def _short(number: int) -> str:
         if number % size == 0:
             return f"{number // size}{letter}"
     return str(number)
+
+
+BENCH = Bench(
+    name="growth",
+    full=_Sizes(),
+    quick=_Sizes(queries=300, items=(1_000, 4_000), batch=200, warm=1, batches=3, load=4_000),
+    prepare=_prepare,
+    variants=in_modes(_measure),
+    table=by_variant,
+    figures=_figures,
+    axes=Axes(
+        "A batch of {s.batch:,} items under {s.queries:,} queries",
+        x="items of state",
+        y="seconds",
+        over="state",
+        lines={"": "seconds"},
+        by="mode",
+        log_x=True,
+    ),
+    notes=("{s.warm} batches at each size go before those that are measured, and both grow the state.",),
+)

@@ -5,23 +5,28 @@ Times are of the processor: all of this is one thread that waits for nothing, an
 
 from __future__ import annotations
 
+import gc
 import random
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from lxml import etree
 
+from xscl.bench.apart import peak_memory, resident_memory
+from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_grammar
 from xscl.errors import EngineError
 from xscl.ingest.expand import feed_events
 from xscl.ingest.records import FeedDocument
 from xscl.ingest.sources import read_paths
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition
+from xscl.xpath.spec_files import load_automaton
 from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA, witness_rows
 
 __all__ = [
@@ -29,6 +34,7 @@ __all__ = [
     "block_paths",
     "event_batches",
     "feed_items",
+    "footprint",
     "matched",
     "parse_all",
     "run_stage1",
@@ -192,3 +198,43 @@ def xpath_of(definitions: Sequence[Definition], documents: Sequence[str]) -> tup
         seconds += time.process_time() - began
         found.update((docid, key, number[node]) for key, node in nodes)
     return frozenset(found), seconds
+
+
+# -- memory ----------------------------------------------------------------------------------------------------
+
+
+def footprint(say: Callable[[str], None], *, specs: str, number: int, batch_docs: int, seed: int) -> dict[str, float]:
+    """Load an automaton as a worker does and match documents of the grammar, in a process of its own.
+
+    ``specs`` is a file as ``SpecFiles`` writes it.  Bytes are growth of resident memory: by loading the patterns,
+    which are dropped once the automaton is built, and then by matching, with what allocators keep.  ``peak`` is of the
+    whole process, ``automaton_bytes`` as the automaton itself counts.
+    """
+    grammar = random_grammar(seed)
+    batches = event_batches(CHANNEL, islice(documents(grammar, seed=seed), number), batch_docs)
+    # What is imported or allocated at the first call of anything is no part of the growth.
+    run_stage1(Automaton(map(block_spec, islice(patterns(grammar, seed=seed), 10))), batches[:1])
+    before = _settled_memory()
+    began = time.process_time()
+    automaton = load_automaton(specs)
+    load_s = time.process_time() - began
+    loaded = _settled_memory()
+    say(f"loaded in {load_s:.2f} s")
+    run_stage1(automaton, batches)
+    warm = _settled_memory()
+    size = automaton.size()
+    return {
+        "load_s": load_s,
+        "automaton_rss_bytes": loaded - before,
+        "warm_rss_bytes": warm - loaded,
+        "peak_rss_bytes": peak_memory(),
+        "automaton_bytes": size.bytes,
+        "automaton_states": size.states,
+        "automaton_moves": size.moves,
+    }
+
+
+def _settled_memory() -> int:
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    return resident_memory()

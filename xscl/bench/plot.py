@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-__all__ = ["Plot", "can_draw", "draw"]
+__all__ = ["Axes", "Plot", "can_draw", "draw"]
+
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +21,41 @@ class Plot:
     x: str
     """What the x axis says, with its unit."""
     y: str
-    lines: Mapping[str, tuple[tuple[float, float], ...]]
+    lines: Mapping[str, tuple[Point, ...]]
     log_x: bool = False
     log_y: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Columns of a table as lines of a plot."""
+
+    title: str
+    x: str
+    y: str
+    over: str
+    """Column of the x axis."""
+    lines: Mapping[str, str]
+    """Column of each line, by its name."""
+    by: str | None = None
+    """Column each value of which has lines of its own."""
+    log_x: bool = False
+    log_y: bool = False
+
+    def plot(self, title: str, rows: Iterable[Mapping[str, Any]]) -> Plot:
+        """Draw lines through the rows, without points that lack a number.
+
+        >>> rows = [{"n": 1, "s": 0.5, "mode": "a"}, {"n": 2, "s": 0.7, "mode": "a"}, {"n": 1, "s": 3.0, "mode": "b"}]
+        >>> Axes("", "number", "seconds", "n", {"": "s"}, by="mode").plot("Time", rows).lines
+        {'a': ((1, 0.5), (2, 0.7)), 'b': ((1, 3.0),)}
+        """
+        drawn: dict[str, tuple[Point, ...]] = {}
+        for row in rows:
+            for label, column in self.lines.items():
+                name = ": ".join(filter(None, (str(row[self.by]) if self.by else "", label)))
+                if row.get(column) is not None:
+                    drawn[name] = (*drawn.get(name, ()), (row[self.over], row[column]))
+        return Plot(title, self.x, self.y, drawn, self.log_x, self.log_y)
 
 
 def can_draw() -> bool:

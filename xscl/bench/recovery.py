@@ -8,129 +8,99 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Variant, by_step
 from xscl.bench.documents import ItemFeed
-from xscl.bench.engines import count_queries, register, run, take
-from xscl.bench.latency import shaped_queries
-from xscl.bench.plot import Plot
-from xscl.bench.report import Report, Value, rounded
-from xscl.bench.workload import RSS
+from xscl.bench.engines import count_queries, register, run, run_parts, take
+from xscl.bench.plot import Axes
+from xscl.bench.workload import RSS, shaped_queries
 from xscl.driver import Driver
 from xscl.engine import Engine, connect
 from xscl.errors import EngineError
 from xscl.state import HeldState
 from xscl.steps import VARIABLE, hooked
 
-__all__ = ["Sizes", "child", "measure"]
+__all__ = ["BENCH", "child"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much is measured."""
-
-    queries: int
-    state: int
+class _Sizes:
+    queries: int = 1_000
+    items: int = 100_000
     """Items before the batch in which a process is killed."""
-    batch: int
+    batch: int = 100
     """Items of that batch."""
-    large: int
+    large: int = 25_000
     """Items of the batches in which the state is taken in."""
-    times: int
+    times: int = 3
     """Processes that are killed."""
 
 
-_FULL = Sizes(1_000, 100_000, 100, 25_000, 3)
-_QUICK = Sizes(100, 2_000, 100, 1_000, 1)
 _PARTS = ("python", "imports", "open", "tidy", "plan", "match", "load", "join", "commit")
-"""What the time consists of, one after the other."""
+"""Parts of the time, one after the other."""
 _CHILD = (
     "import time; began = time.time(); import sys; from xscl.bench.recovery import child; child(sys.argv[1], began)"
 )
 
 
-def measure(
-    say: Callable[[str], None],
-    *,
-    quick: bool = False,
-    queries: int | None = None,
-    items: int | None = None,
-    batch_docs: int | None = None,
-    seed: int = 1,
-) -> Report:
-    """Kill a process in the middle of a batch and time the next one; ``items`` is the size of the state."""
-    sizes = _QUICK if quick else _FULL
-    sizes = replace(
-        sizes, queries=queries or sizes.queries, state=items or sizes.state, batch=batch_docs or sizes.batch
-    )
-    feed = ItemFeed(seed)
-    found: list[Mapping[str, float]] = []
-    with tempfile.TemporaryDirectory(prefix="xscl-bench-") as folder:
-        home = Path(folder) / "home"
-        say(f"registering {sizes.queries:,} queries and taking in {sizes.state:,} items")
-        with connect(home=home) as engine:
-            register(engine, shaped_queries(sizes.queries, seed))
-            templates, groups = count_queries(engine)
-            take(engine, RSS.channel, feed.take(sizes.state))
-            run(engine, sizes.large)
-            steady = []
-            for _ in range(6):
-                take(engine, RSS.channel, feed.take(sizes.batch))
-                batch = run(engine)
-                steady.append(batch.seconds)
-            state = batch.reports[-1]
-            for number in range(1, sizes.times + 1):
-                say(f"process {number} of {sizes.times} that is killed in a batch, and the one after it")
-                take(engine, RSS.channel, feed.take(sizes.batch))
-                before = engine.home.catalog.processed()
-                _killed(home)
-                if engine.home.catalog.processed() != before:
-                    raise EngineError("XSCL_BENCH", "a process was to be killed before its batch was committed")
-                found.append(_recovered(home))
-                if engine.home.catalog.processed()[0] != before[1]:
-                    raise EngineError("XSCL_BENCH", "the process after the killed one did not run its batch")
-    parts = {part: statistics.median(each[part] for each in found) for part in _PARTS}
-    whole = statistics.median(sum(each.values()) for each in found)
-    warm = statistics.median(steady[1:])
-    figures: dict[str, Value] = {
-        "recovery_s": rounded(whole),
-        **{f"{part}_s": rounded(seconds) for part, seconds in parts.items()},
-        "steady_batch_s": rounded(warm),
-        "ratio_to_steady_batch": rounded(whole / warm),
-        "state_rows": state.state_rows,
-        "state_bytes": state.state_bytes,
-        "templates": templates,
-        "groups": groups,
-    }
-    return Report(
-        bench="recovery",
-        settings={**asdict(sizes), "seed": seed},
-        figures=figures,
-        table=tuple({"part": part, "seconds": rounded(seconds)} for part, seconds in parts.items()),
-        plot=Plot(
-            title=f"From the start of a process to its first batch, over {sizes.state:,} items",
-            x="part",
-            y="seconds since the start",
-            lines={
-                "recovery": tuple((n + 1, sum(list(parts.values())[: n + 1])) for n in range(len(parts))),
-            },
-        ),
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[Path]]:
+    home = lab.folder / "home"
+    with connect(home=home) as engine:
+        register(engine, shaped_queries(lab.sizes.queries, lab.seed))
+        counts = count_queries(engine)
+    yield Case(f"{lab.sizes.queries:,} queries", home, counts)
+
+
+def _measure(lab: Lab[_Sizes], case: Case[Path]) -> Outcome:
+    """Time batches of an engine that has the state in memory, and then processes that follow a killed one."""
+    sizes, home, feed, recovered = lab.sizes, case.data, ItemFeed(lab.seed), []
+    with connect(home=home) as engine:
+        lab.say(f"taking in {sizes.items:,} items")
+        take(engine, RSS.channel, feed.take(sizes.items))
+        run(engine, sizes.large)
+        steady = run_parts(engine, RSS.channel, (feed.take(sizes.batch) for _ in range(6)))
+        for number in range(1, sizes.times + 1):
+            lab.say(f"process {number} of {sizes.times} that is killed in a batch, and the one after it")
+            take(engine, RSS.channel, feed.take(sizes.batch))
+            before = engine.home.catalog.processed()
+            _killed(home)
+            if engine.home.catalog.processed() != before:
+                raise EngineError("XSCL_BENCH", "a process was to be killed before its batch was committed")
+            recovered.append(_recovered(home))
+            if engine.home.catalog.processed()[0] != before[1]:
+                raise EngineError("XSCL_BENCH", "the process after the killed one did not run its batch")
+    warm = statistics.median(batch.seconds for batch in steady[1:])
+    parts = {part: statistics.median(each[part] for each in recovered) for part in _PARTS}
+    whole = statistics.median(sum(each.values()) for each in recovered)
+    return Outcome(
+        figures={
+            "recovery_s": whole,
+            **{f"{part}_s": seconds for part, seconds in parts.items()},
+            "steady_batch_s": warm,
+            "ratio_to_steady_batch": whole / warm,
+            "state_rows": steady[-1].reports[-1].state_rows,
+            "state_bytes": steady[-1].reports[-1].state_bytes,
+        },
+        rows=[
+            {"place": n, "part": part, "seconds": parts[part], "since_start_s": sum(parts[of] for of in _PARTS[:n])}
+            for n, part in enumerate(_PARTS, start=1)
+        ],
     )
 
 
 def _killed(home: Path) -> None:
-    """A process that is killed when its batch has written its files, and a part of its rows."""
+    """Run a process that is killed when its batch has written its files, and a part of its rows."""
     ended = _child(home, {VARIABLE: "batch.state"})
     if ended.returncode != -signal.SIGKILL:
         raise EngineError("XSCL_BENCH", f"a process was to be killed and ended with {ended.returncode}: {ended.stderr}")
 
 
 def _recovered(home: Path) -> dict[str, float]:
-    """Seconds of each part of the process that goes on."""
+    """Run the process that goes on, and return the seconds of each of its parts."""
     started = time.time()
     ended = _child(home, {})
     if ended.returncode:
@@ -185,3 +155,20 @@ def _run(engine: Engine) -> None:
     (report,) = engine.run_once()
     if report.joined_in != "driver":
         raise EngineError("XSCL_BENCH", "the state does not fit into the driver", hint="take fewer items")
+
+
+BENCH = Bench(
+    name="recovery",
+    full=_Sizes(),
+    quick=_Sizes(queries=100, items=2_000, large=1_000, times=1),
+    prepare=_prepare,
+    variants=(Variant("", _measure),),
+    table=by_step,
+    axes=Axes(
+        "From the start of a process to its first batch, over {s.items:,} items",
+        x="part",
+        y="seconds since the start",
+        over="place",
+        lines={"recovery": "since_start_s"},
+    ),
+)

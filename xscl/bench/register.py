@@ -3,142 +3,208 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
-from xscl.bench.apart import run_apart
-from xscl.bench.load import Loaded, LoadSettings, require_all
-from xscl.bench.plot import Plot
-from xscl.bench.report import Report, Value, rounded
+from xscl.bench.apart import peak_memory, run_apart
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Variant, by_step
+from xscl.bench.plot import Axes
+from xscl.bench.report import Row
+from xscl.bench.workload import SCHEMAS, Windows, require_all, thesis_queries
 from xscl.catalog import Catalog
 from xscl.compile import CompiledQuery, compile_query
 from xscl.errors import EngineError
-from xscl.home import init_home
+from xscl.home import Home, init_home, open_home
 from xscl.parser import parse_query
+from xscl.queries import QueryFilter, list_queries
 from xscl.registry import Registry
+from xscl.tables import GROUPS, TEMPLATES
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import JoinGraph, Vertex
 from xscl.values import digest_text
 
-__all__ = ["catalog_digest", "measure"]
+__all__ = ["BENCH", "catalog_digest", "load"]
 
-_QUERIES = (100_000, 5_000)
-_SAMPLE = (1_000, 300)
-_ONE_MORE = (50, 20)
+_PAGE = 100
+_MARKS = 20
 
-_Texts = list[tuple[str, str]]
+_Texts = Sequence[tuple[str, str]]
 
 
-def measure(
-    say: Callable[[str], None],
-    *,
-    quick: bool = False,
-    queries: int | None = None,
-    seed: int = 1,
-    workload: str = "two-level",
-    windows: str = "unbounded",
-) -> Report:
-    """Load so many queries in bulk in a process of its own, and a sample in bulk and one by one in this one.
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    queries: int = 100_000
+    sample: int = 1_000
+    """Queries that are registered in bulk and one by one, at most."""
+    one_more: int = 50
+    """Queries that are added one by one to all the others."""
 
-    Raises:
-        EngineError: a query was refused, or the loading process failed.
-    """
-    settings = LoadSettings(queries or _QUERIES[quick], seed, workload, windows, _ONE_MORE[quick])
-    sample = list(islice(settings.texts(), min(settings.queries, _SAMPLE[quick])))
-    say(f"loading {settings.queries:,} queries in a process of its own")
-    loaded = _load_apart(settings, say)
-    say(f"registering {len(sample):,} of them in bulk and one by one")
-    # The first run fills what later ones find filled, whichever way they go.
-    _in_bulk(sample)
-    alone_s, alone_digest = _one_by_one(sample)
-    bulk = [_in_bulk(sample) for _ in range(3)]
-    bulk_s = statistics.median(seconds for seconds, _ in bulk)
-    say("timing the stages")
-    stages = _stages(sample)
-    stages["catalogue_us"] = max(0.0, bulk_s / len(sample) * 1e6 - sum(stages.values()))
-    figures: dict[str, Value] = {
-        "queries_per_s": rounded(settings.queries / loaded.load_s),
-        "one_more_ms": rounded(statistics.median(loaded.one_more_s) * 1e3),
-        "one_more_first_ms": rounded(loaded.one_more_s[0] * 1e3),
-        "rss_bytes": loaded.rss_bytes,
-        "one_at_a_time_per_s": rounded(len(sample) / alone_s),
-        "bulk_sample_per_s": rounded(len(sample) / bulk_s),
-        "speedup": rounded(alone_s / bulk_s),
-        "digest_equal": all(digest == alone_digest for _, digest in bulk),
-        "templates": loaded.templates,
-        "groups": loaded.groups,
-        "list_page_ms": rounded(statistics.median(loaded.list_page_s) * 1e3),
-        "filter_page_ms": rounded(statistics.median(loaded.filter_page_s) * 1e3),
-        "spark_jobs": 0,
-        **{name: rounded(value) for name, value in stages.items()},
-        "load_s": rounded(loaded.load_s),
-        "cpu_s": rounded(loaded.cpu_s),
-        "catalog_bytes": loaded.catalog_bytes,
-    }
-    return Report(
-        bench="register",
-        settings={**asdict(settings), "sample": len(sample)},
-        figures=figures,
-        table=tuple(
-            {"queries": count, "seconds": rounded(seconds), "queries_per_s": rounded(rate)}
-            for count, seconds, rate in _stretches(loaded)
-        ),
-        plot=Plot(
-            title=f"Registration of {settings.queries:,} {workload} queries",
-            x="queries registered",
-            y="queries a second",
-            lines={
-                "in bulk": tuple((count, rate) for count, _, rate in _stretches(loaded)),
-                "one by one (sample)": tuple((n, len(sample) / alone_s) for n in (0, settings.queries)),
-            },
-        ),
-        notes=(
-            f"The rates one by one and of `bulk_sample_per_s`, their ratio and the stages are those of the first "
-            f"{len(sample):,} queries; nothing is extrapolated.",
-        ),
-        spark=False,
+
+def _texts(workload: str, windows: str, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) without end."""
+    return thesis_queries(SCHEMAS[workload], seed=seed, windows=Windows.parse(windows))
+
+
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Texts]]:
+    asked, sizes = lab.options, lab.sizes
+    texts = _texts(asked.workload, asked.windows, asked.seed)
+    sample = list(islice(texts, min(sizes.queries, sizes.sample)))
+    yield Case(f"{sizes.queries:,} queries, {len(sample):,} as a sample", sample)
+
+
+# -- the load, in a process of its own -------------------------------------------------------------------------
+
+
+def _load_apart(lab: Lab[_Sizes], _: Case[_Texts]) -> Outcome:
+    asked, sizes = lab.options, lab.sizes
+    settings = {"seed": asked.seed, "workload": asked.workload, "windows": asked.windows}
+    loaded = run_apart(load, {"queries": sizes.queries, "one_more": sizes.one_more, **settings}, lab.say)
+    if loaded.pop("spark_imported"):
+        raise EngineError("XSCL_BENCH", "registration imported Spark, which it must do without")
+    one_more_s = loaded.pop("one_more_s")
+    return Outcome(
+        rows=[
+            {"queries": count, "seconds": seconds, "queries_per_s": rate}
+            for count, seconds, rate in _stretches(loaded.pop("marks"))
+        ],
+        figures={
+            **loaded,
+            "queries_per_s": sizes.queries / loaded["load_s"],
+            "one_more_ms": statistics.median(one_more_s) * 1e3,
+            "one_more_first_ms": one_more_s[0] * 1e3,
+            "spark_jobs": 0,
+        },
     )
 
 
-def _load_apart(settings: LoadSettings, say: Callable[[str], None]) -> Loaded:
-    loaded = Loaded.from_json(run_apart("xscl.bench.load", asdict(settings), say))
-    if loaded.spark_imported:
-        raise EngineError("XSCL_BENCH", "registration imported Spark, which it must do without")
+def load(
+    say: Callable[[str], None], *, queries: int, seed: int, workload: str, windows: str, one_more: int
+) -> dict[str, Any]:
+    """Load queries in bulk into a fresh home, and look at the outcome; seconds are without the making of the texts.
+
+    The greatest memory of this process is that of the load and of nothing before it.
+
+    Raises:
+        EngineError: a query was refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="xscl-bench-") as folder:
+        home = init_home(Path(folder) / "home")
+        source = _texts(workload, windows, seed)
+        texts = list(islice(source, queries))
+        marks: list[tuple[int, float]] = []
+        cpu_s, began = time.process_time(), time.perf_counter()
+        outcomes = Registry(home.catalog).register_many(_marked(texts, marks, say))
+        load_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_s
+        rss_bytes = peak_memory()
+        require_all(outcomes)
+        # Opened again, so that a query is added as by somebody who comes later: nothing is known of the others.
+        home.catalog.close()
+        home = open_home(home.root)
+        registry = Registry(home.catalog)
+        one_more_s = []
+        for name, text in islice(source, one_more):
+            began = time.perf_counter()
+            registry.register(text, name=name)
+            one_more_s.append(time.perf_counter() - began)
+        middle = QueryFilter(after=f"q{queries // 2}", limit=_PAGE)
+        some = QueryFilter(like="q*7", channel=SCHEMAS[workload].channel, limit=_PAGE)
+        with home.catalog.read() as connection:
+            count = {
+                table.name: connection.scalar(sa.select(sa.func.count()).select_from(table))
+                for table in (TEMPLATES, GROUPS)
+            }
+        loaded = {
+            **count,
+            "load_s": load_s,
+            "cpu_s": cpu_s,
+            "rss_bytes": rss_bytes,
+            "marks": [*marks, (queries, load_s)],
+            "one_more_s": one_more_s,
+            "list_page_ms": _page_ms(home, middle),
+            "filter_page_ms": _page_ms(home, some),
+            "catalog_bytes": sum(path.stat().st_size for path in home.root.glob("catalog.db*")),
+            "spark_imported": "pyspark" in sys.modules,
+        }
+        home.catalog.close()
     return loaded
 
 
-def _in_bulk(texts: _Texts) -> tuple[float, str]:
-    """(seconds, digest of the catalogue)."""
-    return _registered(lambda registry: require_all(registry.register_many(texts)))
+def _marked(texts: _Texts, marks: list[tuple[int, float]], say: Callable[[str], None]) -> Iterator[tuple[str, str]]:
+    """Hand texts out, and note (queries taken, seconds since the start) on the way."""
+    began = time.perf_counter()
+    step = max(1, len(texts) // _MARKS)
+    for taken, text in enumerate(texts, start=1):
+        yield text
+        if taken % step == 0 and taken < len(texts):
+            marks.append((taken, time.perf_counter() - began))
+            say(f"{taken:,} of {len(texts):,} queries in {marks[-1][1]:.1f} s")
 
 
-def _one_by_one(texts: _Texts) -> tuple[float, str]:
+def _page_ms(home: Home, wanted: QueryFilter) -> float:
+    """Read a page of the list of queries five times: the median."""
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        assert list(list_queries(home.catalog, wanted))
+        times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1e3
+
+
+def _stretches(marks: Sequence[tuple[int, float]]) -> list[tuple[int, float, float]]:
+    """Return (queries taken, seconds since the start, queries a second since the row before).
+
+    Texts may be taken many at a time: a stretch is as long as it needs to be for its rate to mean something.
+    """
+    *inner, last = marks
+    kept = [(0, 0.0)]
+    for count, seconds in inner:
+        if min(seconds - kept[-1][1], last[1] - seconds) > last[1] / 30:
+            kept.append((count, seconds))
+    return [(n, s, (n - before) / (s - began)) for (before, began), (n, s) in pairwise([*kept, last])]
+
+
+# -- the sample, in this process -------------------------------------------------------------------------------
+
+
+def _one_by_one(lab: Lab[_Sizes], case: Case[_Texts]) -> Outcome:
     def register(registry: Registry) -> None:
-        for name, text in texts:
+        for name, text in case.data:
             registry.register(text, name=name)
 
-    return _registered(register)
+    # The first run fills what later ones find filled, whichever way they go.
+    _registered(lab, lambda registry: require_all(registry.register_many(case.data)))
+    seconds, digest = _registered(lab, register)
+    return Outcome({"one_at_a_time_per_s": len(case.data) / seconds}, digest=digest)
 
 
-def _registered(register: Callable[[Registry], None]) -> tuple[float, str]:
-    with tempfile.TemporaryDirectory(prefix="xscl-bench-") as folder:
-        home = init_home(Path(folder) / "home")
-        began = time.perf_counter()
-        register(Registry(home.catalog))
-        seconds = time.perf_counter() - began
-        digest = catalog_digest(home.catalog)
-        home.catalog.close()
+def _in_bulk(lab: Lab[_Sizes], case: Case[_Texts]) -> Outcome:
+    runs = [_registered(lab, lambda registry: require_all(registry.register_many(case.data))) for _ in range(3)]
+    bulk_s = statistics.median(seconds for seconds, _ in runs)
+    digests = {digest for _, digest in runs}
+    return Outcome({"bulk_sample_per_s": len(case.data) / bulk_s}, digest=runs[0][1], agrees=len(digests) == 1)
+
+
+def _registered(lab: Lab[_Sizes], register: Callable[[Registry], None]) -> tuple[float, str]:
+    """Register in a fresh home: seconds, and a digest of the catalogue."""
+    home = init_home(lab.new_folder() / "home")
+    began = time.perf_counter()
+    register(Registry(home.catalog))
+    seconds = time.perf_counter() - began
+    digest = catalog_digest(home.catalog)
+    home.catalog.close()
     return seconds, digest
 
 
 def catalog_digest(catalog: Catalog) -> str:
-    """A digest of all that registration writes, but for the time at which it did: equal for equal catalogues."""
+    """Digest everything that registration writes, but for its time: equal catalogues have equal digests."""
     tables = sa.MetaData()
     with catalog.read() as connection:
         tables.reflect(connection)
@@ -151,46 +217,69 @@ def catalog_digest(catalog: Catalog) -> str:
     return digest_text(*parts)
 
 
-def _stages(texts: _Texts) -> dict[str, float]:
-    """Microseconds a query of what comes before the catalogue: medians of three."""
-    runs = [_stage_times(texts) for _ in range(3)]
-    return {name: statistics.median(run[name] for run in runs) / len(texts) * 1e6 for name in runs[0]}
+def _stages(_: Lab[_Sizes], case: Case[_Texts]) -> Outcome:
+    """Time what comes before the catalogue, in microseconds a query: medians of three."""
+    runs = [_stage_times(case.data) for _ in range(3)]
+    return Outcome({name: statistics.median(run[name] for run in runs) / len(case.data) * 1e6 for name in runs[0]})
 
 
 def _stage_times(texts: _Texts) -> dict[str, float]:
     began = time.perf_counter()
     parsed = [(parse_query(text), text) for _, text in texts]
-    parse_s = time.perf_counter() - began
-    began = time.perf_counter()
+    parsed_at = time.perf_counter()
     compiled = [compile_query(query, text) for query, text in parsed]
-    compile_s = time.perf_counter() - began
+    compiled_at = time.perf_counter()
     graphs = [_join_graph(query) for query in compiled]
-    began = time.perf_counter()
+    labelling = time.perf_counter()
     for graph in graphs:
         canonicalize(graph)
-    canonicalize_s = time.perf_counter() - began
-    return {
-        "parse_us": parse_s,
-        "compile_us": compile_s - canonicalize_s,
-        "canonicalize_us": canonicalize_s,
-    }
+    canonicalize_s = time.perf_counter() - labelling
+    compile_s = compiled_at - parsed_at - canonicalize_s
+    return {"parse_us": parsed_at - began, "compile_us": compile_s, "canonicalize_us": canonicalize_s}
 
 
 def _join_graph(query: CompiledQuery) -> JoinGraph:
-    """The query's join graph again, with the digests of definitions in their place."""
+    """Make the query's join graph again, with the digests of definitions in their place."""
     template, instance = query.template, query.group.instance
     vertices = zip(template.blocks, template.parents, map(str, instance.variables), strict=True)
     return JoinGraph(tuple(Vertex(*vertex) for vertex in vertices), instance.joins)
 
 
-def _stretches(loaded: Loaded) -> list[tuple[int, float, float]]:
-    """(queries taken, seconds since the start, queries a second since the row before).
+def _figures(_: _Sizes, results: Sequence[Result[_Texts]]) -> Row:
+    figures = results[0].figures
+    bulk_per_s = figures["bulk_sample_per_s"]
+    stages_us = sum(results[0].outcomes["stages"].figures.values())
+    return {
+        **figures,
+        "speedup": bulk_per_s / figures["one_at_a_time_per_s"],
+        "catalogue_us": max(0.0, 1e6 / bulk_per_s - stages_us),
+    }
 
-    Texts may be taken many at a time: a stretch is as long as it needs to be for its rate to mean something.
-    """
-    kept = [(0, 0.0)]
-    for count, seconds in loaded.marks[:-1]:
-        if min(seconds - kept[-1][1], loaded.load_s - seconds) > loaded.load_s / 30:
-            kept.append((count, seconds))
-    kept.append(loaded.marks[-1])
-    return [(n, s, (n - before) / (s - began)) for (before, began), (n, s) in pairwise(kept)]
+
+BENCH = Bench(
+    name="register",
+    full=_Sizes(),
+    quick=_Sizes(queries=5_000, sample=300, one_more=20),
+    prepare=_prepare,
+    variants=(
+        Variant("load", _load_apart),
+        Variant("one by one", _one_by_one),
+        Variant("in bulk", _in_bulk),
+        Variant("stages", _stages),
+    ),
+    table=by_step,
+    figures=_figures,
+    axes=Axes(
+        "Registration of {s.queries:,} queries",
+        x="queries registered",
+        y="queries a second",
+        over="queries",
+        lines={"in bulk": "queries_per_s"},
+    ),
+    notes=(
+        "The rates one by one and of `bulk_sample_per_s`, their ratio and the stages are those of the first "
+        "{s.sample:,} queries; nothing is extrapolated.",
+    ),
+    spark=False,
+    settings=("seed", "workload", "windows"),
+)

@@ -12,13 +12,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from xscl import __version__
 from xscl.bench.plot import Plot, draw
 
-__all__ = ["Report", "Value", "machine", "rounded", "write_report"]
+__all__ = ["Report", "Row", "Value", "machine", "rounded", "rounded_row", "write_report"]
 
 Value = str | int | float | bool | None
+Row = Mapping[str, Any]
+"""Values by name, each a ``Value``."""
 _PACKAGES = ("pyspark", "pyarrow", "pandas", "lxml", "elementpath", "sqlalchemy")
 
 
@@ -27,11 +30,11 @@ class Report:
     """One run of one bench."""
 
     bench: str
-    settings: Mapping[str, Value]
+    settings: Row
     """What was asked for, so that the run can be repeated."""
-    figures: Mapping[str, Value]
+    figures: Row
     """By the names of docs/benchmarks.md; times in the unit that the name ends in."""
-    table: tuple[Mapping[str, Value], ...]
+    table: tuple[Row, ...]
     """Rows of equal columns."""
     plot: Plot
     notes: tuple[str, ...] = ()
@@ -47,6 +50,11 @@ def rounded(value: float, digits: int = 4) -> float:
     (1235.0, 0.0001234)
     """
     return float(f"{value:.{digits}g}")
+
+
+def rounded_row(row: Row) -> Row:
+    """Round all numbers of a row that are no integers."""
+    return {name: rounded(value) if isinstance(value, float) else value for name, value in row.items()}
 
 
 def machine(*, java: bool) -> dict[str, object]:

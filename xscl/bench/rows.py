@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,181 +15,138 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 
 from xscl.bench.apart import peak_memory
-from xscl.bench.engines import Run, open_engine, register, run
-from xscl.bench.plot import Plot
-from xscl.bench.report import Report, Value, rounded
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Variant, by_step
+from xscl.bench.engines import Run, Watch, open_engine, register, run, watched
+from xscl.bench.plot import Axes
+from xscl.bench.report import Row
 from xscl.bench.sensors import CALIBRATIONS, JOIN, READINGS, SCHEMA, Condition, calibrations, conditions, readings
 from xscl.engine import Engine
 from xscl.ingest.records import RowOptions, RowTable
-from xscl.session import start_session
 from xscl.tables import QUERIES
 from xscl.templates.results import RESULT_SCHEMA
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+__all__ = ["BENCH"]
 
-__all__ = ["Sizes", "measure"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much is measured."""
-
-    queries: tuple[int, ...]
-    items: int
-    """Readings with the most queries."""
-    growth_items: int
-    """Readings with fewer queries."""
-    batch: int
-    compared: int
-    """Readings of the last batch on which numpy filters are run for all queries."""
-    spark_sample: int
-
-
-_FULL = Sizes((100, 1_000, 10_000), 10_000_000, 1_000_000, 1_000_000, 50_000, 20)
-_QUICK = Sizes((100, 1_000), 40_000, 20_000, 20_000, 10_000, 3)
 Documents = npt.NDArray[np.int64]
 _LATENESS = "10 s"
 _COLUMNS = tuple(column.split()[0] for column in SCHEMA.split(", "))
+_PARTS = ("stage1_s", "join_s", "commit_s", "prepare_s")
 
 
 @dataclass(frozen=True, slots=True)
-class _Stream:
-    """A stream of readings under so many queries; seconds are sums over batches."""
-
-    queries: int
-    items: int
-    intake_s: float
-    seconds: float
-    intake_cpu_s: float
-    """Of this process, as all that follows; Java has no part in it."""
-    cpu_s: Sequence[float]
-    """Of each batch, without its intake."""
-    peak_bytes: int
-    """The most memory that the process has had until then."""
-    runs: Sequence[Run]
-    matches: int
-    """Of the conditions; those of the join are not counted."""
+class _Sizes:
+    queries: tuple[int, ...] = (100, 1_000, 10_000)
+    items: int = 10_000_000
+    """Readings with the most queries."""
+    growth_items: int = 1_000_000
+    """Readings with fewer queries, at most."""
+    batch: int = 1_000_000
+    compared: int = 50_000
+    """Readings of the last batch, at most, on which numpy filters are run for all queries."""
+    spark_sample: int = 20
 
     @property
-    def rows_per_s(self) -> float:
-        """From taken in to committed."""
-        return self.items / self.seconds
+    def warm(self) -> int:
+        """Readings of the first batch, which plans, and is not counted."""
+        return max(self.batch // 10, 1)
 
     @property
-    def mean_met(self) -> float:
-        return self.matches / self.items
-
-    def total(self, name: str) -> float:
-        return float(sum(getattr(report, name) for each in self.runs for report in each.reports))
+    def filtered(self) -> int:
+        """Readings on which numpy filters are run."""
+        return min(self.compared, self.batch, self.items)
 
 
-def measure(
-    say: Callable[[str], None],
-    *,
-    quick: bool = False,
-    queries: int | None = None,
-    items: int | None = None,
-    batch_docs: int | None = None,
-    seed: int = 1,
-) -> Report:
-    """Run the stream under growing numbers of conditions.
-
-    ``queries`` is the greatest number of them, ``items`` the length of the stream.
-    """
-    sizes = _QUICK if quick else _FULL
-    counts = sizes.queries if queries is None else (*(n for n in sizes.queries if n < queries), queries)
-    sizes = replace(sizes, queries=counts, items=items or sizes.items, batch=batch_docs or sizes.batch)
-    sizes = replace(
-        sizes, growth_items=min(sizes.growth_items, sizes.items), compared=min(sizes.compared, sizes.batch, sizes.items)
-    )
-    spark = start_session()
-    asked = list(islice(conditions(seed), counts[-1]))
-    streams: list[_Stream] = []
-    with tempfile.TemporaryDirectory(prefix="xscl-bench-") as folder:
-        for count in counts:
-            say(f"{count:,} queries")
-            with open_engine(Path(folder) / f"{count}", spark) as engine:
-                length = sizes.items if count == counts[-1] else sizes.growth_items
-                streams.append(_stream(engine, asked[:count], length, sizes.batch, seed, say))
-                if count == counts[-1]:
-                    say("baselines")
-                    found = _baselines(engine, streams[-1], asked, sizes, seed, spark, say)
-    figures = _figures(streams, found, sizes)
-    return Report(
-        bench="rows",
-        settings={**asdict(sizes), "queries": ", ".join(map(str, counts)), "seed": seed},
-        figures=figures,
-        table=tuple(_row(stream) for stream in streams),
-        plot=Plot(
-            title="Rows of sensors through standing conditions and a join",
-            x="conditions",
-            y="rows a second",
-            lines={"driver": tuple((stream.queries, stream.rows_per_s) for stream in streams)},
-            log_x=True,
-        ),
-        notes=(
-            "Conditions of five kinds by turns, each met by one reading of 5,000: of fewer conditions less is found.",
-            f"One numpy filter a query: all queries on {sizes.compared:,} readings of the last batch, typed columns in "
-            "memory, multiplied up to a batch.",
-            f"One Spark statement a query: {sizes.spark_sample} queries on the last batch, cached with typed columns, "
-            "multiplied up to all queries.",
-            "A batch of a tenth of the size goes before each stream; it plans, and is not counted.",
-        ),
-    )
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[list[Condition]]]:
+    for count in lab.sizes.queries:
+        yield Case(f"{count:,} queries", list(islice(conditions(lab.seed), count)))
 
 
-class _Taken(NamedTuple):
-    seconds: float
-    cpu_s: float
+def _measure(lab: Lab[_Sizes], case: Case[list[Condition]]) -> Outcome:
+    """Run the stream; with the most queries also the baselines."""
+    sizes, asked = lab.sizes, case.data
+    with_baselines = len(asked) == sizes.queries[-1]
+    items = sizes.items if with_baselines else min(sizes.growth_items, sizes.items)
+    with open_engine(lab.new_folder() / "home", lab.spark) as engine:
+        runs, intake, matches = _stream(lab, engine, asked, items)
+        seconds, cpu_s = (sum(getattr(each, name) for each in runs) for name in ("seconds", "cpu_s"))
+        jobs = [each.jobs for each in runs if each.jobs is not None]
+        parts = {name: sum(each.total(name) for each in runs) for name in _PARTS}
+        row = {
+            "conditions": len(asked),
+            "rows": items,
+            "seconds": seconds,
+            "rows_per_s": items / seconds,
+            "mean_met": matches / items,
+            "cpu_us_per_row": 1e6 * cpu_s / items,
+            "intake_s": intake.seconds,
+            **parts,
+            "jobs_per_batch": max(jobs, default=None),
+        }
+        if not with_baselines:
+            return Outcome(row, [row])
+        stored = int(sum(each.total("matches") for each in runs))
+        equal_batches = items % sizes.batch == 0 and len(runs) > 1
+        figures = {
+            "intake_rows_per_s": items / intake.seconds,
+            "rows_with_intake_per_s": items / (seconds + intake.seconds),
+            "intake_cpu_us_per_row": 1e6 * intake.cpu_s / items,
+            "cpu_last_batch_to_first": runs[-1].cpu_s / runs[0].cpu_s if equal_batches else None,
+            "peak_bytes": peak_memory(),
+            "matches": stored,
+            "joined": stored - matches,
+            "state_rows": runs[-1].reports[-1].state_rows,
+            "last_batch_s": runs[-1].seconds,
+        }
+        baselines, digest, agree = _baselines(lab, engine, asked, runs[-1])
+    for name, baseline_s in baselines.items():
+        figures |= {f"{name}_batch_s": baseline_s, f"speedup_over_{name}": baseline_s / runs[-1].seconds}
+    return Outcome({**row, **figures}, [row], digest, agree)
 
 
-def _take(engine: Engine, seed: int, first: int, count: int) -> _Taken:
-    """Take in readings and what is calibrated in their time; what that takes, without making them."""
+def _take(engine: Engine, seed: int, first: int, count: int) -> Watch:
+    """Take in readings and the calibrations in their time, and time that without making them."""
     _, rows = readings(seed, first, count)
     others = calibrations(seed, first, count)
-    began, began_cpu = time.perf_counter(), time.process_time()
     tables = [
-        RowTable(READINGS, rows, f"r{first}", options=RowOptions(columns=_COLUMNS, ts="ts", ts_format="us")),
-        RowTable(
-            CALIBRATIONS, others, f"c{first}", options=RowOptions(columns=("node", "offset"), ts="ts", ts_format="us")
-        ),
+        RowTable(channel, table, name, options=RowOptions(columns=columns, ts="ts", ts_format="us"))
+        for channel, table, name, columns in (
+            (READINGS, rows, f"r{first}", _COLUMNS),
+            (CALIBRATIONS, others, f"c{first}", ("node", "offset")),
+        )
     ]
-    report = engine.ingest(tables)
+    with watched() as watch:
+        report = engine.ingest(tables)
     assert report.taken == len(rows) + len(others), report
-    return _Taken(time.perf_counter() - began, time.process_time() - began_cpu)
+    return watch
 
 
-def _stream(
-    engine: Engine, asked: Sequence[Condition], items: int, batch: int, seed: int, say: Callable[[str], None]
-) -> _Stream:
+def _stream(lab: Lab[_Sizes], engine: Engine, asked: Sequence[Condition], items: int) -> tuple[list[Run], Watch, int]:
+    """Run the stream batch by batch: the batches, the intake of all, and the matches of conditions without the join."""
+    sizes = lab.sizes
     engine.add_channel(READINGS, kind="rows", schema=SCHEMA, lateness=_LATENESS)
     engine.add_channel(CALIBRATIONS, kind="rows", schema="node int, offset double", lateness=_LATENESS)
     texts = ((f"q{number}", f"{READINGS}/{READINGS}{each.text}") for number, each in enumerate(asked))
     register(engine, [*texts, ("join", JOIN)])
-    warm = max(batch // 10, 1)
-    _take(engine, seed, 0, warm)
-    say(f"registered; planned in {run(engine).prepare_s:.1f} s")
-    intake_s, intake_cpu_s, cpu_s, runs, matches = 0.0, 0.0, [], [], 0
-    for first in range(warm, warm + items, batch):
-        count = min(batch, warm + items - first)
-        taken = _take(engine, seed, first, count)
-        intake_s, intake_cpu_s = intake_s + taken.seconds, intake_cpu_s + taken.cpu_s
-        began = time.process_time()
-        runs.append(run(engine, 2 * batch))
-        cpu_s.append(time.process_time() - began)
-        matches += _single_matches(engine, runs[-1])
-        say(
-            f"{first - warm + count:,} rows: {count / runs[-1].seconds:,.0f} a second, "
-            f"{cpu_s[-1] / count * 1e6:.2f} us of CPU a row; intake {count / taken.seconds:,.0f} a second, "
+    _take(engine, lab.seed, 0, sizes.warm)
+    lab.say(f"registered; planned in {run(engine).total('prepare_s'):.1f} s")
+    runs, intake, matches = [], Watch(), 0
+    for first in range(sizes.warm, sizes.warm + items, sizes.batch):
+        count = min(sizes.batch, sizes.warm + items - first)
+        taken = _take(engine, lab.seed, first, count)
+        intake.seconds, intake.cpu_s = intake.seconds + taken.seconds, intake.cpu_s + taken.cpu_s
+        batch = run(engine, 2 * sizes.batch)
+        runs.append(batch)
+        matches += _single_matches(engine, batch)
+        lab.say(
+            f"{first - sizes.warm + count:,} rows: {count / batch.seconds:,.0f} a second, "
+            f"{batch.cpu_s / count * 1e6:.2f} us of CPU a row; intake {count / taken.seconds:,.0f} a second, "
             f"{taken.cpu_s / count * 1e6:.2f} us; {peak_memory() / 1e6:,.0f} MB at most"
         )
-    seconds = sum(each.seconds for each in runs)
-    return _Stream(len(asked), items, intake_s, seconds, intake_cpu_s, cpu_s, peak_memory(), runs, matches)
+    return runs, intake, matches
 
 
 def _results(engine: Engine, of: Run) -> Iterator[pa.Table]:
-    """The rows of results of each batch of a run."""
+    """Yield the rows of results of each batch of a run."""
     for report in of.reports:
         assert report.result_path is not None
         yield ds.dataset(engine.home.root / report.result_path, schema=RESULT_SCHEMA).to_table(
@@ -201,7 +155,7 @@ def _results(engine: Engine, of: Run) -> Iterator[pa.Table]:
 
 
 def _single_matches(engine: Engine, of: Run) -> int:
-    """How many pairs of a document and a query of one block there are."""
+    """Count the pairs of a document and a query of one block."""
     return sum(
         table.filter((ds.field("relation") == "docs") & ds.field("d2").is_null()).num_rows
         for table in _results(engine, of)
@@ -209,7 +163,7 @@ def _single_matches(engine: Engine, of: Run) -> int:
 
 
 def _found(engine: Engine, of: Run) -> dict[str, Documents]:
-    """The documents of each condition in the last batch, rising."""
+    """Return the documents of each condition in a run, rising."""
     docs: dict[str, list[Documents]] = {}
     names = _names(engine)
     for table in _results(engine, of):
@@ -229,7 +183,7 @@ def _found(engine: Engine, of: Run) -> dict[str, Documents]:
 
 
 def _names(engine: Engine) -> dict[int, list[str]]:
-    """The queries of each group."""
+    """Return the queries of each group."""
     found: dict[int, list[str]] = {}
     with engine.home.catalog.read() as connection:
         for row in connection.execute(sa.select(QUERIES.c.gid, QUERIES.c.qid)):
@@ -237,44 +191,29 @@ def _names(engine: Engine) -> dict[int, list[str]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Baselines:
-    numpy_s: float
-    """One filter a query, for a batch."""
-    spark_s: float
-    """One statement a query, for a batch."""
-    digest: str
-    equal: bool
-
-
 def _baselines(
-    engine: Engine,
-    stream: _Stream,
-    asked: Sequence[Condition],
-    sizes: Sizes,
-    seed: int,
-    spark: SparkSession,
-    say: Callable[[str], None],
-) -> _Baselines:
-    last = stream.runs[-1]
+    lab: Lab[_Sizes], engine: Engine, asked: Sequence[Condition], last: Run
+) -> tuple[dict[str, float], str, bool]:
+    """Run one numpy filter, and one Spark statement, a query: seconds a batch, a digest, and whether they agree."""
+    sizes, spark, few = lab.sizes, lab.spark, lab.sizes.filtered
     size = sizes.items % sizes.batch or min(sizes.batch, sizes.items)
-    first = max(sizes.batch // 10, 1) + sizes.items - size
-    found = _found(engine, last)
-    columns, table = readings(seed, first, size)
-    docids = last.first + np.arange(size)  # readings come before what is calibrated
-    few = {name: column[: sizes.compared] for name, column in columns.items()}
+    answers = _found(engine, last)
+    columns, table = readings(lab.seed, sizes.warm + sizes.items - size, size)
+    docids = last.span[0] + np.arange(size)  # readings come before what is calibrated
+    sample = {name: column[:few] for name, column in columns.items()}
     began = time.perf_counter()
-    masks = [np.flatnonzero(each.holds(few)) for each in asked]
-    numpy_s = (time.perf_counter() - began) * size / sizes.compared
-    say(f"numpy, one filter a query: {numpy_s:,.3g} s a batch")
-    until = docids[min(sizes.compared, size) - 1]
+    masks = [np.flatnonzero(each.holds(sample)) for each in asked]
+    numpy_s = (time.perf_counter() - began) * size / few
+    lab.say(f"numpy, one filter a query: {numpy_s:,.3g} s a batch")
     none = np.empty(0, dtype=np.int64)
     ours, theirs = hashlib.sha256(), hashlib.sha256()
     for number, mask in enumerate(masks):
-        own = found.get(f"q{number}", none)
-        ours.update(f"{number}:".encode() + own[own <= until].tobytes())
+        own = answers.get(f"q{number}", none)
+        ours.update(f"{number}:".encode() + own[own <= docids[min(few, size) - 1]].tobytes())
         theirs.update(f"{number}:".encode() + docids[mask].tobytes())
-    sample = np.random.default_rng(seed).choice(len(asked), size=min(sizes.spark_sample, len(asked)), replace=False)
+    numbers = np.random.default_rng(lab.seed).choice(
+        len(asked), size=min(sizes.spark_sample, len(asked)), replace=False
+    )
     frame = spark.createDataFrame(table).cache()
     frame.count()
     frame.createOrReplaceTempView("xscl_bench_readings")
@@ -283,70 +222,46 @@ def _baselines(
         statement = f"select count(*) from xscl_bench_readings where {asked[number].sql}"
         return int(spark.sql(statement).first()[0])  # type: ignore[index]
 
-    count(sample[0])  # what the first of all costs is no part of it
+    count(numbers[0])  # what the first of all costs is no part of it
     began = time.perf_counter()
-    counts = [count(number) for number in sample]
-    spark_s = (time.perf_counter() - began) * len(asked) / len(sample)
-    say(f"Spark, one statement a query: {spark_s:,.3g} s a batch")
+    counts = [count(number) for number in numbers]
+    spark_s = (time.perf_counter() - began) * len(asked) / len(numbers)
+    lab.say(f"Spark, one statement a query: {spark_s:,.3g} s a batch")
     spark.catalog.dropTempView("xscl_bench_readings")
     frame.unpersist()
-    same = all(len(found.get(f"q{number}", none)) == count for number, count in zip(sample, counts, strict=True))
-    return _Baselines(numpy_s, spark_s, ours.hexdigest()[:16], same and ours.digest() == theirs.digest())
+    same = all(len(answers.get(f"q{number}", none)) == count for number, count in zip(numbers, counts, strict=True))
+    seconds = {"numpy_filters": numpy_s, "spark_statements": spark_s}
+    return seconds, ours.hexdigest()[:16], same and ours.digest() == theirs.digest()
 
 
-# -- what is shown --------------------------------------------------------------------------------------------------
+def _figures(_: _Sizes, results: Sequence[Result[list[Condition]]]) -> Row:
+    least, most = results[0].figures, results[-1].figures
+    is_whole = (least["conditions"], most["conditions"]) == (100, 10_000)
+    return {**most, "growth_100_to_10k_conditions": least["rows_per_s"] / most["rows_per_s"] if is_whole else None}
 
 
-def _figures(streams: Sequence[_Stream], found: _Baselines, sizes: Sizes) -> Mapping[str, Value]:
-    stream, least = streams[-1], streams[0]
-    batch_s = stream.runs[-1].seconds
-    jobs = [each.jobs for each in stream.runs if each.jobs is not None]
-    return {
-        "rows_per_s": rounded(stream.rows_per_s),
-        "intake_rows_per_s": rounded(stream.items / stream.intake_s),
-        "rows_with_intake_per_s": rounded(stream.items / (stream.seconds + stream.intake_s)),
-        "stage1_s": rounded(stream.total("stage1_s")),
-        "join_s": rounded(stream.total("join_s")),
-        "commit_s": rounded(stream.total("commit_s")),
-        "prepare_s": rounded(stream.total("prepare_s")),
-        "cpu_us_per_row": rounded(1e6 * sum(stream.cpu_s) / stream.items),
-        "intake_cpu_us_per_row": rounded(1e6 * stream.intake_cpu_s / stream.items),
-        "cpu_last_batch_to_first": rounded(stream.cpu_s[-1] / stream.cpu_s[0]) if _whole(stream, sizes) else None,
-        "peak_bytes": stream.peak_bytes,
-        "jobs_per_batch": max(jobs, default=None),
-        "mean_met": rounded(stream.mean_met),
-        "growth_100_to_10k_conditions": rounded(least.rows_per_s / stream.rows_per_s)
-        if (least.queries, stream.queries) == (100, 10_000)
-        else None,
-        "matches": int(stream.total("matches")),
-        "joined": int(stream.total("matches")) - stream.matches,
-        "state_rows": stream.runs[-1].reports[-1].state_rows,
-        "numpy_filters_batch_s": rounded(found.numpy_s),
-        "speedup_over_numpy_filters": rounded(found.numpy_s / batch_s),
-        "spark_statements_batch_s": rounded(found.spark_s),
-        "speedup_over_spark_statements": rounded(found.spark_s / batch_s),
-        "last_batch_s": rounded(batch_s),
-        "results_digest": found.digest,
-        "digest_equal": found.equal,
-    }
-
-
-def _whole(stream: _Stream, sizes: Sizes) -> bool:
-    """Whether its batches are equally long, and several."""
-    return stream.items % sizes.batch == 0 and len(stream.runs) > 1
-
-
-def _row(stream: _Stream) -> dict[str, Value]:
-    return {
-        "conditions": stream.queries,
-        "rows": stream.items,
-        "seconds": rounded(stream.seconds),
-        "rows_per_s": rounded(stream.rows_per_s),
-        "mean_met": rounded(stream.mean_met),
-        "cpu_us_per_row": rounded(1e6 * sum(stream.cpu_s) / stream.items),
-        "intake_s": rounded(stream.intake_s),
-        "stage1_s": rounded(stream.total("stage1_s")),
-        "join_s": rounded(stream.total("join_s")),
-        "commit_s": rounded(stream.total("commit_s")),
-        "jobs_per_batch": max((each.jobs or 0 for each in stream.runs), default=0),
-    }
+BENCH = Bench(
+    name="rows",
+    full=_Sizes(),
+    quick=_Sizes((100, 1_000), items=40_000, growth_items=20_000, batch=20_000, compared=10_000, spark_sample=3),
+    prepare=_prepare,
+    variants=(Variant("driver", _measure),),
+    table=by_step,
+    figures=_figures,
+    axes=Axes(
+        "Rows of sensors through standing conditions and a join",
+        x="conditions",
+        y="rows a second",
+        over="conditions",
+        lines={"driver": "rows_per_s"},
+        log_x=True,
+    ),
+    notes=(
+        "Conditions of five kinds by turns, each met by one reading of 5,000: of fewer conditions less is found.",
+        "One numpy filter a query: all queries on {s.filtered:,} readings of the last batch, typed columns in memory, "
+        "multiplied up to a batch.",
+        "One Spark statement a query: {s.spark_sample} queries on the last batch, cached with typed columns, "
+        "multiplied up to all queries.",
+        "A batch of a tenth of the size goes before each stream; it plans, and is not counted.",
+    ),
+)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from xscl.bench.apart import run_apart
-from xscl.bench.footprint import Footprint, FootprintSettings
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Variant, by_step
 from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_grammar
 from xscl.bench.matching import (
     event_batches,
     feed_items,
+    footprint,
     matched,
     parse_all,
     run_stage1,
@@ -25,8 +26,8 @@ from xscl.bench.matching import (
     xpath_of,
     xpath_per_query,
 )
-from xscl.bench.plot import Plot
-from xscl.bench.report import Report, Value, rounded
+from xscl.bench.plot import Axes
+from xscl.bench.report import Row
 from xscl.bench.workload import FEED_ITEMS, thesis_queries
 from xscl.compile import ChannelFacts
 from xscl.prepared import Preparer
@@ -34,7 +35,7 @@ from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Definition
 from xscl.xpath.spec_files import SpecChange, SpecFiles, apply_change
 
-__all__ = ["Sizes", "measure"]
+__all__ = ["BENCH"]
 
 _STEPS = (10, 1_000, 10_000, 100_000)
 _MANY = 10_000
@@ -44,28 +45,22 @@ _ALLOWED_PARSES, _ALLOWED_US = 30, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much is measured."""
-
-    queries: int
-    patterns: int
-    items: int
+class _Sizes:
+    queries: int = 100_000
+    patterns: int = 100_000
+    items: int = 5_000
     """Feed items."""
-    documents: int
+    documents: int = 1_000
     """Documents of the grammar."""
-    item_batch: int
+    item_batch: int = 1_000
     """Feed items in an Arrow batch."""
-    document_batch: int
+    document_batch: int = 100
     """Documents of the grammar in an Arrow batch: a thousandth part of the patterns gives a row in each and more."""
-    repetitions: int
-    xpath_items: int
+    repetitions: int = 9
+    xpath_items: int = 20
     """Feed items on which one XPath is evaluated after another."""
-    xpath_documents: int
+    xpath_documents: int = 3
     """Documents of the grammar of which every pattern is checked with lxml."""
-
-
-_FULL = Sizes(100_000, 100_000, 5_000, 1_000, 1_000, 100, 9, 20, 3)
-_QUICK = Sizes(100_000, 3_000, 1_000, 100, 500, 50, 5, 2, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +77,7 @@ class _Documents:
         return cls(channel, texts, [text.encode() for text in texts], event_batches(channel, texts, size))
 
     def parts(self) -> Iterator[tuple[Sequence[bytes], pa.RecordBatch]]:
-        """Every batch and its documents."""
+        """Yield every batch with its documents."""
         start = 0
         for batch in self.batches:
             yield self.raw[start : start + batch.num_rows], batch
@@ -94,224 +89,169 @@ class _Documents:
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
-    """What so many queries or patterns cost; times in microseconds a document."""
+class _Workload:
+    """Growing numbers of queries or patterns, and documents to match; the last number is the greatest."""
 
-    count: int
-    definitions: int
-    parse_us: float
-    stage1_us: float
-    first_us: float
-    unseen_us: float
-    matched: float
-    """Definitions with a row, a document."""
-    rows: float
-    visits: float
-
-    def allowed_us(self) -> float:
-        return _ALLOWED_PARSES * self.parse_us + _ALLOWED_US * self.rows
-
-    def row(self, workload: str) -> dict[str, Value]:
-        """A row of the table."""
-        return {
-            "workload": workload,
-            "queries": self.count,
-            "definitions": self.definitions,
-            "parse_us": rounded(self.parse_us),
-            "stage1_us": rounded(self.stage1_us),
-            "ratio_to_parse": rounded(self.stage1_us / self.parse_us),
-            "first_batch_us": rounded(self.first_us),
-            "unseen_us": rounded(self.unseen_us),
-            "documents_per_s": rounded(1e6 / self.stage1_us),
-            "matched": rounded(self.matched),
-            "witness_rows": rounded(self.rows),
-            "node_visits": rounded(self.visits),
-        }
+    automata: Mapping[int, Automaton]
+    definitions: Mapping[int, Sequence[Definition]]
+    known: _Documents
+    unseen: _Documents
+    figures: Callable[[Lab[_Sizes], _Workload, Sequence[Row]], tuple[dict[str, Any], bool]]
+    """Function of the rows of ``_rows``: figures of the most queries, and whether lxml selects the same nodes."""
 
 
-def measure(
-    say: Callable[[str], None],
-    *,
-    quick: bool = False,
-    queries: int | None = None,
-    items: int | None = None,
-    batch_docs: int | None = None,
-    seed: int = 1,
-) -> Report:
-    """Match feed items with the thesis' queries, and documents of a random grammar with distinct patterns.
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Workload]]:
+    yield _feed_items(lab)
+    yield _distinct_patterns(lab)
 
-    ``queries`` is the greatest number of queries and of patterns, ``items`` the number of documents of either kind.
 
-    Raises:
-        EngineError: a document was refused, or the process whose memory is measured failed.
-    """
-    default = _QUICK if quick else _FULL
-    sizes = Sizes(
-        queries=queries or default.queries,
-        patterns=queries or default.patterns,
-        items=items or default.items,
-        documents=items or default.documents,
-        item_batch=batch_docs or default.item_batch,
-        document_batch=batch_docs or default.document_batch,
-        repetitions=default.repetitions,
-        xpath_items=default.xpath_items,
-        xpath_documents=default.xpath_documents,
-    )
-    feed_levels, feed_figures, feed_equal = _feed_items(sizes, seed, say)
-    walk_levels, walk_figures, walks_equal = _distinct_patterns(sizes, seed, say)
-    return Report(
-        bench="stage1",
-        settings={**asdict(sizes), "seed": seed},
-        figures={**feed_figures, **walk_figures, "digest_equal": feed_equal and walks_equal},
-        table=tuple(
-            [level.row("feed items") for level in feed_levels] + [level.row("distinct") for level in walk_levels]
-        ),
-        plot=_plot(feed_levels, walk_levels),
-        notes=(
-            f"One XPath after another is evaluated on {sizes.xpath_items:,} of the feed items, and every pattern is "
-            f"checked with lxml on {sizes.xpath_documents:,} of the grammar's documents; nothing is extrapolated.",
-        ),
-        spark=False,
-    )
+def _measure(lab: Lab[_Sizes], case: Case[_Workload]) -> Outcome:
+    rows = [{"workload": case.name, **row} for row in _rows(case.data, lab.sizes.repetitions)]
+    figures, agrees = case.data.figures(lab, case.data, rows)
+    return Outcome(figures, rows, agrees=agrees)
 
 
 # -- feed items ------------------------------------------------------------------------------------------------
 
 
-def _feed_items(sizes: Sizes, seed: int, say: Callable[[str], None]) -> tuple[list[_Level], dict[str, Value], bool]:
-    say(f"compiling {sizes.queries:,} queries over feed items")
-    texts = [text for _, text in thesis_queries(FEED_ITEMS, sizes.queries, seed=seed)]
-    compiled = Preparer(channels={FEED_ITEMS.channel: ChannelFacts("xml")})
-    found = {text: compiled.prepare_text(text).compiled for text in dict.fromkeys(texts)}
+def _feed_items(lab: Lab[_Sizes]) -> Case[_Workload]:
+    sizes, channel = lab.sizes, FEED_ITEMS.channel
+    lab.say(f"compiling {sizes.queries:,} queries over feed items")
+    texts = _query_texts(lab)
+    preparer = Preparer(channels={channel: ChannelFacts("xml")})
+    compiled = {text: preparer.prepare_text(text).compiled for text in dict.fromkeys(texts)}
     counts = _counts(sizes.queries)
     specs = {
-        count: list({spec: None for text in dict.fromkeys(texts[:count]) for spec in found[text].specs})
+        count: list({spec: None for text in dict.fromkeys(texts[:count]) for spec in compiled[text].specs})
         for count in counts
     }
-    everything = feed_items(sizes.items + sizes.item_batch, seed=seed)
-    known = _Documents.of(FEED_ITEMS.channel, everything[: sizes.items], sizes.item_batch)
-    unseen = _Documents.of(FEED_ITEMS.channel, everything[sizes.items :], sizes.item_batch)
-    automata = {count: _automaton(specs[count]) for count in counts}
-    say(f"matching {sizes.items:,} feed items")
-    levels = _levels(automata, {count: _definitions(specs[count]) for count in counts}, known, unseen, sizes)
-    most, by_count = levels[-1], {level.count: level for level in levels}
+    documents = feed_items(sizes.items + sizes.item_batch, seed=lab.seed)
+    workload = _Workload(
+        automata={count: _automaton(specs[count]) for count in counts},
+        definitions={count: list(dict.fromkeys(spec.definition for spec in specs[count])) for count in counts},
+        known=_Documents.of(channel, documents[: sizes.items], sizes.item_batch),
+        unseen=_Documents.of(channel, documents[sizes.items :], sizes.item_batch),
+        figures=_feed_figures,
+    )
+    return Case("feed items", workload, {"distinct_queries": len({query.group.key for query in compiled.values()})})
+
+
+def _query_texts(lab: Lab[_Sizes]) -> list[str]:
+    return [text for _, text in thesis_queries(FEED_ITEMS, lab.sizes.queries, seed=lab.seed)]
+
+
+def _feed_figures(lab: Lab[_Sizes], workload: _Workload, rows: Sequence[Row]) -> tuple[dict[str, Any], bool]:
+    sizes, known = lab.sizes, workload.known
+    most, by_count = rows[-1], {row["queries"]: row for row in rows}
     many = min(_MANY, sizes.queries)
-    say(f"evaluating one XPath after another for {many:,} queries")
+    lab.say(f"evaluating one XPath after another for {many:,} queries")
     sample = known.raw[: sizes.xpath_items]
-    naive_us = xpath_per_query(texts[:many], sample) / len(sample) * 1e6
-    equal = _equal(automata[most.count], _definitions(specs[most.count]), known, sizes.xpath_items)[0]
-    figures: dict[str, Value] = {
-        "parse_us_per_doc": rounded(most.parse_us),
-        "stage1_us_per_doc": rounded(most.stage1_us),
-        "ratio_to_parse": rounded(most.stage1_us / most.parse_us),
-        "ratio_to_parse_1k_queries": _ratio(by_count, 1_000),
-        "growth_1k_to_100k_queries": _growth(by_count, 1_000, 100_000),
-        "growth_10_to_100k_queries": _growth(by_count, 10, 100_000),
-        "xpath_us_per_doc": rounded(naive_us),
-        "speedup_over_xpath_per_query": rounded(naive_us / by_count[many].stage1_us),
-        "distinct_queries": len({query.group.key for query in found.values()}),
-        "mean_item_bytes": rounded(known.mean_bytes),
-        "witnesses_per_item": rounded(most.rows),
-        "first_batch_us_per_item": rounded(most.first_us),
+    naive_us = xpath_per_query(_query_texts(lab)[:many], sample) / len(sample) * 1e6
+
+    def growth(few: int, many: int) -> float | None:
+        """Divide the times; None where one of them was not measured."""
+        return by_count[many]["stage1_us"] / by_count[few]["stage1_us"] if {few, many} <= set(by_count) else None
+
+    figures = {
+        "parse_us_per_doc": most["parse_us"],
+        "stage1_us_per_doc": most["stage1_us"],
+        "ratio_to_parse": most["ratio_to_parse"],
+        "ratio_to_parse_1k_queries": by_count[1_000]["ratio_to_parse"] if 1_000 in by_count else None,
+        "growth_1k_to_100k_queries": growth(1_000, 100_000),
+        "growth_10_to_100k_queries": growth(10, 100_000),
+        "xpath_us_per_doc": naive_us,
+        "speedup_over_xpath_per_query": naive_us / by_count[many]["stage1_us"],
+        "mean_item_bytes": known.mean_bytes,
+        "witnesses_per_item": most["witness_rows"],
+        "first_batch_us_per_item": most["first_batch_us"],
     }
-    return levels, figures, equal
-
-
-def _ratio(levels: Mapping[int, _Level], count: int) -> float | None:
-    return rounded(levels[count].stage1_us / levels[count].parse_us) if count in levels else None
-
-
-def _growth(levels: Mapping[int, _Level], few: int, many: int) -> float | None:
-    """None where one of them was not measured."""
-    return rounded(levels[many].stage1_us / levels[few].stage1_us) if {few, many} <= set(levels) else None
+    return figures, _equal(workload, sizes.xpath_items)[0]
 
 
 # -- distinct patterns -----------------------------------------------------------------------------------------
 
 
-def _distinct_patterns(
-    sizes: Sizes, seed: int, say: Callable[[str], None]
-) -> tuple[list[_Level], dict[str, Value], bool]:
-    say(f"making {sizes.patterns:,} distinct patterns")
-    grammar = random_grammar(seed)
-    walks = list(islice(patterns(grammar, seed=seed), sizes.patterns + _ROUNDS * _ADDED))
-    texts = list(islice(documents(grammar, seed=seed), sizes.documents + sizes.document_batch))
-    known = _Documents.of(CHANNEL, texts[: sizes.documents], sizes.document_batch)
-    unseen = _Documents.of(CHANNEL, texts[sizes.documents :], sizes.document_batch)
+def _distinct_patterns(lab: Lab[_Sizes]) -> Case[_Workload]:
+    sizes = lab.sizes
+    lab.say(f"making {sizes.patterns:,} distinct patterns")
+    grammar = random_grammar(lab.seed)
+    walks = _walks(lab)
+    texts = list(islice(documents(grammar, seed=lab.seed), sizes.documents + sizes.document_batch))
     counts = [count for count in _counts(sizes.patterns) if count >= min(1_000, sizes.patterns)]
     automata: dict[int, Automaton] = {}
     for count in counts:
         began = time.process_time()
         automata[count] = _automaton(map(block_spec, walks[:count]))
         build_s = time.process_time() - began
-    say(f"matching {sizes.documents:,} documents of the grammar")
-    levels = _levels(automata, {count: walks[:count] for count in counts}, known, unseen, sizes)
-    most = levels[-1]
-    say(f"adding and removing {_ADDED:,} patterns")
-    automaton = automata[most.count]
-    starts = range(most.count, len(walks), _ADDED)
-    added = [[block_spec(walk) for walk in walks[start : start + _ADDED]] for start in starts]
-    changes = _changes(automaton, added, known.batches[0])
-    equal, xpath_s = _equal(automaton, walks[: most.count], known, sizes.xpath_documents)
-    memory = _footprint(walks[: most.count], sizes, seed, say)
-    xpath_us = xpath_s / min(sizes.xpath_documents, sizes.documents) * 1e6
-    figures: dict[str, Value] = {
-        "distinct_patterns": most.count,
-        "mean_matched_patterns": rounded(most.matched),
-        "witnesses_per_doc": rounded(most.rows),
-        "us_per_witness": rounded((most.stage1_us - most.parse_us) / most.rows) if most.rows else None,
-        "patterns_parse_us_per_doc": rounded(most.parse_us),
-        "patterns_stage1_us_per_doc": rounded(most.stage1_us),
-        "patterns_allowed_us_per_doc": rounded(most.allowed_us()),
-        "patterns_ratio_to_allowed": rounded(most.stage1_us / most.allowed_us()),
-        "patterns_documents_per_s": rounded(1e6 / most.stage1_us),
-        "patterns_first_batch_us_per_doc": rounded(most.first_us),
-        "patterns_unseen_us_per_doc": rounded(most.unseen_us),
-        "patterns_unseen_ratio_to_allowed": rounded(most.unseen_us / most.allowed_us()),
-        "patterns_speedup_over_xpath": rounded(xpath_us / most.stage1_us),
-        "mean_document_bytes": rounded(known.mean_bytes),
-        "node_visits_per_doc": rounded(most.visits),
-        "growth_of_node_visits": rounded(most.visits / levels[0].visits),
-        "build_s": rounded(build_s),
-        **{name: rounded(value) for name, value in changes.items()},
-        "load_s": rounded(memory.load_s),
-        "automaton_rss_bytes": memory.loaded_bytes,
-        "warm_rss_bytes": memory.warm_bytes,
-        "peak_rss_bytes": memory.peak_bytes,
-        "automaton_bytes": memory.automaton_bytes,
-        "automaton_states": memory.states,
-        "automaton_moves": memory.moves,
+    workload = _Workload(
+        automata=automata,
+        definitions={count: walks[:count] for count in counts},
+        known=_Documents.of(CHANNEL, texts[: sizes.documents], sizes.document_batch),
+        unseen=_Documents.of(CHANNEL, texts[sizes.documents :], sizes.document_batch),
+        figures=_pattern_figures,
+    )
+    return Case("distinct", workload, {"distinct_patterns": sizes.patterns, "build_s": build_s})
+
+
+def _walks(lab: Lab[_Sizes]) -> list[Definition]:
+    """Return the patterns, and behind them those that are added to them."""
+    walks = patterns(random_grammar(lab.seed), seed=lab.seed)
+    return list(islice(walks, lab.sizes.patterns + _ROUNDS * _ADDED))
+
+
+def _pattern_figures(lab: Lab[_Sizes], workload: _Workload, rows: Sequence[Row]) -> tuple[dict[str, Any], bool]:
+    sizes, known, most = lab.sizes, workload.known, rows[-1]
+    lab.say(f"adding and removing {_ADDED:,} patterns")
+    changes = _changes(workload.automata[sizes.patterns], _walks(lab)[sizes.patterns :], known.batches[0])
+    equal, xpath_s = _equal(workload, sizes.xpath_documents)
+    lab.say("measuring memory in a process of its own")
+    path = SpecFiles("specs").version(map(block_spec, workload.definitions[sizes.patterns]), lab.folder)
+    memory = run_apart(
+        footprint,
+        {"specs": str(path), "number": sizes.documents, "batch_docs": sizes.document_batch, "seed": lab.seed},
+        lab.say,
+    )
+    figures = {
+        "mean_matched_patterns": most["matched"],
+        "witnesses_per_doc": most["witness_rows"],
+        "us_per_witness": (most["stage1_us"] - most["parse_us"]) / most["witness_rows"] if most["matched"] else None,
+        "patterns_parse_us_per_doc": most["parse_us"],
+        "patterns_stage1_us_per_doc": most["stage1_us"],
+        "patterns_allowed_us_per_doc": most["allowed_us"],
+        "patterns_ratio_to_allowed": most["stage1_us"] / most["allowed_us"],
+        "patterns_documents_per_s": most["documents_per_s"],
+        "patterns_first_batch_us_per_doc": most["first_batch_us"],
+        "patterns_unseen_us_per_doc": most["unseen_us"],
+        "patterns_unseen_ratio_to_allowed": most["unseen_us"] / most["allowed_us"],
+        "patterns_speedup_over_xpath": xpath_s / min(sizes.xpath_documents, sizes.documents) * 1e6 / most["stage1_us"],
+        "mean_document_bytes": known.mean_bytes,
+        "node_visits_per_doc": most["node_visits"],
+        "growth_of_node_visits": most["node_visits"] / rows[0]["node_visits"],
+        **changes,
+        **memory,
     }
-    return levels, figures, equal
+    return figures, equal
 
 
-def _changes(automaton: Automaton, added: Sequence[Sequence[WitnessSpec]], batch: pa.RecordBatch) -> dict[str, float]:
+def _changes(automaton: Automaton, walks: Sequence[Definition], batch: pa.RecordBatch) -> dict[str, float]:
     """Add patterns, match a batch, remove them, match it again; medians, and the batch as times the warm batch."""
-    times: dict[str, list[float]] = {"warm": [], "add": [], "after_add": [], "remove": [], "after_remove": []}
-    for specs in added:
+    times: dict[str, list[float]] = defaultdict(list)
+    for start in range(0, len(walks), _ADDED):
+        specs = tuple(map(block_spec, walks[start : start + _ADDED]))
         run_stage1(automaton, [batch])
         times["warm"].append(run_stage1(automaton, [batch]))
-        changes = {"add": SpecChange(None, tuple(specs)), "remove": SpecChange(None, (), tuple(specs))}
-        for name, change in changes.items():
+        for name, change in (("add", SpecChange(None, specs)), ("remove", SpecChange(None, (), specs))):
             began = time.process_time()
             apply_change(automaton, change)
             times[name].append(time.process_time() - began)
             times[f"after_{name}"].append(run_stage1(automaton, [batch]))
-    median = {name: statistics.median(found) for name, found in times.items()}
+    median = {name: statistics.median(seconds) for name, seconds in times.items()}
     return {
         "add_1000_ms": median["add"] * 1e3,
         "remove_1000_ms": median["remove"] * 1e3,
         "batch_after_add": median["after_add"] / median["warm"],
         "batch_after_remove": median["after_remove"] / median["warm"],
     }
-
-
-def _footprint(walks: Sequence[Definition], sizes: Sizes, seed: int, say: Callable[[str], None]) -> Footprint:
-    say("measuring memory in a process of its own")
-    with tempfile.TemporaryDirectory(prefix="xscl-bench-") as folder:
-        path = SpecFiles("specs").version(map(block_spec, walks), Path(folder))
-        settings = FootprintSettings(str(path), sizes.documents, sizes.document_batch, seed)
-        return Footprint(**run_apart("xscl.bench.footprint", asdict(settings), say))
 
 
 # -- both ------------------------------------------------------------------------------------------------------
@@ -322,53 +262,48 @@ def _counts(most: int) -> list[int]:
 
 
 def _automaton(specs: Iterable[WitnessSpec]) -> Automaton:
-    """As a worker has it."""
+    """Make an automaton as a worker has it."""
     automaton = Automaton()
     apply_change(automaton, SpecChange(None, tuple(specs)))
     return automaton
 
 
-def _definitions(specs: Sequence[WitnessSpec]) -> list[Definition]:
-    return list(dict.fromkeys(spec.definition for spec in specs))
+def _rows(workload: _Workload, repetitions: int) -> Iterator[Row]:
+    """Time every automaton cold, on documents it has not seen, and warm in turns with bare parsing.
 
-
-def _levels(
-    automata: Mapping[int, Automaton],
-    definitions: Mapping[int, Sequence[Definition]],
-    known: _Documents,
-    unseen: _Documents,
-    sizes: Sizes,
-) -> list[_Level]:
-    """Time every automaton cold, on documents it has not seen, and warm in turns with bare parsing."""
+    Times are in microseconds a document; ``matched`` counts the definitions with a row, a document.
+    """
+    known, unseen = workload.known, workload.unseen
+    number = len(known.raw)
     first, later = {}, {}
-    for count, automaton in automata.items():
+    for count, automaton in workload.automata.items():
         first[count] = run_stage1(automaton, known.batches[:1]) / known.batches[0].num_rows
         run_stage1(automaton, known.batches[1:])
         later[count] = run_stage1(automaton, unseen.batches) / len(unseen.raw)
-    parse_s, stage1_s = _in_turns(automata, known, sizes.repetitions)
-    number = len(known.raw)
-    levels = []
-    for count, automaton in automata.items():
+    parse_s, stage1_s = _in_turns(workload.automata, known, repetitions)
+    parse_us = parse_s / number * 1e6
+    for count, automaton in workload.automata.items():
         before = automaton.visits
         found = matched(automaton, known.batches)
-        levels.append(
-            _Level(
-                count=count,
-                definitions=len(definitions[count]),
-                parse_us=parse_s / number * 1e6,
-                stage1_us=stage1_s[count] / number * 1e6,
-                first_us=first[count] * 1e6,
-                unseen_us=later[count] * 1e6,
-                matched=found.patterns / number,
-                rows=found.rows / number,
-                visits=(automaton.visits - before) / number,
-            )
-        )
-    return levels
+        stage1_us = stage1_s[count] / number * 1e6
+        yield {
+            "queries": count,
+            "definitions": len(workload.definitions[count]),
+            "parse_us": parse_us,
+            "stage1_us": stage1_us,
+            "ratio_to_parse": stage1_us / parse_us,
+            "allowed_us": _ALLOWED_PARSES * parse_us + _ALLOWED_US * found.rows / number,
+            "first_batch_us": first[count] * 1e6,
+            "unseen_us": later[count] * 1e6,
+            "documents_per_s": 1e6 / stage1_us,
+            "matched": found.patterns / number,
+            "witness_rows": found.rows / number,
+            "node_visits": (automaton.visits - before) / number,
+        }
 
 
 def _in_turns(automata: Mapping[int, Automaton], known: _Documents, repetitions: int) -> tuple[float, dict[int, float]]:
-    """Seconds of bare parsing and of each automaton for all documents: the sum of each batch's median.
+    """Sum the median seconds of each batch, for bare parsing and for each automaton.
 
     All take turns with every batch, in another order each time, so that whatever else the machine does is everybody's.
     """
@@ -391,30 +326,55 @@ def _in_turns(automata: Mapping[int, Automaton], known: _Documents, repetitions:
     return parse_s, stage1_s
 
 
-def _equal(
-    automaton: Automaton, definitions: Sequence[Definition], known: _Documents, number: int
-) -> tuple[bool, float]:
-    """Whether lxml's XPath selects the same nodes of the first documents, and the seconds that its evaluation takes."""
-    texts = known.texts[:number]
-    expected, seconds = xpath_of(definitions, texts)
-    return selected(automaton, event_batches(known.channel, texts, len(texts))) == expected, seconds
+def _equal(workload: _Workload, number: int) -> tuple[bool, float]:
+    """Return whether lxml's XPath selects the same nodes of the first documents, and the seconds of its evaluation."""
+    count, automaton = list(workload.automata.items())[-1]
+    texts = workload.known.texts[:number]
+    expected, seconds = xpath_of(workload.definitions[count], texts)
+    return selected(automaton, event_batches(workload.known.channel, texts, len(texts))) == expected, seconds
 
 
-def _plot(feed: Sequence[_Level], walks: Sequence[_Level]) -> Plot:
-    def line(levels: Sequence[_Level], value: Callable[[_Level], float]) -> tuple[tuple[float, float], ...]:
-        return tuple((level.count, value(level)) for level in levels)
+def _figures(_: _Sizes, results: Sequence[Result[_Workload]]) -> Row:
+    return {name: value for result in results for name, value in result.figures.items()}
 
-    return Plot(
-        title="Stage 1 against bare parsing",
+
+BENCH = Bench(
+    name="stage1",
+    full=_Sizes(),
+    quick=_Sizes(
+        patterns=3_000,
+        items=1_000,
+        documents=100,
+        item_batch=500,
+        document_batch=50,
+        repetitions=5,
+        xpath_items=2,
+    ),
+    prepare=_prepare,
+    variants=(Variant("", _measure),),
+    table=by_step,
+    figures=_figures,
+    axes=Axes(
+        "Stage 1 against bare parsing",
         x="queries or distinct patterns",
         y="microseconds a document",
-        lines={
-            "feed items: bare parsing": line(feed, lambda level: level.parse_us),
-            "feed items: stage 1": line(feed, lambda level: level.stage1_us),
-            "distinct patterns: bare parsing": line(walks, lambda level: level.parse_us),
-            "distinct patterns: stage 1": line(walks, lambda level: level.stage1_us),
-            "distinct patterns: allowed": line(walks, _Level.allowed_us),
-        },
+        over="queries",
+        lines={"bare parsing": "parse_us", "stage 1": "stage1_us", "allowed": "allowed_us"},
+        by="workload",
         log_x=True,
         log_y=True,
-    )
+    ),
+    notes=(
+        "One XPath after another is evaluated on {s.xpath_items:,} of the feed items, and every pattern is checked "
+        "with lxml on {s.xpath_documents:,} of the grammar's documents; nothing is extrapolated.",
+    ),
+    spark=False,
+    sized={
+        "queries": "queries",
+        "patterns": "queries",
+        "items": "items",
+        "documents": "items",
+        "item_batch": "batch_docs",
+        "document_batch": "batch_docs",
+    },
+)

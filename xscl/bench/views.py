@@ -7,218 +7,138 @@ these instead of R_doc, and R_bin only for edges between inner nodes.
 
 from __future__ import annotations
 
-import tempfile
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from xscl.bench.baselines import Estimate, Relations, SparkRelations, digest, engine_digests
-from xscl.bench.documents import FAMILY, family_documents, thesis_pair
-from xscl.bench.engines import Run, copy_home, count_queries, open_engine, queries_of_groups, register, run, take
-from xscl.bench.plot import Plot
-from xscl.bench.report import Report, Value, rounded
+from xscl.bench.baselines import Relations, SparkRelations, all_digests, digest
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, by_case
+from xscl.bench.documents import family_parts, thesis_pair
+from xscl.bench.engines import DRIVER, Mode, Run, new_base, on_copy, run_parts, watched
+from xscl.bench.plot import Axes
+from xscl.bench.report import Row
 from xscl.bench.workload import Schema, thesis_queries, three_level, two_level
 from xscl.engine import Engine
-from xscl.session import start_session
 from xscl.templates.template import Template
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-__all__ = ["Sizes", "measure", "views_text"]
+__all__ = ["BENCH", "VIEWS", "views_text"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much is measured."""
-
-    queries: int
-    state: int
-    batch: int
-    statements: int | None
-    """Templates of as many joins whose statement is measured; None: all."""
-    repetitions: int
-
-
-_FULL = Sizes(100_000, 10_000, 1_000, None, 3)
-_QUICK = Sizes(300, 500, 50, 1, 1)
+class _Sizes:
+    queries: int = 100_000
+    items: int = 10_000
+    """Documents of the state."""
+    batch: int = 1_000
+    statements: int | None = None
+    """Templates with equally many joins whose statement is measured; None: all."""
+    repetitions: int = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
-    """One schema and one kind of documents."""
+class _Data:
+    """A home, and documents to join in it."""
 
-    schema: str
+    base: Path
+    schema: Schema
     documents: str
-    templates: int
-    groups: int
-    engine_s: float
-    engine_uncached_s: float
-    hit_rate: float | None
-    """Of the engine's own cache of slices in the batch; None if nothing was looked up."""
-    plain: Estimate
-    materialise_s: float
-    views: Estimate
-    rows: Mapping[str, int]
-    """Of the views."""
-    digest: str
-    equal: bool
-
-    @property
-    def views_s(self) -> float:
-        return self.materialise_s + self.views.seconds
-
-    def row(self) -> dict[str, Value]:
-        return {
-            "schema": self.schema,
-            "documents": self.documents,
-            "templates": self.templates,
-            "groups": self.groups,
-            "plain_s": rounded(self.plain.seconds),
-            "views_s": rounded(self.views_s),
-            "speedup": rounded(self.plain.seconds / self.views_s),
-            "materialise_s": rounded(self.materialise_s),
-            "engine_s": rounded(self.engine_s),
-            "engine_uncached_s": rounded(self.engine_uncached_s),
-            "cache_hit_rate": None if self.hit_rate is None else rounded(self.hit_rate),
-            **{f"rows_of_{name}": rows for name, rows in self.rows.items()},
-            "statements_run_whole": self.plain.measured,
-            "results_digest": self.digest,
-        }
+    """``pair`` or ``batch``."""
 
 
-_LINES: dict[str, Callable[[_Level], float]] = {
-    "plain": lambda level: level.plain.seconds,
-    "views": lambda level: level.views_s,
-    "engine": lambda level: level.engine_s,
-}
-
-
-def measure(
-    say: Callable[[str], None],
-    *,
-    quick: bool = False,
-    queries: int | None = None,
-    items: int | None = None,
-    batch_docs: int | None = None,
-    seed: int = 1,
-) -> Report:
-    """Evaluate the statements of both schemas with and without views, on a pair of documents and on a batch."""
-    sizes = _QUICK if quick else _FULL
-    sizes = replace(
-        sizes, queries=queries or sizes.queries, state=items or sizes.state, batch=batch_docs or sizes.batch
-    )
-    spark = start_session()
-    levels: list[_Level] = []
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Data]]:
+    queries = lab.sizes.queries
     for name, schema in (("two-level", two_level()), ("three-level", three_level())):
+        base, counts = new_base(lab, queries, thesis_queries(schema, queries, seed=lab.seed))
         for documents in ("pair", "batch"):
-            say(f"{sizes.queries:,} queries, {name}, {documents}")
-            with tempfile.TemporaryDirectory(prefix="xscl-bench-") as folder:
-                levels.append(_level(name, schema, documents, sizes, seed, spark, Path(folder)))
-    last = levels[-1]
-    figures: dict[str, Value] = {
-        key: value for key, value in last.row().items() if key not in ("schema", "documents", "results_digest")
-    }
-    for level in levels[:-1]:
-        prefix = f"{level.schema.replace('-', '_')}_{level.documents}"
-        figures |= {f"{prefix}_{name}": level.row()[name] for name in ("plain_s", "views_s", "speedup")}
-    figures |= {"results_digest": last.digest, "digest_equal": all(level.equal for level in levels)}
-    return Report(
-        bench="views",
-        settings={**asdict(sizes), "seed": seed},
-        figures=figures,
-        table=tuple(level.row() for level in levels),
-        plot=Plot(
-            title=f"{sizes.queries:,} queries: statements with and without materialised views",
-            x="templates",
-            y="seconds",
-            lines={
-                f"{documents}: {label}": tuple(
-                    (level.templates, value(level)) for level in levels if level.documents == documents
-                )
-                for documents in ("pair", "batch")
-                for label, value in _LINES.items()
-            },
-            log_y=True,
-        ),
-        notes=(
-            "`views_s` has the time in which the views are made and cached. Statements over many documents read as "
-            "many rows of R_T as fit a stated amount of work, both kinds the same, and their time is extrapolated "
-            "along a line; `statements_run_whole` says how many were not.",
-            "`engine_s` is one batch of the engine, the second of its kind in the process; `engine_uncached_s` the "
-            "same with a cache of no bytes, which went before.",
-        ),
-    )
+            figures = {"schema": name, "documents": documents, **counts}
+            yield Case(f"{name}, {documents}", _Data(base, schema, documents), figures)
 
 
-def _level(
-    name: str, schema: Schema, documents: str, sizes: Sizes, seed: int, spark: SparkSession, folder: Path
-) -> _Level:
-    base = folder / "base"
-    with open_engine(base, spark) as engine:
-        register(engine, thesis_queries(schema, sizes.queries, seed=seed))
-        templates, groups = count_queries(engine)
-    batches = {}
-    # The one with its cache comes last, because the statements read the relations of its home.
-    for cache_bytes in (0, None):
-        home = copy_home(base, folder / f"home-{cache_bytes}")
-        with open_engine(home, spark, cache_bytes=cache_bytes) as engine:
-            take(engine, schema.channel, [(0, thesis_pair(schema, 0)[0])])
-            run(engine)
-            last = batches[cache_bytes] = _batch(engine, schema, documents, sizes, seed)
-            if cache_bytes is None:
-                relations = Relations.of(engine, last, folder / "relations")
-                asked = set(queries_of_groups(engine).values())
-                expected = engine_digests(engine, relations.templates, asked, last.first, last.last)
-    tables = SparkRelations(spark, relations)
+def _batch(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Run:
+    """Run the last batch: d2 of the second pair, or the second batch over the state."""
+    schema, sizes = case.data.schema, lab.sizes
+    if case.data.documents == "pair":
+        documents = [thesis_pair(schema, 0)[0], *thesis_pair(schema, 1)]
+        parts = iter([[document] for document in enumerate(documents)])
+    else:
+        parts = family_parts(schema, sizes.items, (sizes.batch, sizes.batch), seed=lab.seed)
+        run_parts(engine, schema.channel, [[(0, thesis_pair(schema, 0)[0])]])
+    return run_parts(engine, schema.channel, parts)[-1]
+
+
+def _uncached(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Outcome:
+    batch = _batch(lab, case, engine)
+    return Outcome({"engine_uncached_s": batch.seconds}, digest=digest(all_digests(engine, *batch.span)))
+
+
+def _measure(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Outcome:
+    """Measure the engine as it is, and the statements on the relations of its home."""
+    sizes = lab.sizes
+    batch = _batch(lab, case, engine)
+    expected = all_digests(engine, *batch.span)
+    lab.say(f"{case.name}: statements")
+    relations = Relations.of(engine, batch, lab.new_folder())
+    tables = SparkRelations(lab.spark, relations)
     plain = tables.plain_statements(repetitions=sizes.repetitions, most=sizes.statements)
-    began = time.perf_counter()
-    rows = {view: tables.materialise(view, text) for view, text in VIEWS.items()}
-    materialise_s = time.perf_counter() - began
+    with watched() as making:
+        rows = {f"rows_of_{view}": tables.materialise(view, text) for view, text in VIEWS.items()}
     texts = {template.id: views_text(template) for template in relations.templates}
     views = tables.statements(texts, repetitions=sizes.repetitions, most=sizes.statements)
     tables.close()
-    return _Level(
-        schema=name,
-        documents=documents,
-        templates=templates,
-        groups=groups,
-        engine_s=batches[None].seconds,
-        engine_uncached_s=batches[0].seconds,
-        hit_rate=_hit_rate(batches[None]),
-        plain=plain,
-        materialise_s=materialise_s,
-        views=views,
-        rows=rows,
+    views_s = making.seconds + views.seconds
+    lookups = batch.total("slices_asked")
+    return Outcome(
+        figures={
+            "plain_s": plain.seconds,
+            "views_s": views_s,
+            "speedup": plain.seconds / views_s,
+            "materialise_s": making.seconds,
+            "engine_s": batch.seconds,
+            "engine_cpu_s": batch.cpu_s,
+            "cache_hit_rate": batch.total("slices_found") / lookups if lookups else None,
+            **rows,
+            "statements_run_whole": plain.measured,
+        },
         digest=digest(expected),
-        equal=plain.agrees(expected) and views.agrees(expected),
+        agrees=plain.agrees(expected) and views.agrees(expected),
     )
 
 
-def _batch(engine: Engine, schema: Schema, documents: str, sizes: Sizes, seed: int) -> Run:
-    """The last batch: d2 of the second pair, or the second batch over the state."""
-    if documents == "pair":
-        parts = [[text] for text in thesis_pair(schema, 1)]
-    else:
-        families = max(1, sizes.state // FAMILY)
-        parts = [
-            list(family_documents(schema, count, families=families, seed=seed + number, run=f"run {number}"))
-            for number, count in enumerate((sizes.state, sizes.batch, sizes.batch))
-        ]
-    at = 1
-    for part in parts:
-        take(engine, schema.channel, enumerate(part, start=at))
-        at += len(part)
-        last = run(engine)
-    return last
+def _figures(_: _Sizes, results: Sequence[Result[_Data]]) -> Row:
+    """Return the figures of the last case, and three with a prefix of each of the others."""
+    *others, last = by_case(results)
+    figures = {name: value for name, value in last.items() if name not in ("schema", "documents")}
+    for row in others:
+        prefix = f"{row['schema'].replace('-', '_')}_{row['documents']}"
+        figures |= {f"{prefix}_{name}": row[name] for name in ("plain_s", "views_s", "speedup")}
+    return figures
 
 
-def _hit_rate(batch: Run) -> float | None:
-    """Values whose rows were in the engine's cache by values asked for."""
-    asked = sum(report.slices_asked for report in batch.reports)
-    return sum(report.slices_found for report in batch.reports) / asked if asked else None
+BENCH = Bench(
+    name="views",
+    full=_Sizes(),
+    quick=_Sizes(queries=300, items=500, batch=50, statements=1, repetitions=1),
+    prepare=_prepare,
+    variants=(on_copy(Mode("uncached", "", cache_bytes=0), _uncached), on_copy(DRIVER, _measure)),
+    table=by_case,
+    figures=_figures,
+    axes=Axes(
+        "{s.queries:,} queries: statements with and without materialised views",
+        x="templates",
+        y="seconds",
+        over="templates",
+        lines={"plain": "plain_s", "views": "views_s", "engine": "engine_s"},
+        by="documents",
+        log_y=True,
+    ),
+    notes=(
+        "`views_s` has the time in which the views are made and cached. Statements over many documents read as "
+        "many rows of R_T as fit a stated amount of work, both kinds the same, and their time is extrapolated "
+        "along a line; `statements_run_whole` says how many were not.",
+        "`engine_s` is one batch of the engine, the second of its kind in the process; `engine_uncached_s` the "
+        "same with a cache of no bytes, which went before.",
+    ),
+)
 
 
 # -- views ----------------------------------------------------------------------------------------------------------

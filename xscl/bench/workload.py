@@ -7,13 +7,27 @@ and joins the i-th with the i-th; the root and the inner nodes on the way to the
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, count, islice, product
+from functools import cache
+from itertools import accumulate, count, islice, permutations, product
 
 from xscl.durations import format_duration, parse_duration
+from xscl.errors import EngineError
+from xscl.types import QueryOutcome
 
-__all__ = ["FEED_ITEMS", "RSS", "SCHEMAS", "Schema", "Windows", "thesis_queries", "three_level", "two_level"]
+__all__ = [
+    "FEED_ITEMS",
+    "RSS",
+    "SCHEMAS",
+    "Schema",
+    "Windows",
+    "require_all",
+    "shaped_queries",
+    "thesis_queries",
+    "three_level",
+    "two_level",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +145,57 @@ def _below(variables: dict[tuple[str, ...], str], above: tuple[str, ...], side: 
         name = variables.get(path) or f"{side}{'_'.join(path)}"
         text += f"[./{step}->{name}{_below(variables, path, side)}]"
     return text
+
+
+# -- queries of many shapes -----------------------------------------------------------------------------------------
+
+
+def shaped_queries(number: int, seed: int, templates: int = 20) -> Iterator[tuple[str, str]]:
+    """Yield queries over feed items whose value joins have at most ``templates`` shapes; none has a window.
+
+    A query draws one to four joins by Zipf's law with parameter 0.8, each a different pair of fields, uniformly from
+    all 25; a field may be joined more than once.  A query of a shape beyond the first ``templates`` is drawn again.
+    """
+    generator = random.Random(seed)
+    sizes = range(1, 5)
+    weights = [k**-0.8 for k in sizes]
+    fields = [path[0] for path in RSS.leaves]
+    pairs = [(left, right) for left in range(len(fields)) for right in range(len(fields))]
+    shapes: set[tuple[tuple[int, int], ...]] = set()
+    made = 0
+    while made < number:
+        (joins,) = generator.choices(sizes, weights)
+        drawn = tuple(generator.sample(pairs, joins))
+        shape = _shape(tuple(sorted(drawn)))
+        if shape not in shapes and len(shapes) >= templates:
+            continue
+        shapes.add(shape)
+        made += 1
+        lefts, rights = (sorted({pair[side] for pair in drawn}) for side in (0, 1))
+        left = "".join(f"[./{fields[place]}->v{place + 1}]" for place in lefts)
+        right = "".join(f"[./{fields[place]}->w{place + 1}]" for place in rights)
+        atoms = " AND ".join(f"v{one + 1} = w{other + 1}" for one, other in drawn)
+        block = f"{RSS.channel}//{RSS.root}"
+        yield f"q{made}", f"{block}->v0{left} FOLLOWED BY {{{atoms}}} {block}->w0{right}"
+
+
+@cache
+def _shape(pairs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """Return the least set of joins among all ways to number the left and the right fields from 0."""
+    lefts, rights = (sorted({pair[side] for pair in pairs}) for side in (0, 1))
+    return min(
+        tuple(sorted((left.index(one), right.index(other)) for one, other in pairs))
+        for left in permutations(lefts)
+        for right in permutations(rights)
+    )
+
+
+def require_all(outcomes: Iterable[QueryOutcome]) -> None:
+    """See that no query was refused.
+
+    Raises:
+        EngineError: one was, and a rate of refusals would say nothing.
+    """
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise EngineError("XSCL_BENCH", f"query {outcome.name} of the workload was refused: {outcome.error}")

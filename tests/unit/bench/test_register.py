@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from xscl.bench import load
+from xscl.bench import register
+from xscl.bench.bench import Options, run_bench
 from xscl.bench.benches import BENCHES
-from xscl.bench.register import catalog_digest, measure
+from xscl.bench.register import catalog_digest
 from xscl.cli import main
 from xscl.errors import EngineError
 from xscl.home import init_home
@@ -18,13 +19,14 @@ from xscl.registry import Registry
 FIGURES = {
     "queries_per_s", "one_more_ms", "one_more_first_ms", "rss_bytes", "one_at_a_time_per_s", "bulk_sample_per_s",
     "speedup", "digest_equal", "templates", "groups", "list_page_ms", "filter_page_ms", "spark_jobs", "parse_us",
-    "compile_us", "canonicalize_us", "catalogue_us", "load_s", "cpu_s", "catalog_bytes",
+    "compile_us", "canonicalize_us", "catalogue_us", "load_s", "cpu_s", "catalog_bytes", "results_digest",
 }  # fmt: skip
 
 
 def test_figures() -> None:
     said: list[str] = []
-    report = measure(said.append, quick=True, queries=30, seed=2, workload="rss", windows="1 h..2 h")
+    asked = Options(quick=True, queries=30, seed=2, workload="rss", windows="1 h..2 h")
+    report = run_bench(BENCHES["register"], asked, said.append)
     figures = report.figures
     assert set(figures) == FIGURES
     assert figures["digest_equal"] is True
@@ -35,7 +37,7 @@ def test_figures() -> None:
     for name in ("queries_per_s", "one_more_ms", "one_at_a_time_per_s", "parse_us", "compile_us", "canonicalize_us"):
         assert figures[name] > 0
     assert report.table[-1]["queries"] == 30
-    assert report.settings["sample"] == 30
+    assert [report.settings[name] for name in ("queries", "seed", "windows")] == [30, 2, "1 h..2 h"]
     assert any("30 queries" in line for line in said)
 
 
@@ -56,10 +58,9 @@ def test_the_digest_tells_catalogues_apart(tmp_path: Path) -> None:
 
 
 def test_a_refused_query_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "thesis_queries", lambda *_, **__: iter([("q", "S//a"), ("q", "S//b")]))
-    settings = load.LoadSettings(queries=2, seed=1, workload="two-level", windows="unbounded", one_more=0)
+    monkeypatch.setattr(register, "thesis_queries", lambda *_, **__: iter([("q", "S//a"), ("q", "S//b")]))
     with pytest.raises(EngineError) as caught:
-        load.load(settings, lambda text: None)
+        register.load(print, queries=2, seed=1, workload="two-level", windows="unbounded", one_more=0)
     assert caught.value.condition == "XSCL_BENCH"
     assert "XSCL_NAME_TAKEN" in str(caught.value)
 

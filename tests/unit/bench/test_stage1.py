@@ -9,9 +9,10 @@ import pytest
 from lxml import etree
 
 from xscl.bench import matching
+from xscl.bench.bench import Options, run_bench
 from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_grammar
 from xscl.bench.matching import block_paths, event_batches, feed_items, matched, selected, xpath_of
-from xscl.bench.stage1 import measure
+from xscl.bench.stage1 import BENCH
 from xscl.bench.workload import FEED_ITEMS, thesis_queries
 from xscl.errors import EngineError
 from xscl.xpath.automaton import Automaton
@@ -34,7 +35,7 @@ UNMEASURED = {"growth_1k_to_100k_queries", "growth_10_to_100k_queries"}
 
 def test_figures() -> None:
     said: list[str] = []
-    report = measure(said.append, quick=True, queries=1200, items=12, batch_docs=5, seed=3)
+    report = run_bench(BENCH, Options(quick=True, queries=1200, items=12, batch_docs=5, seed=3), said.append)
     figures = report.figures
     assert set(figures) == FIGURES
     assert {name for name, value in figures.items() if value is None} == UNMEASURED

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from local_engine import compiled
 
-from xscl.bench import levels
-from xscl.bench.engines import MODES
-from xscl.bench.latency import _percentile, shaped_queries
-from xscl.bench.levels import _sized
-from xscl.bench.retention import _figures, _Kept
+from xscl.bench.baselines import Samples
+from xscl.bench.bench import Options, run_bench
+from xscl.bench.benches import BENCHES
+from xscl.bench.latency import _percentile
+from xscl.bench.retention import _figures
+from xscl.bench.workload import shaped_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,32 +36,38 @@ def test_percentiles() -> None:
 
 
 def test_sizes() -> None:
-    sizes = levels._FULL
-    assert _sized(sizes, None, None, None) == sizes
-    assert _sized(sizes, 500, 70, 7) == replace(sizes, queries=(10, 100, 500), state=70, batch=7)
-    assert _sized(sizes, 1_000, None, None).queries == (10, 100, 1_000)
+    bench = BENCHES["two-level"]
+    assert bench.sizes(Options()) == bench.full
+    assert bench.sizes(Options(queries=500, items=70, batch_docs=7)) == replace(
+        bench.full, queries=(10, 100, 500), items=70, batch=7
+    )
+    assert bench.sizes(Options(queries=1_000)).queries == (10, 100, 1_000)
+    assert BENCHES["latency"].sizes(Options(quick=True, queries=7)).queries == 7
 
 
 def test_what_is_kept_at_half_and_at_the_end() -> None:
-    kept = [_Kept(rows, 10 * rows, 0.5) for rows in (4, 8, 9, 6)]
-    assert _figures(MODES[1], kept) == {
-        "state_rows_at_half_executors": 8,
-        "state_rows_at_end_executors": 6,
-        "state_rows_ratio_executors": 0.75,
-        "state_bytes_at_half_executors": 80,
-        "state_bytes_at_end_executors": 60,
-        "state_bytes_ratio_executors": 0.75,
-        "most_state_rows_executors": 9,
-        "batch_executors_s": 0.5,
+    kept = [{"state_rows": rows, "state_bytes": 10 * rows, "seconds": 0.5, "cpu_s": rows / 4} for rows in (4, 8, 9, 6)]
+    assert _figures(kept) == {
+        "state_rows_at_half": 8,
+        "state_rows_at_end": 6,
+        "state_rows_ratio": 0.75,
+        "state_bytes_at_half": 80,
+        "state_bytes_at_end": 60,
+        "state_bytes_ratio": 0.75,
+        "most_state_rows": 9,
+        "batch_s": 0.5,
+        "cpu_s": 1.5,
     }
 
 
 @pytest.mark.usefixtures("spark")
 def test_two_levels(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
-    monkeypatch.setattr("xscl.bench.levels.start_session", lambda: spark)
-    tiny = replace(levels._QUICK, warm=0, pairs=1, batches=1, spark_sample=1, prepared_queries=9, prepared_documents=5)
-    monkeypatch.setattr(levels, "_QUICK", tiny)
-    report = levels.measure(lambda text: None, levels=2, quick=True, queries=9, items=12, batch_docs=6, seed=5)
+    monkeypatch.setattr("xscl.bench.bench.start_session", lambda: spark)
+    bench = BENCHES["two-level"]
+    samples = Samples(statements=1, spark_queries=1, prepared_queries=9, prepared_documents=5)
+    tiny = replace(bench.quick, warm=0, pairs=1, batches=1, samples=samples)
+    asked = Options(quick=True, queries=9, items=12, batch_docs=6, seed=5)
+    report = run_bench(replace(bench, quick=tiny), asked, lambda text: None)
     assert report.figures["digest_equal"] is True
     assert [(row["documents"], row["queries"]) for row in report.table] == [("pair", 9), ("batch", 9)]
     assert report.figures["pairs"] == 1

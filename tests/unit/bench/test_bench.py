@@ -1,0 +1,114 @@
+"""The runner of benches: cases, variants, digests, and how figures and tables are put together."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from xscl.bench.apart import processor_time, run_apart
+from xscl.bench.bench import Bench, Case, Lab, Options, Outcome, Variant, by_case, by_variant, run_bench, side_by_side
+from xscl.bench.plot import Axes
+from xscl.errors import EngineError
+
+
+@dataclass(frozen=True)
+class Sizes:
+    queries: tuple[int, ...] = (1, 10)
+    batch: int = 3
+
+
+def prepare(lab: Lab[Sizes]) -> Iterator[Case[int]]:
+    for queries in lab.sizes.queries:
+        assert not list(lab.new_folder().iterdir())
+        yield Case(f"{queries} queries", queries, {"queries": queries})
+
+
+def slow(lab: Lab[Sizes], case: Case[int]) -> Outcome:
+    rows = [{"batch": number, "seconds": case.data / number} for number in range(1, lab.sizes.batch + 1)]
+    return Outcome({"whole_s": case.data / 7, "jobs": 2}, rows, digest=f"{case.data}")
+
+
+def fast(lab: Lab[Sizes], case: Case[int]) -> Outcome:
+    outcome = slow(lab, case)
+    return replace(outcome, figures={**outcome.figures, "only": True}, agrees=True)
+
+
+AXES = Axes("{s.batch} a batch", "queries", "seconds", over="queries", lines={"slow": "whole_s"})
+BENCH = Bench(
+    name="made up",
+    full=Sizes(),
+    quick=Sizes((1,)),
+    prepare=prepare,
+    variants=(Variant("slow", slow), Variant("fast", fast, "_fast")),
+    table=by_case,
+    axes=AXES,
+    notes=("{s.batch} documents",),
+    spark=False,
+)
+
+
+def test_a_bench() -> None:
+    said: list[str] = []
+    report = run_bench(BENCH, Options(batch_docs=2, seed=5), said.append)
+    last = {"queries": 10, "whole_s": 1.429, "jobs": 2, "whole_fast_s": 1.429, "jobs_fast": 2, "only_fast": True}
+    assert report.figures == {**last, "results_digest": "10", "digest_equal": True}
+    assert [row["queries"] for row in report.table] == [1, 10]
+    assert report.table[-1] == report.figures
+    assert report.settings == {"queries": "1, 10", "batch": 2, "seed": 5}
+    assert report.plot.lines == {"slow": ((1, 0.1429), (10, 1.429))}
+    assert (report.plot.title, report.notes) == ("2 a batch", ("2 documents",))
+    assert said == ["1 queries: slow", "1 queries: fast", "10 queries: slow", "10 queries: fast"]
+
+
+def test_tables() -> None:
+    table = run_bench(replace(BENCH, table=side_by_side), Options(quick=True), print).table
+    assert table[1] == {"batch": 2, "seconds": 0.5, "seconds_fast": 0.5}
+    table = run_bench(replace(BENCH, table=by_variant), Options(quick=True), print).table
+    assert [(row["mode"], row["only"]) for row in table] == [("slow", None), ("fast", True)]
+
+
+@pytest.mark.parametrize("other", [{"digest": "else"}, {"agrees": False}])
+def test_different_answers_are_told(other: dict[str, object]) -> None:
+    def wrong(lab: Lab[Sizes], case: Case[int]) -> Outcome:
+        return replace(fast(lab, case), **other) if case.data == 1 else fast(lab, case)
+
+    bench = replace(BENCH, variants=(Variant("slow", slow), Variant("wrong", wrong, "_wrong")))
+    report = run_bench(bench, Options(), print)
+    assert report.figures["digest_equal"] is False
+    assert [row["digest_equal"] for row in report.table] == [False, True]
+
+
+def test_nothing_is_said_of_answers_that_are_not_compared() -> None:
+    bench = replace(BENCH, variants=(Variant("one", lambda lab, case: Outcome({"s": 1.0})),))
+    assert run_bench(bench, Options(), print).figures == {"queries": 10, "s": 1.0}
+
+
+def test_a_run_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    run_bench(BENCH, Options(), print)
+    assert not list(tmp_path.iterdir())
+
+
+def test_processor_time_has_that_of_descendants() -> None:
+    # A child that starts another, which computes until it has taken half a second, and waits.
+    busy = "import time\nwhile time.process_time() < 0.5: pass\nprint('done', flush=True)\ninput()"
+    start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+    before, own = processor_time(), time.process_time()
+    child = subprocess.Popen([sys.executable, "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "done\n"
+    alive = processor_time()
+    assert 0.4 < alive - before - (time.process_time() - own) < 5
+    child.communicate("\n")
+    assert processor_time() >= alive - 0.05
+
+
+def test_a_process_that_fails_is_told() -> None:
+    with pytest.raises(EngineError, match="TypeError"):
+        run_apart(run_apart, {"nothing": 1}, lambda text: None)
