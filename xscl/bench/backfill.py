@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Variant, by_step
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import Run, count_queries, open_engine, register, run, take
 from xscl.bench.plot import Axes
@@ -25,15 +25,15 @@ _COMPARED = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    queries: int = 100
+class _Sizes(Sizes):
+    queries: int = size(100, 20)
     """New ones."""
-    others: int = 10_000
+    others: int = size(10_000, 300)
     """Those that are there before the documents."""
-    items: int = 100_000
-    batch: int = 10_000
+    items: int = size(100_000, 4_000)
+    batch: int = size(10_000, 1_000)
     """Items of a batch where all queries are run again."""
-    window: int = 10_000
+    window: int = size(10_000, 1_000)
     """The window of all queries, in items."""
 
 
@@ -145,8 +145,7 @@ def _figures(_: _Sizes, results: Sequence[Result[_Data]]) -> Row:
 
 BENCH = Bench(
     name="backfill",
-    full=_Sizes(),
-    quick=_Sizes(queries=20, others=300, items=4_000, batch=1_000, window=1_000),
+    sizes=_Sizes(),
     prepare=_prepare,
     variants=(Variant("back-fill", _filled), Variant("one batch", _one_batch), Variant("all again", _all_again)),
     table=by_step,

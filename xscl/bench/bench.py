@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from xscl.bench.plot import Axes
 from xscl.bench.report import Report, Row, Value, rounded_row
 from xscl.session import start_session
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
     from pyspark.sql import SparkSession
 
 __all__ = [
@@ -24,17 +23,17 @@ __all__ = [
     "Options",
     "Outcome",
     "Result",
+    "Sizes",
     "Variant",
     "by_case",
     "by_step",
     "by_variant",
     "run_bench",
     "side_by_side",
+    "size",
     "suffixed",
 ]
 
-S = TypeVar("S", bound="DataclassInstance")
-D = TypeVar("D")
 _UNIT = re.compile(r"(_per_s|_per_batch|_jobs|_s)?$")
 
 
@@ -45,10 +44,38 @@ class Options:
     quick: bool = False
     queries: int | None = None
     items: int | None = None
-    batch_docs: int | None = None
+    batch: int | None = None
     seed: int = 1
     workload: str = "two-level"
     windows: str = "unbounded"
+
+
+def size(full: Any, quick: Any = None, option: str | None = None) -> Any:
+    """Declare a size: in full, with ``--quick`` (None: the same), and the option that sets it, if not its own name.
+
+    A tuple is of growing numbers, of which the option sets the greatest.
+    """
+    return field(default=full, metadata={"quick": full if quick is None else quick, "option": option})
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Base of a bench's sizes, whose fields are each declared with ``size``."""
+
+    def asked(self, options: Options) -> Self:
+        """Return the sizes for these options."""
+        changed: dict[str, Any] = {}
+        for each in fields(self):
+            number = each.metadata["quick"] if options.quick else getattr(self, each.name)
+            wish = getattr(options, each.metadata["option"] or each.name, None)
+            if wish is not None:
+                number = (*(n for n in number if n < wish), wish) if isinstance(number, tuple) else wish
+            changed[each.name] = number
+        return replace(self, **changed)
+
+
+S = TypeVar("S", bound=Sizes)
+D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +160,7 @@ class Bench(Generic[S, D]):
     """Everything the runner has to know of a bench."""
 
     name: str
-    full: S
-    """Sizes: a frozen dataclass.  A tuple is of growing numbers, of which an option sets the greatest."""
-    quick: S
+    sizes: S
     prepare: Callable[[Lab[S]], Iterator[Case[D]]]
     """Yield one case after another; each is measured before the next is prepared."""
     variants: Sequence[Variant[S, D]]
@@ -147,22 +172,8 @@ class Bench(Generic[S, D]):
     notes: tuple[str, ...] = ()
     spark: bool = True
     """Whether Java is part of the machine that is measured."""
-    sized: Mapping[str, str] = field(
-        default_factory=lambda: {"queries": "queries", "items": "items", "batch": "batch_docs"}
-    )
-    """Option that sets a size, by the size's name."""
     settings: tuple[str, ...] = ("seed",)
     """Options that are no sizes."""
-
-    def sizes(self, options: Options) -> S:
-        """Return the sizes for these options."""
-        sizes = self.quick if options.quick else self.full
-        changed: dict[str, Any] = {}
-        for name, option in self.sized.items():
-            size, wish = getattr(sizes, name, None), getattr(options, option)
-            if size is not None and wish is not None:
-                changed[name] = (*(n for n in size if n < wish), wish) if isinstance(size, tuple) else wish
-        return replace(sizes, **changed)
 
 
 def run_bench(bench: Bench[S, D], options: Options, say: Callable[[str], None]) -> Report:
@@ -171,7 +182,7 @@ def run_bench(bench: Bench[S, D], options: Options, say: Callable[[str], None]) 
     Raises:
         EngineError: a query or a document of the workload was refused, or a measured process failed.
     """
-    sizes = bench.sizes(options)
+    sizes = bench.sizes.asked(options)
     with tempfile.TemporaryDirectory(prefix="xscl-bench-") as folder:
         lab = Lab(sizes, options, Path(folder), say)
         results = [_result(bench, lab, case) for case in bench.prepare(lab)]

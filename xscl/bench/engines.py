@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from xscl.batch import BatchReport
 from xscl.bench.apart import processor_time
-from xscl.bench.bench import Case, Lab, Outcome, Variant
+from xscl.bench.bench import Case, Lab, Outcome, Sizes, Variant
 from xscl.bench.report import Value
 from xscl.bench.workload import RSS, require_all
 from xscl.engine import Engine, connect
@@ -23,7 +23,6 @@ from xscl.tables import GROUPS, QUERIES, TEMPLATES
 from xscl.types import Event
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
     from pyspark.sql import SparkSession
 
 __all__ = [
@@ -47,7 +46,7 @@ __all__ = [
     "watched",
 ]
 
-S = TypeVar("S", bound="DataclassInstance")
+S = TypeVar("S", bound=Sizes)
 Document = tuple[int, str]
 """Event time in seconds, and XML."""
 

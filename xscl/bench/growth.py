@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from xscl.bench.baselines import all_digests, digest
-from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, by_variant, suffixed
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_variant, size, suffixed
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import Base, in_modes, new_base, open_engine, run, run_parts, take
 from xscl.bench.plot import Axes
@@ -20,14 +20,14 @@ __all__ = ["BENCH"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    queries: int = 10_000
-    items: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+class _Sizes(Sizes):
+    queries: int = size(10_000, 300)
+    items: tuple[int, ...] = size((10_000, 100_000, 1_000_000), (1_000, 4_000))
     """Items of the state."""
-    batch: int = 1_000
-    warm: int = 5
-    batches: int = 11
-    load: int = 25_000
+    batch: int = size(1_000, 200)
+    warm: int = size(5, 1)
+    batches: int = size(11, 3)
+    load: int = size(25_000, 4_000)
     """Items of a batch in which the state is taken in."""
 
 
@@ -70,11 +70,11 @@ def _figures(_: _Sizes, results: Sequence[Result[Base]]) -> Row:
     for mode, suffix in results[0].suffixes.items():
         rows = {_short(each.case.figures["state"]): each.outcomes[mode].figures for each in results}
         first, *greater = rows
-        for size, row in rows.items():
-            figures[suffixed(f"batch_at_{size}_s", suffix)] = row["seconds"]
-            figures[suffixed(f"cpu_at_{size}_s", suffix)] = row["cpu_s"]
-        for size in greater:
-            figures[suffixed(f"growth_{first}_to_{size}", suffix)] = rows[size]["seconds"] / rows[first]["seconds"]
+        for state, row in rows.items():
+            figures[suffixed(f"batch_at_{state}_s", suffix)] = row["seconds"]
+            figures[suffixed(f"cpu_at_{state}_s", suffix)] = row["cpu_s"]
+        for state in greater:
+            figures[suffixed(f"growth_{first}_to_{state}", suffix)] = rows[state]["seconds"] / rows[first]["seconds"]
     return figures
 
 
@@ -84,16 +84,15 @@ def _short(number: int) -> str:
     >>> _short(10_000), _short(1_000_000), _short(250)
     ('10k', '1m', '250')
     """
-    for size, letter in ((1_000_000, "m"), (1_000, "k")):
-        if number % size == 0:
-            return f"{number // size}{letter}"
+    for unit, letter in ((1_000_000, "m"), (1_000, "k")):
+        if number % unit == 0:
+            return f"{number // unit}{letter}"
     return str(number)
 
 
 BENCH = Bench(
     name="growth",
-    full=_Sizes(),
-    quick=_Sizes(queries=300, items=(1_000, 4_000), batch=200, warm=1, batches=3, load=4_000),
+    sizes=_Sizes(),
     prepare=_prepare,
     variants=in_modes(_measure),
     table=by_variant,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xscl.bench.baselines import all_digests, digest
-from xscl.bench.bench import Bench, Case, Lab, Outcome, side_by_side
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Sizes, side_by_side, size
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import Base, in_modes, new_base, open_engine, run, run_parts, take, watched
 from xscl.bench.plot import Axes
@@ -18,15 +18,15 @@ __all__ = ["BENCH"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    queries: int = 10_000
-    items: int = 100_000
+class _Sizes(Sizes):
+    queries: int = size(10_000, 500)
+    items: int = size(100_000, 2_000)
     """Items of state before the first batch that is measured."""
-    batch: int = 100
-    warm: int = 20
+    batch: int = size(100)
+    warm: int = size(20, 3)
     """Batches that are not counted."""
-    batches: int = 100
-    large: int = 25_000
+    batches: int = size(100, 8)
+    large: int = size(25_000, 2_000)
     """Items of the one large batch, and of the batches that make the state."""
 
 
@@ -83,8 +83,7 @@ def _percentile(values: Sequence[float], percent: int) -> float:
 
 BENCH = Bench(
     name="latency",
-    full=_Sizes(),
-    quick=_Sizes(queries=500, items=2_000, warm=3, batches=8, large=2_000),
+    sizes=_Sizes(),
     prepare=_prepare,
     variants=in_modes(_measure),
     table=side_by_side,

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from xscl.bench.baselines import BASELINES, SAMPLED, Relations, Samples, all_digests, digest, measure_baselines
-from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, by_case
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_case, size
 from xscl.bench.documents import family_parts, thesis_pair
 from xscl.bench.engines import DRIVER, EXECUTORS, Run, new_base, on_copy, run_parts
 from xscl.bench.plot import Axes
@@ -25,18 +25,28 @@ __all__ = ["BENCHES"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    queries: tuple[int, ...] = (10, 100, 1_000, 10_000, 100_000)
-    items: int = 10_000
+class _Sizes(Sizes):
+    queries: tuple[int, ...] = size((10, 100, 1_000, 10_000, 100_000), (10, 300))
+    items: int = size(10_000, 1_000)
     """Documents of the state under the batch."""
-    batch: int = 1_000
-    warm: int = 5
+    batch: int = size(1_000, 100)
+    warm: int = size(5, 1)
     """Pairs, and batches, that go before those that are measured."""
-    pairs: int = 11
-    batches: int = 5
-    samples: Samples = Samples(statements=None, spark_queries=10, prepared_queries=300, prepared_documents=20)
-    variations: int = 1_000
+    pairs: int = size(11, 2)
+    batches: int = size(5, 1)
+    samples: Samples = size(
+        Samples(statements=None, spark_queries=10, prepared_queries=300, prepared_documents=20),
+        Samples(statements=1, spark_queries=2, prepared_queries=50, prepared_documents=5),
+    )
+    variations: int = size(1_000, 0)
     """Queries with which N, K and Zipf's parameter are varied; 0: they are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ThreeLevelSizes(_Sizes):
+    """Sizes for documents that have five times as many templates."""
+
+    queries: tuple[int, ...] = size((10, 100, 1_000, 10_000, 100_000), (100,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +141,10 @@ def _figures(_: _Sizes, results: Sequence[Result[_Data]]) -> Row:
     return {**pair, **{f"batch_{figure}": value for figure, value in batch.items()}}
 
 
-def _bench(name: str, levels: int, quick: _Sizes) -> Bench[_Sizes, _Data]:
+def _bench(name: str, levels: int, sizes: _Sizes) -> Bench[_Sizes, _Data]:
     return Bench(
         name=name,
-        full=_Sizes(),
-        quick=quick,
+        sizes=sizes,
         prepare=partial(_prepare, levels=levels),
         variants=(on_copy(EXECUTORS, _measure), on_copy(DRIVER, partial(_measure, with_baselines=True))),
         table=by_case,
@@ -166,15 +175,4 @@ def _bench(name: str, levels: int, quick: _Sizes) -> Bench[_Sizes, _Data]:
     )
 
 
-_QUICK = _Sizes(
-    queries=(10, 300),
-    items=1_000,
-    batch=100,
-    warm=1,
-    pairs=2,
-    batches=1,
-    samples=Samples(statements=1, spark_queries=2, prepared_queries=50, prepared_documents=5),
-    variations=0,
-)
-# Documents of three levels have five times as many templates.
-BENCHES = (_bench("two-level", 2, _QUICK), _bench("three-level", 3, replace(_QUICK, queries=(100,))))
+BENCHES = (_bench("two-level", 2, _Sizes()), _bench("three-level", 3, _ThreeLevelSizes()))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from xscl.bench.bench import Bench, Case, Lab, Outcome, Variant, by_step
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Sizes, Variant, by_step, size
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import count_queries, register, run, run_parts, take
 from xscl.bench.plot import Axes
@@ -28,15 +28,15 @@ __all__ = ["BENCH", "child"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    queries: int = 1_000
-    items: int = 100_000
+class _Sizes(Sizes):
+    queries: int = size(1_000, 100)
+    items: int = size(100_000, 2_000)
     """Items before the batch in which a process is killed."""
-    batch: int = 100
+    batch: int = size(100)
     """Items of that batch."""
-    large: int = 25_000
+    large: int = size(25_000, 1_000)
     """Items of the batches in which the state is taken in."""
-    times: int = 3
+    times: int = size(3, 1)
     """Processes that are killed."""
 
 
@@ -159,8 +159,7 @@ def _run(engine: Engine) -> None:
 
 BENCH = Bench(
     name="recovery",
-    full=_Sizes(),
-    quick=_Sizes(queries=100, items=2_000, large=1_000, times=1),
+    sizes=_Sizes(),
     prepare=_prepare,
     variants=(Variant("", _measure),),
     table=by_step,

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from xscl.bench.apart import peak_memory, run_apart
-from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Variant, by_step
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
 from xscl.bench.workload import SCHEMAS, Windows, require_all, thesis_queries
@@ -40,11 +40,11 @@ _Texts = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    queries: int = 100_000
-    sample: int = 1_000
+class _Sizes(Sizes):
+    queries: int = size(100_000, 5_000)
+    sample: int = size(1_000, 300)
     """Queries that are registered in bulk and one by one, at most."""
-    one_more: int = 50
+    one_more: int = size(50, 20)
     """Queries that are added one by one to all the others."""
 
 
@@ -258,8 +258,7 @@ def _figures(_: _Sizes, results: Sequence[Result[_Texts]]) -> Row:
 
 BENCH = Bench(
     name="register",
-    full=_Sizes(),
-    quick=_Sizes(queries=5_000, sample=300, one_more=20),
+    sizes=_Sizes(),
     prepare=_prepare,
     variants=(
         Variant("load", _load_apart),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from xscl.bench.baselines import all_digests, digest
-from xscl.bench.bench import Bench, Case, Lab, Outcome, side_by_side
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Sizes, side_by_side, size
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import Base, in_modes, new_base, run_parts
 from xscl.bench.plot import Axes
@@ -19,14 +19,14 @@ __all__ = ["BENCH"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    queries: int = 10_000
-    items: int = 100_000
+class _Sizes(Sizes):
+    queries: int = size(10_000, 100)
+    items: int = size(100_000, 2_400)
     """Items of the whole stream."""
-    batch: int = 1_000
-    window: int = 10_000
+    batch: int = size(1_000, 200)
+    window: int = size(10_000, 600)
     """The longest window, in items; the shortest is a tenth of it."""
-    lateness: int = 2_000
+    lateness: int = size(2_000, 200)
     """How far an event may be behind, in items."""
 
 
@@ -73,8 +73,7 @@ def _figures(rows: Sequence[Row]) -> Row:
 
 BENCH = Bench(
     name="retention",
-    full=_Sizes(),
-    quick=_Sizes(queries=100, items=2_400, batch=200, window=600, lateness=200),
+    sizes=_Sizes(),
     prepare=_prepare,
     variants=in_modes(_measure),
     table=side_by_side,

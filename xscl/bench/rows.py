@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 
 from xscl.bench.apart import peak_memory
-from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Variant, by_step
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
 from xscl.bench.engines import Run, Watch, open_engine, register, run, watched
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
@@ -34,16 +34,16 @@ _PARTS = ("stage1_s", "join_s", "commit_s", "prepare_s")
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    queries: tuple[int, ...] = (100, 1_000, 10_000)
-    items: int = 10_000_000
+class _Sizes(Sizes):
+    queries: tuple[int, ...] = size((100, 1_000, 10_000), (100, 1_000))
+    items: int = size(10_000_000, 40_000)
     """Readings with the most queries."""
-    growth_items: int = 1_000_000
+    growth_items: int = size(1_000_000, 20_000)
     """Readings with fewer queries, at most."""
-    batch: int = 1_000_000
-    compared: int = 50_000
+    batch: int = size(1_000_000, 20_000)
+    compared: int = size(50_000, 10_000)
     """Readings of the last batch, at most, on which numpy filters are run for all queries."""
-    spark_sample: int = 20
+    spark_sample: int = size(20, 3)
 
     @property
     def warm(self) -> int:
@@ -242,8 +242,7 @@ def _figures(_: _Sizes, results: Sequence[Result[list[Condition]]]) -> Row:
 
 BENCH = Bench(
     name="rows",
-    full=_Sizes(),
-    quick=_Sizes((100, 1_000), items=40_000, growth_items=20_000, batch=20_000, compared=10_000, spark_sample=3),
+    sizes=_Sizes(),
     prepare=_prepare,
     variants=(Variant("driver", _measure),),
     table=by_step,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xscl.bench.baselines import SAMPLED, Relations, Samples, digest, engine_digests, measure_baselines
-from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, by_variant, suffixed
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_variant, size, suffixed
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import DRIVER, EXECUTORS, Run, new_base, on_copy, queries_of_groups, run, run_parts, take
 from xscl.bench.plot import Axes
@@ -20,17 +20,20 @@ __all__ = ["BENCH"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    queries: tuple[int, ...] = (10_000, 100_000, 1_000_000)
-    items: int = 225_000
-    executors: int = 50_000
+class _Sizes(Sizes):
+    queries: tuple[int, ...] = size((10_000, 100_000, 1_000_000), (1_000,))
+    items: int = size(225_000, 4_000)
+    executors: int = size(50_000, 4_000)
     """Items of the stream, at most, when executors do every step."""
-    batch: int = 25_000
-    warm: int = 2_000
+    batch: int = size(25_000, 2_000)
+    warm: int = size(2_000, 200)
     """Items of the first batch, which plans, and is not counted."""
-    compared: int = 100
+    compared: int = size(100, 20)
     """Groups whose rows of the last batch are compared between the modes."""
-    samples: Samples = Samples(statements=1, spark_queries=5, prepared_queries=300, prepared_documents=20)
+    samples: Samples = size(
+        Samples(statements=1, spark_queries=5, prepared_queries=300, prepared_documents=20),
+        Samples(statements=1, spark_queries=1, prepared_queries=50, prepared_documents=10),
+    )
 
     @property
     def shorter(self) -> int:
@@ -117,16 +120,7 @@ def _figures(sizes: _Sizes, results: Sequence[Result[_Data]]) -> Row:
 
 BENCH = Bench(
     name="rss",
-    full=_Sizes(),
-    quick=_Sizes(
-        queries=(1_000,),
-        items=4_000,
-        executors=4_000,
-        batch=2_000,
-        warm=200,
-        compared=20,
-        samples=Samples(statements=1, spark_queries=1, prepared_queries=50, prepared_documents=10),
-    ),
+    sizes=_Sizes(),
     prepare=_prepare,
     variants=(on_copy(EXECUTORS, _executors), on_copy(DRIVER, _driver)),
     table=by_variant,

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from xscl.bench.apart import run_apart
-from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Variant, by_step
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
 from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_grammar
 from xscl.bench.matching import (
     event_batches,
@@ -45,21 +45,21 @@ _ALLOWED_PARSES, _ALLOWED_US = 30, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    queries: int = 100_000
-    patterns: int = 100_000
-    items: int = 5_000
+class _Sizes(Sizes):
+    queries: int = size(100_000)
+    patterns: int = size(100_000, 3_000, option="queries")
+    items: int = size(5_000, 1_000)
     """Feed items."""
-    documents: int = 1_000
+    documents: int = size(1_000, 100, option="items")
     """Documents of the grammar."""
-    item_batch: int = 1_000
+    item_batch: int = size(1_000, 500, option="batch")
     """Feed items in an Arrow batch."""
-    document_batch: int = 100
+    document_batch: int = size(100, 50, option="batch")
     """Documents of the grammar in an Arrow batch: a thousandth part of the patterns gives a row in each and more."""
-    repetitions: int = 9
-    xpath_items: int = 20
+    repetitions: int = size(9, 5)
+    xpath_items: int = size(20, 2)
     """Feed items on which one XPath is evaluated after another."""
-    xpath_documents: int = 3
+    xpath_documents: int = size(3)
     """Documents of the grammar of which every pattern is checked with lxml."""
 
 
@@ -340,16 +340,7 @@ def _figures(_: _Sizes, results: Sequence[Result[_Workload]]) -> Row:
 
 BENCH = Bench(
     name="stage1",
-    full=_Sizes(),
-    quick=_Sizes(
-        patterns=3_000,
-        items=1_000,
-        documents=100,
-        item_batch=500,
-        document_batch=50,
-        repetitions=5,
-        xpath_items=2,
-    ),
+    sizes=_Sizes(),
     prepare=_prepare,
     variants=(Variant("", _measure),),
     table=by_step,
@@ -369,12 +360,4 @@ BENCH = Bench(
         "with lxml on {s.xpath_documents:,} of the grammar's documents; nothing is extrapolated.",
     ),
     spark=False,
-    sized={
-        "queries": "queries",
-        "patterns": "queries",
-        "items": "items",
-        "documents": "items",
-        "item_batch": "batch_docs",
-        "document_batch": "batch_docs",
-    },
 )

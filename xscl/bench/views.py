@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xscl.bench.baselines import Relations, SparkRelations, all_digests, digest
-from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, by_case
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_case, size
 from xscl.bench.documents import family_parts, thesis_pair
 from xscl.bench.engines import DRIVER, Mode, Run, new_base, on_copy, run_parts, watched
 from xscl.bench.plot import Axes
@@ -25,14 +25,14 @@ __all__ = ["BENCH", "VIEWS", "views_text"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
-    queries: int = 100_000
-    items: int = 10_000
+class _Sizes(Sizes):
+    queries: int = size(100_000, 300)
+    items: int = size(10_000, 500)
     """Documents of the state."""
-    batch: int = 1_000
-    statements: int | None = None
+    batch: int = size(1_000, 50)
+    statements: int | None = size(None, 1)
     """Templates with equally many joins whose statement is measured; None: all."""
-    repetitions: int = 3
+    repetitions: int = size(3, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,7 @@ def _figures(_: _Sizes, results: Sequence[Result[_Data]]) -> Row:
 
 BENCH = Bench(
     name="views",
-    full=_Sizes(),
-    quick=_Sizes(queries=300, items=500, batch=50, statements=1, repetitions=1),
+    sizes=_Sizes(),
     prepare=_prepare,
     variants=(on_copy(Mode("uncached", "", cache_bytes=0), _uncached), on_copy(DRIVER, _measure)),
     table=by_case,

@@ -12,29 +12,43 @@ from pathlib import Path
 import pytest
 
 from xscl.bench.apart import processor_time, run_apart
-from xscl.bench.bench import Bench, Case, Lab, Options, Outcome, Variant, by_case, by_variant, run_bench, side_by_side
+from xscl.bench.bench import (
+    Bench,
+    Case,
+    Lab,
+    Options,
+    Outcome,
+    Sizes,
+    Variant,
+    by_case,
+    by_variant,
+    run_bench,
+    side_by_side,
+    size,
+)
 from xscl.bench.plot import Axes
 from xscl.errors import EngineError
 
 
 @dataclass(frozen=True)
-class Sizes:
-    queries: tuple[int, ...] = (1, 10)
-    batch: int = 3
+class Made(Sizes):
+    queries: tuple[int, ...] = size((1, 10), (1,))
+    batch: int = size(3)
+    """The same with ``--quick``."""
 
 
-def prepare(lab: Lab[Sizes]) -> Iterator[Case[int]]:
+def prepare(lab: Lab[Made]) -> Iterator[Case[int]]:
     for queries in lab.sizes.queries:
         assert not list(lab.new_folder().iterdir())
         yield Case(f"{queries} queries", queries, {"queries": queries})
 
 
-def slow(lab: Lab[Sizes], case: Case[int]) -> Outcome:
+def slow(lab: Lab[Made], case: Case[int]) -> Outcome:
     rows = [{"batch": number, "seconds": case.data / number} for number in range(1, lab.sizes.batch + 1)]
     return Outcome({"whole_s": case.data / 7, "jobs": 2}, rows, digest=f"{case.data}")
 
 
-def fast(lab: Lab[Sizes], case: Case[int]) -> Outcome:
+def fast(lab: Lab[Made], case: Case[int]) -> Outcome:
     outcome = slow(lab, case)
     return replace(outcome, figures={**outcome.figures, "only": True}, agrees=True)
 
@@ -42,8 +56,7 @@ def fast(lab: Lab[Sizes], case: Case[int]) -> Outcome:
 AXES = Axes("{s.batch} a batch", "queries", "seconds", over="queries", lines={"slow": "whole_s"})
 BENCH = Bench(
     name="made up",
-    full=Sizes(),
-    quick=Sizes((1,)),
+    sizes=Made(),
     prepare=prepare,
     variants=(Variant("slow", slow), Variant("fast", fast, "_fast")),
     table=by_case,
@@ -55,7 +68,7 @@ BENCH = Bench(
 
 def test_a_bench() -> None:
     said: list[str] = []
-    report = run_bench(BENCH, Options(batch_docs=2, seed=5), said.append)
+    report = run_bench(BENCH, Options(batch=2, seed=5), said.append)
     last = {"queries": 10, "whole_s": 1.429, "jobs": 2, "whole_fast_s": 1.429, "jobs_fast": 2, "only_fast": True}
     assert report.figures == {**last, "results_digest": "10", "digest_equal": True}
     assert [row["queries"] for row in report.table] == [1, 10]
@@ -75,7 +88,7 @@ def test_tables() -> None:
 
 @pytest.mark.parametrize("other", [{"digest": "else"}, {"agrees": False}])
 def test_different_answers_are_told(other: dict[str, object]) -> None:
-    def wrong(lab: Lab[Sizes], case: Case[int]) -> Outcome:
+    def wrong(lab: Lab[Made], case: Case[int]) -> Outcome:
         return replace(fast(lab, case), **other) if case.data == 1 else fast(lab, case)
 
     bench = replace(BENCH, variants=(Variant("slow", slow), Variant("wrong", wrong, "_wrong")))

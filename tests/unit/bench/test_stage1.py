@@ -35,7 +35,7 @@ UNMEASURED = {"growth_1k_to_100k_queries", "growth_10_to_100k_queries"}
 
 def test_figures() -> None:
     said: list[str] = []
-    report = run_bench(BENCH, Options(quick=True, queries=1200, items=12, batch_docs=5, seed=3), said.append)
+    report = run_bench(BENCH, Options(quick=True, queries=1200, items=12, batch=5, seed=3), said.append)
     figures = report.figures
     assert set(figures) == FIGURES
     assert {name for name, value in figures.items() if value is None} == UNMEASURED

@@ -37,12 +37,20 @@ def test_percentiles() -> None:
 
 def test_sizes() -> None:
     bench = BENCHES["two-level"]
-    assert bench.sizes(Options()) == bench.full
-    assert bench.sizes(Options(queries=500, items=70, batch_docs=7)) == replace(
-        bench.full, queries=(10, 100, 500), items=70, batch=7
+    assert bench.sizes.asked(Options()) == bench.sizes
+    assert bench.sizes.asked(Options(queries=500, items=70, batch=7)) == replace(
+        bench.sizes, queries=(10, 100, 500), items=70, batch=7
     )
-    assert bench.sizes(Options(queries=1_000)).queries == (10, 100, 1_000)
-    assert BENCHES["latency"].sizes(Options(quick=True, queries=7)).queries == 7
+    assert bench.sizes.asked(Options(queries=1_000)).queries == (10, 100, 1_000)
+    assert BENCHES["three-level"].sizes.asked(Options(quick=True)).queries == (100,)
+    stage1 = BENCHES["stage1"].sizes.asked(Options(quick=True, queries=7, batch=5))
+    assert (stage1.queries, stage1.patterns, stage1.items, stage1.item_batch, stage1.document_batch) == (
+        7,
+        7,
+        1000,
+        5,
+        5,
+    )
 
 
 def test_what_is_kept_at_half_and_at_the_end() -> None:
@@ -65,9 +73,10 @@ def test_two_levels(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Non
     monkeypatch.setattr("xscl.bench.bench.start_session", lambda: spark)
     bench = BENCHES["two-level"]
     samples = Samples(statements=1, spark_queries=1, prepared_queries=9, prepared_documents=5)
-    tiny = replace(bench.quick, warm=0, pairs=1, batches=1, samples=samples)
-    asked = Options(quick=True, queries=9, items=12, batch_docs=6, seed=5)
-    report = run_bench(replace(bench, quick=tiny), asked, lambda text: None)
+    tiny = replace(
+        bench.sizes, queries=(9,), items=12, batch=6, warm=0, pairs=1, batches=1, samples=samples, variations=0
+    )
+    report = run_bench(replace(bench, sizes=tiny), Options(seed=5), lambda text: None)
     assert report.figures["digest_equal"] is True
     assert [(row["documents"], row["queries"]) for row in report.table] == [("pair", 9), ("batch", 9)]
     assert report.figures["pairs"] == 1
