@@ -122,7 +122,13 @@ def _rt(engine: Engine, template: Template) -> pa.Table:
         .join(stored, stored.c.gid == firsts.c.gid)
         .order_by(QUERIES.c.query)
     )
-    types = {sa.BigInteger: pa.int64(), sa.Integer: pa.int32(), sa.Double: pa.float64(), sa.String: pa.string()}
+    types = {
+        sa.BigInteger: pa.int64(),
+        sa.Boolean: pa.bool_(),
+        sa.Double: pa.float64(),
+        sa.Integer: pa.int32(),
+        sa.String: pa.string(),
+    }
     schema = pa.schema([(column.name, types[type(column.type)]) for column in rt_table(template).columns])
     with engine.home.catalog.read() as connection:
         rows = [dict(row._mapping) for row in connection.execute(statement)]
