@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,13 +17,20 @@ from concurrent.futures import Executor
 import httpx2
 
 from xscl.errors import SourceError
+from xscl.shown import shortened
 
-__all__ = ["Resolve", "check_addresses", "checked_url", "forbidden", "system_resolver"]
+__all__ = ["Resolve", "check_addresses", "checked_url", "forbidden", "normal_url", "private_allowed", "system_resolver"]
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host: (name, port) → addresses as text."""
 
 _MAX_URL = 2_000
+_NO_SCHEME = re.compile(
+    r"//[^/]|(?:localhost|\[[0-9a-f:.]+\]|[^\W_][\w-]*+(?:\.[\w-]++)++\.?)(?::\d{1,5})?(?:[/?#]|\Z)", re.IGNORECASE
+)
+"""How an address begins that names a host alone: with two slashes, or with a name that has a dot and at most a port."""
+_FILE = re.compile(r"[^/?#:]+\.(?:xml|rss|atom|rdf|json|opml|html?)", re.IGNORECASE)
+"""A name that is rather a file's than a host's."""
 _BLANKS = re.compile(r"[\x00-\x20\x7f]")
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -58,24 +66,44 @@ _NEVER = _networks(
     "2001:db8::/32",
     "3fff::/20",
 )
-"""Link-local (where clouds keep credentials), multicast, examples, reserved: no feed is there."""
+"""Link-local, multicast, examples, reserved: no feed is there."""
+_METADATA = _networks(
+    "100.100.100.200/32",
+    "168.63.129.16/32",
+    "169.254.169.254/32",
+    "192.0.0.192/32",
+    "fd00:c1::a9fe:a9fe/128",
+    "fd00:ec2::/32",
+    "fd20:ce::254/128",
+    "fe80::a9fe:a9fe/128",
+)
+"""Where clouds tell whoever asks the machine's credentials; some lie among the private addresses or the public ones."""
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
+def private_allowed(said: bool = False) -> bool:
+    """Whether hosts on private networks may be asked: it was said, or ``XSCL_ALLOW_PRIVATE`` says it."""
+    return said or os.environ.get("XSCL_ALLOW_PRIVATE", "").strip().lower() in ("1", "true", "yes")
+
+
 def checked_url(text: str) -> str:
-    """An address of the web in its normal form, without a fragment.
+    """Bring an address of the web into its normal form, without a fragment; one without a scheme gets https.
 
     Raises:
         SourceError: ``XSCL_BAD_URL``: another scheme, no host, user and password, or no address at all.
 
     >>> checked_url("HTTP://Example.org:80/feed?a=b#top")
     'http://example.org/feed?a=b'
+    >>> checked_url("example.org/feed"), checked_url("//example.org:8080")
+    ('https://example.org/feed', 'https://example.org:8080/')
     """
     text = text.strip()
-    shown = text if len(text) <= 200 else f"{text[:200]}…"
+    shown = shortened(text)
     if len(text) > _MAX_URL or _BLANKS.search(text):
         raise _bad_url(shown, f"it has blanks or more than {_MAX_URL:,} characters")
+    if _NO_SCHEME.match(text) and not _FILE.fullmatch(text):
+        text = f"https://{text.removeprefix('//')}"
     try:
         url = httpx2.URL(text)
         host = url.raw_host.decode("ascii")
@@ -93,6 +121,14 @@ def checked_url(text: str) -> str:
     return str(url.copy_with(fragment=None, raw_path=url.raw_path or b"/"))
 
 
+def normal_url(text: str) -> str:
+    """Bring an address into its normal form; what is none stays as it is."""
+    try:
+        return checked_url(text)
+    except SourceError:
+        return text
+
+
 def _bad_url(shown: str, reason: str) -> SourceError:
     return SourceError("XSCL_BAD_URL", f"{shown!r} cannot be fetched: {reason}")
 
@@ -103,7 +139,7 @@ def forbidden(address: str, *, allow_private: bool = False) -> str | None:
     Of IPv6 addresses that stand for an IPv4 address (mapped, NAT64, 6to4) that one is judged.
 
     >>> forbidden("127.0.0.1"), forbidden("::ffff:169.254.169.254"), forbidden("8.8.8.8")
-    ('private', 'not public', None)
+    ('private', 'a metadata service of a cloud', None)
     """
     try:
         found: _Address = ipaddress.ip_address(address)
@@ -112,6 +148,8 @@ def forbidden(address: str, *, allow_private: bool = False) -> str | None:
     inner = _inner(found) if isinstance(found, ipaddress.IPv6Address) else None
     if inner is not None:
         found = inner
+    if _within(found, _METADATA):
+        return "a metadata service of a cloud"
     if _within(found, _PRIVATE):
         return None if allow_private else "private"
     if _within(found, _NEVER) or (found.version == 6 and found not in _GLOBAL_V6):

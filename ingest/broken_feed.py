@@ -14,15 +14,20 @@ from datetime import datetime
 from importlib import import_module
 from io import BytesIO
 
+from xscl.encodings import character_encoding
 from xscl.ingest.dates import parse_date
 from xscl.ingest.feed import check_entries
-from xscl.ingest.item import Feed, Item, Resource, distinct, feed_identity, item_document
+from xscl.ingest.item import Feed, Item, Resource, bounded, distinct, feed_identity, item_document
 from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
 from xscl.ingest.records import Entry, FeedDocument
 from xscl.values import digest_text
 
 __all__ = ["looks_like_feed", "read_broken_feed"]
 
+_RUNS = re.compile(rb"(\s{200})\s++|([A-Za-z0-9_.+-]{200})[A-Za-z0-9_.+-]++")
+"""Blanks and letters in a row, of which feedparser's patterns take quadratic time."""
+_ENCODING = re.compile(rb"encoding\s*=\s*['\"]([^'\"]*)")
+_MAX_DECLARATION = 500
 _MARK = re.compile(rb"<(?:[\w.-]+:)?(?:rss|feed|RDF|CHANNEL)(?:[\s>/]|$)")
 
 
@@ -32,16 +37,35 @@ def looks_like_feed(data: bytes) -> bool:
 
 
 def read_broken_feed(data: bytes, *, source: str, channel: str = "items") -> FeedDocument | None:
-    """The feed with the entries that can be made out; None where there is none."""
+    """Read a feed with the entries that can be made out; None where there is none.
+
+    Of blanks, and of letters and digits, the first 200 in a row are read.
+    """
     feedparser = import_module("feedparser")
+    content = BytesIO(_RUNS.sub(rb"\1\2", _declared(data)))
     try:
-        found = feedparser.parse(BytesIO(data), sanitize_html=False, resolve_relative_uris=False)
+        found = feedparser.parse(content, sanitize_html=False, resolve_relative_uris=False)
         head, entries = dict(found.get("feed") or {}), [dict(entry) for entry in found.get("entries") or []]
     except Exception:  # whatever its parsers stumble over: the input is known to be broken
         return None
     feed = _feed(head, source)
     check_entries(len(entries))
     return FeedDocument(feed, tuple(_entry(entry, feed) for entry in entries), channel, source) if entries else None
+
+
+def _declared(data: bytes) -> bytes:
+    """Take the declaration off where it names no character encoding; feedparser decodes by whatever Python knows.
+
+    A line ends behind it, because feedparser looks for an encoding in all of the first line.
+    """
+    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start.startswith(b"<?"):
+        return data
+    head, end, rest = start.partition(b"?>")
+    names = [name.decode("latin-1") for name in _ENCODING.findall(head[:_MAX_DECLARATION])]
+    if not end or len(head) > _MAX_DECLARATION or None in map(character_encoding, names):
+        return rest or start[2:]
+    return head + end + b"\n" + rest
 
 
 def _feed(head: Mapping[str, object], source: str) -> Feed:
@@ -52,9 +76,8 @@ def _feed(head: Mapping[str, object], source: str) -> Feed:
     title = _plain(_string(head, "title"))
     date = _date(head, "published") or _date(head, "updated")
     language = collapse(_string(head, "language")) or None
-    return Feed(
-        feed_identity(url, home, title, source), url or home, title, date, _names(head), home, language, address=base
-    )
+    identity = feed_identity(url, home, title, source)
+    return bounded(Feed(identity, url or home, title, date, _names(head), home, language, address=base))
 
 
 def _entry(entry: Mapping[str, object], feed: Feed) -> Entry:

@@ -24,7 +24,7 @@ from lxml import etree
 
 from xscl.errors import DocumentLimitError, SourceError
 from xscl.ingest.dates import parse_date
-from xscl.ingest.item import Feed, Item, Resource, distinct, feed_identity
+from xscl.ingest.item import Feed, Item, Resource, bounded, distinct, feed_identity
 from xscl.ingest.markup import (
     absolute_url,
     clean,
@@ -39,7 +39,7 @@ from xscl.ingest.records import Entry, FeedDocument
 from xscl.safexml import parse_stored, serialize
 from xscl.values import digest_text
 
-__all__ = ["MAX_ENTRY_CHARACTERS", "check_entries", "entry_item", "is_feed", "read_tree"]
+__all__ = ["MAX_ENTRY_CHARACTERS", "check_entries", "check_entry_size", "entry_item", "is_feed", "read_tree"]
 
 MAX_ENTRY_CHARACTERS = 64 * 1024 * 1024
 """What the entries of one feed may have together when they are written out, inclusive: each repeats the namespaces of
@@ -148,16 +148,13 @@ def read_tree(root: etree._Element, *, source: str, channel: str = "items") -> F
     feed = replace(_feed(head, source), base="" if around is None else _base(around, ""))
     if feed.language is None:
         feed = replace(feed, language=_language(root, {}))
+    feed = bounded(feed)
     entries: list[Entry] = []
     size = 0
     for element in elements:
         entries.append(_entry(element, feed))
         size += len(entries[-1].raw or "")
-        if size > MAX_ENTRY_CHARACTERS:
-            raise DocumentLimitError(
-                "XSCL_DOCUMENT_LIMIT",
-                f"the entries of the feed have more than {MAX_ENTRY_CHARACTERS:,} characters when written out",
-            )
+        check_entry_size(size)
     return FeedDocument(feed, tuple(entries), channel, source)
 
 
@@ -170,6 +167,19 @@ def check_entries(count: int) -> None:
     if count > MAX_ENTRIES:
         raise DocumentLimitError(
             "XSCL_DOCUMENT_LIMIT", f"the feed has {count:,} entries; {MAX_ENTRIES:,} are the most that are taken"
+        )
+
+
+def check_entry_size(size: int) -> None:
+    """Refuse a feed whose entries have more characters together than ``MAX_ENTRY_CHARACTERS``.
+
+    Raises:
+        DocumentLimitError: ``XSCL_DOCUMENT_LIMIT``.
+    """
+    if size > MAX_ENTRY_CHARACTERS:
+        raise DocumentLimitError(
+            "XSCL_DOCUMENT_LIMIT",
+            f"the entries of the feed have more than {MAX_ENTRY_CHARACTERS:,} characters when written out",
         )
 
 
@@ -191,16 +201,28 @@ def _sections(root: etree._Element) -> tuple[etree._Element | None, list[etree._
     if namespace in _ATOM:
         return root, list(root.iterchildren(f"{{{namespace}}}entry"))
     if _is_cdf(root):
-        return root, list(root.iter("ITEM"))
+        return root, list(_outermost(root, "ITEM"))
     channels = list(root.iterchildren("{*}channel"))
     entries = [item for parent in (*channels, root) for item in parent.iterchildren("{*}item")]
     return (channels[0] if channels else None), entries
 
 
+def _outermost(root: etree._Element, name: str) -> Iterator[etree._Element]:
+    """Yield the elements of a name that are in no other one of it."""
+    walker = etree.iterwalk(root, events=("start",))
+    for _, element in walker:
+        if element.tag == name:
+            walker.skip_subtree()
+            yield element
+
+
 def _entry(element: etree._Element, feed: Feed) -> Entry:
     fields = _fields(element)
     guid = _guid(element, fields)
-    digest, body = _digests(element, fields, guid)
+    # A copy declares the namespaces that are used; the element would be written with all that are in scope.
+    published = deepcopy(element)
+    raw = serialize(published)
+    digest, body = _digests(published, guid)
     written = ["".join(node.itertext(etree.Element)).strip() for node in _each(fields, *_TITLE, *_CONTENT)]
     return Entry(
         guid,
@@ -210,17 +232,15 @@ def _entry(element: etree._Element, feed: Feed) -> Entry:
         next((text for node in _each(fields, *_UPDATED) if (text := _text(node))), None),
         digest,
         body,
-        serialize(element),
+        raw,
     )
 
 
-def _digests(element: etree._Element, fields: _Fields, guid: str | None) -> tuple[str, str]:
-    """Digests of what an entry says, with its guid and without."""
-    if "atom:source" in fields:
-        # What a planet repeats of the feed an entry came from says with each poll when it was polled last.
-        element = deepcopy(element)
-        for origin in _fields(element)["atom:source"]:
-            element.remove(origin)
+def _digests(element: etree._Element, guid: str | None) -> tuple[str, str]:
+    """Take the digests of what an entry says, with its guid and without; the element is changed."""
+    # What a planet repeats of the feed an entry came from says with each poll when it was polled last.
+    for origin in _fields(element).get("atom:source", ()):
+        element.remove(origin)
     try:
         # Exclusive: namespaces that only the feed's root declares are no part of the entry.
         text = etree.tostring(element, method="c14n", exclusive=True, with_comments=False).decode("utf-8")
@@ -436,17 +456,26 @@ def _comments(fields: _Fields, base: str) -> str | None:
 
 
 def _enclosures(fields: _Fields, base: str) -> tuple[Resource, ...]:
-    found = [_resource(node, "url", ("type", "length"), base) for node in fields.get("enclosure", ())]
+    facts = ("type", "length")
+    found = [_resource(node, "url", facts, _base(node, base)) for node in fields.get("enclosure", ())]
     own = [link for link in fields.get("atom:link", ()) if _relation(link) == "enclosure"]
-    return _addressed(found + [_resource(link, "href", ("type", "length"), base) for link in own])
+    return _addressed(found + [_resource(link, "href", facts, _base(link, base)) for link in own])
 
 
 def _media(element: etree._Element, base: str) -> tuple[Resource, ...]:
+    @cache
+    def around(node: etree._Element) -> str:
+        """Find where references in a node start from: what is around it is asked once."""
+        parent = node.getparent()
+        above = base if parent is None else around(parent)
+        own = node.get(f"{_XML}base")
+        return absolute_url(above, own) if own else above
+
     found: list[Resource] = []
     for node in element.iterdescendants(etree.Element):
         namespace, name = split_name(node)
         if _PREFIXES.get(namespace) == "media:" and name in ("content", "thumbnail"):
-            resource = _resource(node, "url", _MEDIA_FACTS, base)
+            resource = _resource(node, "url", _MEDIA_FACTS, around(node))
             if name == "thumbnail":
                 resource = Resource(resource.url, (("role", "thumbnail"), *resource.attributes))
             found.append(resource)
@@ -454,7 +483,7 @@ def _media(element: etree._Element, base: str) -> tuple[Resource, ...]:
 
 
 def _resource(node: etree._Element, name: str, facts: tuple[str, ...], base: str) -> Resource:
-    url = absolute_url(_base(node, base), node.get(name) or "")
+    url = absolute_url(base, node.get(name) or "")
     return Resource(url, tuple((fact, text) for fact in facts if (text := collapse(node.get(fact) or ""))))
 
 

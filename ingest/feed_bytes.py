@@ -21,8 +21,10 @@ __all__ = ["read_feed", "with_named_characters"]
 
 _HEAD = 4096
 _OWN = ("amp", "lt", "gt", "quot", "apos")
-# What is no markup is passed over; a reference is there only outside of it.
-_NAMED = re.compile(rb"<!\[CDATA\[.*?\]\]>|<!--.*?-->|<\?.*?\?>|&([A-Za-z][A-Za-z0-9]*);", re.DOTALL)
+# What is no markup is passed over, to the end if it has none; a reference is there only outside of it.
+_NAMED = re.compile(
+    rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|&([A-Za-z][A-Za-z0-9]*+);", re.DOTALL
+)
 _DECLARED = re.compile(rb"<!ENTITY\s+([A-Za-z][A-Za-z0-9]*)\s")
 _OUTSIDE = re.compile(rb"<!DOCTYPE\s+[^\s\[>]+\s+(?:PUBLIC|SYSTEM)\s")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from email.message import Message
 
+from xscl.encodings import character_encoding
 from xscl.errors import MalformedDocumentError, SourceError, XsclError
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.markup import absolute_url, is_web, parse_html
@@ -19,12 +20,15 @@ __all__ = ["FetchedFeed", "feed_links", "read_fetched"]
 
 _FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json", "application/rdf+xml"})
 _HTML = re.compile(
-    rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+    # Possessive: each comment is read in one way, else time doubles with each that comes before no page.
+    rb"\s*+(?:<\?xml[^>]*+>\s*+)?(?:(?><!--.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
 )
 _HINT_WORDS = (b"ttl", b"skipHours", b"skipDays", b"updatePeriod")
 _HEAD = 200_000
 """Bytes of a page in which links to feeds are looked for."""
 _MOST_LINKS = 20
+_MAX_HEADER = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +90,16 @@ def _hints(body: bytes, limits: Limits) -> Hints:
 
 def _recoded(body: bytes, content_type: str) -> bytes | None:
     """The body in UTF-8, read as the header says; None where it says nothing that helps."""
+    if len(content_type) > _MAX_HEADER or "*" in content_type:  # which would name a codec for the name
+        return None
     header = Message()
     header["content-type"] = content_type
-    charset = header.get_content_charset()
+    charset = character_encoding(header.get_content_charset() or "")
     if charset is None:
         return None
     try:
         text = body.decode(charset)
-    except (LookupError, ValueError):
+    except ValueError:
         return None
     # What the document says of its encoding is wrong now.
     return re.sub(r"^\s*<\?xml.*?\?>", "", text, count=1, flags=re.DOTALL).encode("utf-8", "surrogatepass")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from xml.sax.saxutils import escape, quoteattr
 
-from xscl.ingest.markup import clean
+from xscl.ingest.markup import MAX_ADDRESS, clean
 from xscl.types import format_time, to_micros
+from xscl.values import digest_text
 
-__all__ = ["Feed", "Item", "Resource", "distinct", "feed_identity", "item_document", "item_time"]
+__all__ = ["Feed", "Item", "Resource", "bounded", "distinct", "feed_identity", "item_document", "item_time"]
+
+_MAX_LINE = 1_000
+"""Characters of a feed's title, language and author, inclusive."""
+_MAX_AUTHORS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,28 @@ def feed_identity(url: str | None, home: str | None, title: str | None, source: 
     >>> feed_identity(None, "http://example.org", "News", "a.xml")
     'http://example.org News'
     """
-    return url or (f"{home} {title or ''}".strip() if home else source)
+    identity = url or (f"{home} {title or ''}".strip() if home else source)
+    return identity if len(identity) <= MAX_ADDRESS + _MAX_LINE else digest_text(identity)
+
+
+def bounded(feed: Feed) -> Feed:
+    """Cut what each item of a feed repeats of the feed, so that a long title is not stored as often as it has items.
+
+    Texts keep their first 1,000 characters, addresses longer than ``MAX_ADDRESS`` go, 20 authors stay.
+    """
+    return replace(
+        feed,
+        url=_address(feed.url),
+        home=_address(feed.home),
+        base=_address(feed.base) or "",
+        title=feed.title and feed.title[:_MAX_LINE],
+        language=feed.language and feed.language[:_MAX_LINE],
+        authors=tuple(author[:_MAX_LINE] for author in feed.authors[:_MAX_AUTHORS]),
+    )
+
+
+def _address(text: str | None) -> str | None:
+    return text if text is None or len(text) <= MAX_ADDRESS else None
 
 
 def distinct(values: Iterator[str] | list[str]) -> tuple[str, ...]:

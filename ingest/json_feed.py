@@ -3,7 +3,7 @@
 What goes to ``C.raw`` is the entry as XML, because channels take documents: the root is ``item``, each member of the
 JSON object is a child element of its name without a namespace, an object has its members inside, an array is its
 element repeated, and true, false and numbers are written as in JSON.  null, and members whose name is no XML name, are
-left out.
+left out, as are those whose name has more than 200 characters, because an array repeats it.
 
     {"id": "1", "tags": ["a", "b"], "author": {"name": "Ann"}}
     <item><id>1</id><tags>a</tags><tags>b</tags><author><name>Ann</name></author></item>
@@ -18,8 +18,8 @@ from xml.sax.saxutils import escape
 
 from xscl.errors import DocumentLimitError, SourceError
 from xscl.ingest.dates import parse_date
-from xscl.ingest.feed import check_entries
-from xscl.ingest.item import Feed, Item, Resource, distinct, feed_identity
+from xscl.ingest.feed import check_entries, check_entry_size
+from xscl.ingest.item import Feed, Item, Resource, bounded, distinct, feed_identity
 from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
 from xscl.ingest.records import Entry, FeedDocument
 from xscl.safexml import Limits
@@ -28,7 +28,7 @@ from xscl.values import digest_text
 __all__ = ["looks_like_json_feed", "read_json_feed"]
 
 _VERSION = re.compile(rb'"version"\s*:\s*"https?:\\?/\\?/(?:www\.)?jsonfeed\.org\\?/version\\?/')
-_NAME = re.compile(r"[^\W\d][\w.-]*")
+_NAME = re.compile(r"[^\W\d][\w.-]{0,199}")
 
 _Object = Mapping[str, object]
 
@@ -60,7 +60,16 @@ def read_json_feed(data: bytes, *, source: str, channel: str = "items", limits: 
         raise SourceError("XSCL_NOT_A_FEED", f"{source}: a JSON Feed has an array of items")
     feed = _feed(root, source)
     check_entries(len(items))
-    entries = [_entry(item, feed, limits) for item in items if isinstance(item, dict)]
+    entries: list[Entry] = []
+    size = 0
+    for item in items:
+        if isinstance(item, dict):
+            raw = ["<item>"]
+            for piece in _elements(item, limits.max_depth - 1):
+                raw.append(piece)
+                size += len(piece)
+                check_entry_size(size)
+            entries.append(_entry(item, feed, "".join([*raw, "</item>"])))
     return FeedDocument(feed, tuple(entries), channel, source)
 
 
@@ -84,19 +93,11 @@ def _feed(root: _Object, source: str) -> Feed:
     home = absolute_url(address, _text(root, "home_page_url")) or None
     url = absolute_url(home or address, _text(root, "feed_url")) or None
     title = _line(root, "title")
-    return Feed(
-        feed_identity(url, home, title, source),
-        url or home,
-        title,
-        None,
-        _authors(root),
-        home,
-        _line(root, "language"),
-        address,
-    )
+    identity = feed_identity(url, home, title, source)
+    return bounded(Feed(identity, url or home, title, None, _authors(root), home, _line(root, "language"), address))
 
 
-def _entry(item: dict[str, object], feed: Feed, limits: Limits) -> Entry:
+def _entry(item: dict[str, object], feed: Feed, raw: str) -> Entry:
     guid = clean(_text(item, "id")).strip() or None
     written = [_text(item, name) for name in ("title", "summary", "content_html", "content_text")]
     made = _item(item, feed, guid)
@@ -108,7 +109,7 @@ def _entry(item: dict[str, object], feed: Feed, limits: Limits) -> Entry:
         _line(item, "date_modified"),
         digest_text(json.dumps(item, sort_keys=True)),
         digest_text(json.dumps({name: value for name, value in item.items() if name != "id"}, sort_keys=True)),
-        f"<item>{''.join(_elements(item, limits.max_depth - 1))}</item>",
+        raw,
         made,
     )
 
@@ -170,7 +171,9 @@ def _element(name: str, value: object, depth: int) -> Iterator[str]:
     if value is None or depth == 0:
         return
     if isinstance(value, dict):
-        yield f"<{name}>{''.join(_elements(value, depth - 1))}</{name}>"
+        yield f"<{name}>"
+        yield from _elements(value, depth - 1)
+        yield f"</{name}>"
     elif isinstance(value, list):
         for one in value:
             yield from _element(name, one, depth - 1)

@@ -17,6 +17,7 @@ from lxml import etree
 from xscl.values import canonical_url
 
 __all__ = [
+    "MAX_ADDRESS",
     "absolute_url",
     "clean",
     "collapse",
@@ -26,6 +27,9 @@ __all__ = [
     "parse_html",
     "split_name",
 ]
+
+MAX_ADDRESS = 2_000
+"""Characters of an address that others are completed with, inclusive: each of them repeats it."""
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SILENT = frozenset({"script", "style", "template", "noembed", "noframes"})
@@ -128,14 +132,16 @@ def links(fragment: etree._Element, base: str) -> Iterator[str]:
 
 
 def absolute_url(base: str, reference: str) -> str:
-    """``reference`` seen from ``base``, stripped; as it is where the two make no address.
+    """Complete ``reference`` by ``base``, stripped; leave it where the two make no address or ``base`` is too long.
 
     >>> absolute_url("http://example.org/a/b", "../c"), absolute_url("", "c"), absolute_url("http://[", "c")
     ('http://example.org/c', 'c', 'c')
     """
     reference = collapse(reference)
     try:
-        return urljoin(base, reference) if reference and not urlsplit(reference).scheme else reference
+        if not reference or len(base) > MAX_ADDRESS or urlsplit(reference).scheme:
+            return reference
+        return urljoin(base, reference)
     except ValueError:
         return reference
 

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
 from xscl.errors import SourceError
+from xscl.ingest.addresses import normal_url, private_allowed
 from xscl.ingest.archives import unreadable
 from xscl.ingest.fetch import user_agent
 from xscl.ingest.file_offsets import BEGIN, after, groups, listing
@@ -157,11 +158,11 @@ class FeedSource(_Source):
             except OSError as error:
                 raise unreadable(str(path), error) from None
             urls += [outline.url for outline in read_opml(data, source=str(path))]
-        return list(dict.fromkeys(urls))
+        return list(dict.fromkeys(map(normal_url, urls)))
 
     def fetch(self, wanted: Sequence[Wanted]) -> list[Any]:
         """Ask for feeds, politely."""
-        allowed = self.options.get("allowPrivate", "false").lower() == "true"
+        allowed = private_allowed(self.options.get("allowPrivate", "false").lower() == "true")
         return fetch_all(wanted, agent=user_agent(VERSION, self.options.get("contact")), allow_private=allowed)
 
     def rows(self, part: _Part) -> Iterator[Row]:

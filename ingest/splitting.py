@@ -10,8 +10,9 @@ from __future__ import annotations
 import codecs
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
@@ -25,7 +26,7 @@ _STEP = 64 * 1024
 _DECLARATION = 256
 """Bytes by which the encoding shows."""
 _MAX_TOKEN = 4 * 1024 * 1024
-"""Bytes of one tag, comment or instruction: expat looks at all of it again with every step."""
+"""Bytes of one tag, comment or instruction, of which expat looks at all again with each step."""
 _MAX_REPEATED = 64 * 1024 * 1024
 _MOST_TIMES = 16
 """Records may get namespaces of so many times the document's bytes, and ``_MAX_REPEATED`` more."""
@@ -40,7 +41,7 @@ class SplitRecord:
 
     line: int
     content: bytes | XsclError
-    """A document in UTF-8, not yet parsed, with the namespaces in scope; or why it was not taken."""
+    """A document in UTF-8, not yet parsed, with the namespaces of prefixes that it writes; or why it is refused."""
 
 
 def split_records(content: io.BufferedIOBase, path: SplitPath, *, source: str, limits: Limits) -> Iterator[SplitRecord]:
@@ -59,9 +60,12 @@ def split_records(content: io.BufferedIOBase, path: SplitPath, *, source: str, l
     """
     splitter = _Splitter(path, limits)
     found = False
-    for data in _utf8_chunks(content):
+    for data in chain(_utf8_chunks(content), (None,)):
         try:
-            splitter.feed(data)
+            if data is None:
+                splitter.close()
+            else:
+                splitter.feed(data)
         except expat.ExpatError as error:
             yield from splitter.take()
             raise _malformed(error) from None
@@ -71,10 +75,6 @@ def split_records(content: io.BufferedIOBase, path: SplitPath, *, source: str, l
         for record in splitter.take():
             found = True
             yield record
-    try:
-        splitter.close()
-    except expat.ExpatError as error:
-        raise _malformed(error) from None
     if not found:
         raise SourceError("XSCL_NO_RECORDS", f"{source}: no element is at {path.text}")
 
@@ -121,6 +121,10 @@ class _Splitter:
         self._parser.StartDoctypeDeclHandler = self._start_doctype
         self._parser.EndDoctypeDeclHandler = self._end_doctype
         self._outside()
+        self._waiting = bytearray()
+        """Bytes that expat has not seen."""
+        self._unread = 0
+        """Bytes of the token that expat has seen the beginning of."""
         self._fed = 0
         self._base = 0
         """Where in the document ``_held`` begins."""
@@ -132,13 +136,15 @@ class _Splitter:
         self._names: set[str] = set()
         self._depth = 0
         self._made = [path.begin()]
-        self._scopes: list[dict[str, str]] = [{}]
+        self._scopes: list[dict[str, tuple[str, bytes]]] = [{}]
+        """Of each open element, prefixes to namespaces and the bytes that declare them."""
         self._in_doctype = False
         # Of the record that is open:
         self._begin: int | None = None
         self._line = 0
         self._record_depth = 0
-        self._spaces = b""
+        self._declared: Collection[str] = ()
+        """Prefixes that it declares itself."""
         self._name_size = 0
         self._too_long = False
 
@@ -151,8 +157,14 @@ class _Splitter:
     def feed(self, data: bytes) -> None:
         self._held += data
         self._fed += len(data)
-        self._parser.Parse(data, False)
+        self._waiting += data
+        # Expat looks at an open token from its beginning again: so only when as much as it has seen is new.
+        if self._unread > _STEP and len(self._waiting) < self._unread and self._unread < _MAX_TOKEN:
+            return
+        seen, self._waiting = self._waiting, bytearray()
+        self._parser.Parse(bytes(seen), False)
         reached = self._parser.CurrentByteIndex
+        self._unread = self._fed - reached
         if self._fed - reached > _MAX_TOKEN:
             raise self._limit(f"a tag or comment of more than {_MAX_TOKEN:,} bytes")
         if self._in_doctype and self._fed > self._limits.max_declaring_bytes:
@@ -164,7 +176,7 @@ class _Splitter:
         self._base = keep
 
     def close(self) -> None:
-        self._parser.Parse(b"", True)
+        self._parser.Parse(bytes(self._waiting), True)
 
     def _outside(self) -> None:
         self._parser.StartElementHandler = self._start
@@ -175,9 +187,12 @@ class _Splitter:
         scope = self._scopes[-1]
         declared = {key[6:]: value for key, value in attributes.items() if key == "xmlns" or key.startswith("xmlns:")}
         if declared:
-            scope = {**scope, **declared}
+            scope = {**scope, **{key: (uri, self._declaration(key, uri)) for key, uri in declared.items()}}
+            if len(scope) > self._limits.max_namespaces:
+                most = self._limits.max_namespaces
+                raise self._limit(f"{len(scope):,} namespaces in scope; the limit max_namespaces is {most:,}")
         prefix, _, local = name.rpartition(":")
-        made = self._path.follow(self._made[-1], scope.get(prefix, ""), local)
+        made = self._path.follow(self._made[-1], scope.get(prefix, _NO_NAMESPACE)[0], local)
         if not self._path.is_record(made):
             self._made.append(made)
             self._scopes.append(scope)
@@ -186,13 +201,16 @@ class _Splitter:
         self._line = self._parser.CurrentLineNumber
         self._record_depth = self._depth
         self._name_size = 1 + len(name.encode())
-        kept = ((key, value) for key, value in self._scopes[-1].items() if key not in declared and value)
-        self._spaces = b"".join(
-            f" xmlns{':' if key else ''}{key}={quoteattr(value, _ESCAPES)}".encode() for key, value in kept
-        )
+        self._declared = declared.keys()
         self._too_long = False
         self._parser.StartElementHandler = self._start_inside
         self._parser.EndElementHandler = self._end_inside
+
+    def _declaration(self, prefix: str, uri: str) -> bytes:
+        if len(uri) > self._limits.max_namespace:
+            most = self._limits.max_namespace
+            raise self._limit(f"{len(uri):,} characters in one namespace; the limit max_namespace is {most:,}")
+        return f" xmlns{':' if prefix else ''}{prefix}={quoteattr(uri, _ESCAPES)}".encode()
 
     def _end(self, name: str) -> None:
         self._depth -= 1
@@ -218,14 +236,15 @@ class _Splitter:
             message = f"the record has {size:,} bytes; the limit max_bytes is {limit:,}"
             self._done.append(SplitRecord(self._line, DocumentLimitError("XSCL_DOCUMENT_LIMIT", message)))
             return
-        self._repeated += len(self._spaces)
+        first = self._begin - self._base
+        last = index - self._base
+        spaces = self._spaces(first, last)
+        self._repeated += len(spaces)
         if self._repeated > _MAX_REPEATED + _MOST_TIMES * self._fed:
             raise self._limit(
                 f"the namespaces in scope, repeated on each record, have more than {_MOST_TIMES} times the"
                 " bytes of the document"
             )
-        first = self._begin - self._base
-        last = index - self._base
         # An end tag is reported where it begins, the end of an empty element where that is over.
         empty = False
         if self._held[last - 2 : last] == b"/>":
@@ -234,8 +253,21 @@ class _Splitter:
         if not empty:
             last = self._held.index(b">", last) + 1
         name_end = first + self._name_size
-        self._done.append(
-            (self._line, bytes(self._held[first:name_end]), self._spaces, bytes(self._held[name_end:last]))
+        self._done.append((self._line, bytes(self._held[first:name_end]), spaces, bytes(self._held[name_end:last])))
+
+    def _spaces(self, first: int, last: int) -> bytes:
+        """Declare what the record between two places of ``_held`` takes from around it.
+
+        A prefix that is written nowhere between is not used, neither in a name nor in a text.
+        """
+        held, declared = self._held, self._declared
+        prefixed = held.find(b":", first, last) >= 0
+        return b"".join(
+            text
+            for prefix, (uri, text) in self._scopes[-1].items()
+            if uri
+            and (not prefix or (prefixed and held.find(f"{prefix}:".encode(), first, last) >= 0))
+            and prefix not in declared
         )
 
     def _count(self, name: str, attributes: dict[str, str]) -> None:
@@ -265,6 +297,7 @@ class _Splitter:
         )
 
 
+_NO_NAMESPACE = ("", b"")
 _ESCAPES = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 
 

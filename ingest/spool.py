@@ -21,6 +21,7 @@ from xscl.ingest.fetch_policy import SPACING, Answer, Subscription, after_failur
 from xscl.ingest.fetched import read_fetched
 from xscl.ingest.poll_hints import NO_HINTS, Hints, hints_from_json, hints_json
 from xscl.ingest.records import Record, rejected
+from xscl.private import private_folder
 from xscl.values import digest_text
 
 __all__ = ["Wanted", "fetch_all", "poll_spool", "read_answer", "read_spooled", "write_answer"]
@@ -81,7 +82,7 @@ def poll_spool(
         now: microseconds since the epoch.
         chance: numbers from 0 to 1, for jitter.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     file = folder / _STATE
     states: dict[str, dict[str, Any]] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     due = [url for url in dict.fromkeys(urls) if _is_due(states.get(url, {}), now)]

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from xscl.errors import SourceError
 from xscl.ingest.records import Position, RowTable
 from xscl.ingest.row_files import RowFormat, python_table
+from xscl.shown import masked
 from xscl.types import Scalar
 
 __all__ = ["key_position", "keyed_table", "position_key", "read_sql_table", "shown_url", "sql_source"]
@@ -35,7 +36,7 @@ def shown_url(url: str) -> str:
         SourceError: ``XSCL_BAD_OPTION``: it is none.
     """
     try:
-        return sa.make_url(url).render_as_string(hide_password=True)
+        return masked(sa.make_url(url).render_as_string(hide_password=True))
     except sa.exc.ArgumentError:
         raise SourceError(
             "XSCL_BAD_OPTION", "this is no SQLAlchemy URL of a database", hint="as sqlite:///x.db"

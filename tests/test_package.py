@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 FOLDERS = PROJECT["tool"]["setuptools"]["package-dir"]
 LEAVES = {
+    "xscl.encodings",
     "xscl.errors",
+    "xscl.private",
+    "xscl.shown",
     "xscl.types",
     "xscl.values",
     "xscl.safexml",
@@ -59,7 +62,6 @@ ALLOWED = {
     "lxml": {
         "xscl.safexml",
         "xscl.output",
-        "xscl.match_output",
         "xscl.headline",
         "xscl.demo.show",
         "xscl.bench.matching",

@@ -8,7 +8,7 @@ document node, which can be the least common ancestor of two branches, is -1.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lxml import etree
@@ -22,8 +22,8 @@ __all__ = [
     "TextNode",
     "children",
     "document_order",
-    "locator",
     "node_at",
+    "nodes_within",
     "string_value",
     "text_nodes",
 ]
@@ -94,11 +94,41 @@ def string_value(node: Node) -> str:
 
 
 class NodeNumbers:
-    """Numbers of all nodes of one document; those of attributes and text are counted when first asked for."""
+    """The numbers of all nodes of one document; each kind is counted when first asked for."""
 
     def __init__(self, root: etree._Element) -> None:
         self.root = root
+        self._elements: list[etree._Element] | None = None
         self._others: dict[tuple[int, str], int] | None = None
+        self._places: list[tuple[int, str]] | None = None
+
+    def locator(self, number: int) -> int | str:
+        """Name a node as matches do: an element by its number, another node as ``3/@href`` or ``3/text()[2]``.
+
+        Raises:
+            LookupError: the document has no such node.
+        """
+        if self._elements is None:
+            self._elements = list(self.elements())
+        count = len(self._elements)
+        if 0 <= number < count:
+            return number
+        if self._places is None:
+            self._places = list(self.others)
+        if not count <= number < count + len(self._places):
+            raise LookupError(f"the document has no node {number}")
+        owner, label = self._places[number - count]
+        return f"{owner}/{label}"
+
+    def node(self, number: int) -> Node:
+        """Find the node of a number.
+
+        Raises:
+            LookupError: the document has no such node.
+        """
+        place = self.locator(number)
+        assert self._elements is not None
+        return self._elements[place] if isinstance(place, int) else _beside(self._elements, place)
 
     def elements(self) -> Iterator[etree._Element]:
         """All elements in document order, that is by number."""
@@ -129,9 +159,13 @@ def document_order(node: Node) -> Iterator[Node]:
     """
     element = node.root if isinstance(node, DocumentNode) else node
     owner = element.owner if isinstance(element, (AttributeNode, TextNode)) else element
-    root = owner.getroottree().getroot()
-    yield root
-    opened = [_inside(root)]
+    return nodes_within(owner.getroottree().getroot())
+
+
+def nodes_within(element: etree._Element) -> Iterator[Node]:
+    """Yield an element and all that is inside it, in document order."""
+    yield element
+    opened = [_inside(element)]
     while opened:
         for found in opened[-1]:
             yield found
@@ -162,17 +196,6 @@ def _label(node: AttributeNode | TextNode) -> str:
     return f"@{node.name}" if isinstance(node, AttributeNode) else f"text()[{node.place}]"
 
 
-def locator(root: etree._Element, number: int) -> int | str:
-    """How a match names a node: an element by its number, another node as ``3/@href`` or ``3/text()[2]``."""
-    count = sum(1 for _ in root.iter(etree.Element))
-    if 0 <= number < count:
-        return number
-    for (owner, label), other in NodeNumbers(root).others.items():
-        if other == number:
-            return f"{owner}/{label}"
-    raise LookupError(f"the document has no node {number}")
-
-
 def node_at(root: etree._Element, place: int | str) -> Node:
     """The node that a locator names.
 
@@ -180,11 +203,16 @@ def node_at(root: etree._Element, place: int | str) -> Node:
         LookupError: the document has no such node.
     """
     elements = list(root.iter(etree.Element))
-    absent = LookupError(f"the document has no node {place!r}")
     if isinstance(place, int):
         if not 0 <= place < len(elements):
-            raise absent
+            raise LookupError(f"the document has no node {place!r}")
         return elements[place]
+    return _beside(elements, place)
+
+
+def _beside(elements: Sequence[etree._Element], place: str) -> AttributeNode | TextNode:
+    """Find the attribute or text that a locator names; ``elements`` are all of the document."""
+    absent = LookupError(f"the document has no node {place!r}")
     found = _LOCATOR.match(place)
     if not found or int(found[1]) >= len(elements):
         raise absent

@@ -258,7 +258,8 @@ def _staging(path: Path) -> Iterator[Path]:
     try:
         staged = outer / "home"
         for folder in HOME_FOLDERS:
-            (staged / folder).mkdir(parents=True)
+            (staged / folder).mkdir(parents=True, mode=0o700)
+        staged.chmod(0o700)
         yield staged
     finally:
         shutil.rmtree(outer, ignore_errors=True)

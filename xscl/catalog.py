@@ -167,15 +167,16 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
     Raises:
         CatalogError: ``XSCL_NO_CATALOG``; ``XSCL_CATALOG_VERSION``: another version of xscl made it.
     """
-    shown = url
+    # What is no address is shown to its first colon, because a password may come behind.
+    shown = url.partition(":")[0] + (":…" if ":" in url else "")
     try:
         # As text, an address has no password.
         shown = str(sa.make_url(url))
         engine = sa.create_engine(url)
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
         raise CatalogError(
             "XSCL_NO_CATALOG",
-            f"{shown!r} is no address of a catalogue: {error}",
+            f"{shown!r} is no address of a catalogue: {str(error).replace(url, shown)}",
             hint="for example sqlite:///catalog.db; for PostgreSQL: pip install 'xscl[postgres]'",
         ) from None
     if engine.dialect.name == "sqlite":

@@ -12,9 +12,11 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +26,8 @@ from typer.main import get_group
 from xscl import __version__
 from xscl.cli_common import Output, complain
 from xscl.errors import XsclError
+from xscl.private import keep_files_private
+from xscl.terminal import safe_message, show, tell
 
 __all__ = ["app", "main"]
 
@@ -52,8 +56,31 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
 """Commands and nouns in the order of the help: the module of each and its name there."""
 
 
+@contextmanager
+def _safe_errors() -> Iterator[None]:
+    """Make the texts of usage errors safe before they are shown."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            for name in ("message", "ui_filename"):
+                if isinstance(text := getattr(error, name, None), str):
+                    setattr(error, name, safe_message(text))
+        raise
+
+
 class _Commands(TyperGroup):
     """The commands and nouns, each imported when it is asked for."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the arguments; a usage error that quotes one is safe for terminals."""
+        with _safe_errors():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, with errors as ``make_context`` has them."""
+        with _safe_errors():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Give all names, in the order of the help."""
@@ -97,7 +124,7 @@ def _version(wanted: bool) -> None:
             java = java_version()[1]
         except XsclError as error:
             java = error.message
-        print(f"xscl {__version__}\nSpark {version('pyspark')}\nJava: {java}")  # noqa: T201
+        show(f"xscl {__version__}\nSpark {version('pyspark')}\nJava: {java}")
         raise typer.Exit
 
 
@@ -113,8 +140,16 @@ def _main(
     Output.verbose = verbose
 
 
+def _tell_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    tell("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
+
+
 def main() -> None:
     """Run the command line."""
+    # A home and all that is written for it are the user's own; processes that are started take this over.
+    keep_files_private()
+    # An error's text may be a stranger's.
+    sys.excepthook = _tell_traceback
     # Imports make many objects and no rubbish: looking for some took a quarter of a short command's time, half of it at
     # the very end.
     gc.set_threshold(50_000)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xscl.errors import CatalogError, QueryError
-from xscl.listing import Format, put_line
+from xscl.listing import Format
 from xscl.settings import DEFAULT_SETTINGS, Settings, parse_size
+from xscl.terminal import tell
 
 if TYPE_CHECKING:
     from xscl.home import Home
@@ -105,7 +106,7 @@ def say(text: str) -> None:
 
 def complain(text: str) -> None:
     """A message that is always shown."""
-    put_line(text, stderr=True)
+    tell(text)
 
 
 def open_given(home: Path | None, catalog: str | None) -> Home:

@@ -23,7 +23,8 @@ from xscl.cli_common import (
 )
 from xscl.cli_items import put_items
 from xscl.feed_health import Health
-from xscl.listing import Format, print_rows, put_line
+from xscl.listing import Format, print_rows
+from xscl.terminal import give_bytes, show
 
 if TYPE_CHECKING:
     from xscl.home import Home
@@ -177,9 +178,9 @@ def feed_show(
     width = max(map(len, row))
     for name, value in row.items():
         if value is not None:
-            put_line(f"{name:<{width}}  {value}")
+            show(f"{name:<{width}}  {value}")
     if identity is not None and (newest := list(islice(item_rows(opened, ItemFilter(feed=identity)), _NEWEST))):
-        put_line("")
+        show("")
         put_items(newest)
 
 
@@ -235,11 +236,13 @@ def _fetch(home: Home, urls: list[str] | None, everything: bool, settings: PollS
 def _resting(home: Home, urls: list[str] | None) -> list[tuple[str, str]]:
     """Address and status of those that were named and are not polled."""
     from xscl.feed_listing import feed_rows
+    from xscl.ingest.addresses import normal_url
 
     if urls is None:
         return []
     found = ((str(row["feed"]), str(row["status"])) for row in feed_rows(home.catalog))
-    return [(url, status) for url, status in found if url in urls and status in ("paused", "stopped")]
+    named = {*urls, *map(normal_url, urls)}
+    return [(url, status) for url, status in found if url in named and status in ("paused", "stopped")]
 
 
 def report_poll(report: PollReport, *, only_news: bool = False) -> None:
@@ -314,7 +317,7 @@ def feed_export(
 
     data = write_opml(outlines(open_given(home, catalog).catalog))
     if file == "-":
-        sys.stdout.buffer.write(data + b"\n")
+        give_bytes(data)
         return
     Path(file).write_bytes(data + b"\n")
     say(f"written: {file}")

@@ -10,7 +10,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
 from xscl.cli_common import (
     CACHE,
@@ -296,8 +295,10 @@ def with_progress(records: Iterable[Record]) -> Iterator[Record]:
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from xscl.terminal import console
+
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} records"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
         task = progress.add_task("intake")
         for record in records:
             progress.advance(task)

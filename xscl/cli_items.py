@@ -21,7 +21,8 @@ from xscl.cli_common import (
     say,
     time_given,
 )
-from xscl.listing import Format, print_rows, put_line
+from xscl.listing import Format, print_rows
+from xscl.terminal import show
 
 __all__ = ["item_app", "put_items"]
 
@@ -98,16 +99,16 @@ def item_show(
     width = max(len(name) for name, _ in told)
     for name, value in told:
         if value is not None:
-            put_line(f"{name:<{width}}  {one_line(str(value))}")
+            show(f"{name:<{width}}  {one_line(str(value))}")
 
 
 def put_items(rows: Iterable[Mapping[str, object]]) -> int:
     """Print items for a person: date and title, and below them the link and the feed; returns how many."""
     count = 0
     for row in rows:
-        put_line(f"{row['ts']}  {row['title'] or row['item']}")
+        show(f"{row['ts']}  {row['title'] or row['item']}")
         for name in ("link", "feed"):
             if row[name]:
-                put_line(f"    {row[name]}", style="dim")
+                show(f"    {row[name]}", style="dim")
         count += 1
     return count

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xscl.cli_common import cut, one_line
-from xscl.listing import Format, print_rows, put_line
+from xscl.listing import Format, print_rows
+from xscl.terminal import give, show
 
 if TYPE_CHECKING:
     from xscl.types import Match
@@ -82,23 +83,20 @@ def _card(match: Match, first: bool) -> None:
     from xscl.types import format_time
 
     if not first:
-        put_line("")
-    put_line(f"{match.query}  {format_time(match.ts)}  {match.id[:12]}", style="bold")
+        show("")
+    show(f"{match.query}  {format_time(match.ts)}  {match.id[:12]}", style="bold")
     for line in member_lines(match):
-        put_line(f"  {line}")
+        show(f"  {line}")
     for line in value_lines(match):
-        put_line(f"      {line}", style="dim")
+        show(f"      {line}", style="dim")
     if match.source is not None and match.source.selected:
-        put_line(f"    → {one_line(match.document)}")
+        show(f"    → {one_line(match.document)}")
     if match.replaces is not None:
-        put_line(f"    replaces {match.replaces[:12]}")
+        show(f"    replaces {match.replaces[:12]}")
 
 
 def _document(match: Match, first: bool) -> None:
-    if sys.stdout.isatty():
-        put_line(match.document)
-    else:
-        sys.stdout.write(match.document + "\n")
+    give(match.document)
 
 
 def _short(match: Match) -> dict[str, object]:

@@ -20,7 +20,8 @@ from xscl.cli_common import (
 )
 from xscl.cli_match_print import DocumentsOption, MatchFormat, MatchFormatOption, match_format, print_matches
 from xscl.errors import EngineError, SourceError
-from xscl.listing import Format, print_rows, put_line
+from xscl.listing import Format, print_rows
+from xscl.terminal import give, show
 from xscl.whole_files import check_place, written_whole
 
 __all__ = ["match_app"]
@@ -110,21 +111,21 @@ def match_show(match: str, home: HomeOption = None, catalog: CatalogOption = Non
     if json:
         print_rows([match_json(found)], [], Format.ndjson)
         return
-    put_line(f"match  {found.id}")
-    put_line(f"query  {found.query}")
-    put_line(f"time   {format_time(found.ts)}")
+    show(f"match  {found.id}")
+    show(f"query  {found.query}")
+    show(f"time   {format_time(found.ts)}")
     for event in found.events:
-        put_line(f"event  {event.channel}  {event.id}  {format_time(event.ts)}")
+        show(f"event  {event.channel}  {event.id}  {format_time(event.ts)}")
     for line in member_lines(found):
-        put_line(f"  {line}")
+        show(f"  {line}")
     for name, node in found.nodes.items():
-        put_line(f"node   {name} = {node}")
+        show(f"node   {name} = {node}")
     for name, value in found.values.items():
-        put_line(f"value  {name} = {one_line(value)}")
+        show(f"value  {name} = {one_line(value)}")
     if found.replaces is not None:
-        put_line(f"replaces  {found.replaces}")
-    put_line("")
-    put_line(found.document)
+        show(f"replaces  {found.replaces}")
+    show("")
+    give(found.document)
 
 
 def _cursor_in(file: Path) -> str:

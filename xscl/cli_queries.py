@@ -48,6 +48,7 @@ from xscl.cli_reading import (
 )
 from xscl.listing import Format, print_rows
 from xscl.settings import DEFAULT_SETTINGS
+from xscl.terminal import give, show
 
 if TYPE_CHECKING:
     from xscl.trial import BlockWitness
@@ -175,7 +176,7 @@ def query_list(
             for note in unknown_notes(connection, channel, template):
                 say(f"note: {note}")
     if count:
-        print(count_queries(opened.catalog, wanted))  # noqa: T201
+        show(count_queries(opened.catalog, wanted))
         return
     printed = format_of(format, json)
     if limit is None and printed is Format.table and sys.stdout.isatty():
@@ -215,7 +216,7 @@ def query_show(
         facts = query_facts(opened.catalog, name)
         print_rows([facts], [*facts], format_of(format, json))
         return
-    print(canonical_text(opened.catalog.query(name)))  # noqa: T201
+    give(canonical_text(opened.catalog.query(name)))
 
 
 @query_app.command("explain")
@@ -227,7 +228,7 @@ def query_explain(name: str, home: HomeOption = None, catalog: CatalogOption = N
     if json:
         print_rows([found.record()], [], Format.json)
         return
-    print(explanation_text(found))  # noqa: T201
+    show(explanation_text(found))
 
 
 @query_app.command("test")

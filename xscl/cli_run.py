@@ -28,6 +28,7 @@ from xscl.cli_signals import ended_by_signals
 from xscl.errors import XsclError
 from xscl.listing import Format, print_rows
 from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS
+from xscl.terminal import give, show
 
 if TYPE_CHECKING:
     from xscl.batch import BatchReport
@@ -167,12 +168,12 @@ def bench(
                 say("no plots: matplotlib is not installed (pip install 'xscl[bench]')")
         if not json:
             print_rows(report.table, list(report.table[0]), Format.table)
-            print()  # noqa: T201
+            show()
             rows = [{"figure": figure, "value": value} for figure, value in report.figures.items()]
             print_rows(rows, ["figure", "value"], Format.table)
     if json:
         figures = {r.bench: {**r.figures, "table": [dict(row) for row in r.table]} for r in reports}
-        print(dumps(figures if name == "all" else figures[name]))  # noqa: T201
+        give(dumps(figures if name == "all" else figures[name]))
     if wrong := [report.bench for report in reports if report.figures.get("digest_equal") is False]:
         complain(f"error: the variants of {', '.join(wrong)} gave different results: their figures compare nothing")
         raise typer.Exit(1)

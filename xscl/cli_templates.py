@@ -9,6 +9,7 @@ import typer
 from xscl.cli_common import CatalogOption, FormatOption, HomeOption, JsonOption, format_of, open_given, say
 from xscl.listing import Format, print_rows
 from xscl.templates.picture import GraphFormat
+from xscl.terminal import give
 
 __all__ = ["template_app"]
 
@@ -56,9 +57,9 @@ def template_show(
     if json:
         print_rows([template_facts(opened.catalog, template)], [], Format.json)
     elif graph is not None:
-        print(join_graph(opened.catalog.template(template), graph))  # noqa: T201
+        give(join_graph(opened.catalog.template(template), graph))
     else:
-        print(template_text(opened.catalog, template))  # noqa: T201
+        give(template_text(opened.catalog, template))
 
 
 @template_app.command("sql")
@@ -66,7 +67,7 @@ def template_sql(template: str, home: HomeOption = None, catalog: CatalogOption 
     """Print a template's conjunctive query as Spark SQL; it runs in 'xscl sql' as it is."""
     from xscl.templates.sql import cq_statement, spark_text
 
-    print(spark_text(cq_statement(open_given(home, catalog).catalog.template(template))))  # noqa: T201
+    give(spark_text(cq_statement(open_given(home, catalog).catalog.template(template))))
 
 
 @template_app.command("datalog")
@@ -74,4 +75,4 @@ def template_datalog(template: str, home: HomeOption = None, catalog: CatalogOpt
     """Print a template's conjunctive query as a Datalog rule, as the thesis writes it."""
     from xscl.templates.picture import datalog
 
-    print(datalog(open_given(home, catalog).catalog.template(template)))  # noqa: T201
+    give(datalog(open_given(home, catalog).catalog.template(template)))

@@ -56,6 +56,7 @@ from xscl.query_once import Answer, query_once
 from xscl.registry import Registry, read_script
 from xscl.session import register_sources, session_has_ended, start_session
 from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
+from xscl.shown import masked
 from xscl.sql_intake import take_sql_table
 from xscl.steps import step
 from xscl.tidy import tidy
@@ -390,7 +391,7 @@ class Engine:
             DocumentError: its rows do not fit the channel as a whole.
         """
         how = row_options(**options)
-        source = sql_source(re.split("[?;]", url)[0], table, channel)
+        source = sql_source(masked(re.split("[?;]", url)[0]), table, channel)
         with self.home.catalog.read() as connection:
             position = position_of(connection, source)
         reader = self.spark.read.format("jdbc").options(**{**(properties or {}), "url": url, "dbtable": table})

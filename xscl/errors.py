@@ -23,10 +23,11 @@ Spark's workers and the driver.
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
+
+from xscl.shown import bounded_message, dotted
 
 __all__ = [
     "CatalogError",
@@ -58,13 +59,17 @@ class Span:
 
 
 class XsclError(Exception):
-    """Base class: ``condition`` names the kind, ``message`` says what and where, ``hint`` what to do."""
+    """Base class: ``condition`` names the kind, ``message`` says what and where, ``hint`` what to do.
+
+    Passwords in either are masked, and very long ones are cut.
+    """
 
     def __init__(self, condition: str, message: str, *, hint: str | None = None) -> None:
+        message = bounded_message(message)
         super().__init__(condition, message)
         self.condition = condition
         self.message = message
-        self.hint = hint
+        self.hint = None if hint is None else bounded_message(hint)
 
     def __str__(self) -> str:
         text = f"[{self.condition}] {self.message}"
@@ -99,7 +104,7 @@ def _piece(line: str, column: int) -> tuple[str, int]:
     """
     start = max(0, column - _SHOWN // 2) if len(line) > _SHOWN else 0
     end = start + _SHOWN if len(line) > _SHOWN else len(line)
-    text = "".join(c if c == "\t" or unicodedata.category(c) not in ("Cc", "Cs") else "·" for c in line[start:end])
+    text = dotted(line[start:end])
     left = "… " if start else ""
     return f"{left}{text}{' …' if end < len(line) else ''}", column - start + len(left)
 

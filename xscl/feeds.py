@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from xscl.catalog import Catalog
 from xscl.durations import format_duration, parse_duration
 from xscl.errors import CatalogError, SourceError, XsclError
-from xscl.ingest.addresses import checked_url, forbidden
+from xscl.ingest.addresses import checked_url, forbidden, normal_url, private_allowed
 from xscl.ingest.fetch_policy import LEAST_INTERVAL, MOST_INTERVAL, Subscription, host_key
 from xscl.ingest.opml import Outline
 from xscl.ingest.poll_hints import hints_from_json
@@ -139,6 +139,7 @@ def import_outlines(
 
 def _checked(url: str, allow_private: bool) -> str:
     """The address in normal form; hosts that are given as a number are checked at once."""
+    allow_private = private_allowed(allow_private)
     url = checked_url(url)
     host = urlsplit(url).hostname or ""
     numeric = host.replace(".", "").isdigit() or ":" in host
@@ -146,7 +147,7 @@ def _checked(url: str, allow_private: bool) -> str:
     if host == "localhost" and not allow_private:
         reason = "private"
     if reason is not None:
-        hint = "if it is meant to be fetched: --allow-private" if reason == "private" else None
+        hint = "if it is meant to be fetched: --allow-private, or XSCL_ALLOW_PRIVATE=1" if reason == "private" else None
         raise SourceError("XSCL_PRIVATE_ADDRESS", f"{host} is {reason}", hint=hint)
     return url
 
@@ -204,19 +205,12 @@ def find_feeds(connection: Connection, urls: Sequence[str]) -> list[int]:
     """
     numbers = []
     for url in urls:
-        wanted = sa.select(FEEDS.c.number).where(FEEDS.c.url.in_([url, _normal(url)]), FEEDS.c.status.is_not(None))
+        wanted = sa.select(FEEDS.c.number).where(FEEDS.c.url.in_([url, normal_url(url)]), FEEDS.c.status.is_not(None))
         number = connection.scalar(wanted)
         if number is None:
             raise no_feed(connection, url)
         numbers.append(number)
     return numbers
-
-
-def _normal(url: str) -> str:
-    try:
-        return checked_url(url)
-    except SourceError:
-        return url
 
 
 def set_feed(

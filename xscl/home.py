@@ -20,6 +20,7 @@ from pathlib import Path
 
 from xscl.catalog import Catalog, open_catalog
 from xscl.errors import CatalogError
+from xscl.private import private_folder
 from xscl.sealed import check_file, listed_files
 from xscl.steps import step
 
@@ -67,15 +68,23 @@ def _catalog_url(root: Path) -> str:
 
 
 def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
-    """Create a home, or complete one; what is there stays."""
+    """Create a home, or complete one; what is there stays.  Nobody but the user can look into a new one."""
     path = Path(root).resolve()
     try:
+        if not path.exists() or not any(path.iterdir()):
+            private_folder(path)
         for folder in HOME_FOLDERS:
-            (path / folder).mkdir(parents=True, exist_ok=True)
+            private_folder(path / folder)
     except OSError as error:
         raise CatalogError("XSCL_NO_HOME", f"no home can be made at {root}: {error.strerror}") from None
     step("home.folders")
-    return Home(path, open_catalog(catalog_url or _catalog_url(path), create=True, folder=path))
+    catalog = open_catalog(catalog_url or _catalog_url(path), create=True, folder=path)
+    if catalog_url is None:
+        # SQLite gives the files beside it the modes that it has.
+        for suffix in ("", "-wal", "-shm"):
+            if (file := path / f"{_CATALOG}{suffix}").exists():
+                file.chmod(0o600)
+    return Home(path, catalog)
 
 
 def open_home(root: str | Path, catalog_url: str | None = None) -> Home:

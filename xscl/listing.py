@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from xscl import terminal
+from xscl.shown import for_terminal, json_escaped
+from xscl.terminal import show, write_data
 
-
-__all__ = ["Format", "print_rows", "put_line", "terminal_console"]
+__all__ = ["Format", "print_rows"]
 
 
 class Format(StrEnum):
@@ -51,7 +50,7 @@ def print_rows(
     """
     match format_:
         case Format.ndjson:
-            return _each(rows, lambda row: sys.stdout.write(_json(row) + "\n"))
+            return _each(rows, lambda row: write_data(_json(row) + "\n"))
         case Format.json:
             return _array(rows)
         case Format.csv:
@@ -65,19 +64,6 @@ def print_rows(
             return _noted_table(listed, shown, notes) if notes else _table(listed, shown)
 
 
-def put_line(text: str, *, style: str = "", stderr: bool = False) -> None:
-    """Print a line for a person, in one piece, as wide as it is."""
-    terminal_console(stderr=stderr, soft_wrap=True).print(text, markup=False, style=style)
-
-
-def terminal_console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
-    """Give rich's console; who prints for programs does without it."""
-    from rich.console import Console
-
-    # In messages, ":100:" is a line of a file and no emoji.
-    return Console(stderr=stderr, soft_wrap=soft_wrap, highlight=False, emoji=False)
-
-
 def _each(rows: Iterable[Row], write: Callable[[Row], object]) -> int:
     count = 0
     for row in rows:
@@ -87,17 +73,17 @@ def _each(rows: Iterable[Row], write: Callable[[Row], object]) -> int:
 
 
 def _array(rows: Iterable[Row]) -> int:
-    sys.stdout.write("[")
+    write_data("[")
     before = iter(("",))
-    count = _each(rows, lambda row: sys.stdout.write(next(before, ",\n ") + _json(row)))
-    sys.stdout.write("]\n")
+    count = _each(rows, lambda row: write_data(next(before, ",\n ") + _json(row)))
+    write_data("]\n")
     return count
 
 
 def _json(row: Row) -> str:
     # JSON has no NaN and no infinities.
     values = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-    return json.dumps(values, ensure_ascii=False, default=_plain)
+    return json_escaped(json.dumps(values, ensure_ascii=False, default=_plain))
 
 
 def _plain(value: object) -> object:
@@ -134,7 +120,7 @@ def _table(rows: list[Row], columns: Sequence[str]) -> int:
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in columns))
     if columns:
-        terminal_console().print(table, markup=False)
+        terminal.console(soft_wrap=False).print(table)
     return len(rows)
 
 
@@ -142,7 +128,7 @@ def _noted_table(rows: list[Row], columns: Sequence[str], notes: Sequence[str]) 
     """A table whose first column may be long, such as an address: it is never broken, so that it can be copied."""
     if not rows:
         return 0
-    console = terminal_console(soft_wrap=True)
+    console = terminal.console()
     first, *others = columns
     cells = [[_line(row.get(name)) for name in others] for row in rows]
     widths = [max(map(len, column)) for column in zip(others, *cells, strict=True)]
@@ -156,16 +142,16 @@ def _noted_table(rows: list[Row], columns: Sequence[str], notes: Sequence[str]) 
             for value, width, flush in zip(values, widths, right, strict=True)
         ]
         if len(head) > room:
-            console.print(head, markup=False)
+            console.print(head)
             head = ""
-        console.print("  ".join([head.ljust(room), *padded]).rstrip(), markup=False, style=style)
+        console.print("  ".join([head.ljust(room), *padded]).rstrip(), style=style)
 
     line(first, others, "bold")
     for row, values in zip(rows, cells, strict=True):
         line(_line(row.get(first)), values)
         for note in notes:
             if text := _line(row.get(note)):
-                console.print(f"    {note}: {text}", markup=False, style="dim")
+                console.print(f"    {note}: {text}", style="dim")
     return len(rows)
 
 
@@ -187,7 +173,7 @@ def _plain_table(rows: Iterable[Row], columns: Sequence[str]) -> int:
             cell.rjust(width) if flush else cell.ljust(width)
             for cell, width, flush in zip(cells, widths, right, strict=True)
         ]
-        sys.stdout.write("  ".join(padded).rstrip() + "\n")
+        show("  ".join(padded).rstrip())
 
     write(columns)
     for cells in lines:
@@ -196,4 +182,4 @@ def _plain_table(rows: Iterable[Row], columns: Sequence[str]) -> int:
 
 
 def _line(value: object) -> str:
-    return " ".join(_cell(value).splitlines())
+    return for_terminal(" ".join(_cell(value).splitlines()).replace("\t", " "))

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lxml import etree
-
 from xscl.block_patterns import BlockPattern, block_pattern, one_assignment
 from xscl.catalog import QueryInfo
 from xscl.compile import ChannelFacts
@@ -17,7 +15,7 @@ from xscl.parser import parse_query
 from xscl.safexml import parse_stored
 from xscl.stored_matches import StoredMatch
 from xscl.xpath.condition import Memo
-from xscl.xpath.nodes import DocumentNode, Node, NodeNumbers, locator, node_at, string_value
+from xscl.xpath.nodes import DocumentNode, Node, NodeNumbers, string_value
 
 __all__ = ["MatchOutput", "Shown", "Wanted", "match_document", "match_outputs", "selection_of", "shown_of"]
 
@@ -78,19 +76,7 @@ class _Member:
         root = parse_stored(content)
         self.document = DocumentNode(root)
         self.memo = Memo()
-        self._elements = list(NodeNumbers(root).elements())
-
-    def place(self, number: int) -> int | str:
-        """How a match names a node."""
-        if 0 <= number < len(self._elements):
-            return number
-        return locator(self.document.root, number)
-
-    def node(self, number: int) -> Node:
-        """A node by its number."""
-        if 0 <= number < len(self._elements):
-            return self._elements[number]
-        return node_at(self.document.root, self.place(number))
+        self.numbers = NodeNumbers(root)
 
 
 def match_outputs(wanted: Sequence[Wanted], documents: Mapping[int, str]) -> list[MatchOutput]:
@@ -102,9 +88,9 @@ def match_outputs(wanted: Sequence[Wanted], documents: Mapping[int, str]) -> lis
 def _output(query: QueryInfo, shown: Shown, match: StoredMatch, documents: Mapping[int, _Member]) -> MatchOutput:
     members = [documents[docid] for docid in match.docids]
     results = list(zip(query.names["results"], query.names["result_blocks"], match.nodes, strict=True))
-    places = [members[block].place(node) for _, block, node in results]
+    places = [members[block].numbers.locator(node) for _, block, node in results]
     nodes = {name: place for (name, _, _), place in zip(results, places, strict=True) if name is not None}
-    found = [members[block].node(node) for _, block, node in results]
+    found = [members[block].numbers.node(node) for _, block, node in results]
     document = _document(query, shown.selection, found)
     values = _values(query, shown, match, members, found)
     return MatchOutput(nodes, values, document, tuple(places[: len(members)]))
@@ -118,7 +104,7 @@ def _values(
     for name, number in zip(query.names["meta"], match.witness, strict=True):
         if name is not None:
             block, place = shown.variables[name]
-            fixed[block, place] = members[block].node(number)
+            fixed[block, place] = members[block].numbers.node(number)
     nodes = dict(fixed)
     for block, pattern in shown.patterns.items():
         of_block = {place: node for (at, place), node in fixed.items() if at == block}
@@ -132,13 +118,11 @@ def match_document(
     selection: Selection | None,
     docids: Sequence[int],
     nodes: Sequence[int],
-    roots: Mapping[int, etree._Element],
+    numbered: Mapping[int, NodeNumbers],
 ) -> str:
-    """The output document of a match: ``selection`` is the query's, ``roots`` are its documents."""
-    results: list[Node] = []
-    for block, node in zip(query.names["result_blocks"], nodes, strict=True):
-        root = roots[docids[block]]
-        results.append(node_at(root, locator(root, node)))
+    """The output document of a match: ``selection`` is the query's, ``numbered`` are its documents."""
+    blocks = query.names["result_blocks"]
+    results: list[Node] = [numbered[docids[block]].node(node) for block, node in zip(blocks, nodes, strict=True)]
     return _document(query, selection, results)
 
 

@@ -18,7 +18,7 @@ from xscl.namespaces import DEFAULT_NAMESPACES
 from xscl.normalize import select_steps
 from xscl.safexml import serialize
 from xscl.xpath.condition import select
-from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, document_order, string_value
+from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, nodes_within, string_value
 from xscl.xpath.pattern import Step
 
 __all__ = ["Element", "Item", "Path", "Selection", "output_document", "prepare_select", "selected_document"]
@@ -165,8 +165,10 @@ def _reached(path: Path, nodes: Mapping[str, Node]) -> list[Node]:
     for step in path.steps:
         found = list(dict.fromkeys(low for high in found for low in select(step, high)))
     if len(found) > 1:
-        wanted = set(found)
-        found = [node for node in document_order(nodes[path.variable]) if node in wanted]
+        # Steps lead down, so what they reach is inside the element of the variable.
+        wanted, within = set(found), nodes[path.variable]
+        assert isinstance(within, etree._Element)
+        found = [node for node in nodes_within(within) if node in wanted]
     return found
 
 
@@ -174,18 +176,35 @@ def _built(element: Element, nodes: Mapping[str, Node]) -> etree._Element:
     values = {name: "".join(_texts(parts, nodes)) for name, parts in element.attributes}
     built = _new_element(element.name, element.prefixes, values)
     beside_text = any(isinstance(part, str) and part.strip(" \t\r\n") for part in element.content)
+    children: list[etree._Element] = []
+    text: list[str] = []
+
+    def end_text() -> None:
+        """Put the text since the last child in, once: lxml would copy all of it with each piece."""
+        if text and children:
+            children[-1].tail = "".join(text)
+        elif text:
+            built.text = "".join(text)
+        text.clear()
+
+    def add(child: etree._Element) -> None:
+        end_text()
+        built.append(child)
+        children.append(child)
+
     for part in element.content:
         match part:
             case Element():
-                built.append(_built(part, nodes))
+                add(_built(part, nodes))
             case Path() if not beside_text:
                 for node in _reached(part, nodes):
                     if isinstance(node, (AttributeNode, TextNode)):
-                        _add_text(built, string_value(node))
+                        text.append(string_value(node))
                     else:
-                        built.append(_copy(node))
+                        add(_copy(node))
             case _:
-                _add_text(built, "".join(_texts([part], nodes)))
+                text.extend(_texts([part], nodes))
+    end_text()
     return built
 
 
@@ -199,13 +218,6 @@ def _new_element(name: str, prefixes: Mapping[str, str], attributes: Mapping[str
     for key, value in attributes.items():
         made.set(key, value)
     return made
-
-
-def _add_text(element: etree._Element, text: str) -> None:
-    if len(element):
-        element[-1].tail = (element[-1].tail or "") + text
-    else:
-        element.text = (element.text or "") + text
 
 
 def _copy(node: Node, name: str | None = None) -> etree._Element:

@@ -26,7 +26,7 @@ from xscl.catalog import Catalog
 from xscl.errors import SourceError, XsclError
 from xscl.feeds import DueFeed, due_feeds, find_feeds, move_feed, store_values
 from xscl.home import Home
-from xscl.ingest.addresses import Resolve
+from xscl.ingest.addresses import Resolve, private_allowed
 from xscl.ingest.fetch import DEFAULT_FETCH_LIMITS, Exchange, Fetched, Fetcher, FetchLimits, follow, user_agent
 from xscl.ingest.fetch_policy import (
     Answer,
@@ -88,9 +88,8 @@ DEFAULT_POLL_SETTINGS = PollSettings()
 
 def environment_settings(settings: PollSettings = DEFAULT_POLL_SETTINGS) -> PollSettings:
     """The settings with what ``XSCL_CONTACT`` and ``XSCL_ALLOW_PRIVATE`` say, where nothing else was said."""
-    allowed = os.environ.get("XSCL_ALLOW_PRIVATE", "").lower() in ("1", "true", "yes")
     contact = settings.contact or os.environ.get("XSCL_CONTACT") or None
-    return replace(settings, contact=contact, allow_private=settings.allow_private or allowed)
+    return replace(settings, contact=contact, allow_private=private_allowed(settings.allow_private))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ from xscl.tables import CHANNELS, EVENT_IDS, GROUPS, HOME, INTAKE_FILES, LATE, Q
 from xscl.totals import free_serial
 from xscl.types import format_time
 from xscl.values import digest_text
+from xscl.xpath.nodes import NodeNumbers
 
 __all__ = ["PublishedFile", "Publisher", "Publishing", "acyclic_end", "channel_levels", "publishing"]
 
@@ -495,14 +496,14 @@ def _documents(
     documents: Mapping[int, str],
     kinds: Mapping[str, str],
 ) -> list[str | XsclError]:
-    roots = {docid: parse_stored(document) for docid, document in documents.items()}
+    numbered = {docid: NodeNumbers(parse_stored(document)) for docid, document in documents.items()}
     found: list[str | XsclError] = []
     for output in outputs:
         try:
             if kinds[output.channel] != "xml":
                 raise DocumentError("XSCL_CHANNEL_KIND", f"the channel {output.channel} takes rows")
             selection = selections[output.query.query]
-            document = match_document(output.query, selection, output.match.docids, output.match.nodes, roots)
+            document = match_document(output.query, selection, output.match.docids, output.match.nodes, numbered)
             found.append(stored_document(document))
         except XsclError as error:
             found.append(error)

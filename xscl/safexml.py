@@ -2,9 +2,9 @@
 
 A leaf module used wherever bytes from outside become a tree, so that there is one place to look at.
 
-What a document may be is settled as cheaply as it can be.  Counting ``<`` and ``=`` bounds its nodes, names and depth
-from above before anything is parsed; nearly every document passes by that.  Only one that may be over a limit is
-counted node by node, while its tree is built, and building stops where the limit is passed.
+The cheapest sufficient check decides about a document.  Counting ``<`` and ``=`` bounds its nodes, names and depth
+from above; nearly every document passes by that.  A document with more of them than nodes are allowed is counted by
+its markup before a tree is built, because the tree takes the memory.  The other limits are checked on the tree.
 
 lxml keeps the names of elements and attributes in a dictionary for each thread, which never forgets one and ends with
 the thread and its last tree.  ``in_fresh_dictionary`` bounds it.
@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,8 +22,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from lxml import etree
 
+from xscl.encodings import character_encoding
 from xscl.errors import DocumentLimitError, MalformedDocumentError
 from xscl.settings import DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES
+from xscl.shown import shortened
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -57,10 +58,14 @@ class Limits:
     max_attributes: int = 1_000
     """Attributes and namespace declarations of one element: lxml's time to read them grows with their square."""
     max_text: int = 1024 * 1024
-    """Characters of one text, attribute value, namespace, comment or processing instruction; written out, a character
-    may take six bytes, and libxml2 would not take back what has more than its 10,000,000."""
+    """Characters of one text, attribute value, comment or processing instruction in the root element; written out, a
+    character may take six bytes, and libxml2 would not take back what has more than its 10,000,000."""
     max_names: int = 10_000
-    """Distinct names of elements, attributes and processing instructions, and declarations of namespaces."""
+    """Distinct names of elements, attributes and processing instructions."""
+    max_namespace: int = 500
+    """Characters of one namespace: each name in it is read with all of them."""
+    max_namespaces: int = 200
+    """Distinct declarations of namespaces: the time to look one up grows with their number."""
     max_declaring_bytes: int = 1024 * 1024
     """Bytes of a document with declarations of its own (``<!DOCTYPE a [...]>``), because its entities may make it five
     times as long before anything of it can be counted."""
@@ -85,16 +90,23 @@ _OPTIONS: dict[str, Any] = {
     "strip_cdata": True,
     "recover": False,
 }
-_EVENTS: Any = ("start", "end", "comment", "pi", "start-ns")
-_STEP = 64 * 1024
-"""Bytes that are parsed between two counts."""
 _WIDER = etree.XPath("boolean(//*[count(@*) > $than])")
 
 _POSITION = re.compile(r",? line \d+, column \d+\s*$")
 _BOMS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _UTF8_BOM = b"\xef\xbb\xbf"
 _ENCODING = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']""")
-_SLOW_ENCODINGS = {"idna", "punycode"}
+_MARKUP = re.compile(
+    rb"""<(?:
+        (?P<comment>!--.*?(?:-->|\Z))
+        | !\[CDATA\[.*?(?:\]\]>|\Z)
+        | (?P<pi>\?.*?(?:\?>|\Z))
+        | !DOCTYPE(?>[^>"']+|"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))*
+        | (?P<tag>[^\s/>!?<](?>[^<>"']+|"[^"<]*"|'[^'<]*')*)
+    )""",
+    re.DOTALL | re.VERBOSE,
+)
+_VALUE = re.compile(rb""""[^"]*"|'[^']*'""")
 _DECLARES = re.compile(
     rb"""\s*(?>(?:<\?.*?\?>|<!--.*?-->)\s*)*<!DOCTYPE(?>[^\[>"']+|"[^"]*"|'[^']*')*\[""",
     re.DOTALL,
@@ -161,56 +173,61 @@ def parse_xml(content: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> etree
 
 
 def _parsed(data: bytes, limits: Limits) -> etree._Element:
-    if b"<!DOCTYPE" in data:
-        return _parsed_with_doctype(data, limits)
     tags = data.count(b"<")
     values = data.count(b"=")
-    if tags + values > min(limits.max_nodes, limits.max_names) or len(data) > limits.max_text:
-        return _counted_while_parsed(data, limits)
-    root: etree._Element = etree.fromstring(data, _local.parser)
-    # Each level has two tags, but for the lowest, which may have one.
-    deep = tags > 2 * limits.max_depth and _below(limits.max_depth)(root)
-    # XPath sees no declarations of namespaces as attributes; all of the document's may be in one element.
-    wide = values > limits.max_attributes and _WIDER(root, than=limits.max_attributes - data.count(b"xmlns"))
-    if deep or wide:
-        _count(_events_of(root), limits)
-    return root
-
-
-def _parsed_with_doctype(data: bytes, limits: Limits) -> etree._Element:
-    if _DECLARES.match(data.removeprefix(_UTF8_BOM)) is None:
-        root = _counted_while_parsed(data, limits)
-    else:
+    declaring = b"<!DOCTYPE" in data
+    if declaring and _DECLARES.match(data.removeprefix(_UTF8_BOM)):
         if len(data) > limits.max_declaring_bytes:
             what = "bytes, and declarations of its own"
             raise _over(None, len(data), what, limits.max_declaring_bytes, "max_declaring_bytes")
-        root = etree.fromstring(data, _local.parser)
-        # After parsing, because libxml2 tells of the nodes of an entity only where it is first used.
+    elif tags + values > limits.max_nodes:
+        _check_nodes(data, limits)
+    root: etree._Element = etree.fromstring(data, _local.parser)
+    if declaring or tags + values > limits.max_names or len(data) > limits.max_text or _may_be_over(data, root, limits):
         _count(_events_of(root), limits)
-    for entity in root.iter(etree.Entity):
-        raise MalformedDocumentError(
-            "XSCL_MALFORMED_DOCUMENT",
-            f"line {entity.sourceline}: {entity.text} is not declared in the document; external entities are not read",
-        )
+    if declaring:
+        for entity in root.iter(etree.Entity):
+            name = shortened(str(entity.text))
+            raise MalformedDocumentError(
+                "XSCL_MALFORMED_DOCUMENT",
+                f"line {entity.sourceline}: {name} is not declared in the document; external entities are not read",
+            )
     return root
 
 
-def _counted_while_parsed(data: bytes, limits: Limits) -> etree._Element:
-    parser = etree.XMLPullParser(_EVENTS, **_OPTIONS)
-    parser.resolvers.add(_NoOutside())
+def _may_be_over(data: bytes, root: etree._Element, limits: Limits) -> bool:
+    """Whether a document of few nodes and short texts may nest too deeply, or have an element with too much in it."""
+    # Each level has two tags, but for the lowest, which may have one.
+    if data.count(b"<") > 2 * limits.max_depth and _below(limits.max_depth)(root):
+        return True
+    declared = data.count(b"xmlns")
+    if declared > limits.max_namespaces or (declared and _long_namespace(limits.max_namespace).search(data)):
+        return True
+    # XPath sees no declarations of namespaces as attributes; all of the document's may be in one element.
+    return data.count(b"=") > limits.max_attributes and bool(_WIDER(root, than=limits.max_attributes - declared))
 
-    def events() -> Iterator[tuple[str, Any]]:
-        for start in range(0, len(data), _STEP):
-            parser.feed(data[start : start + _STEP])
-            yield from parser.read_events()
 
-    _count(events(), limits)
-    root: etree._Element = parser.close()
-    return root
+def _check_nodes(data: bytes, limits: Limits) -> None:
+    """Count the nodes that the markup of a document without declarations makes, before memory is taken for them.
+
+    Raises:
+        DocumentLimitError: there are more than ``max_nodes``.
+    """
+    nodes = 0
+    for found in _MARKUP.finditer(data):
+        kind, tag = found.lastgroup, found["tag"]
+        if kind is None:
+            continue  # text between "<![CDATA[" and "]]>", or a document type
+        nodes += 1
+        if tag and b"=" in tag:
+            nodes += len(_VALUE.findall(tag))
+        if nodes > limits.max_nodes:
+            line = data.count(b"\n", 0, found.start()) + 1
+            raise _over(line, nodes, "elements, attributes and other nodes", limits.max_nodes, "max_nodes")
 
 
 def _events_of(root: etree._Element) -> Iterator[tuple[str, Any]]:
-    """What ``_EVENTS`` of a tree are, but comments and instructions last: among elements, lxml takes quadratic time."""
+    """List the nodes of a tree, comments and instructions last: among elements, lxml takes quadratic time for them."""
     yield from etree.iterwalk(root, events=("start", "end", "start-ns"))
     yield from (("comment", node) for node in root.iter(etree.Comment))
     yield from (("pi", node) for node in root.iter(etree.ProcessingInstruction))
@@ -225,12 +242,13 @@ def _count(events: Iterable[tuple[str, Any]], limits: Limits) -> None:
     """
     nodes = depth = 0
     spaces: list[str] = []
-    names: set[Any] = set()
+    names: set[str] = set()
+    declared: set[tuple[str, str]] = set()
     before: tuple[str, Any] | None = None
     for event, node in events:
         if event == "start-ns":  # comes before its element
             spaces.append(node[1])
-            names.add(node)
+            declared.add(node)
             continue
         line = node.sourceline
         if before is not None:
@@ -254,8 +272,15 @@ def _count(events: Iterable[tuple[str, Any]], limits: Limits) -> None:
             names.add(node.tag)
             if attributes:
                 names.update(node.keys())
-                for value in (*spaces, *node.values()):
+                for value in node.values():
                     _check_text(line, value, limits)
+            if spaces:
+                longest = max(map(len, spaces))
+                if longest > limits.max_namespace:
+                    raise _over(line, longest, "characters in one namespace", limits.max_namespace, "max_namespace")
+                if len(declared) > limits.max_namespaces:
+                    what = "declarations of namespaces"
+                    raise _over(line, len(declared), what, limits.max_namespaces, "max_namespaces")
                 spaces.clear()
         else:
             _check_text(line, node.text, limits)
@@ -276,6 +301,12 @@ def _over(line: int | None, found: int, what: str, allowed: int, name: str) -> D
     """A refusal; ``found`` is what was counted up to the line."""
     place = "the document has" if line is None else f"line {line}:"
     return DocumentLimitError("XSCL_DOCUMENT_LIMIT", f"{place} {found:,} {what}; the limit {name} is {allowed:,}")
+
+
+@lru_cache(maxsize=8)
+def _long_namespace(length: int) -> re.Pattern[bytes]:
+    """What may be a declaration of a namespace of more bytes than these; no byte is looked at twice."""
+    return re.compile(rb"""\sxmlns(?::[^\s=<>"']*+)?\s*+=\s*+(?:"[^"<]{%d}|'[^'<]{%d})""" % (length + 1, length + 1))
 
 
 @lru_cache(maxsize=8)
@@ -334,14 +365,11 @@ def encoding_of(data: bytes) -> str | None:
         if marked is None:
             return None
         name = marked
-    try:
-        if name.lower() in _SLOW_ENCODINGS:
-            raise LookupError
-        with suppress(UnicodeError):
-            b"<".decode(name)  # no bytes at all would be decoded without looking at the name
-    except LookupError:
-        raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", f"line 1: the encoding {name} is not known") from None
-    return name
+    known = character_encoding(name)
+    if known is None:
+        message = f"line 1: {shortened(name)} is no known character encoding"
+        raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", message)
+    return known
 
 
 def _refusal(error: etree.XMLSyntaxError) -> MalformedDocumentError | DocumentLimitError:

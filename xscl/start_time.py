@@ -14,6 +14,7 @@ from xscl.class_archive import find_archive
 from xscl.errors import EngineError
 from xscl.session import java_version, start_session
 from xscl.start_cost import cores
+from xscl.terminal import write_data
 
 __all__ = ["StartTimes", "make_archive_now", "measure_starts"]
 
@@ -90,7 +91,8 @@ def _answer(kind: str) -> None:
         session = SparkSession.builder.master(f"local[{cores()}]").getOrCreate()
     session.range(1).collect()
     session.sql("SELECT count(*) FROM range(1000) JOIN range(100) USING (id)").collect()
-    print("answered", flush=True)  # noqa: T201
+    write_data("answered\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

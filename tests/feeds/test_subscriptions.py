@@ -285,6 +285,46 @@ def test_commands(run: Run, server: FeedServer, monkeypatch: pytest.MonkeyPatch,
     assert missing.code == 1 and missing.err == "error: none.opml: No such file or directory\n"
 
 
+def test_the_environment_allows_private_networks_in_every_command(
+    run: Run, server: FeedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    host = f"127.0.0.1:{server.port}"
+    for name in ("added", "listed"):
+        server.routes[f"{host}/{name}"] = reply(200, rss(name))
+    (tmp_path / "list.opml").write_text(
+        f'<opml version="2.0"><body><outline xmlUrl="http://{host}/listed"/></body></opml>'
+    )
+    assert run("feed", "add", f"http://{host}/added").code == 1
+    assert run("feed", "import", "list.opml").code == 1
+    monkeypatch.setenv("XSCL_ALLOW_PRIVATE", "1")
+    assert run("feed", "add", f"http://{host}/added").code == 0
+    assert run("feed", "import", "list.opml").code == 0
+    fetched = run("feed", "fetch")
+    assert fetched.code == 0 and "2 × 200" in fetched.err
+    monkeypatch.delenv("XSCL_ALLOW_PRIVATE")
+    # It was said for those commands, and for no feed.
+    assert "XSCL_PRIVATE_ADDRESS" in run("feed", "fetch", "--all").err
+
+
+def test_links_without_a_scheme_are_completed_alike(run: Run, tmp_path: Path) -> None:
+    added = run("feed", "add", "Example.org/feed")
+    assert added.code == 0 and added.err == "feed https://example.org/feed\n"
+    (tmp_path / "list.opml").write_text(
+        '<opml version="2.0"><body><outline xmlUrl="example.org/feed"/>'
+        '<outline xmlUrl="//example.org:81/x"/></body></opml>'
+    )
+    listed = run("feed", "import", "list.opml")
+    assert listed.code == 0 and "known example.org/feed" in listed.err
+    assert [row["feed"] for row in json.loads(run("feed", "list", "--json").out)] == [
+        "https://example.org/feed",
+        "https://example.org:81/x",
+    ]
+    assert run("feed", "set", "example.org/feed", "--pause").code == 0
+    assert "is paused and was not asked" in run("feed", "fetch", "EXAMPLE.org/feed").err
+    assert run("feed", "drop", "example.org:81/x").code == 0
+    assert run("feed", "drop", "example.org/other").code == 1
+
+
 def test_running_asks_first(run: Run, server: FeedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     host = f"127.0.0.1:{server.port}"
     server.routes[f"{host}/feed"] = reply(503, retry_after="7200")

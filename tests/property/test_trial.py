@@ -12,7 +12,7 @@ from xscl.parser import parse_query
 from xscl.safexml import parse_xml
 from xscl.trial import RESULT, Trial
 from xscl.types import Event
-from xscl.xpath.nodes import locator
+from xscl.xpath.nodes import NodeNumbers
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,4 +27,5 @@ def test_a_trial_finds_the_witnesses(text: str, xml: str) -> None:
     (block,) = ast.blocks(parse_query(text).source)
     root = parse_xml(xml)
     expected = witnesses(block, Doc("S", "d", 0, xml), namespaces=NAMESPACES)
-    assert variables == {tuple(sorted((name, locator(root, node)) for name, node in row.items())) for row in expected}
+    numbers = NodeNumbers(root)
+    assert variables == {tuple(sorted((name, numbers.locator(node)) for name, node in row.items())) for row in expected}

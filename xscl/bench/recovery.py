@@ -23,6 +23,7 @@ from xscl.engine import Engine, connect
 from xscl.errors import EngineError
 from xscl.state import HeldState
 from xscl.steps import VARIABLE, hooked
+from xscl.terminal import write_data
 
 __all__ = ["BENCH", "child"]
 
@@ -148,7 +149,7 @@ def child(home: str, began: float) -> None:
         else:
             with hooked(note):
                 _run(engine)
-    print(json.dumps(times))  # noqa: T201
+    write_data(json.dumps(times) + "\n")
 
 
 def _run(engine: Engine) -> None:

@@ -8,15 +8,20 @@ from contextlib import contextmanager
 from importlib.resources import as_file, files
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lxml import etree
-from rich.console import Console
 
+from xscl import terminal
 from xscl.engine import Engine, connect
 from xscl.errors import EngineError
 from xscl.safexml import parse_xml
 from xscl.scratch import temporary_folder
 from xscl.types import Match, format_time
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 __all__ = ["run_demo"]
 
@@ -38,7 +43,7 @@ def run_demo(home: Path | None) -> None:
     Raises:
         EngineError: a query of the demonstration has no match, so something is broken.
     """
-    console = Console(soft_wrap=True, highlight=False)
+    console = terminal.console()
     with _home(home) as folder, connect(home=folder) as engine, as_file(files("xscl.demo")) as here:
         if next(engine.queries(limit=1), None):
             raise EngineError("XSCL_HOME_IN_USE", f"{folder} has queries already", hint="give the demo an empty home")
@@ -72,11 +77,11 @@ def _register(engine: Engine, here: Path, console: Console) -> None:
         if outcome.error is not None:
             raise outcome.error
     templates = [template for template, queries, _ in engine.home.catalog.templates() if queries]
-    console.print(f"[bold]{len(outcomes)} standing queries[/bold] of {len(templates)} templates:")
+    console.print(f"[bold]{len(outcomes)} standing queries[/bold] of {len(templates)} templates:", markup=True)
     for outcome in outcomes:
         info = engine.home.catalog.query(outcome.name or "")
-        console.print(f"\n[bold]{info.name}[/bold]  ({info.template})")
-        console.print(f"  {info.text}", markup=False)
+        console.print(f"\n[bold]{info.name}[/bold]  ({info.template})", markup=True)
+        console.print(f"  {info.text}")
 
 
 def _ingest(engine: Engine, corpus: Path, console: Console) -> None:
@@ -92,12 +97,12 @@ def _show(engine: Engine, console: Console) -> None:
     found = {name: list(group) for name, group in groupby(sorted(engine.matches(), key=_by_query), key=_by_query)}
     for name, what in _TELLS.items():
         matches = sorted(found.get(name, []), key=lambda m: (-len({e.ts for e in m.events}), m.ts, m.id))
-        console.print(f"\n[bold]{name}[/bold]: {what} — {len(matches)} matches")
+        console.print(f"\n[bold]{name}[/bold]: {what} — {len(matches)} matches", markup=True)
         if not matches:
             raise EngineError("XSCL_DEMO", f"the query {name} found nothing in the bundled feeds")
         for match in matches[:_SHOWN]:
             for line in _lines(match):
-                console.print(line, markup=False)
+                console.print(line)
         if len(matches) > _SHOWN:
             console.print(f"  … and {len(matches) - _SHOWN} more", style="dim")
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from xscl.errors import SourceError
-from xscl.ingest.addresses import check_addresses, checked_url, forbidden, system_resolver
+from xscl.ingest.addresses import check_addresses, checked_url, forbidden, normal_url, system_resolver
 
 V4 = st.ip_addresses(v=4)
 V6 = st.ip_addresses(v=6)
@@ -71,6 +71,77 @@ def test_private_addresses_can_be_allowed(address: str) -> None:
 def test_others_cannot(address: str) -> None:
     assert forbidden(address) is not None
     assert forbidden(address, allow_private=True) is not None
+
+
+CLOUDS = {
+    "Amazon": "169.254.169.254 fd00:ec2::254 fd00:ec2::253 fe80::a9fe:a9fe fe80::a9fe:a9fe%eth0",
+    "Alibaba": "100.100.100.200",
+    "Azure": "168.63.129.16",
+    "Google": "169.254.169.254 fd20:ce::254",
+    "Oracle": "192.0.0.192 fd00:c1::a9fe:a9fe",
+}
+
+
+def forms(address: str) -> list[str]:
+    """Ways to write an address of IPv4 in IPv6."""
+    if ":" in address:
+        return [address, address.upper()]
+    number = int(ipaddress.IPv4Address(address))
+    mapped = [f"::ffff:{address}", f"64:ff9b::{address}", f"::{address}", f"::ffff:0:{address}"]
+    return [address, *mapped, str(ipaddress.IPv6Address((0x2002 << 112) | (number << 80)))]
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+@pytest.mark.parametrize("allow_private", [False, True])
+def test_metadata_services_are_never_asked(cloud: str, allow_private: bool) -> None:
+    for address in CLOUDS[cloud].split():
+        for form in forms(address):
+            assert forbidden(form, allow_private=allow_private) is not None, form
+            with pytest.raises(SourceError, match="XSCL_PRIVATE_ADDRESS") as caught:
+                check_addresses("metadata.example", ["93.184.216.34", form], allow_private=allow_private)
+            assert caught.value.hint is None
+    assert forbidden("fd00:ec3::254", allow_private=True) is None
+    assert forbidden("100.100.100.201", allow_private=True) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("example.org", "https://example.org/"),
+        ("example.org/feed?a=b#c", "https://example.org/feed?a=b"),
+        ("EXAMPLE.org:8080", "https://example.org:8080/"),
+        ("//example.org/feed", "https://example.org/feed"),
+        ("localhost:8000/feed", "https://localhost:8000/feed"),
+        ("192.168.1.1/feed", "https://192.168.1.1/feed"),
+        ("[::1]:80/feed", "https://[::1]:80/feed"),
+        ("bücher.example/feed", "https://xn--bcher-kva.example/feed"),
+        ("example.org/feed.xml", "https://example.org/feed.xml"),
+        (" example.org ", "https://example.org/"),
+        ("http://example.org", "http://example.org/"),
+    ],
+)
+def test_a_missing_scheme_is_completed(text: str, url: str) -> None:
+    assert checked_url(text) == url == normal_url(text) == checked_url(url)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "feed",
+        "feed.xml",
+        "mailto:a@example.org",
+        "javascript:x",
+        "file:///etc/passwd",
+        "/feed",
+        "a:b",
+        "u:p@a.org",
+        "///a.org",
+    ],
+)
+def test_what_names_no_host_is_not_completed(text: str) -> None:
+    with pytest.raises(SourceError, match="XSCL_BAD_URL"):
+        checked_url(text)
+    assert normal_url(text) == text
 
 
 def test_one_bad_address_is_enough() -> None:

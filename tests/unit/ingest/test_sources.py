@@ -228,8 +228,9 @@ def test_any_bytes(data, head, packed):
 
 
 def test_feeds_whose_entries_repeat_long_namespaces():
-    spaces = " ".join(f'xmlns:a{n}="{"u" * 5000}{n}"' for n in range(900))
-    feed = f"<rss {spaces}><channel>{'<item><title>t</title></item>' * 50}</channel></rss>".encode()
+    spaces = " ".join(f'xmlns:a{n}="{"u" * 490}{n}"' for n in range(190))
+    used = "".join(f"<a{n}:b/>" for n in range(190))
+    feed = f"<rss {spaces}><channel>{f'<item><title>t</title>{used}</item>' * 700}</channel></rss>".encode()
     check_rejected(feed, "XSCL_DOCUMENT_LIMIT", "entries")
 
 

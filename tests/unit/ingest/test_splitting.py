@@ -75,10 +75,10 @@ def test_the_root_may_be_the_record():
     assert contents(b"<item>1</item>") == contents(b"<item>1</item>", "/item") == [b"<item>1</item>"]
 
 
-def test_namespaces_in_scope_are_kept():
+def test_namespaces_in_scope_are_kept_if_their_prefixes_are_written():
     data = (
-        b"<r xmlns='urn:d' xmlns:p='urn:p' xmlns:q='urn:a&amp;b'>"
-        b"<s xmlns:p='urn:p2' xmlns=''><item xmlns:q='c'/></s><p:item/></r>"
+        b"<r xmlns='urn:d' xmlns:p='urn:p' xmlns:q='urn:a&amp;b' xmlns:none='urn:none'>"
+        b"<s xmlns:p='urn:p2' xmlns=''><item xmlns:q='c'>p:x</item></s><p:item q:y=''/></r>"
     )
     first, second = contents(data, "//*:item")
     assert etree.fromstring(first).nsmap == {"p": "urn:p2", "q": "c"}
@@ -117,7 +117,7 @@ def test_encodings():
             assert contents(data, size=size) == ["<item>é€</item>".encode()]
     for name in (b"x-fake", b"rot13", b"zlib", b"base64"):
         _, error = broken(b"<?xml version='1.0' encoding='" + name + b"'?><r/>")
-        assert "is not known" in error.message
+        assert "is no known character encoding" in error.message
     found, error = broken(
         b"<?xml version='1.0' encoding='ascii'?><r><item/>" + b" " * 300 + b"\xff<item/></r>", size=50
     )
@@ -178,7 +178,7 @@ def test_no_more_is_held_than_the_open_record():
 
 def test_namespaces_do_not_multiply(monkeypatch):
     monkeypatch.setattr(splitting, "_MAX_REPEATED", 10_000)
-    data = b"<r xmlns:p='%s'>" % (b"u" * 1000) + b"<item/>" * 1000
+    data = b"<r xmlns:p='%s'>" % (b"u" * 500) + b"<item>p:</item>" * 1000
     found, error = broken(data)
     assert 10 <= len(found) < 1000 and isinstance(error, DocumentLimitError) and "namespaces" in error.message
 
@@ -201,7 +201,55 @@ def documents(draw, depth=0):
 
 
 def spaces(element):
-    return {prefix: uri for prefix, uri in element.nsmap.items() if uri}
+    # Only of what is written for sure: a prefix may be dropped where no name or text has it.
+    text = etree.tostring(element, with_tail=False).decode()
+    return {prefix: uri for prefix, uri in element.nsmap.items() if uri and (prefix is None or f"{prefix}:" in text)}
+
+
+def test_many_and_long_namespaces_are_refused_before_they_are_repeated():
+    limits = Limits(max_namespaces=2, max_namespace=5)
+    assert len(contents(b"<r xmlns:p='urn:p' xmlns='urn:d'><item/></r>", "//*:item", limits=limits)) == 1
+    _, many = broken(b"<r xmlns:p='urn:p' xmlns='u'><s xmlns:q='u'><item/></s></r>", limits=limits)
+    assert "3 namespaces in scope; the limit max_namespaces is 2" in many.message
+    _, long = broken(b"<r xmlns:p='urn:pp'><item/></r>", limits=limits)
+    assert "6 characters in one namespace; the limit max_namespace is 5" in long.message
+
+
+@pytest.mark.parametrize("text", ["<a b='{}'/>", "<!--{}-->", "<?a {}?>", "<![CDATA[{}]]>", "<a>{}</a>"])
+def test_a_long_token_in_small_pieces_is_looked_at_a_few_times(monkeypatch, text):
+    looked = 0
+
+    def counted(*arguments):
+        parser = create(*arguments)
+        return Counted(parser)
+
+    class Counted:
+        """Counts the bytes that expat looks at: of an open token all again with each step."""
+
+        def __init__(self, parser):
+            object.__setattr__(self, "parser", parser)
+            object.__setattr__(self, "seen", 0)
+
+        def __getattr__(self, name):
+            return getattr(self.parser, name)
+
+        def __setattr__(self, name, value):
+            setattr(self.parser, name, value)
+
+        def Parse(self, data, final):  # noqa: N802 - expat's name
+            nonlocal looked
+            object.__setattr__(self, "seen", self.seen + len(data))
+            looked += self.seen - max(self.parser.CurrentByteIndex, 0)
+            return self.parser.Parse(data, final)
+
+    create = splitting.expat.ParserCreate
+    monkeypatch.setattr(splitting.expat, "ParserCreate", counted)
+    data = f"<r>{text.format('x' * 3_000_000)}<item/></r>".encode()
+    assert contents(data) == [b"<item/>"]
+    steps = len(data) // 4096
+    looked = 0
+    assert len(split(data, size=4096)) == 1
+    assert looked < 24 * len(data) < steps * len(data) / 10
 
 
 def canonical(element):

@@ -17,7 +17,6 @@ from xscl.xpath.nodes import (
     TextNode,
     children,
     document_order,
-    locator,
     node_at,
     string_value,
     text_nodes,
@@ -96,7 +95,7 @@ def check_numbers(text: str) -> None:
     expected = {(owner, label): place for place, (owner, label, _) in enumerate(walk.others, start=len(elements))}
     assert numbers.others == expected
     for owner, label, value in walk.others:
-        place = locator(root, expected[owner, label])
+        place = NodeNumbers(root).locator(expected[owner, label])
         assert place == f"{owner}/{label}"
         node = node_at(root, place)
         assert isinstance(node, AttributeNode if label[0] == "@" else TextNode)
@@ -104,7 +103,7 @@ def check_numbers(text: str) -> None:
         assert string_value(node) == value
         assert numbers.of(owner, node) == expected[owner, label]
     for number, element in enumerate(elements):
-        assert locator(root, number) == number
+        assert NodeNumbers(root).locator(number) == number
         assert node_at(root, number) is element
 
 
@@ -137,7 +136,7 @@ def test_long_runs_of_siblings(between: str) -> None:
     others = NodeNumbers(root).others
     assert len(others) == count
     assert others[0, f"text()[{count}]"] == first + count - 1
-    assert locator(root, first + count - 1) == f"0/text()[{count}]"
+    assert NodeNumbers(root).locator(first + count - 1) == f"0/text()[{count}]"
     last = node_at(root, f"0/text()[{count}]")
     assert isinstance(last, TextNode)
     assert last.owner is root
@@ -166,14 +165,14 @@ def test_the_text_beside_the_root_is_no_node() -> None:
 
 def test_locators_of_names_with_namespaces() -> None:
     root = parse_xml("<a xmlns:p='urn:p/@x' p:k='v'/>")
-    assert locator(root, 1) == "0/@{urn:p/@x}k"
+    assert NodeNumbers(root).locator(1) == "0/@{urn:p/@x}k"
     assert string_value(node_at(root, "0/@{urn:p/@x}k")) == "v"
 
 
 @pytest.mark.parametrize("number", [3, 100])
 def test_numbers_that_name_no_node(number: int) -> None:
     with pytest.raises(LookupError):
-        locator(parse_xml("<a><b/>t</a>"), number)
+        NodeNumbers(parse_xml("<a><b/>t</a>")).locator(number)
 
 
 @pytest.mark.parametrize("place", [2, "x", "0/b", "9/@k", "0/text()"])
