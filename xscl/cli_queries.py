@@ -176,7 +176,7 @@ def query_list(
             for note in unknown_notes(connection, channel, template):
                 say(f"note: {note}")
     if count:
-        show(count_queries(opened.catalog, wanted))
+        show(str(count_queries(opened.catalog, wanted)))
         return
     printed = format_of(format, json)
     if limit is None and printed is Format.table and sys.stdout.isatty():
