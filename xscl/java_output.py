@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from xscl.errors import EngineError
+from xscl.terminal import safe_message
 
 __all__ = ["java_errors", "lacks_memory", "memory_error"]
 
@@ -75,6 +76,7 @@ def _forward(source: int, target: int, lines: deque[str]) -> None:
     with os.fdopen(source, "rb") as stream, os.fdopen(target, "wb", buffering=0) as shown:
         for line in stream:
             if not _NOISE.match(line):
-                lines.append(line.decode("utf-8", "replace"))
+                text = line.decode("utf-8", "replace")
+                lines.append(text)
                 with suppress(OSError):  # nobody reads it any more
-                    shown.write(line)
+                    shown.write(safe_message(text).encode())
