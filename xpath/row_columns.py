@@ -106,10 +106,24 @@ def ranks(reading: Reading, texts: pa.StringArray, constants: Sequence[Key]) -> 
 def _text_ranks(functions: str | None, texts: pa.StringArray, constants: Sequence[Key]) -> npt.NDArray[np.int64]:
     if functions:
         texts = pa.array([apply_functions(functions, text) for text in texts.to_pylist()], pa.string())
+    if functions and functions.startswith("time"):
+        return _time_ranks(texts, constants)
+    # Texts are equal to a constant or not; their order is never asked for.
     at = pc.index_in(texts, value_set=pa.array(constants, pa.string())).fill_null(-1).to_numpy(zero_copy_only=False)
     found = np.where(at >= 0, 3 + 2 * at.astype(np.int64), FIRST_VALUE)
     found[texts.is_null().to_numpy(zero_copy_only=False)] = NO_VALUE
     return found
+
+
+def _time_ranks(keys: pa.StringArray, constants: Sequence[Key]) -> npt.NDArray[np.int64]:
+    """The ranks of texts of ``time_key``, which are of ASCII and so in the order of times."""
+    known = np.array([str(constant) for constant in constants], dtype=np.str_)
+    wanted = np.array(keys.fill_null("").to_pylist(), dtype=np.str_)
+    at = np.searchsorted(known, wanted)
+    equal = np.zeros(len(wanted), dtype=np.bool_)
+    if len(known):
+        equal = known[np.minimum(at, len(known) - 1)] == wanted
+    return np.where(keys.is_null().to_numpy(zero_copy_only=False), NO_VALUE, FIRST_VALUE + 2 * at + equal)
 
 
 def _number_ranks(numbers: npt.NDArray[np.float64], constants: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

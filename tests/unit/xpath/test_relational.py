@@ -18,10 +18,25 @@ import xscl.xpath.row_witness
 from xscl.errors import DocumentLimitError
 from xscl.ingest.rows import cells_document
 from xscl.safexml import parse_xml
-from xscl.values import number_text, to_number, value_hash
+from xscl.values import number_text, time_key, to_number, value_hash
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.column_conditions import There
-from xscl.xpath.pattern import Call, Comparison, Condition, Constant, Definition, Exists, Here, NodeTest, Step, Truth
+from xscl.xpath.pattern import (
+    AnyOf,
+    Call,
+    Compared,
+    Comparison,
+    Condition,
+    Constant,
+    Definition,
+    Exists,
+    Here,
+    Negation,
+    NodeTest,
+    Step,
+    Truth,
+    conditions,
+)
 from xscl.xpath.relational import Asked, ChannelSplit, RowShape
 from xscl.xpath.row_witness import RowMatcher
 from xscl.xpath.witness import REFUSED, Witness, match_document
@@ -146,6 +161,35 @@ def test_many_conditions_on_many_rows(seed: int) -> None:
     shape = random_shape(generator)
     specs = [random_spec(generator, "T", shape) for _ in range(40)]
     check(specs, shape, [random_cells(generator, shape) for _ in range(30)])
+
+
+TIMES = (
+    "2026-01-01",
+    "2026-01-01T00:00:00.25Z",
+    "2026-01-01T01:00:00+01:00",
+    "2026-01-02",
+    "2025-12-31",
+    "x",
+    "",
+    "5",
+    None,
+)
+
+
+@pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])
+def test_times_are_compared_in_their_order(op: str) -> None:
+    shape = RowShape("r", ("a",))
+    keys = [key for text in TIMES if text and (key := time_key(text)) is not None]
+    specs = []
+    for key in keys:
+        one = Compared("time", op, Constant(key, is_number=False), numeric=False)
+        other = Compared("time", "<=", Constant(keys[0], is_number=False), numeric=False)
+        equal = Compared("lower", "=", Constant("2026-01-02", is_number=False), numeric=False)
+        for asked in ((one,), (Negation(one),), (one, other), (one, equal), (AnyOf((other, equal)), one)):
+            last = Step("child", NodeTest("element", "", "a"), conditions(asked))
+            specs.append(WitnessSpec(Definition("T", (Step("child", NodeTest("element")), last)), ("",), (), ()))
+    assert not split_specs(specs, {"T": shape}).walked
+    check(specs, shape, [[text] for text in TIMES])
 
 
 def test_much_is_answered_and_much_is_not() -> None:
