@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from xscl.errors import EngineError
+from xscl.terminal import tell, write_data
 
 __all__ = ["peak_memory", "processor_time", "resident_memory", "run_apart"]
 
@@ -108,8 +109,8 @@ def _descends(process: int, parents: Mapping[int, int]) -> bool:
 def _main() -> None:
     module, _, function = sys.argv[1].partition(":")
     measure = getattr(importlib.import_module(module), function)
-    findings = measure(lambda text: print(text, file=sys.stderr, flush=True), **json.loads(sys.argv[2]))  # noqa: T201
-    sys.stdout.write(json.dumps(findings))
+    findings = measure(tell, **json.loads(sys.argv[2]))
+    write_data(json.dumps(findings))
 
 
 if __name__ == "__main__":
