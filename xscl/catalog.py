@@ -21,6 +21,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from xscl.errors import CatalogError
 from xscl.faults import catalog_fault
+from xscl.read_only import is_read_only, reader_of
 from xscl.steps import step
 from xscl.suggestions import no_query, no_template
 from xscl.tables import (
@@ -172,16 +173,19 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
     try:
         # As text, an address has no password.
         shown = str(sa.make_url(url))
-        engine = sa.create_engine(url)
+        address = sa.make_url(url)
+        file = Path(address.database or "") if address.get_backend_name() == "sqlite" else None
+        read_only = file is not None and is_read_only(file)
+        engine = sa.create_engine(url, creator=reader_of(file)) if file and read_only else sa.create_engine(url)
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
         raise CatalogError(
             "XSCL_NO_CATALOG",
             f"{shown!r} is no address of a catalogue: {str(error).replace(url, shown)}",
             hint="for example sqlite:///catalog.db; for PostgreSQL: pip install 'xscl[postgres]'",
         ) from None
-    if engine.dialect.name == "sqlite":
+    if engine.dialect.name == "sqlite" and not read_only:
         sa.event.listen(engine, "connect", _sqlite_settings)
-    catalog = Catalog(engine)
+    catalog = Catalog(engine, read_only=read_only)
     try:
         _make_ready(catalog, create, folder)
     except BaseException as error:
@@ -243,8 +247,9 @@ def _sqlite_settings(connection: object, record: object) -> None:
 class Catalog:
     """Reads and writes of the catalogue; every method that takes a connection is part of its caller's transaction."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, read_only: bool = False) -> None:
         self.engine = engine
+        self._read_only = read_only
         name = engine.url.database
         self._file = Path(name) if engine.dialect.name == "sqlite" and name and name != ":memory:" else None
         self._inode: tuple[int, int] | None = None
@@ -290,6 +295,12 @@ class Catalog:
     @contextmanager
     def _transaction(self, lock: sa.Select[tuple[object]]) -> Iterator[Connection]:
         """A transaction that holds SQLite's write lock, or the lock that a statement takes elsewhere."""
+        if self._read_only:
+            raise CatalogError(
+                "XSCL_READ_ONLY",
+                f"{self._file} and its folder cannot be written by this user, or their disk is read-only",
+                hint="listings need no more than reading; to change something, use the home's owner or a copy",
+            )
         with self._connected() as connection:
             self._lock(connection, lock)
             try:

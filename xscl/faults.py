@@ -6,6 +6,7 @@ Some pass by themselves (``PASSES``): who runs without end waits and tries again
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,9 @@ def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
         if kind is None and (error.connection_invalidated or not state and isinstance(error, sa.exc.OperationalError)):
             kind = "unreachable"
     told = str(error.orig).strip().partition("\n")[0]
+    # What SQLite has no code of its own for: tables, columns or texts that are not as they were made.
+    if code is not None and kind is None or code is None and isinstance(error.orig, sqlite3.Error):
+        kind = "damaged" if _SQLITE_DAMAGED.search(told) else kind
     match kind:
         case "busy":
             return CatalogError(
@@ -86,6 +90,9 @@ def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
     return None
 
 
+_SQLITE_DAMAGED = re.compile(
+    r"no such (table|column)|malformed|Could not decode to UTF-8|file is not a database|unsupported file format"
+)
 # Result codes of SQLite.
 _SQLITE = {
     5: "busy",  # BUSY
