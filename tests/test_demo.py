@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,14 @@ def test_every_query_has_matches(spark: SparkSession, tmp_path: Path, capsys: py
             assert re.search(r"^  • \d{4}-\d\d-\d\dT", part, re.MULTILINE), part
     assert "Traceback" not in out
     assert "0 rejected" not in out
-    assert "match list" in out.splitlines()[-1]
+    asked = re.search(r"^  SELECT qid, count.*\n    measured_again  (\d+)$", out, re.MULTILINE)
+    assert asked is not None and int(asked[1]) >= counts["measured_again"]
+    assert len(re.findall(r"^(?:registered|ingested|processed|answered).* in \d+\.\d s$", out, re.MULTILINE)) == 4
+    told, *commands = out.rpartition("\n\n")[2].splitlines()
+    assert str(tmp_path / "home") in told and len(commands) == 3
+    for command in commands:
+        tried = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=tmp_path, check=True)
+        assert tried.stdout.count("\n") >= 5, command
     assert spark.range(1).count() == 1, "the session is the caller's and goes on"
 
 

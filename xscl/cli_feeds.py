@@ -22,6 +22,7 @@ from xscl.cli_common import (
     say,
 )
 from xscl.cli_items import put_items
+from xscl.cli_progress import shown_progress
 from xscl.feed_health import Health
 from xscl.listing import Format, print_rows
 from xscl.terminal import give_bytes, show
@@ -105,9 +106,9 @@ def feed_import(
     data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     found = read_opml(data, source=file)
     done = failed = 0
-    for outline, what, error in import_outlines(
-        opened.catalog, found, now=_now(), channel=channel, allow_private=allow_private
-    ):
+    with shown_progress():
+        results = list(import_outlines(opened.catalog, found, now=_now(), channel=channel, allow_private=allow_private))
+    for outline, what, error in results:
         where = f"{file}:{outline.line}"
         if error is None:
             done += 1
@@ -226,7 +227,8 @@ def _fetch(home: Home, urls: list[str] | None, everything: bool, settings: PollS
 
     if settings.contact is None:
         say("note: requests say nothing of who sends them; give --contact or XSCL_CONTACT (an address of web or mail)")
-    report = poll(home, urls=urls, everything=everything, settings=settings)
+    with shown_progress():
+        report = poll(home, urls=urls, everything=everything, settings=settings)
     report_poll(report)
     for url, status in _resting(home, urls):
         say(f"note: {url} is {status} and was not asked; xscl feed set {url} --resume")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -19,7 +19,6 @@ from xscl.cli_common import (
     DriverRowsOption,
     HomeOption,
     JsonOption,
-    Output,
     StrictOption,
     complain,
     exit_partly,
@@ -30,6 +29,7 @@ from xscl.cli_common import (
     settings_of,
 )
 from xscl.cli_match_print import DocumentsOption, MatchFormatOption, match_format, print_matches
+from xscl.cli_progress import shown_progress, shown_records
 from xscl.cli_reading import (
     ColumnsOption,
     DelimiterOption,
@@ -50,7 +50,6 @@ from xscl.errors import XsclError
 from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_SETTINGS
 
 if TYPE_CHECKING:
-    from xscl.ingest.records import Record
     from xscl.ingest.sources import Reading
     from xscl.intake import Intake, IntakeReport
 
@@ -147,7 +146,7 @@ def ingest(
         report = take_sql_table(intake, paths[0], table, key=key, channel=channel, how=reading.rows)
         report_intake(report)
     elif not follow:
-        report = intake.take(with_progress(read_paths(paths, reading, stdin=sys.stdin.buffer)))
+        report = intake.take(shown_records(read_paths(paths, reading, stdin=sys.stdin.buffer)))
         report_intake(report)
     else:
         report = IntakeReport()
@@ -248,7 +247,8 @@ def eval_(
             bad = report.rejected or any(not outcome.ok for outcome in outcomes)
             raise typer.Exit(1 if bad else 0)
         engine = Engine(opened, settings=settings)
-        engine.run_once(batch_docs=batch_docs)
+        with shown_progress():
+            engine.run_once(batch_docs=batch_docs)
         print_matches(engine.matches(), printed)
         bad = len([o for o in outcomes if not o.ok]) + report.rejected
         exit_partly(len([o for o in outcomes if o.ok]) + report.taken, bad)
@@ -286,20 +286,3 @@ def intake_summary(report: IntakeReport) -> str:
         if count:
             parts.append(f"{count} {what}")
     return ", ".join(parts)
-
-
-def with_progress(records: Iterable[Record]) -> Iterator[Record]:
-    """Show a person how far the intake is; programs see nothing."""
-    if Output.quiet or not sys.stderr.isatty():
-        yield from records
-        return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from xscl.terminal import console
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} records"), TimeElapsedColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
-        task = progress.add_task("intake")
-        for record in records:
-            progress.advance(task)
-            yield record

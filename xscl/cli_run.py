@@ -24,6 +24,7 @@ from xscl.cli_common import (
     settings_of,
 )
 from xscl.cli_feeds import ContactOption, poll_settings, report_poll
+from xscl.cli_progress import shown_progress
 from xscl.cli_signals import ended_by_signals
 from xscl.errors import XsclError
 from xscl.listing import Format, print_rows
@@ -64,9 +65,13 @@ def run(
             began = time.monotonic()
             try:
                 if fetch:
-                    report_poll(engine.fetch_feeds(settings=poll_settings(contact, patience_s=pause)), only_news=True)
+                    with shown_progress():
+                        polled = engine.fetch_feeds(settings=poll_settings(contact, patience_s=pause))
+                    report_poll(polled, only_news=True)
                 first = engine.home.catalog.processed()[0] + 1
-                for report in engine.run_once(batch_docs=batch_docs, stop=lambda: end.wanted):
+                with shown_progress():
+                    reports = engine.run_once(batch_docs=batch_docs, stop=lambda: end.wanted)
+                for report in reports:
                     _report_batch(report)
                 for note in skipped_notes(engine.home.catalog, first):
                     say(note)
@@ -121,7 +126,10 @@ def stats(
 
 
 def demo(
-    home: Annotated[Path | None, typer.Option("--home", help="Keep the demonstration's home here.")] = None,
+    home: Annotated[
+        Path | None,
+        typer.Option("--home", help="Make the demonstration's home here.", show_default="a new temporary folder"),
+    ] = None,
 ) -> None:
     """Run the main job on bundled real feeds and print matches a person can read."""
     from xscl.demo.show import run_demo

@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from xscl.event_files import EVENT_SCHEMA, Level
 from xscl.ingest.rows import cells_document
 from xscl.planner import Plan
+from xscl.progress import told
 from xscl.start_cost import cores, start_seconds
 from xscl.xpath.relational import RowShape
 from xscl.xpath.row_witness import row_witnesses
@@ -77,6 +78,7 @@ def driver_witnesses(plan: Plan, level: Level, most_rows: int) -> Walked:
         found += made
         rows += sum(each.num_rows for each in made)
         walked += part.num_rows
+        told("documents", walked, documents)
         last = max(last, pc.max(part.column("docid")).as_py())
         left = seconds * (documents - walked) / part.num_rows
         if (warm or seconds > start_seconds()) and sooner_in_executors(left, start_seconds(), cores()):

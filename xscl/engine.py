@@ -51,6 +51,7 @@ from xscl.notebook import facts_html
 from xscl.planner import Planner
 from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.positions import position_of
+from xscl.progress import told
 from xscl.queries import QueryFilter, count_queries, list_queries
 from xscl.query_once import Answer, query_once
 from xscl.registry import Registry, read_script
@@ -524,6 +525,7 @@ class Engine:
                 self._is_tidy = True
             while not stop() and (span := next_range(self.home, batch_docs)) is not None:
                 step("run.ranged")
+                told("events", span[0] - 1, self.home.catalog.processed()[1])
                 reports.append(process_batch(self.home, self._planner, self._driver, lambda: self.spark, *span))
                 self._upkeep.after_commit()
         return reports

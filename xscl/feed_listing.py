@@ -139,7 +139,7 @@ def feed_summary(rows: Collection[Mapping[str, object]], now: int) -> str:
     by_health = Counter(str(row["health"]) for row in rows)
     words = {Health.file: "not subscribed"}
     parts = [f"{by_health[health]} {words.get(health, health.value)}" for health in Health if by_health[health]]
-    until = format_time(now)
+    until = _time(now) or ""
     due = sum(row["status"] == "active" and str(row["next"] or "") <= until for row in rows)
     told = f"{len(rows)} {'feed' if len(rows) == 1 else 'feeds'}" + (f": {', '.join(parts)}" if parts else "")
     if due:

@@ -18,6 +18,7 @@ from xscl.ingest.addresses import checked_url, forbidden, normal_url, private_al
 from xscl.ingest.fetch_policy import LEAST_INTERVAL, MOST_INTERVAL, Subscription, host_key
 from xscl.ingest.opml import Outline
 from xscl.ingest.poll_hints import hints_from_json
+from xscl.progress import told
 from xscl.suggestions import no_feed
 from xscl.tables import FEEDS
 from xscl.types import MAX_NAME, is_name
@@ -115,7 +116,9 @@ def import_outlines(
     """
     results: list[tuple[Outline, str, XsclError | None]] = []
     with catalog.begin() as connection:
-        for outline in found:
+        listed_feeds = list(found)
+        for number, outline in enumerate(listed_feeds, start=1):
+            told("feeds", number, len(listed_feeds))
             try:
                 url = _checked(outline.url, allow_private)
                 interval = parse_interval(outline.own["interval"]) if "interval" in outline.own else None

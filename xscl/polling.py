@@ -43,6 +43,7 @@ from xscl.ingest.poll_hints import hints_json
 from xscl.ingest.records import FeedDocument, Poll
 from xscl.intake import Intake
 from xscl.locks import locked
+from xscl.progress import told
 from xscl.steps import step
 from xscl.tables import FEEDS, HOSTS
 from xscl.version import VERSION
@@ -172,6 +173,7 @@ def poll(
             resolve=resolve,
             transport=transport,
         )
+        told("feeds", 0, len(due))
         one = _Pass(home, settings, clock, chance or random.SystemRandom().random, fetcher)
         _run(one.run(due))
     one.report.seconds = time.monotonic() - began
@@ -234,6 +236,8 @@ class _Pass:
     ) -> None:
         self.home = home
         self.settings = settings
+        self.due = 0
+        """Feeds that are to be asked."""
         self.clock = clock
         self.chance = chance
         self.fetcher = fetcher
@@ -246,6 +250,7 @@ class _Pass:
 
     async def run(self, due: Sequence[DueFeed]) -> None:
         """Ask all, and take in meanwhile."""
+        self.due = len(due)
         try:
             async with self.fetcher, asyncio.TaskGroup() as group:
                 taking = group.create_task(self._take_all())
@@ -300,6 +305,7 @@ class _Pass:
     def _decided(self, feed: DueFeed, fetched: Fetched) -> _Decided:
         report = self.report
         report.feeds += 1
+        told("feeds", report.feeds + report.left, self.due)
         report.requests += fetched.requests
         report.received += fetched.received
         report.statuses[str(fetched.answer.status or "none")] += 1

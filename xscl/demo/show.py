@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import as_file, files
@@ -10,14 +14,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lxml import etree
-
 from xscl import terminal
+from xscl.cards import member_lines
 from xscl.engine import Engine, connect
 from xscl.errors import EngineError
-from xscl.safexml import parse_xml
-from xscl.scratch import temporary_folder
-from xscl.types import Match, format_time
+from xscl.types import Match
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,40 +36,81 @@ _TELLS: Mapping[str, str] = {
     "strong_earthquake": "magnitude 6 or more, one block with a value condition",
 }
 _SHOWN = 3
+_ASKED = "measured_again"
+"""The query whose template is asked in SQL."""
+_KEPT = "xscl-home-of-demo-"
 
 
 def run_demo(home: Path | None) -> None:
-    """Register the queries, take in the corpus, run, and print matches.
+    """Register the queries, take in the corpus, run, print matches, and ask a template in SQL.
+
+    Args:
+        home: where the demonstration's home is made; by default a new folder among the temporary ones.  It stays.
 
     Raises:
         EngineError: a query of the demonstration has no match, so something is broken.
     """
     console = terminal.console()
-    with _home(home) as folder, connect(home=folder) as engine, as_file(files("xscl.demo")) as here:
+    folder = Path(tempfile.mkdtemp(prefix=_KEPT)) if home is None else home
+    with connect(home=folder) as engine, as_file(files("xscl.demo")) as here:
         if next(engine.queries(limit=1), None):
             raise EngineError("XSCL_HOME_IN_USE", f"{folder} has queries already", hint="give the demo an empty home")
-        _register(engine, here, console)
-        _ingest(engine, here / "corpus", console)
-        console.print("\nrunning …", style="dim")
-        for report in engine.run_once():
-            console.print(
-                f"batch {report.batch}: {report.events} events, {report.witnesses} witnesses, {report.pairs} candidate "
-                f"pairs, {report.matches} matches; {report.jobs} Spark jobs; stage 1 {report.stage1_s:.1f} s, joins "
-                f"{report.join_s:.1f} s"
-            )
+        with _timed("registered", console):
+            _register(engine, here, console)
+        with _timed("ingested", console):
+            _ingest(engine, here / "corpus", console)
+        with _timed("processed", console):
+            for report in engine.run_once():
+                console.print(
+                    f"\nbatch {report.batch}: {report.events} events, {report.witnesses} witnesses, {report.pairs} "
+                    f"candidate pairs, {report.matches} matches; {report.jobs} Spark jobs; stage 1 "
+                    f"{report.stage1_s:.1f} s, joins {report.join_s:.1f} s"
+                )
         _show(engine, console)
-        if home is not None:
-            console.print(f"\nThe home is kept: try 'xscl match list same_earthquake --home {home}'")
+        with _timed("answered by Spark, its start included", console):
+            _ask(engine, console)
+    _say_what_next(folder, console)
     sys.stdout.flush()
 
 
 @contextmanager
-def _home(home: Path | None) -> Iterator[Path]:
-    if home is not None:
-        yield home
-        return
-    with temporary_folder("xscl-demo") as folder:
-        yield folder
+def _timed(what: str, console: Console) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    console.print(f"{what} in {time.monotonic() - began:.1f} s", style="dim")
+
+
+def _ask(engine: Engine, console: Console) -> None:
+    """Ask the answers of a template's queries in SQL, which Spark runs."""
+    statement = _statement(engine.home.catalog.query(_ASKED).template)
+    console.print("\nEvery template is a relation of its queries' answers; in SQL, on Spark:")
+    console.print(f"  {statement}")
+    for row in engine.sql(statement).collect():
+        console.print("    " + "  ".join(str(value) for value in row))
+
+
+def _statement(template: str) -> str:
+    return f"SELECT qid, count(*) AS answers FROM rout_{template} GROUP BY qid ORDER BY qid"
+
+
+def _say_what_next(home: Path, console: Console) -> None:
+    program, place = _program(), shlex.quote(str(home))
+    console.print(f"\nThe home is kept in {home}. Try:")
+    for command in (
+        f"match list same_earthquake --limit 5 --home {place}",
+        f"query explain measured_again --home {place}",
+        f"item list --feed 'Past Week' --like '*Alaska*' --limit 5 --home {place}",
+    ):
+        console.print(f"  {program} {command}")
+
+
+def _program() -> str:
+    """How the command line is called from this shell."""
+    if Path(sys.argv[0]).name != "xscl":
+        return f"{shlex.quote(sys.executable)} -m xscl"
+    found = shutil.which("xscl")
+    same = found is not None and Path(found).resolve() == Path(sys.argv[0]).resolve()
+    return "xscl" if same else shlex.quote(sys.argv[0])
 
 
 def _register(engine: Engine, here: Path, console: Console) -> None:
@@ -101,39 +143,11 @@ def _show(engine: Engine, console: Console) -> None:
         if not matches:
             raise EngineError("XSCL_DEMO", f"the query {name} found nothing in the bundled feeds")
         for match in matches[:_SHOWN]:
-            for line in _lines(match):
-                console.print(line)
+            for line in member_lines(match):
+                console.print(f"  {line}")
         if len(matches) > _SHOWN:
             console.print(f"  … and {len(matches) - _SHOWN} more", style="dim")
 
 
 def _by_query(match: Match) -> str:
     return match.query
-
-
-def _lines(match: Match) -> Iterator[str]:
-    """A match in a few lines: for each member its time, channel, title and link."""
-    root = parse_xml(match.document)
-    parts = list(root) if len(match.events) > 1 else [root]
-    for event, part in zip(match.events, parts, strict=True):
-        bullet = "•" if event is match.events[0] else " "
-        yield f"  {bullet} {format_time(event.ts)}  {event.channel:<10}  {_headline(part)}"
-        for extra in (_field(part, "item_url"), _field(part, "channel_title")):
-            if extra:
-                yield f"      {extra}"
-
-
-def _headline(part: etree._Element) -> str:
-    title = _field(part, "title")
-    if title:
-        return title
-    if len(part) == 0:
-        return " ".join((part.text or "").split())
-    wanted = ("origin", "dest", "carrier", "flight", "tailnum", "visib", "dep_delay")
-    values = ((name, _field(part, name)) for name in wanted)
-    return ", ".join(f"{name} {value}" for name, value in values if value)
-
-
-def _field(part: etree._Element, name: str) -> str:
-    found = part.find(name)
-    return "" if found is None else " ".join((found.text or "").split())
