@@ -24,7 +24,7 @@ from xscl.errors import CatalogError, QueryError, QuerySyntaxError, Span, XsclEr
 from xscl.loading import Known, Loading, query_digest
 from xscl.never import impossible
 from xscl.normalize import normalize
-from xscl.notes import channel_note, name_notes
+from xscl.notes import channel_note, mixed_notes, name_notes
 from xscl.parser import RawStatement, parse_query, raw_statements
 from xscl.prepared import Prepared, Preparer
 from xscl.publishing import Publications, is_published
@@ -377,7 +377,11 @@ class _Work:
                         span=found.span,
                         hint=found.hint,
                     )
-            notes = (*compiled.notes, *name_notes(compiled, declared, self._names_of))
+            notes = (
+                *compiled.notes,
+                *mixed_notes(compiled, self.facts),
+                *name_notes(compiled, declared, self._names_of),
+            )
             known = self._advice[id(compiled)] = compiled, notes
         return text, prepared, known[1]
 
