@@ -105,12 +105,14 @@ class Lab(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class Case(Generic[D]):
-    """Data from which every variant starts: a home, queries, documents."""
+    """Data from which every variant starts: queries, documents, a home."""
 
     name: str
     data: D
     figures: Row = field(default_factory=dict)
     """Figures that all variants share."""
+    home: Path | None = None
+    """Home that variants copy (``on_copy``), and that nobody has open meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import sqlalchemy as sa
 
@@ -29,7 +29,7 @@ __all__ = [
     "DRIVER",
     "EXECUTORS",
     "MODES",
-    "Base",
+    "Document",
     "Mode",
     "Run",
     "Watch",
@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 S = TypeVar("S", bound=Sizes)
+D = TypeVar("D")
 Document = tuple[int, str]
 """Event time in seconds, and XML."""
 
@@ -66,22 +67,6 @@ class Mode:
 DRIVER, EXECUTORS = MODES = Mode("driver", ""), Mode("executors", "_executors", driver_rows=0)
 
 
-class _HasBase(Protocol):
-    @property
-    def base(self) -> Path: ...
-
-
-B = TypeVar("B", bound=_HasBase)
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """A home that variants copy, and the items that they take in next."""
-
-    base: Path
-    items: Sequence[Document] = ()
-
-
 def open_engine(home: Path, spark: SparkSession, mode: Mode = DRIVER) -> Engine:
     """Open an engine on a home."""
     given = {"driver_rows": mode.driver_rows, "cache_bytes": mode.cache_bytes}
@@ -89,19 +74,19 @@ def open_engine(home: Path, spark: SparkSession, mode: Mode = DRIVER) -> Engine:
     return connect(home=home, spark=spark, settings=settings)
 
 
-def on_copy(mode: Mode, measure: Callable[[Lab[S], Case[B], Engine], Outcome]) -> Variant[S, B]:
-    """Make a variant that measures an engine on a copy of the case's base, which nobody has open."""
+def on_copy(mode: Mode, measure: Callable[[Lab[S], Case[D], Engine], Outcome]) -> Variant[S, D]:
+    """Make a variant that measures an engine on a copy of the case's home."""
 
-    def measure_copy(lab: Lab[S], case: Case[B]) -> Outcome:
-        home = lab.new_folder() / "home"
-        shutil.copytree(case.data.base, home)
+    def measure_copy(lab: Lab[S], case: Case[D]) -> Outcome:
+        assert case.home is not None
+        home = shutil.copytree(case.home, lab.new_folder() / "home")
         with open_engine(home, lab.spark, mode) as engine:
             return measure(lab, case, engine)
 
     return Variant(mode.name, measure_copy, mode.suffix)
 
 
-def in_modes(measure: Callable[[Lab[S], Case[B], Engine], Outcome]) -> tuple[Variant[S, B], ...]:
+def in_modes(measure: Callable[[Lab[S], Case[D], Engine], Outcome]) -> tuple[Variant[S, D], ...]:
     """Make the two variants that every batch has: finished in the driver, and by executors."""
     return tuple(on_copy(mode, measure) for mode in MODES)
 

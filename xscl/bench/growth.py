@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xscl.bench.baselines import all_digests, digest
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_variant, size, suffixed
 from xscl.bench.documents import ItemFeed
-from xscl.bench.engines import Base, in_modes, new_base, open_engine, run, run_parts, take
+from xscl.bench.engines import Document, in_modes, new_base, open_engine, run, run_parts, take
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
 from xscl.bench.workload import RSS, Windows, thesis_queries
@@ -31,7 +31,7 @@ class _Sizes(Sizes):
     """Items of a batch in which the state is taken in."""
 
 
-def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[Base]]:
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[list[Document]]]:
     sizes = lab.sizes
     feed = ItemFeed(lab.seed, reach=sizes.items[0])
     # As many items as the smallest state has: the answer of a batch is the same with every state.
@@ -45,11 +45,11 @@ def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[Base]]:
             run(engine, sizes.load)
         # The next items, which the base does not take in here.
         items = list(deepcopy(feed).take(sizes.batch * (sizes.warm + sizes.batches)))
-        yield Case(f"{sizes.batches} batches over {state:,} items", Base(base, items), {**counts, "state": state})
+        yield Case(f"{sizes.batches} batches over {state:,} items", items, {**counts, "state": state}, base)
 
 
-def _measure(lab: Lab[_Sizes], case: Case[Base], engine: Engine) -> Outcome:
-    sizes, items = lab.sizes, case.data.items
+def _measure(lab: Lab[_Sizes], case: Case[list[Document]], engine: Engine) -> Outcome:
+    sizes, items = lab.sizes, case.data
     starts = range(0, len(items), sizes.batch)
     runs = run_parts(engine, RSS.channel, (items[start : start + sizes.batch] for start in starts))
     counted = runs[sizes.warm :]
@@ -64,7 +64,7 @@ def _measure(lab: Lab[_Sizes], case: Case[Base], engine: Engine) -> Outcome:
     )
 
 
-def _figures(_: _Sizes, results: Sequence[Result[Base]]) -> Row:
+def _figures(_: _Sizes, results: Sequence[Result[list[Document]]]) -> Row:
     """Name the times by the size of the state, and divide them by that with the smallest."""
     figures = {name: results[0].figures[name] for name in ("templates", "groups", "register_s")}
     for mode, suffix in results[0].suffixes.items():

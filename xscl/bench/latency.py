@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xscl.bench.baselines import all_digests, digest
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Sizes, side_by_side, size
 from xscl.bench.documents import ItemFeed
-from xscl.bench.engines import Base, in_modes, new_base, open_engine, run, run_parts, take, watched
+from xscl.bench.engines import Document, in_modes, new_base, open_engine, run, run_parts, take, watched
 from xscl.bench.plot import Axes
 from xscl.bench.workload import RSS, shaped_queries
 from xscl.engine import Engine
@@ -30,7 +30,7 @@ class _Sizes(Sizes):
     """Items of the one large batch, and of the batches that make the state."""
 
 
-def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[Base]]:
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[list[Document]]]:
     sizes = lab.sizes
     base, counts = new_base(lab, sizes.queries, shaped_queries(sizes.queries, lab.seed))
     feed = ItemFeed(lab.seed)
@@ -39,11 +39,11 @@ def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[Base]]:
         take(engine, RSS.channel, feed.take(sizes.items))
         run(engine, sizes.large)
     items = list(feed.take(sizes.batch * (sizes.warm + sizes.batches) + sizes.large))
-    yield Case(f"{sizes.batches} batches of {sizes.batch} items", Base(base, items), counts)
+    yield Case(f"{sizes.batches} batches of {sizes.batch} items", items, counts, base)
 
 
-def _measure(lab: Lab[_Sizes], case: Case[Base], engine: Engine) -> Outcome:
-    sizes, items = lab.sizes, case.data.items
+def _measure(lab: Lab[_Sizes], case: Case[list[Document]], engine: Engine) -> Outcome:
+    sizes, items = lab.sizes, case.data
     runs, empty_s = [], []
     small = sizes.batch * (sizes.warm + sizes.batches)
     for start in range(0, small, sizes.batch):

@@ -10,7 +10,6 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from xscl.bench.baselines import BASELINES, SAMPLED, Relations, Samples, all_digests, digest, measure_baselines
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_case, size
@@ -51,14 +50,13 @@ class _ThreeLevelSizes(_Sizes):
 
 @dataclass(frozen=True, slots=True)
 class _Data:
-    """A home with so many queries, and documents to join in it."""
+    """Documents to join, and how many."""
 
-    base: Path
     schema: Schema
     queries: int
+    sizes: _Sizes
     documents: str
     """``pair`` or ``batch``."""
-    sizes: _Sizes
 
 
 def _prepare(lab: Lab[_Sizes], levels: int) -> Iterator[Case[_Data]]:
@@ -88,12 +86,12 @@ def _cases(
     for documents in kinds:
         name = f"{count:,} queries, {varied or documents}"
         shown = {"documents": documents, "queries": count, "varied": varied}
-        yield Case(name, _Data(base, schema, count, documents, sizes), {**shown, **counts})
+        yield Case(name, _Data(schema, count, sizes, documents), {**shown, **counts}, base)
 
 
 def _measure(lab: Lab[_Sizes], case: Case[_Data], engine: Engine, with_baselines: bool = False) -> Outcome:
     data = case.data
-    first, *measured = _RUNS[data.documents](engine, data, lab.seed)
+    first, *measured = _runs(lab, data, engine)
     last = measured[-1]
     digests = all_digests(engine, *last.span)
     engine_s = statistics.median(each.seconds for each in measured)
@@ -115,23 +113,19 @@ def _measure(lab: Lab[_Sizes], case: Case[_Data], engine: Engine, with_baselines
     return Outcome(figures, digest=digest(digests), agrees=agree)
 
 
-def _pairs(engine: Engine, data: _Data, seed: int) -> list[Run]:
-    """Process every d1 in a batch and then its d2 in one: the very first batch, and the measured ones of d2."""
-    warm, pairs = data.sizes.warm, data.sizes.pairs
-    documents = [document for number in range(warm + pairs) for document in thesis_pair(data.schema, number)]
-    runs = run_parts(engine, data.schema.channel, ([document] for document in enumerate(documents)))
-    return runs[:1] + runs[2 * warm + 1 :: 2]
+def _runs(lab: Lab[_Sizes], data: _Data, engine: Engine) -> list[Run]:
+    """Run pairs, every d1 in a batch and then its d2 in one; or the state in a batch and then the others.
 
-
-def _batches(engine: Engine, data: _Data, seed: int) -> list[Run]:
-    """Process the state in a batch, and then the others: the state's batch, and the measured ones."""
-    sizes = data.sizes
-    parts = family_parts(data.schema, sizes.items, [sizes.batch] * (sizes.warm + sizes.batches), seed=seed)
-    runs = run_parts(engine, data.schema.channel, parts)
-    return runs[:1] + runs[1 + sizes.warm :]
-
-
-_RUNS = {"pair": _pairs, "batch": _batches}
+    The very first batch comes back, and behind it those of d2, or over the state, that are measured.
+    """
+    sizes, channel, warm = data.sizes, data.schema.channel, data.sizes.warm
+    if data.documents == "pair":
+        documents = [document for number in range(warm + sizes.pairs) for document in thesis_pair(data.schema, number)]
+        runs = run_parts(engine, channel, ([document] for document in enumerate(documents)))
+        return runs[:1] + runs[2 * warm + 1 :: 2]
+    parts = family_parts(data.schema, sizes.items, [sizes.batch] * (warm + sizes.batches), seed=lab.seed)
+    runs = run_parts(engine, channel, parts)
+    return runs[:1] + runs[warm + 1 :]
 
 
 def _figures(_: _Sizes, results: Sequence[Result[_Data]]) -> Row:
@@ -162,6 +156,7 @@ def _bench(name: str, levels: int, sizes: _Sizes) -> Bench[_Sizes, _Data]:
                 "sequential, prepared in process": "sequential_prepared_s",
             },
             by="documents",
+            without="varied",
             log_x=True,
             log_y=True,
         ),

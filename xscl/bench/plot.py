@@ -39,6 +39,8 @@ class Axes:
     """Column of each line, by its name."""
     by: str | None = None
     """Column each value of which has lines of its own."""
+    without: str | None = None
+    """Column a value of which leaves a row out."""
     log_x: bool = False
     log_y: bool = False
 
@@ -51,6 +53,8 @@ class Axes:
         """
         drawn: dict[str, tuple[Point, ...]] = {}
         for row in rows:
+            if self.without and row[self.without]:
+                continue
             for label, column in self.lines.items():
                 name = ": ".join(filter(None, (str(row[self.by]) if self.by else "", label)))
                 if row.get(column) is not None:

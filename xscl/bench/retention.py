@@ -9,7 +9,7 @@ from statistics import fmean
 from xscl.bench.baselines import all_digests, digest
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Sizes, side_by_side, size
 from xscl.bench.documents import ItemFeed
-from xscl.bench.engines import Base, in_modes, new_base, run_parts
+from xscl.bench.engines import in_modes, new_base, run_parts
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
 from xscl.bench.workload import RSS, Windows, thesis_queries
@@ -34,15 +34,15 @@ def _feed(lab: Lab[_Sizes]) -> ItemFeed:
     return ItemFeed(lab.seed, reach=lab.sizes.window)
 
 
-def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[Base]]:
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[None]]:
     sizes, step_s = lab.sizes, _feed(lab).step_s
     window = sizes.window * step_s * 1_000_000
     texts = thesis_queries(RSS, sizes.queries, seed=lab.seed, windows=Windows(window // 10, window))
     base, counts = new_base(lab, sizes.queries, texts, lateness=f"{sizes.lateness * step_s} s")
-    yield Case(f"{sizes.items:,} items", Base(base), counts)
+    yield Case(f"{sizes.items:,} items", None, counts, base)
 
 
-def _measure(lab: Lab[_Sizes], _: Case[Base], engine: Engine) -> Outcome:
+def _measure(lab: Lab[_Sizes], _: Case[None], engine: Engine) -> Outcome:
     sizes, feed = lab.sizes, _feed(lab)
     batches = max(2, sizes.items // sizes.batch)
     runs = run_parts(engine, RSS.channel, (feed.take(sizes.batch) for _ in range(batches)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from xscl.bench.baselines import SAMPLED, Relations, Samples, digest, engine_digests, measure_baselines
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_variant, size, suffixed
@@ -46,29 +45,23 @@ class _Sizes(Sizes):
         return 100_000 if 100_000 in self.queries else self.queries[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Data:
-    base: Path
-    queries: int
-
-
-def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Data]]:
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[int]]:
     for count in lab.sizes.queries:
         base, counts = new_base(lab, count, thesis_queries(RSS, count, seed=lab.seed))
         counts["distinct_queries"] = counts.pop("groups")
-        yield Case(f"{count:,} queries", _Data(base, count), {"queries": count, **counts})
+        yield Case(f"{count:,} queries", count, {"queries": count, **counts}, base)
 
 
-def _driver(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Outcome:
+def _driver(lab: Lab[_Sizes], case: Case[int], engine: Engine) -> Outcome:
     sizes = lab.sizes
     outcome, whole = _stream(lab, engine, sizes.items)
-    if case.data.queries != sizes.baselines:
+    if case.data != sizes.baselines:
         return outcome
     lab.say("baselines")
     last = Run(0.0, whole.reports[-1:])
     last_s = sum(last.total(part) for part in ("prepare_s", "stage1_s", "join_s", "commit_s"))
     relations = Relations.of(engine, last, lab.new_folder())
-    baselines, agree = measure_baselines(engine, relations, sizes.samples, case.data.queries, lab.seed)
+    baselines, agree = measure_baselines(engine, relations, sizes.samples, case.data, lab.seed)
     figures = {"last_batch_s": last_s}
     for name, estimate in baselines.items():
         figures |= {f"{name}_batch_s": estimate.seconds, f"speedup_over_{name}": estimate.seconds / last_s}
@@ -76,7 +69,7 @@ def _driver(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Outcome:
     return replace(outcome, figures={**outcome.figures, **figures}, agrees=agree)
 
 
-def _executors(lab: Lab[_Sizes], _: Case[_Data], engine: Engine) -> Outcome:
+def _executors(lab: Lab[_Sizes], _: Case[int], engine: Engine) -> Outcome:
     return _stream(lab, engine, lab.sizes.shorter)[0]
 
 
@@ -107,12 +100,12 @@ def _stream(lab: Lab[_Sizes], engine: Engine, items: int) -> tuple[Outcome, Run]
     return Outcome(figures, digest=digest(digests)), whole
 
 
-def _figures(sizes: _Sizes, results: Sequence[Result[_Data]]) -> Row:
+def _figures(sizes: _Sizes, results: Sequence[Result[int]]) -> Row:
     """Return the figures with as many queries as baselines have, and divide times with most and fewest queries."""
-    (result,) = (each for each in results if each.case.data.queries == sizes.baselines)
+    (result,) = (each for each in results if each.case.data == sizes.baselines)
     growth = {}
     for mode, suffix in result.suffixes.items():
-        seconds = {each.case.data.queries: each.outcomes[mode].figures["seconds"] for each in results}
+        seconds = {each.case.data: each.outcomes[mode].figures["seconds"] for each in results}
         known = {10_000, 1_000_000} <= set(seconds)
         growth[suffixed("growth_10k_to_1m_queries", suffix)] = seconds[1_000_000] / seconds[10_000] if known else None
     return {**result.figures, **growth}

@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -64,40 +65,25 @@ class _Sizes(Sizes):
 
 
 @dataclass(frozen=True, slots=True)
-class _Documents:
-    """Documents of one channel, as parsers and as stage 1 take them."""
-
-    channel: str
-    texts: Sequence[str]
-    raw: Sequence[bytes]
-    batches: Sequence[pa.RecordBatch]
-
-    @classmethod
-    def of(cls, channel: str, texts: Sequence[str], size: int) -> _Documents:
-        return cls(channel, texts, [text.encode() for text in texts], event_batches(channel, texts, size))
-
-    def parts(self) -> Iterator[tuple[Sequence[bytes], pa.RecordBatch]]:
-        """Yield every batch with its documents."""
-        start = 0
-        for batch in self.batches:
-            yield self.raw[start : start + batch.num_rows], batch
-            start += batch.num_rows
-
-    @property
-    def mean_bytes(self) -> float:
-        return sum(map(len, self.raw)) / len(self.raw)
-
-
-@dataclass(frozen=True, slots=True)
 class _Workload:
     """Growing numbers of queries or patterns, and documents to match; the last number is the greatest."""
 
     automata: Mapping[int, Automaton]
     definitions: Mapping[int, Sequence[Definition]]
-    known: _Documents
-    unseen: _Documents
+    known: Sequence[pa.RecordBatch]
+    """Events, as stage 1 takes them."""
+    unseen: pa.RecordBatch
     figures: Callable[[Lab[_Sizes], _Workload, Sequence[Row]], tuple[dict[str, Any], bool]]
     """Function of the rows of ``_rows``: figures of the most queries, and whether lxml selects the same nodes."""
+
+    @property
+    def mean_bytes(self) -> float:
+        return statistics.fmean(len(document) for batch in self.known for document in _raw(batch))
+
+
+def _raw(batch: pa.RecordBatch) -> list[bytes]:
+    """Return the documents of a batch, as parsers take them."""
+    return [text.encode() for text in batch.column("content").to_pylist()]
 
 
 def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Workload]]:
@@ -117,7 +103,7 @@ def _measure(lab: Lab[_Sizes], case: Case[_Workload]) -> Outcome:
 def _feed_items(lab: Lab[_Sizes]) -> Case[_Workload]:
     sizes, channel = lab.sizes, FEED_ITEMS.channel
     lab.say(f"compiling {sizes.queries:,} queries over feed items")
-    texts = _query_texts(lab)
+    texts = [text for _, text in thesis_queries(FEED_ITEMS, sizes.queries, seed=lab.seed)]
     preparer = Preparer(channels={channel: ChannelFacts("xml")})
     compiled = {text: preparer.prepare_text(text).compiled for text in dict.fromkeys(texts)}
     counts = _counts(sizes.queries)
@@ -129,24 +115,20 @@ def _feed_items(lab: Lab[_Sizes]) -> Case[_Workload]:
     workload = _Workload(
         automata={count: _automaton(specs[count]) for count in counts},
         definitions={count: list(dict.fromkeys(spec.definition for spec in specs[count])) for count in counts},
-        known=_Documents.of(channel, documents[: sizes.items], sizes.item_batch),
-        unseen=_Documents.of(channel, documents[sizes.items :], sizes.item_batch),
-        figures=_feed_figures,
+        known=event_batches(channel, documents[: sizes.items], sizes.item_batch),
+        unseen=event_batches(channel, documents[sizes.items :], sizes.item_batch)[0],
+        figures=partial(_feed_figures, texts=texts[:_MANY]),
     )
     return Case("feed items", workload, {"distinct_queries": len({query.group.key for query in compiled.values()})})
 
 
-def _query_texts(lab: Lab[_Sizes]) -> list[str]:
-    return [text for _, text in thesis_queries(FEED_ITEMS, lab.sizes.queries, seed=lab.seed)]
-
-
-def _feed_figures(lab: Lab[_Sizes], workload: _Workload, rows: Sequence[Row]) -> tuple[dict[str, Any], bool]:
-    sizes, known = lab.sizes, workload.known
+def _feed_figures(
+    lab: Lab[_Sizes], workload: _Workload, rows: Sequence[Row], texts: Sequence[str]
+) -> tuple[dict[str, Any], bool]:
     most, by_count = rows[-1], {row["queries"]: row for row in rows}
-    many = min(_MANY, sizes.queries)
-    lab.say(f"evaluating one XPath after another for {many:,} queries")
-    sample = known.raw[: sizes.xpath_items]
-    naive_us = xpath_per_query(_query_texts(lab)[:many], sample) / len(sample) * 1e6
+    lab.say(f"evaluating one XPath after another for {len(texts):,} queries")
+    sample = _raw(workload.known[0])[: lab.sizes.xpath_items]
+    naive_us = xpath_per_query(texts, sample) / len(sample) * 1e6
 
     def growth(few: int, many: int) -> float | None:
         """Divide the times; None where one of them was not measured."""
@@ -160,12 +142,12 @@ def _feed_figures(lab: Lab[_Sizes], workload: _Workload, rows: Sequence[Row]) ->
         "growth_1k_to_100k_queries": growth(1_000, 100_000),
         "growth_10_to_100k_queries": growth(10, 100_000),
         "xpath_us_per_doc": naive_us,
-        "speedup_over_xpath_per_query": naive_us / by_count[many]["stage1_us"],
-        "mean_item_bytes": known.mean_bytes,
+        "speedup_over_xpath_per_query": naive_us / by_count[len(texts)]["stage1_us"],
+        "mean_item_bytes": workload.mean_bytes,
         "witnesses_per_item": most["witness_rows"],
         "first_batch_us_per_item": most["first_batch_us"],
     }
-    return figures, _equal(workload, sizes.xpath_items)[0]
+    return figures, _equal(workload, lab.sizes.xpath_items)[0]
 
 
 # -- distinct patterns -----------------------------------------------------------------------------------------
@@ -175,7 +157,7 @@ def _distinct_patterns(lab: Lab[_Sizes]) -> Case[_Workload]:
     sizes = lab.sizes
     lab.say(f"making {sizes.patterns:,} distinct patterns")
     grammar = random_grammar(lab.seed)
-    walks = _walks(lab)
+    walks = list(islice(patterns(grammar, seed=lab.seed), sizes.patterns + _ROUNDS * _ADDED))
     texts = list(islice(documents(grammar, seed=lab.seed), sizes.documents + sizes.document_batch))
     counts = [count for count in _counts(sizes.patterns) if count >= min(1_000, sizes.patterns)]
     automata: dict[int, Automaton] = {}
@@ -186,23 +168,19 @@ def _distinct_patterns(lab: Lab[_Sizes]) -> Case[_Workload]:
     workload = _Workload(
         automata=automata,
         definitions={count: walks[:count] for count in counts},
-        known=_Documents.of(CHANNEL, texts[: sizes.documents], sizes.document_batch),
-        unseen=_Documents.of(CHANNEL, texts[sizes.documents :], sizes.document_batch),
-        figures=_pattern_figures,
+        known=event_batches(CHANNEL, texts[: sizes.documents], sizes.document_batch),
+        unseen=event_batches(CHANNEL, texts[sizes.documents :], sizes.document_batch)[0],
+        figures=partial(_pattern_figures, more=walks[sizes.patterns :]),
     )
     return Case("distinct", workload, {"distinct_patterns": sizes.patterns, "build_s": build_s})
 
 
-def _walks(lab: Lab[_Sizes]) -> list[Definition]:
-    """Return the patterns, and behind them those that are added to them."""
-    walks = patterns(random_grammar(lab.seed), seed=lab.seed)
-    return list(islice(walks, lab.sizes.patterns + _ROUNDS * _ADDED))
-
-
-def _pattern_figures(lab: Lab[_Sizes], workload: _Workload, rows: Sequence[Row]) -> tuple[dict[str, Any], bool]:
-    sizes, known, most = lab.sizes, workload.known, rows[-1]
+def _pattern_figures(
+    lab: Lab[_Sizes], workload: _Workload, rows: Sequence[Row], more: Sequence[Definition]
+) -> tuple[dict[str, Any], bool]:
+    sizes, most = lab.sizes, rows[-1]
     lab.say(f"adding and removing {_ADDED:,} patterns")
-    changes = _changes(workload.automata[sizes.patterns], _walks(lab)[sizes.patterns :], known.batches[0])
+    changes = _changes(workload.automata[sizes.patterns], more, workload.known[0])
     equal, xpath_s = _equal(workload, sizes.xpath_documents)
     lab.say("measuring memory in a process of its own")
     path = SpecFiles("specs").version(map(block_spec, workload.definitions[sizes.patterns]), lab.folder)
@@ -224,7 +202,7 @@ def _pattern_figures(lab: Lab[_Sizes], workload: _Workload, rows: Sequence[Row])
         "patterns_unseen_us_per_doc": most["unseen_us"],
         "patterns_unseen_ratio_to_allowed": most["unseen_us"] / most["allowed_us"],
         "patterns_speedup_over_xpath": xpath_s / min(sizes.xpath_documents, sizes.documents) * 1e6 / most["stage1_us"],
-        "mean_document_bytes": known.mean_bytes,
+        "mean_document_bytes": workload.mean_bytes,
         "node_visits_per_doc": most["node_visits"],
         "growth_of_node_visits": most["node_visits"] / rows[0]["node_visits"],
         **changes,
@@ -274,17 +252,17 @@ def _rows(workload: _Workload, repetitions: int) -> Iterator[Row]:
     Times are in microseconds a document; ``matched`` counts the definitions with a row, a document.
     """
     known, unseen = workload.known, workload.unseen
-    number = len(known.raw)
+    number = sum(batch.num_rows for batch in known)
     first, later = {}, {}
     for count, automaton in workload.automata.items():
-        first[count] = run_stage1(automaton, known.batches[:1]) / known.batches[0].num_rows
-        run_stage1(automaton, known.batches[1:])
-        later[count] = run_stage1(automaton, unseen.batches) / len(unseen.raw)
+        first[count] = run_stage1(automaton, known[:1]) / known[0].num_rows
+        run_stage1(automaton, known[1:])
+        later[count] = run_stage1(automaton, [unseen]) / unseen.num_rows
     parse_s, stage1_s = _in_turns(workload.automata, known, repetitions)
     parse_us = parse_s / number * 1e6
     for count, automaton in workload.automata.items():
         before = automaton.visits
-        found = matched(automaton, known.batches)
+        found = matched(automaton, known)
         stage1_us = stage1_s[count] / number * 1e6
         yield {
             "queries": count,
@@ -302,14 +280,17 @@ def _rows(workload: _Workload, repetitions: int) -> Iterator[Row]:
         }
 
 
-def _in_turns(automata: Mapping[int, Automaton], known: _Documents, repetitions: int) -> tuple[float, dict[int, float]]:
+def _in_turns(
+    automata: Mapping[int, Automaton], known: Sequence[pa.RecordBatch], repetitions: int
+) -> tuple[float, dict[int, float]]:
     """Sum the median seconds of each batch, for bare parsing and for each automaton.
 
     All take turns with every batch, in another order each time, so that whatever else the machine does is everybody's.
     """
     parse_s = 0.0
     stage1_s = dict.fromkeys(automata, 0.0)
-    for raw, batch in known.parts():
+    for batch in known:
+        raw = _raw(batch)
         parsed: list[float] = []
         taken: dict[int, list[float]] = {count: [] for count in automata}
         for repetition in range(repetitions):
@@ -329,9 +310,9 @@ def _in_turns(automata: Mapping[int, Automaton], known: _Documents, repetitions:
 def _equal(workload: _Workload, number: int) -> tuple[bool, float]:
     """Return whether lxml's XPath selects the same nodes of the first documents, and the seconds of its evaluation."""
     count, automaton = list(workload.automata.items())[-1]
-    texts = workload.known.texts[:number]
-    expected, seconds = xpath_of(workload.definitions[count], texts)
-    return selected(automaton, event_batches(workload.known.channel, texts, len(texts))) == expected, seconds
+    documents = pa.Table.from_batches(workload.known).slice(0, number)
+    expected, seconds = xpath_of(workload.definitions[count], documents["content"].to_pylist())
+    return selected(automaton, documents.to_batches()) == expected, seconds
 
 
 def _figures(_: _Sizes, results: Sequence[Result[_Workload]]) -> Row:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from xscl.bench.baselines import Relations, SparkRelations, all_digests, digest
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_case, size
@@ -37,9 +36,8 @@ class _Sizes(Sizes):
 
 @dataclass(frozen=True, slots=True)
 class _Data:
-    """A home, and documents to join in it."""
+    """Documents to join."""
 
-    base: Path
     schema: Schema
     documents: str
     """``pair`` or ``batch``."""
@@ -51,7 +49,7 @@ def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Data]]:
         base, counts = new_base(lab, queries, thesis_queries(schema, queries, seed=lab.seed))
         for documents in ("pair", "batch"):
             figures = {"schema": name, "documents": documents, **counts}
-            yield Case(f"{name}, {documents}", _Data(base, schema, documents), figures)
+            yield Case(f"{name}, {documents}", _Data(schema, documents), figures, base)
 
 
 def _batch(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Run:
