@@ -21,20 +21,20 @@ from xscl.tables import BATCHES
 __all__ = ["BENCH"]
 
 _COMPARED = 5_000
-"""The last items whose matches are compared."""
+"""Number of the last items whose matches are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sizes(Sizes):
     queries: int = size(100, 20)
-    """New ones."""
+    """New queries."""
     others: int = size(10_000, 300)
-    """Those that are there before the documents."""
+    """Queries that are there before the documents."""
     items: int = size(100_000, 4_000)
     batch: int = size(10_000, 1_000)
     """Items of a batch where all queries are run again."""
     window: int = size(10_000, 1_000)
-    """The window of all queries, in items."""
+    """Window of all queries, in items."""
 
 
 @dataclass(frozen=True, slots=True)

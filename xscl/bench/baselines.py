@@ -1,4 +1,4 @@
-"""What stage 2 is compared with, on the same witnesses: the thesis' statements, and one query after another.
+"""Baselines of stage 2 on the same witnesses: the thesis' statements, and one query after another.
 
 All read the relations of the home (``r_doc``, ``r_bin``, ``r_docts``, ``rt_<template>``) with the statement of the
 template (``templates/sql.py``).  The thesis joins a batch's relations, which it calls W, with those of all documents:
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 Digests = Mapping[str, tuple[int, int]]
-"""Of each query that has rows: how many, and the sum of their hashes (XXH64 of query, documents and nodes)."""
+"""Number of rows, and sum of their hashes (XXH64 of query, documents and nodes), of each query that has rows."""
 
 _READ = {"r_doc": R_DOC, "r_bin": R_BIN}
 _DOCUMENT_COLUMNS = ("docid", "channel", "id", "item", "ts", "late")
@@ -77,11 +77,11 @@ class Relations:
     rt: Mapping[str, pa.Table]
     """R_T by template: a row for each group; ``qid`` is the query that stands for it."""
     stands_for: Mapping[str, str]
-    """Of every query the one that stands for its group."""
+    """Query that stands for the group, by query."""
 
     @classmethod
     def of(cls, engine: Engine, batch: Run, folder: Path) -> Relations:
-        """The relations of a home and its last batch, read through its own views."""
+        """Read the relations of a home and its last batch through its own views."""
         first, last = batch.span
         folder.mkdir(parents=True, exist_ok=True)
         texts = {
@@ -102,17 +102,17 @@ class Relations:
         )
 
     def batch(self) -> list[int]:
-        """The documents of the batch."""
+        """Return the documents of the batch."""
         docids: list[int] = pq.read_table(self.folder / "r_docts", columns=["docid"]).column("docid").to_pylist()
         return sorted(docid for docid in docids if docid >= self.first)
 
     def template_of(self) -> dict[str, Template]:
-        """The template of each query that stands for a group."""
+        """Return the template of each query that stands for a group."""
         return {qid: template for template in self.templates for qid in self.rt[template.id].column("qid").to_pylist()}
 
 
 def _rt(engine: Engine, template: Template) -> pa.Table:
-    """R_T with one row for each group and case."""
+    """Return R_T with one row for each group and case."""
     stored = stored_rt(template)
     firsts = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.query).label("query")).group_by(QUERIES.c.gid).subquery()
     columns = [column for column in stored.c if column.name != "gid"]
@@ -136,7 +136,7 @@ def _rt(engine: Engine, template: Template) -> pa.Table:
 
 
 def sample_queries(relations: Relations, number: int, seed: int) -> list[str]:
-    """Queries drawn uniformly, each as the one that stands for its group; the same one may come again."""
+    """Draw queries uniformly, each as the one that stands for its group; the same one may come again."""
     names = sorted(relations.stands_for)
     return [relations.stands_for[name] for name in random.Random(seed).choices(names, k=number)]
 
@@ -145,7 +145,7 @@ def sample_queries(relations: Relations, number: int, seed: int) -> list[str]:
 
 
 def digest(digests: Digests) -> str:
-    """A digest of digests."""
+    """Digest digests."""
     return digest_text(*(repr(item) for item in sorted(digests.items())))
 
 
@@ -169,7 +169,7 @@ def engine_digests(
     last: int,
     documents: Sequence[int] | None = None,
 ) -> Digests:
-    """What an engine has found for these queries with a right document of a range, through its views ``rout_…``.
+    """Return what an engine has found for these queries with a right document of a range, through its views ``rout_…``.
 
     With ``documents`` only these count.
     """
@@ -202,7 +202,7 @@ def _collected(frame: DataFrame) -> Digests:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a baseline takes, and how that was come by."""
+    """Time and answers of a baseline."""
 
     seconds: float
     measured: int
@@ -211,15 +211,15 @@ class Estimate:
     """Statements, or queries, whose time is that of a sample, extrapolated."""
     digests: Digests
     asked: frozenset[str]
-    """The queries that were asked, of which the digests speak."""
+    """Queries that were asked, and that the digests are of."""
 
     def agrees(self, engine: Digests) -> bool:
-        """Whether an engine has the same rows of the queries that were asked."""
+        """Tell whether an engine has the same rows of the queries that were asked."""
         return all(self.digests.get(qid) == engine.get(qid) for qid in self.asked)
 
 
 def delta_text(template: Template) -> str:
-    """The template's statement with the batch's relations (``r_docw``, ``r_binw``, ``r_doctsw``) on the right side."""
+    """Return the statement with the batch's relations (``r_docw``, ``r_binw``, ``r_doctsw``) on the right side."""
     return _with_batch(template, spark_text(cq_statement(template, streams=False, exchanges=False)))
 
 
@@ -318,7 +318,7 @@ class SparkRelations:
         return Estimate(total, measured, sum(count.values()) - measured, found, frozenset(asked))
 
     def plain_statements(self, *, repetitions: int, most: int | None) -> Estimate:
-        """The template's statement as it is defined, for each template."""
+        """Run the statement as it is defined, for each template."""
         texts = {template.id: delta_text(template) for template in self.relations.templates}
         return self.statements(texts, repetitions=repetitions, most=most)
 
@@ -394,7 +394,7 @@ class Prepared:
         self.database.close()
 
     def text(self, template: Template) -> str:
-        """The statement for one query (``:qid``) and one new document (``:docid``)."""
+        """Return the statement for one query (``:qid``) and one new document (``:docid``)."""
         one = cq_statement(template, streams=False, exchanges=False).where(
             sa.text(r"rt.qid = \:qid AND d2.docid = \:docid")
         )
@@ -433,7 +433,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """How much of each baseline is run."""
+    """Sizes of the samples on which baselines are run."""
 
     statements: int | None
     """Templates with equally many joins whose statement is measured; None: all."""

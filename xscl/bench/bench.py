@@ -124,9 +124,9 @@ class Outcome:
     rows: Sequence[Row] = ()
     """One row a step, where the variant has steps."""
     digest: str | None = None
-    """Digest of the answers.  All variants of a case must have the same; None: they are not compared."""
+    """Digest of the answers.  All variants of a case must have the same.  None: answers are not compared."""
     agrees: bool | None = None
-    """Whether baselines, measured beside it, gave its answers; None: there are none."""
+    """Verdict on baselines that were measured beside it: they gave its answers.  None: there are no baselines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Bench(Generic[S, D]):
     figures: Callable[[S, Sequence[Result[D]]], Row] = last_figures
     notes: tuple[str, ...] = ()
     spark: bool = True
-    """Whether Java is part of the machine that is measured."""
+    """True where Java is part of the machine that is measured."""
     settings: tuple[str, ...] = ("seed",)
     """Options that are no sizes."""
 

@@ -26,7 +26,7 @@ _REPEATED_TITLES, _REPEATED_DESCRIPTIONS = 0.01, 0.1
 
 
 def schema_document(schema: Schema, values: Sequence[str]) -> str:
-    """The document that has these values in its leaves, in the schema's order.
+    """Write the document that has these values in its leaves, in the schema's order.
 
     >>> from xscl.bench.workload import three_level
     >>> schema_document(three_level(1, 2), ["a", "b"])
@@ -108,11 +108,11 @@ class ItemFeed:
         self._descriptions: list[int] = []
 
     def time(self, number: int) -> int:
-        """The event time of an item (from 0), in seconds."""
+        """Return the event time of an item (from 0), in seconds."""
         return _FIRST_S + number * self.step_s
 
     def take(self, number: int) -> Iterator[tuple[int, str]]:
-        """The next so many items: (event time in seconds, XML of some 550 characters)."""
+        """Yield the next so many items: (event time in seconds, XML of some 550 characters)."""
         for start in range(0, number, _CHUNK):
             yield from self._chunk(min(_CHUNK, number - start))
 

@@ -51,11 +51,11 @@ class Grammar:
 
     root: str
     inner: Mapping[str, tuple[str, ...]]
-    """Of each name with elements below it: those of them that have elements below them in turn."""
+    """Names below each such name that have elements below them in turn."""
     leaves: Mapping[str, tuple[str, ...]]
-    """Of each name with elements below it: those that have text only."""
+    """Names below each such name that have text only."""
     attributes: Mapping[str, tuple[str, ...]]
-    """Of the names that have attributes: one in three."""
+    """Attributes of one name in three."""
     numeric: frozenset[str]
     """The leaves with numbers; the others have words."""
 
@@ -108,7 +108,7 @@ def _write(grammar: Grammar, generator: random.Random, name: str, depth: int, pa
 
 
 def _below(grammar: Grammar, name: str, *, deeper: bool) -> tuple[str, ...]:
-    """What may stand below an element; without ``deeper`` only what has nothing below it."""
+    """Return the names that may stand below an element; without ``deeper`` only those with text."""
     return (grammar.inner.get(name, ()) if deeper else ()) + grammar.leaves.get(name, ())
 
 
@@ -135,7 +135,7 @@ def patterns(grammar: Grammar, *, seed: int) -> Iterator[Definition]:
 
 
 def block_spec(definition: Definition) -> WitnessSpec:
-    """What stage 1 has to find for a query of one block without joins, as ``compile_query`` asks for it."""
+    """Return what stage 1 has to find for a query of one block without joins, as ``compile_query`` asks for it."""
     return WitnessSpec(definition, (None,), ((definition, definition),))
 
 
@@ -178,7 +178,7 @@ def _walk(grammar: Grammar, generator: random.Random, *, ends_in_text: bool) -> 
 
 
 def _place(grammar: Grammar, generator: random.Random, names: list[str], kind: str) -> int | None:
-    """Which element of a walk gets the condition."""
+    """Choose the element of a walk that gets the condition."""
     last = len(names) - 1
     if kind in ("word", "range"):
         return last if (names[last] in grammar.numeric) is (kind == "range") else None

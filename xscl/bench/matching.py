@@ -63,7 +63,7 @@ Selected = frozenset[tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """What stage 1 found in documents."""
+    """Counts of what stage 1 found."""
 
     patterns: int
     """(document, definition) with at least one row."""
@@ -135,7 +135,7 @@ def xpath_per_query(queries: Iterable[str], documents: Sequence[bytes]) -> float
 
 
 def block_paths(query: str) -> list[str]:
-    """The blocks of one of the thesis' queries as XPath.
+    """Write the blocks of one of the thesis' queries as XPath.
 
     >>> block_paths("S//a->v0[./b->v1] FOLLOWED BY {v1 = w1} S//a->w0[./c->w1]")
     ['//a[./b]', '//a[./c]']
@@ -147,7 +147,7 @@ def block_paths(query: str) -> list[str]:
 
 
 def matched(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> Matched:
-    """How much stage 1 finds.
+    """Count what stage 1 finds.
 
     Raises:
         EngineError: a document was refused, so that figures would say nothing.
@@ -160,7 +160,7 @@ def matched(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> Matched:
 
 
 def selected(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> Selected:
-    """Which nodes stage 1 selects for which definitions.
+    """Return the nodes that stage 1 selects for each definition.
 
     Raises:
         EngineError: a document was refused.
@@ -173,7 +173,7 @@ def selected(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> Selecte
 
 
 def _found(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Rows (docid, var, node) of each batch."""
+    """Yield the rows (docid, var, node) of each batch."""
     for batch in batches:
         rows = [found.select(_SELECTED) for found in witness_rows(automaton, batch)]
         found = pa.Table.from_batches(rows, pa.schema([WITNESS_SCHEMA.field(name) for name in _SELECTED]))
@@ -183,7 +183,7 @@ def _found(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 
 def xpath_of(definitions: Sequence[Definition], documents: Sequence[str]) -> tuple[Selected, float]:
-    """What lxml's XPath selects, one definition after another, and the seconds that evaluation took.
+    """Evaluate one definition after another with lxml's XPath: the nodes, and the seconds that evaluation took.
 
     Definitions with names in namespaces, or conditions on document nodes, are not XPath as they are written.
     """

@@ -19,7 +19,7 @@ class Plot:
 
     title: str
     x: str
-    """What the x axis says, with its unit."""
+    """Label of the x axis, with its unit."""
     y: str
     lines: Mapping[str, tuple[Point, ...]]
     log_x: bool = False
@@ -63,7 +63,7 @@ class Axes:
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is installed."""
+    """Tell whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 

@@ -1,4 +1,4 @@
-"""What a bench hands back: figures, a table, a plot, and the machine they were measured on."""
+"""Report of a bench: figures, a table, a plot, and the machine they were measured on."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class Report:
 
     bench: str
     settings: Row
-    """What was asked for, so that the run can be repeated."""
+    """Sizes and seed with which the run can be repeated."""
     figures: Row
-    """By the names of docs/benchmarks.md; times in the unit that the name ends in."""
+    """Figures by the names of docs/benchmarks.md; times in the unit that the name ends in."""
     table: tuple[Row, ...]
     """Rows of equal columns."""
     plot: Plot
     notes: tuple[str, ...] = ()
-    """What a reader of the figures must know: samples, extrapolation."""
+    """Notes for readers of the figures: samples, extrapolation."""
     spark: bool = True
-    """Whether Spark takes part, so that Java is part of the machine."""
+    """True where Spark takes part, so that Java is part of the machine."""
 
 
 def rounded(value: float, digits: int = 4) -> float:
-    """To so many significant digits; a measured time has no more.
+    """Round to so many significant digits; a measured time has no more.
 
     >>> rounded(1234.567), rounded(0.00012345)
     (1235.0, 0.0001234)
@@ -58,7 +58,7 @@ def rounded_row(row: Row) -> Row:
 
 
 def machine(*, java: bool) -> dict[str, object]:
-    """Cores, memory and versions; nothing that names the machine, its user or its folders."""
+    """Return cores, memory and versions; nothing that names the machine, its user or its folders."""
     found: dict[str, object] = {
         "system": platform.system(),
         "architecture": platform.machine(),

@@ -27,7 +27,7 @@ class _Sizes(Sizes):
     window: int = size(10_000, 600)
     """The longest window, in items; the shortest is a tenth of it."""
     lateness: int = size(2_000, 200)
-    """How far an event may be behind, in items."""
+    """Items by which an event may be behind."""
 
 
 def _feed(lab: Lab[_Sizes]) -> ItemFeed:

@@ -72,7 +72,7 @@ def readings(seed: int, first: int, count: int) -> tuple[Columns, pa.Table]:
 
 
 def calibrations(seed: int, first: int, count: int) -> pa.Table:
-    """The rows of the other channel in the time of so many readings: one for a thousand of these."""
+    """Make the rows of the other channel in the time of so many readings: one for a thousand of these."""
     generator = np.random.default_rng([seed, first, 1])
     number = np.arange(first, first + count, 1_000)
     return pa.table(

@@ -157,7 +157,7 @@ join r_binw b on b.docid = v.docid2 and b.node2 = v.node2""",
 
 
 def views_text(template: Template) -> str:
-    """The template's statement over the views, for templates of two blocks joined by equality, without ONCE.
+    """Write the template's statement over the views, for templates of two blocks joined by equality, without ONCE.
 
     The first value join comes first and R_T after it, so that only what has an equal value meets R_T.
     """

@@ -42,12 +42,12 @@ class Schema:
 
 
 def two_level(leaves: int = 6) -> Schema:
-    """A root with so many leaves; at most that many templates."""
+    """Make a root with so many leaves; at most that many templates."""
     return Schema("S", "item", tuple((f"leaf{i}",) for i in range(1, leaves + 1)), leaves)
 
 
 def three_level(inner: int = 4, leaves: int = 4, most_joins: int = 4) -> Schema:
-    """A root with inner nodes, each with leaves."""
+    """Make a root with inner nodes, each with leaves."""
     paths = product(range(1, inner + 1), range(1, leaves + 1))
     return Schema("S", "doc", tuple((f"part{i}", f"leaf{i}_{j}") for i, j in paths), most_joins)
 
@@ -132,7 +132,7 @@ def thesis_queries(
 
 
 def _block(schema: Schema, leaves: Sequence[tuple[str, ...]], side: str) -> str:
-    """The pattern of one side: ``v0`` is the root, ``v1``… the leaves in their order, ``vp``… the inner nodes."""
+    """Write the pattern of one side: ``v0`` is the root, ``v1``… the leaves in their order, ``vp``… the inner nodes."""
     variables = {leaf: f"{side}{place}" for place, leaf in enumerate(leaves, start=1)}
     return f"{schema.channel}//{schema.root}->{side}0{_below(variables, (), side)}"
 
