@@ -187,6 +187,7 @@ def test_the_house_of_the_readme_puts_out_what_it_shows(engine: Engine) -> None:
 
 def test_commands_of_the_readme_are_commands() -> None:
     import typer.main
+    from typer.core import TyperGroup
 
     from xscl.cli import app
 
@@ -198,8 +199,9 @@ def test_commands_of_the_readme_are_commands() -> None:
             continue
         command: object = group
         for word in words[1:3]:
-            command = getattr(command, "commands", {}).get(word, command)
-        assert command is not group and not hasattr(command, "commands"), line
+            if isinstance(command, TyperGroup):
+                command = command.get_command(typer.Context(command), word) or command
+        assert not isinstance(command, TyperGroup), line
         options = {option for parameter in command.params for option in parameter.opts}  # type: ignore[attr-defined]
         assert {word for word in words if word.startswith("-")} <= options, line
 
@@ -219,7 +221,8 @@ def test_commands_of_sources_are_understood() -> None:
     from xscl.cli import app
     from xscl.inputs import reading_of
 
-    command = typer.main.get_command(app).commands["ingest"]  # type: ignore[attr-defined]
+    group = typer.main.get_command(app)
+    command = group.get_command(typer.Context(group), "ingest")  # type: ignore[attr-defined]
     lines = [line.split() for line in SOURCES.splitlines() if line.startswith("    xscl ingest ") and "…" not in line]
     assert len(lines) == 3
     for _, _, *words in lines:
