@@ -6,14 +6,26 @@ A leaf module.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["keep_files_private", "private_folder"]
+__all__ = ["keep_files_private", "private_children", "private_folder"]
 
 
 def keep_files_private() -> None:
     """Let this process, and those that it starts, make files of mode 0600 and folders of mode 0700."""
     os.umask(0o077)
+
+
+@contextmanager
+def private_children() -> Iterator[None]:
+    """Let the processes that are started meanwhile make private files; this one is afterwards as it was."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def private_folder(path: Path) -> None:

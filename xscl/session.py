@@ -18,6 +18,7 @@ from weakref import WeakSet
 from xscl.class_archive import find_archive, make_in_background, reading_options, writing_options
 from xscl.errors import EngineError
 from xscl.java_output import java_errors, lacks_memory, memory_error
+from xscl.private import private_children
 from xscl.scratch import scratch_folder
 from xscl.start_cost import cores, note_start
 
@@ -129,6 +130,8 @@ def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
         "spark.app.name": "xscl",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Hadoop gives files its own modes, whatever the process has.
+        "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         # A Java that is killed leaves its own temporary folders behind.
         "spark.local.dir": str(scratch),
@@ -160,7 +163,8 @@ def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
         builder = builder.config(key, value)
     interrupt = signal.getsignal(signal.SIGINT)
     try:
-        with java_errors() as said:
+        # Python's workers inherit it from Java.
+        with java_errors() as said, private_children():
             session: SparkSession = builder.getOrCreate()
     except PySparkRuntimeError:
         if lacks_memory(text := "".join(said)):

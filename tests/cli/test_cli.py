@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -607,6 +608,9 @@ def test_the_main_walk_on_spark(home: Run, spark: SparkSession) -> None:
     assert ran.code == 1 and "[XSCL_SQL]" in ran.err and "Traceback" not in ran.err
     assert home("run", "--once").err == ""
     assert all(row["state"] == "ok" for row in json.loads(home("doctor", "--json").out))
+    made = list(Path(os.environ["XSCL_HOME"]).rglob("*"))
+    assert any(path.name.endswith(".parquet") for path in made if path.parent.parent.name == "witness")
+    assert {path.stat().st_mode & 0o777 for path in made} == {0o700, 0o600}
 
 
 def test_a_small_batch_needs_no_spark(home: Run, monkeypatch: pytest.MonkeyPatch) -> None:
