@@ -95,7 +95,7 @@ class Health:
 def examine_home(home: Home, *, deep: bool = False) -> Health:
     """Look at a home; with ``deep``, read every file whole."""
     with home.catalog.read() as connection:
-        sound = _quick_check(connection)
+        sound = _checked_database(connection, deep)
         if sound is not None:
             free = shutil.disk_usage(home.root).free
             return Health(
@@ -149,11 +149,14 @@ def looks_like_a_catalogue(path: Path) -> str | None:
     return None if found == "ok" else found
 
 
-def _quick_check(connection: Connection) -> str | None:
+def _checked_database(connection: Connection, deep: bool) -> str | None:
+    """Return what SQLite finds wrong with its file; with ``deep``, indexes are compared with their tables too."""
     if connection.dialect.name != "sqlite":
         return None
     try:
-        found = str(connection.exec_driver_sql("pragma quick_check(1)").scalar())
+        connection.exec_driver_sql("pragma cell_size_check = on")
+        check = "integrity_check" if deep else "quick_check"
+        found = str(connection.exec_driver_sql(f"pragma {check}(1)").scalar())
     except sa.exc.DBAPIError as error:
         return str(error.orig)
     return None if found == "ok" else found

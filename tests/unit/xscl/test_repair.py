@@ -379,3 +379,13 @@ def test_files_that_went_out_of_use_are_no_strangers(tmp_path: Path) -> None:
             path.unlink()
         assert any(done.lost for done in repair_home(engine.home))
         assert not problems(engine.home)
+
+
+def test_a_value_that_differs_from_its_index_is_told_by_a_deep_look(lossy: Engine) -> None:
+    database = lossy.home.root / "catalog.db"
+    lossy.home.catalog.close()
+    content = database.read_bytes()
+    # An id stands in its table and in the index of ids; here, the last of them is changed.
+    at = content.rindex(b"o3")
+    database.write_bytes(content[:at] + b"o7" + content[at + 2 :])
+    assert examine_home(lossy.home, deep=True).catalogue is not None
