@@ -45,6 +45,8 @@ __all__ = ["Impossible", "impossible"]
 _NOTHING = ChannelFacts()
 _MOST_TOGETHER = 50
 """Conditions of one value that are looked at together."""
+_NUMBERS = frozenset(["count", "string-length"])
+"""Functions that give a number."""
 _TIME_HINT = "a time is written '2026-01-01' or '2026-01-01T00:00:00Z', with Z or an offset"
 
 
@@ -199,7 +201,10 @@ class _Formulas:
                     return NEVER
                 typed = self._typed(condition, column)
                 if isinstance(typed, Comparison) and typed.left != Here():
-                    name, typed = f"{value} {typed.left}", replace(typed, left=Here())
+                    # A function that gives a number is compared as one, with a text, too.
+                    of_number = isinstance(typed.left, Call) and typed.left.name in _NUMBERS
+                    right = replace(typed.right, is_number=of_number or typed.right.is_number)
+                    name, typed = f"{value} {typed.left}", replace(typed, left=Here(), right=right)
                     return Single(self._number(name), typed)
                 return Single(self._number(value), typed)
 
@@ -278,7 +283,7 @@ def _of_call(left: object, op: str, right: Constant) -> tuple[str, str | None] |
     """The reason why a function's value never compares so."""
     if not isinstance(left, Call):
         return None
-    if left.name in ("count", "string-length"):
+    if left.name in _NUMBERS:
         number = to_number(right.value)
         if number is None:
             if op != "!=":

@@ -95,6 +95,9 @@ MAY = [
     "R[ok != 'yes']",
     "R[t > '2026-01-01'][t < '2027-01-01T00:00:00+01:00']",
     "R[t != 'noon']",
+    "X//a[count(b) = '1'][count(b) = '1.0']",
+    "R[string-length(s) = '3' and string-length(s) = ' 3.0']",
+    "X//a[count(b) != '1.0' or count(b) = '01']",
 ]
 
 
