@@ -51,6 +51,9 @@ Value = str | float | bool
 _SHARED = 1 << 16
 """Expressions of which one object is kept."""
 
+_MOST_CHARACTERS = 1 << 25
+"""Characters that are kept of one document: nested elements have the same text again and again."""
+
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -77,38 +80,55 @@ class Memo:
         self._of_paths: dict[tuple[int, Node], list[str]] = {}
         self._values: dict[tuple[int, Node], Value] = {}
         self._applied: dict[tuple[str, Node], str | None] = {}
+        self._characters = 0
 
     def text(self, node: Node) -> str:
-        """The string value of a node."""
+        """Return the string value of a node."""
         found = self._texts.get(node)
         if found is None:
-            found = self._texts[node] = string_value(node)
+            found = string_value(node)
+            if self._keeps(len(found)):
+                self._texts[node] = found
         return found
 
     def texts(self, path: Here, node: Node) -> list[str]:
-        """The string values of the nodes that a path reaches from a node, in no promised order."""
+        """Return the string values of the nodes that a path reaches from a node, in no promised order."""
         if not path.steps:
             return [self.text(node)]
         key = id(path.steps), node
         found = self._of_paths.get(key)
         if found is None:
-            found = self._of_paths[key] = [self.text(reached) for reached in reach(path.steps, node, self)]
+            found = [self.text(reached) for reached in reach(path.steps, node, self)]
+            if self._keeps(sum(map(len, found))):
+                self._of_paths[key] = found
         return found
 
     def value(self, expression: Expression, node: Node) -> Value:
-        """The value of an expression that other expressions may share, at a node."""
+        """Return the value of an expression that other expressions may share, at a node."""
         key = id(expression), node
         found = self._values.get(key)
         if found is None:
-            found = self._values[key] = _value(expression, node, self)
+            found = _value(expression, node, self)
+            if self._keeps(len(found) if isinstance(found, str) else 0):
+                self._values[key] = found
         return found
 
     def applied(self, functions: str, node: Node) -> str | None:
-        """The string value of a node with functions of atoms applied; None if they give none."""
+        """Return the string value of a node with functions of atoms applied; None if they give none."""
         key = functions, node
-        if key not in self._applied:
-            self._applied[key] = apply_functions(functions, self.text(node))
-        return self._applied[key]
+        if key in self._applied:
+            return self._applied[key]
+        found = apply_functions(functions, self.text(node))
+        if self._keeps(len(found or "")):
+            self._applied[key] = found
+        return found
+
+    def _keeps(self, characters: int) -> bool:
+        """Tell whether so many characters more are kept, and count them."""
+        if self._characters + characters > _MOST_CHARACTERS:
+            return False
+        self._characters += characters
+        return True
 
 
 def shared(condition: Condition) -> Condition:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from lxml import etree
 from patterns import Patterns, plain_spec, walk
@@ -12,7 +14,7 @@ from xpath_oracle import Law, Numbered
 from xscl.safexml import parse_xml
 from xscl.xpath import walk as module
 from xscl.xpath.automaton import Automaton
-from xscl.xpath.pattern import Axis, Comparison, Constant, Definition, Here, NodeTest, Step, exists_chain
+from xscl.xpath.pattern import Axis, Call, Comparison, Constant, Definition, Here, NodeTest, Step, exists_chain
 from xscl.xpath.states import Branch
 from xscl.xpath.walk import Ahead
 from xscl.xpath.witness import match_document
@@ -66,3 +68,22 @@ def test_states_with_few_and_many_next_steps(monkeypatch: pytest.MonkeyPatch, wi
     law, machine = Law(specs), Automaton(specs)
     for text in texts:
         law.check(Numbered(parse_xml(text)), match_document(machine, "S", parse_xml(text)))
+
+
+@pytest.mark.parametrize("functions", [(), ("lower",), ("normalize-space", "lower")])
+def test_texts_of_nested_elements_are_not_all_kept(functions: tuple[str, ...]) -> None:
+    """A hundred elements around one text have it a hundred times."""
+    depth, size = 100, 1_000_000
+    value: Here | Call = Here()
+    for name in functions:
+        value = Call(name, (value,))
+    condition = Comparison(value, "=", Constant("z", is_number=False))
+    step = Step("descendant", NodeTest("element", "", "a"), (condition,))
+    machine = Automaton([plain_spec(Definition("S", (step,)))])
+    document = parse_xml("<a>" * depth + "X" * size + "</a>" * depth)
+    tracemalloc.start()
+    try:
+        match_document(machine, "S", document)
+        assert tracemalloc.get_traced_memory()[1] < 60 * size
+    finally:
+        tracemalloc.stop()
