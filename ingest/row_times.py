@@ -5,6 +5,7 @@ Pandas is imported where it is needed: most commands do without, and it takes as
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
@@ -18,7 +19,7 @@ from xscl.ingest.columns import time_micros
 from xscl.ingest.records import RowOptions
 from xscl.types import to_micros
 
-__all__ = ["check_times", "event_times"]
+__all__ = ["check_times", "event_times", "time_columns"]
 
 Mask = npt.NDArray[np.bool_]
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -52,24 +53,27 @@ def check_times(ts_format: str | None, ts_zone: str) -> None:
         raise SourceError("XSCL_BAD_OPTION", f"the format of times {ts_format!r}: {error}", hint=hint) from None
 
 
+def time_columns(names: Sequence[str], ts: str) -> list[str]:
+    """Name the columns that ``ts`` stands for in a table of these columns.
+
+    >>> time_columns(["Date Time"], "Date Time"), time_columns(["Date", "Time"], "Date Time")
+    (['Date Time'], ['Date', 'Time'])
+    """
+    return [ts] if ts in names else ts.split()
+
+
 def event_times(rows: pa.Table, options: RowOptions) -> tuple[pa.Int64Array, Mask]:
     """Microseconds since the epoch, NULL where there is none, and the places of values that are no times.
 
     Raises:
-        SourceError: ``XSCL_NO_COLUMN``, or ``XSCL_BAD_OPTION``: no such zone, a format for a column that has none.
+        KeyError: a column is not there.
+        SourceError: ``XSCL_BAD_OPTION``: no such zone, a format for a column that has none, a column without times.
     """
     nothing = np.zeros(len(rows), dtype=np.bool_)
     check_times(options.ts_format, options.ts_zone)
     if options.ts is None:
         return pa.nulls(len(rows), pa.int64()), nothing
-    names = [options.ts] if options.ts in rows.column_names else options.ts.split()
-    for name in names:
-        if name not in rows.column_names:
-            raise SourceError(
-                "XSCL_NO_COLUMN",
-                f"there is no column {name!r} for times",
-                hint=f"columns are {', '.join(rows.column_names)}",
-            )
+    names = time_columns(rows.column_names, options.ts)
     columns = [_plain(rows.column(name)) for name in names]
     if len(columns) > 1:
         columns = [pc.binary_join_element_wise(*(column.cast(pa.string()) for column in columns), " ")]
@@ -94,7 +98,12 @@ def _times(values: pa.Array, options: RowOptions) -> tuple[pa.Int64Array, Mask]:
     if options.ts_format in _PER_SECOND or (options.ts_format is None and _holds_numbers(values)):
         return _counted(values, options.ts_format or "s")
     if not pa.types.is_string(type_) and not pa.types.is_large_string(type_):
-        raise SourceError("XSCL_BAD_OPTION", f"a column of type {type_} has no times written {options.ts_format!r}")
+        written = "" if options.ts_format is None else f" written {options.ts_format!r}"
+        raise SourceError(
+            "XSCL_BAD_OPTION",
+            f"column {options.ts!r} of type {type_} has no times{written}",
+            hint="times are timestamps, dates, numbers or texts",
+        )
     return _written(values.cast(pa.string()), options)
 
 

@@ -55,6 +55,7 @@ from xscl.progress import told
 from xscl.queries import QueryFilter, count_queries, list_queries
 from xscl.query_once import Answer, query_once
 from xscl.registry import Registry, read_script
+from xscl.row_columns import check_columns
 from xscl.session import register_sources, session_has_ended, start_session
 from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
 from xscl.shown import masked
@@ -341,7 +342,9 @@ class Engine:
             EngineError: ``XSCL_BAD_OPTION``; ``XSCL_BAD_EVENT``: an item of the iterable is nothing that events come
                 from, which ends the intake there.
             SourceError: ``XSCL_SOURCE_UNREADABLE``: a path leads nowhere, and nothing was taken; a database's table
-                cannot be taken, or an option is not understood.
+                cannot be taken, or an option is not understood.  ``XSCL_NO_COLUMN``, ``XSCL_BAD_OPTION``,
+                ``XSCL_COLUMN_TYPE``: a table of rows, or the one file that is named, lacks a column of the options, or
+                its column cannot have ids or times; nothing of it was taken.
         """
         intake = Intake(self.home, strict=strict)
         if has_documents(source):
@@ -352,11 +355,14 @@ class Engine:
                 raise EngineError("XSCL_BAD_OPTION", "a table needs the URL of its database, a key and a channel")
             return take_sql_table(intake, source, table, key=key, channel=channel, how=reading.rows)
         if isinstance(source, (str, Path)):
-            return intake.take(read_paths(_there([source]), reading))
+            records = read_paths(_there([source]), reading)
+            # Files of a folder are what they are; the columns of the one file that the call names can be asked for.
+            return intake.take(records if Path(source).is_dir() else _columns_checked(records))
         if (found := arrow_table(source)) is not None:
             if channel is None:
                 raise EngineError("XSCL_BAD_OPTION", "a table of rows needs a channel", hint="channel='readings'")
             how = reading.rows
+            check_columns(found.schema, how.options)
             return intake.take([RowTable(channel, found, "table", options=how.options, schema=how.schema, named=False)])
         if isinstance(source, (bytes, Mapping)) or not isinstance(source, Iterable):
             raise _no_source(source)
@@ -484,20 +490,27 @@ class Engine:
         return (writer.trigger(availableNow=True) if available_now else writer).start()
 
     def replay_late(
-        self, *, channel: str | None = None, since: int | None = None, until: int | None = None, ids: Sequence[str] = ()
+        self,
+        *,
+        channel: str | None = None,
+        since: int | datetime | None = None,
+        until: int | datetime | None = None,
+        ids: Sequence[str] = (),
     ) -> Taken:
         """Have late events taken as if they had been in time: the next batch finds what they join with.
 
         Args:
             channel: only those of this channel.
-            since: only those of this event time or later, microseconds since the epoch.
+            since: only those of this event time or later: microseconds since the epoch, or a datetime with a zone.
             until: only those of this event time or earlier.
             ids: only these.
 
         Raises:
             CatalogError: there is no such channel, no late event of one of the ids, or nothing of them is held.
+            EngineError: ``XSCL_BAD_OPTION``: a bound is no time.
         """
-        return take_again(self.home, LateChoice(channel, since, until, tuple(ids)))
+        choice = LateChoice(channel, _micros("since", since), _micros("until", until), tuple(ids))
+        return take_again(self.home, choice)
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -615,8 +628,8 @@ class Engine:
 
         Args:
             text: one query, which DECLAREs may precede; nothing is published.
-            since: members are of this event time or later, in microseconds.  By default the text's own STARTING says
-                so, where NOW means all that is held: nothing comes after the question.
+            since: members are of this event time or later: microseconds, or a datetime with a zone.  By default the
+                text's own STARTING says so, where NOW means all that is held: nothing comes after the question.
             name: what the matches are listed under; else the text's own (CREATE QUERY), or ``once``.
 
         Returns:
@@ -763,8 +776,19 @@ class RunHandle:
 
 
 def _micros(name: str, time: int | datetime | None) -> int | None:
-    if not isinstance(time, datetime):
+    """Read the bound ``name`` of event times, in microseconds since the epoch.
+
+    Raises:
+        EngineError: ``XSCL_BAD_OPTION``: it is neither a whole number nor a datetime with a zone.
+    """
+    if time is None or (isinstance(time, int) and not isinstance(time, bool)):
         return time
+    if not isinstance(time, datetime):
+        raise EngineError(
+            "XSCL_BAD_OPTION",
+            f"{name}: {time!r} is {type(time).__name__}, and no time",
+            hint="microseconds since 1970 as a whole number, or a datetime with a zone",
+        )
     try:
         return to_micros(time)
     except ValueError as error:
@@ -787,6 +811,17 @@ def _there(paths: Sequence[object]) -> list[str | Path]:
             )
         found.append(path)
     return found
+
+
+def _columns_checked(records: Iterator[Record]) -> Iterator[Record]:
+    """Iterate over the same, when the first table of rows among them has the columns that its options name."""
+    for record in records:
+        if isinstance(record, RowTable):
+            check_columns(record.rows.schema, record.options)
+            yield record
+            break
+        yield record
+    yield from records
 
 
 def _records(items: Iterable[object]) -> Iterator[Record]:

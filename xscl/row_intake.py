@@ -34,6 +34,7 @@ from xscl.ingest.row_times import event_times
 from xscl.ingest.rows import cells_digest, is_column
 from xscl.intake_report import IntakeReport
 from xscl.positions import put_positions
+from xscl.row_columns import check_columns
 from xscl.row_ranges import StoredRows, rows_by_id, stored_rows
 from xscl.steps import step
 from xscl.streams import resolve_stream
@@ -104,6 +105,7 @@ class _Work:
         part = self.part
         try:
             channel = self._channel()
+            check_columns(part.rows.schema, part.options)
             rows = self._selected(part.rows)
             schema = self._schema(channel, rows)
             times, bad_times = event_times(part.rows, part.options)
@@ -152,17 +154,7 @@ class _Work:
 
     def _selected(self, rows: pa.Table) -> pa.Table:
         wanted = self.part.options.columns
-        if wanted is None:
-            return rows
-        names = set(rows.column_names)
-        missing = [name for name in wanted if name not in names]
-        if missing:
-            raise SourceError(
-                "XSCL_NO_COLUMN",
-                f"there is no column {missing[0]!r}",
-                hint=f"columns are {', '.join(rows.column_names)}",
-            )
-        return rows.select(list(wanted))
+        return rows if wanted is None else rows.select(list(wanted))
 
     def _schema(self, channel: ChannelInfo, rows: pa.Table) -> dict[str, str | None]:
         """The channel's columns, with the types that this table fixes."""
@@ -302,18 +294,7 @@ class _Work:
             prefix = f"{self.part.source}:"
             texts = pc.binary_join_element_wise(prefix, pa.array(self.places).cast(pa.string()), "")
             return _Ids(prefix, self.places, texts), none
-        if name not in rows.column_names:
-            raise SourceError(
-                "XSCL_NO_COLUMN",
-                f"there is no column {name!r} for ids",
-                hint=f"columns are {', '.join(rows.column_names)}",
-            )
         values = _array(rows.column(name))
-        found = column_type(values.type)
-        if found not in ("bigint", "string"):
-            raise SourceError(
-                "XSCL_BAD_OPTION", f"column {name!r} has ids of type {found}", hint="ids are texts or whole numbers"
-            )
         texts = values.cast(pa.string())
         bad = _mask(pc.or_(texts.is_null(), pc.equal(pc.binary_length(texts).fill_null(0), 0)))
         bad |= _mask(pc.match_substring(texts, "\0").fill_null(False))

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from xscl.block_patterns import BlockPattern, assignments, block_pattern
 from xscl.catalog import ChannelInfo, QueryInfo, StreamInfo, all_facts
 from xscl.channel_names import DocumentNames, add_names, row_names
-from xscl.errors import SourceError, XsclError
+from xscl.errors import XsclError
 from xscl.event_checks import CheckedEvent, check_event, event_content, require_kind
 from xscl.event_files import event_document
 from xscl.ingest.columns import column_type, column_value, text_type
@@ -18,6 +18,7 @@ from xscl.ingest.expand import feed_events
 from xscl.ingest.records import FeedDocument, Record, Rejected, RowTable, rejected
 from xscl.notes import name_notes
 from xscl.registry import compile_info
+from xscl.row_columns import no_column
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.streams import resolve_stream
 from xscl.types import Event
@@ -136,8 +137,7 @@ class Trial:
         """The table's columns that are wanted, with their types, which a channel without any gets from it."""
         wanted = table.rows.column_names if table.options.columns is None else table.options.columns
         if missing := [name for name in wanted if name not in table.rows.column_names]:
-            hint = f"columns are {', '.join(table.rows.column_names)}"
-            raise SourceError("XSCL_NO_COLUMN", f"there is no column {missing[0]!r}", hint=hint)
+            raise no_column(missing[0], table.rows.column_names)
         name = resolve_stream(self._streams, table.channel)[0]
         known = self._channels.get(name)
         declared = table.schema if known is None or known.schema is None else known.schema

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import xscl
@@ -77,6 +79,63 @@ def test_a_call_that_is_wrong_raises_and_takes_nothing(
     assert opened.run_once() == []
 
 
+@pytest.mark.parametrize(
+    ("options", "condition", "message"),
+    [
+        ({"id": "seqq"}, "XSCL_NO_COLUMN", "'seqq' for ids.*did you mean 'seq'"),
+        ({"ts": "tme"}, "XSCL_NO_COLUMN", "'tme' for times.*did you mean 'time'"),
+        ({"ts": "time tmie"}, "XSCL_NO_COLUMN", "'tmie' for times"),
+        ({"columns": "vlaue"}, "XSCL_NO_COLUMN", "'vlaue'.*did you mean 'value'"),
+        ({"id": "value"}, "XSCL_BAD_OPTION", "'value'.*double"),
+        ({"id": "flag"}, "XSCL_BAD_OPTION", "'flag'.*boolean"),
+        ({"id": "nothing"}, "XSCL_BAD_OPTION", "'nothing'.*NULL"),
+        ({"id": "parts"}, "XSCL_COLUMN_TYPE", "list"),
+        ({"ts": "flag"}, "XSCL_BAD_OPTION", "'flag'.*bool"),
+        ({"ts": "parts"}, "XSCL_BAD_OPTION", "'parts'.*list"),
+        ({"ts": "value", "ts_format": "%Y"}, "XSCL_BAD_OPTION", "'value'.*%Y"),
+    ],
+)
+@pytest.mark.parametrize("library", ["pyarrow", "pandas", "empty"])
+def test_tables_without_what_the_call_names(
+    opened: Engine, options: dict[str, str], condition: str, message: str, library: str
+) -> None:
+    table = pa.table(
+        {"seq": [1], "time": [1.0], "value": [0.5], "flag": [True], "parts": [[1]], "nothing": pa.nulls(1)}
+    )
+    if library == "pandas":
+        # Pandas has no type of a column of NULLs; such a column comes as objects, which Arrow takes for NULLs again.
+        given: object = table.to_pandas()
+    else:
+        given = table.schema.empty_table() if library == "empty" else table
+    with pytest.raises(xscl.SourceError, match=f"(?s){message}") as refused:
+        opened.ingest(given, channel="R", **options)  # type: ignore[arg-type]
+    assert refused.value.condition == condition
+    assert opened.run_once() == [] and opened.home.catalog.channels() == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"id": "seqq"}, "did you mean 'seq'"), ({"ts": "tme"}, "did you mean 'time'")]
+)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("r.csv", "seq,time\n1,2\n"), ("r.jsonl", '{"seq": 1, "time": 2}\n'), ("r.tsv", "seq\ttime\n1\t2\n")],
+)
+def test_files_without_what_the_call_names(
+    opened: Engine, tmp_path: Path, options: dict[str, str], message: str, name: str, text: str
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(xscl.SourceError, match=f"(?s){message}") as refused:
+        opened.ingest(file, **options)  # type: ignore[arg-type]
+    assert refused.value.condition == "XSCL_NO_COLUMN" and opened.run_once() == []
+    (folder / "other.csv").write_text("seqq,tme\n1,2\n", encoding="utf-8")
+    report = opened.ingest(folder, **options)  # type: ignore[arg-type]
+    assert (report.taken, report.rejected) == (1, 1), "of a folder, the files that have it are taken"
+    assert opened.ingest(file, id="seq", ts="time").taken == 1
+
+
 def test_a_closed_engine_says_so(tmp_path: Path) -> None:
     with xscl.connect(home=tmp_path / "home") as engine:
         pass
@@ -121,8 +180,27 @@ def test_times_are_datetimes_too(matched: Engine) -> None:
     at = datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
     found = [match.ts for match in matched.matches(since=at, until=at + timedelta(seconds=2))]
     assert found == [5_000_000, 6_000_000, 7_000_000]
-    with pytest.raises(xscl.EngineError, match="since.*zone"):
-        matched.matches(since=at.replace(tzinfo=None))
+    call: Callable[..., object]
+    for call in (
+        matched.matches,
+        partial(matched.query_once, "S/a"),
+        matched.replay_late,
+    ):
+        for wrong in (at.replace(tzinfo=None), "1970-01-01T00:00:05Z", 5.0, True):
+            with pytest.raises(xscl.EngineError, match="since") as refused:
+                call(since=wrong)
+            assert refused.value.condition == "XSCL_BAD_OPTION"
+    assert len(list(matched.query_once("S/a->x", since=at))) == 20
+
+
+def test_late_events_are_chosen_by_datetimes(opened: Engine) -> None:
+    opened.add_channel("S", lateness="1 s")
+    opened.ingest([{"channel": "S", "id": f"{n}", "ts": n, "xml": "<a/>"} for n in (100, 5, 6, 7)])
+    at = datetime(1970, 1, 1, 0, 0, 6, tzinfo=UTC)
+    assert opened.replay_late(since=at + timedelta(seconds=2)).events == 0
+    assert opened.replay_late(since=at, until=at).events == 1
+    taken = opened.replay_late(until=at)
+    assert (taken.events, taken.before) == (1, 1)
 
 
 def test_what_a_notebook_shows_is_escaped(matched: Engine) -> None:
