@@ -272,7 +272,7 @@ def _run_session(target: Path) -> None:
                         ]
                     )
                     engine.run_once()
-                engine.matches_df().toArrow()
+                engine.sql("SELECT * FROM matches").toArrow()
                 engine.sql("SELECT qid, count(*) FROM matches GROUP BY qid").collect()
             session.sql("SELECT count(*) FROM range(1000) JOIN range(100) USING (id)").collect()
             session.stop()

@@ -46,6 +46,7 @@ from xscl.inputs import follow_paths, reading_of
 from xscl.intake import Intake, IntakeReport
 from xscl.late import LateChoice, Taken, take_again
 from xscl.locks import RunLock
+from xscl.match_reader import named_queries
 from xscl.matches import MatchListing, list_matches
 from xscl.notebook import facts_html
 from xscl.planner import Planner
@@ -64,7 +65,7 @@ from xscl.steps import step
 from xscl.tidy import tidy
 from xscl.types import Event, QueryName, QueryOutcome, to_micros
 from xscl.upkeep import Upkeep
-from xscl.views import sql_session
+from xscl.views import matches_frame, sql_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -644,10 +645,30 @@ class Engine:
             self.home, self._driver.settings, lambda: self.spark, text, since=_micros("since", since), name=name
         )
 
-    def matches_df(self, query: str | None = None) -> DataFrame:
-        """The relation ``matches``, of one query or of all."""
-        frame = self.sql("SELECT * FROM matches")
-        return frame if query is None else frame.where(frame.qid == query)
+    def matches_df(
+        self,
+        query: str | None = None,
+        *,
+        since: int | datetime | None = None,
+        until: int | datetime | None = None,
+    ) -> DataFrame:
+        """Matches of one query, or of all, as a DataFrame of Spark, in no order; docs/sql.md lists its columns.
+
+        Spark's tasks build values and documents when rows are read.
+
+        Args:
+            query: only of the query of this name, also if it was dropped.
+            since: of this event time or later: microseconds, or a datetime with a zone; bounds are included.
+            until: of this event time or earlier.
+
+        Raises:
+            CatalogError: there was never a query of that name.
+            EngineError: ``XSCL_BAD_OPTION``: a bound is no time.
+        """
+        begin, end = _micros("since", since), _micros("until", until)
+        if query is not None:
+            named_queries(self.home, query)
+        return matches_frame(self.home, self.spark, query, begin, end)
 
     def sql(self, statement: str, /, **frames: object) -> DataFrame:
         """Read the home's relations with one statement of Spark SQL, which docs/sql.md describes.

@@ -35,7 +35,7 @@ from xscl.templates.results import batch_of, batches_of
 from xscl.totals import REMOVED_EVENTS, total
 from xscl.types import MatchEvent
 
-__all__ = ["FoundMatch", "MatchReader", "Member", "Times", "members_of"]
+__all__ = ["FoundMatch", "MatchReader", "Member", "Times", "members_of", "named_queries"]
 
 _FIRST_PART, _PART = 50, 500
 """Combinations that are read together: few at first, so that the first match is soon there."""
@@ -154,7 +154,7 @@ class MatchReader:
     def __init__(self, home: Home, query: str | None, times: Times, first: int = 0) -> None:
         self._home = home
         self._times = times
-        self._asked = None if query is None else _asked(home, query)
+        self._asked = None if query is None else named_queries(home, query)
         self.committed = Committed.now(home, first)
         self._subscribers: dict[int, list[QueryInfo]] = {}
         self._note(self._asked or ())
@@ -304,8 +304,12 @@ class MatchReader:
                 yield FoundMatch(id_, info, max(event.ts for event in events), match, mine)
 
 
-def _asked(home: Home, query: str) -> list[QueryInfo]:
-    """The queries that had or have a name."""
+def named_queries(home: Home, query: str) -> list[QueryInfo]:
+    """List the queries that had or have a name.
+
+    Raises:
+        CatalogError: ``XSCL_QUERY_NOT_FOUND``.
+    """
     with home.catalog.read() as connection:
         asked = home.catalog.queries(connection, live_only=False, name=query)
         if not asked:

@@ -28,6 +28,7 @@ __all__ = [
     "EVENTS",
     "HELD",
     "KEPT_EVENTS",
+    "OUTPUTS",
     "PLAIN_EVENTS",
     "R_BIN",
     "R_DOC",
@@ -106,6 +107,19 @@ left join (
 where e.version > 1
 """
 """``xscl_versions``."""
+OUTPUTS = """
+select m.match, m.ts_min, m.ts_max, m.replaces, m.nodes, m.witness, m.batch, m.members, struct(q.*) as subscriber
+from (
+  select match, any_value(number) as number, any_value(ts_min) as ts_min, any_value(ts_max) as ts_max,
+         any_value(replaces) as replaces, any_value(nodes) as nodes, any_value(witness) as witness,
+         any_value(batch) as batch,
+         array_sort(collect_list(struct(f.place, e.docid, e.channel, e.id, e.ts, e.content))) as members
+  from (select * from {found} lateral view posexplode(docs) p as place, docid) f join xscl_events e on e.docid = f.docid
+  group by match
+  having count(*) = any_value(size(docs))
+) m join xscl_queries q on q.query = m.number
+"""
+"""Matches of ``{found}`` with the documents of their members in block order, and their queries."""
 _PLACE_1, _PLACE_2 = place_sql("d1"), place_sql("d2")
 _PLACES = f"transform(docs, d -> {place_sql('d')})"
 # The lexer, again: the word array comes last.
@@ -128,7 +142,7 @@ _SUBSCRIBERS = f"""
 _CLASSES = f"""
 select c.*, q.qid, q.query, q.digest, q.after, q.docid_until, q.docid_from, q.ts_from, q.held_from
 from (
-  select r.origin, r.class, r.instance, r.nodes, {batch_sql("r.origin")} as batch, {{group}}
+  select r.origin, r.class, r.instance, r.nodes, r.witness, {batch_sql("r.origin")} as batch, {{group}}
   from xscl_results r lateral view explode({{groups}}) g
   where r.relation = {{relation}}
 ) c join ({_SUBSCRIBERS}) q
@@ -207,10 +221,11 @@ from (
 """
 
 
-def matches_text(asked: Asked) -> str:
+def matches_text(asked: Asked, *, built: bool = False) -> str:
     """Define the relation ``matches``: ids are the same digests as ``stored_matches.match_id``.
 
-    What is not asked for is NULL, if it costs something.
+    A column that is not asked for is NULL, if it costs something.  With ``built`` there are the columns that outputs
+    are built from, too: ``docs``, ``witness`` and ``number``, the query's.
     """
     told = asked.reads_events
     columns: dict[str, str | None] = {
@@ -220,6 +235,7 @@ def matches_text(asked: Asked) -> str:
         "docids": "m.shown",
         "nodes": "c.nodes",
         "replaces": "cast(null as string)",
+        **({"docs": "m.docs", "witness": "c.witness", "number": "c.query"} if built else {}),
         "batch": "c.batch",
     }
     named = [f"{text or 'null'} as {name}" for name, text in columns.items()]
@@ -241,7 +257,12 @@ older as (
 select {", ".join(shown)}
 from found f left join older o on o.query = f.query and o.members = f.before
 """
-    return _once(found) if asked.repeats else found
+    if not asked.repeats:
+        return found
+    if built:  # Queries of one name and text may have one match with different witnesses.
+        turn = "row_number() over (partition by match order by batch, number)"
+        return f"select * except (turn) from (select *, {turn} as turn from ({found})) where turn = 1"
+    return _once(found)
 
 
 def match_counts_text() -> str:

@@ -22,11 +22,13 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
 from xscl.arrow import spark_schema
+from xscl.catalog import all_facts
 from xscl.errors import EngineError
 from xscl.event_files import EVENT_SCHEMA
 from xscl.executors import read_parquet, with_documents
 from xscl.frames import arrow_table
 from xscl.home import Home
+from xscl.match_rows import MATCH_ROW_SCHEMA, MATCH_ROWS_AT_ONCE, match_rows
 from xscl.planner import row_shapes
 from xscl.sql_guard import Judged, judge
 from xscl.state import held_state
@@ -52,6 +54,7 @@ from xscl.view_texts import (
     EVENTS,
     HELD,
     KEPT_EVENTS,
+    OUTPUTS,
     PLAIN_EVENTS,
     R_BIN,
     R_DOC,
@@ -68,7 +71,7 @@ from xscl.xpath.witness import WITNESS_SCHEMA
 if TYPE_CHECKING:
     from sqlalchemy import Table
 
-__all__ = ["RELATION_NAMES", "sql_errors", "sql_session"]
+__all__ = ["RELATION_NAMES", "matches_frame", "sql_errors", "sql_session"]
 
 RELATION_NAMES = (
     "batches",
@@ -140,9 +143,7 @@ def sql_session(
         EngineError: ``XSCL_SQL``: the statement does something else than reading, or Spark cannot run it; Spark's
             message says where.  ``XSCL_BAD_OPTION``: a frame has the name of a relation, or is none.
     """
-    session = spark.newSession()
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
+    session = _own_session(spark)
     views = _Views(home, session)
     given = _named_frames(frames, views.names)
 
@@ -159,6 +160,51 @@ def sql_session(
         for name in judged.relations - views.names:
             _bring(session, name, given[name] if name in given or caller is None else caller.table(name))
         return session.sql(text)
+
+
+def _own_session(spark: SparkSession) -> SparkSession:
+    session = spark.newSession()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    return session
+
+
+def matches_frame(
+    home: Home, spark: SparkSession, query: str | None = None, since: int | None = None, until: int | None = None
+) -> DataFrame:
+    """Matches as people see them; Spark's tasks build values and documents when rows are read.
+
+    Args:
+        home: the home.
+        spark: a session of the application.
+        query: only of the query of this name.
+        since: only those whose newest member is of this time or later, microseconds since the epoch.
+        until: only those whose newest member is of this time or earlier.
+    """
+    session = _own_session(spark)
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(MATCH_ROWS_AT_ONCE))
+    with home.catalog.read() as connection:
+        facts = all_facts(home.catalog.channels(connection), home.catalog.streams(connection))
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return match_rows(batches, facts)
+
+    with sql_errors():
+        built = _Views(home, session).outputs(query, since, until).mapInArrow(work, MATCH_ROW_SCHEMA)
+        return built.selectExpr(
+            "match",
+            "query",
+            "timestamp_micros(ts_max) as ts",
+            "timestamp_micros(ts_min) as ts_min",
+            "timestamp_micros(ts_max) as ts_max",
+            "channels",
+            "ids",
+            "transform(times, t -> timestamp_micros(t)) as times",
+            "nodes",
+            "values",
+            "document",
+            "replaces",
+        )
 
 
 def _named_frames(frames: Mapping[str, object], taken: Collection[str]) -> dict[str, object]:
@@ -259,17 +305,33 @@ class _Views:
 
     def create(self, judged: Judged) -> str:
         """Create the views that a statement reads, and those that they need; returns the text that reads them."""
-        self.asked = self._asked_of(judged)
+        self.asked = self._asked_of(judged.columns)
         counts = None if self.asked.reads_events else judged.counts
         self.derived["matches"] = matches_text(self.asked) if counts is None else match_counts_text()
         for name in sorted(judged.relations & self.names):
             self._make(name)
         return judged.text if counts is None else counts
 
-    def _asked_of(self, judged: Judged) -> Asked:
-        columns = judged.columns
+    def outputs(self, query: str | None, since: int | None, until: int | None) -> DataFrame:
+        """Matches with all that their outputs are built from."""
+        self.asked = self._asked_of(None)
+        found = self._derived(matches_text(self.asked, built=True))
+        if query is not None:
+            found = found.where(found.qid == query)
+        if since is not None:
+            found = found.where(found.ts_max >= since)
+        if until is not None:
+            found = found.where(found.ts_max <= until)
+        for needed in ("xscl_events", "xscl_queries"):
+            self._make(needed)
+        return self.session.sql(OUTPUTS, found=found)
+
+    def _asked_of(self, columns: Collection[str] | None) -> Asked:
+        """Find out what these columns of ``matches`` need, or all of them."""
         wanted = columns is None or "replaces" in columns
-        members = columns is None or bool(columns & _OF_MEMBERS) or bool(self.streams and "docids" in columns)
+        members = (
+            columns is None or bool(_OF_MEMBERS.intersection(columns)) or bool(self.streams and "docids" in columns)
+        )
         newer = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.version > 1).limit(1)
         by_time = sa.or_(QUERIES.c.ts_from.is_not(None), QUERIES.c.held_from.is_not(None))
         timed = sa.select(QUERIES.c.query).where(by_time).limit(1)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -17,6 +18,7 @@ from strategies import event_streams, one_block_queries, two_block_queries
 import xscl
 from xscl.parser import parse_query
 from xscl.settings import Settings
+from xscl.types import to_micros
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -273,6 +275,52 @@ def test_frames_feed_the_intake(engine: Engine, tmp_path: Path) -> None:
     engine.run_once()
     assert [m.events[0].id for m in engine.matches("Q")] == ["1", "3"]
     assert engine.matches_df("Q").count() == 2
+
+
+def test_matches_are_a_frame_with_all_that_listings_show(engine: Engine) -> None:
+    engine.add_channel("R", kind="rows", schema="k string, v double")
+    engine.register("S//a->x[./k->y] FOLLOWED BY {y = z, 1 h} R/R->w[./k->z]", name="pair")
+    engine.register("DECLARE NAMESPACE n = 'urn:n'; SELECT <o>{x}</o> FROM S//a->x", name="shown")
+    engine.ingest(
+        [xscl.Event("S", f"d{n}", n + 0.25, xml=f"<r><a><k>{n % 2}</k>\u00e4&amp;</a><a/></r>") for n in range(6)]
+    )
+    engine.ingest([xscl.Event("R", f"r{n}", 10 + n, row={"k": str(n % 2), "v": None}) for n in range(3)])
+    engine.run_once()
+    for _ in range(2):  # a query that has its matches again
+        engine.register("S//k->x STARTING ALL", name="held")
+        engine.run_once()
+        engine.drop("held")
+
+    def micros(time: datetime) -> int:
+        return to_micros(time.astimezone())
+
+    def rows(**asked: Any) -> list[tuple[object, ...]]:
+        frame = engine.matches_df(**asked)
+        assert [type_ for _, type_ in frame.dtypes] == [
+            *["string"] * 2, *["timestamp"] * 3, *["array<string>"] * 2, "array<timestamp>",
+            *["map<string,string>"] * 2, *["string"] * 2,
+        ]  # fmt: skip
+        return sorted(
+            (row.match, row.query, micros(row.ts), micros(row.ts_min), micros(row.ts_max), row.channels, row.ids,
+             [micros(time) for time in row.times], row.nodes, row["values"], row.document, row.replaces)
+            for row in frame.collect()
+        )  # fmt: skip
+
+    def listed(**asked: Any) -> list[tuple[object, ...]]:
+        return sorted(
+            (match.id, match.query, match.ts, min(e.ts for e in match.events), max(e.ts for e in match.events),
+             [e.channel for e in match.events], [e.id for e in match.events], [e.ts for e in match.events],
+             {name: str(node) for name, node in match.nodes.items()}, dict(match.values), match.document,
+             match.replaces)
+            for match in engine.matches(**asked)
+        )  # fmt: skip
+
+    assert rows() == listed() and len(listed()) == 12 + 9 + 6
+    assert rows(query="shown") == listed(query="shown")
+    at = datetime(1970, 1, 1, 0, 0, 11, tzinfo=UTC)
+    assert rows(query="pair", since=at, until=at) == listed(query="pair", since=at, until=at) != []
+    with pytest.raises(xscl.CatalogError, match="pairr"):
+        engine.matches_df("pairr")
 
 
 def test_a_home_may_be_called_anything(tmp_path: Path, spark: SparkSession) -> None:
