@@ -51,7 +51,8 @@ def match_rows(batches: Iterator[pa.RecordBatch], facts: Mapping[str, ChannelFac
     shown: dict[int, Shown] = {}
     for batch in batches:
         rows = batch.to_pylist()
-        wanted, documents = [], {}
+        wanted: list[Wanted] = []
+        documents: dict[int, str] = {}
         for row in rows:
             query = query_info(cast(Any, SimpleNamespace(**row["subscriber"])))
             if query.query not in shown:

@@ -28,6 +28,12 @@ def check(engine: Engine) -> int:
     rows = engine.sql("SELECT match, qid, ts_max, replaces FROM matches").collect()
     assert {row.match: (row.qid, row.ts_max, row.replaces) for row in rows} == listed
     assert len(rows) == len(listed)
+    framed = {
+        row.match: (row.ids, dict(row["values"]), row.document, row.replaces) for row in engine.matches_df().collect()
+    }
+    assert framed == {
+        m.id: ([event.id for event in m.events], dict(m.values), m.document, m.replaces) for m in engine.matches()
+    }
     # Counts come from classes, and fewer columns from fewer files.
     by_query = Counter(query for query, _, _ in listed.values())
     for columns in ("qid, count(*) AS n", "qid, count(nodes) AS n", "qid, count(ts_min) AS n"):
