@@ -18,6 +18,7 @@ Modules in reading order:
 * ``shapes``: where a witness stands in its document, as one number
 * ``results``: what stage 2 hands out, in one relation
 * ``order``: which edges are enumerated, and which are verified on the pairs of others
+* ``solve``: matched edges of one pair of documents → what one plan finds there
 * ``resolve``: matched edges of document pairs → classes
 * ``slices``: join state in the driver, by value
 * ``value_counts``: how many pairs each edge has, estimated

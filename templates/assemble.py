@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, groupby, islice
+from itertools import chain, combinations, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ import pyarrow as pa
 from xscl.arrow import MEMBER
 from xscl.templates.bounds import Case
 from xscl.templates.program import Assembly, Program, load_program
-from xscl.templates.results import MAX_BINDINGS, Admitted, ClassRow, Member, ResultColumns, admitted, different
+from xscl.templates.results import MAX_MATCHES, MAX_ROUT, Admitted, ClassRow, Member, ResultColumns, admitted, different
 
 __all__ = [
     "FOUND_SCHEMA",
@@ -104,34 +104,51 @@ def assembled_batches(path: str, batches: Iterable[pa.RecordBatch], origin: int)
     for _, alike in groupby(rows, key=lambda row: sorted(member["place"] for member in row["members"])):
         found = []
         for (number, _), group in groupby(alike, key=lambda r: (r["assembly"], [m["docid"] for m in r["members"]])):
-            bindings = list(islice(group, MAX_BINDINGS + 1))
-            members = [Member.of(member) for member in bindings[0]["members"]]
-            found.append(_Found(number, members, [tuple(row["nodes"]) for row in bindings]))
+            first = next(group)
+            bindings = _Bindings(program.assemblies[number])
+            for row in chain((first,), group):
+                bindings.add(tuple(row["nodes"]))
+            found.append(_Found([Member.of(member) for member in first["members"]], bindings))
         _add_alike(program, found, out, classes)
         yield from out.full()
     yield from out.take()
 
 
+class _Bindings:
+    """What some documents bind of an assembly: one binding, the least, for each match, and rows of R_out."""
+
+    def __init__(self, assembly: Assembly) -> None:
+        self.assembly = assembly
+        self.matches: dict[tuple[int, ...], tuple[int, ...]] = {}
+        """Nodes that make a match to a row of R_out, one more than ``MAX_MATCHES`` at most."""
+        self.rows: set[tuple[int, ...]] | None = set()
+        """None: more than ``MAX_ROUT``."""
+
+    def add(self, nodes: Sequence[int]) -> None:
+        """Take in a binding of all places."""
+        row = tuple(nodes[: self.assembly.width])
+        results = tuple(nodes[place] for place in self.assembly.results)
+        if results in self.matches or len(self.matches) <= MAX_MATCHES:
+            self.matches[results] = min(row, self.matches.get(results, row))
+        if self.rows is not None:
+            self.rows.add(row)
+            if len(self.rows) > MAX_ROUT:
+                self.rows = None
+
+
 class _Found(NamedTuple):
     """Documents that an assembly's links put together, and their bindings."""
 
-    assembly: int
     members: Sequence[Member]
     """By block."""
-    bindings: Sequence[Sequence[int]]
-    """By place of the instance."""
+    bindings: _Bindings
 
 
 def _add_alike(program: Program, found: Sequence[_Found], out: ResultColumns, classes: dict[object, int]) -> None:
     """Add what the same documents in all orders come to."""
-    admitting = []
-    for assembly, members, bindings in found:
-        groups, pairs = program.assemblies[assembly].groups.values(), program.assemblies[assembly].pairs
-        refused = len(bindings) > MAX_BINDINGS
-        by = Admitted((), ()) if refused else admitted(groups, members, pairs, program.memberships)
-        if refused:
-            out.add_refused(members)
-        admitting.append(by)
+    admitting = [
+        admitted(of.assembly.groups.values(), members, of.assembly.pairs, program.memberships) for members, of in found
+    ]
     matched = {
         (gid, tuple(member.place for member in each.members))
         for each, by in zip(found, admitting, strict=True)
@@ -145,7 +162,7 @@ def _add_alike(program: Program, found: Sequence[_Found], out: ResultColumns, cl
         ]
         if staying:
             gids, cases = zip(*staying, strict=True)
-            _add(program, each, Admitted(gids, cases), out, classes)
+            _add(each, Admitted(gids, cases), out, classes)
 
 
 def _is_exchanged(
@@ -164,17 +181,18 @@ def _is_exchanged(
     return False
 
 
-def _add(program: Program, found: _Found, by: Admitted, out: ResultColumns, classes: dict[object, int]) -> None:
+def _add(found: _Found, by: Admitted, out: ResultColumns, classes: dict[object, int]) -> None:
     """Add what some documents come to for some groups; ``classes`` are those made so far."""
-    assembly = program.assemblies[found.assembly]
-    matches: dict[tuple[int, ...], Sequence[int]] = {}
-    bindings = sorted(set(map(tuple, found.bindings)))
-    for nodes in bindings:
-        matches.setdefault(tuple(nodes[place] for place in assembly.results), nodes[: assembly.width])
-    instance, witnesses = assembly.instance, sorted({nodes[: assembly.width] for nodes in bindings})
+    members, bindings = found
+    assembly = bindings.assembly
+    if len(bindings.matches) > MAX_MATCHES:
+        out.add_refused(members, by.groups, "matches")
+        return
+    if bindings.rows is None:
+        out.add_refused(members, by.groups, "rout")
     rows = (
-        *(ClassRow("rout", instance, witness, None, by) for witness in witnesses),
-        *(ClassRow("match", instance, results, witness, by) for results, witness in sorted(matches.items())),
+        *(ClassRow("rout", assembly.instance, row, None, by) for row in sorted(bindings.rows or ())),
+        *(ClassRow("match", assembly.instance, *match, by) for match in sorted(bindings.matches.items())),
     )
     if rows not in classes:
         if len(classes) >= _MOST_CLASSES:
@@ -240,7 +258,7 @@ _Numbers = npt.NDArray[np.int64]
 def assemble(program: Program, rows: LinkRows, new: pa.Table, batch: int, out: ResultColumns) -> None:
     """Add what the rows of links that a batch found come to, which become part of ``rows``."""
     rows.add(new, batch)
-    found: defaultdict[tuple[int, Members], list[Nodes]] = defaultdict(list)
+    found: dict[tuple[int, Members], _Bindings] = {}
     for row in new.select(["link", "members", "nodes"]).to_pylist():
         for number, place in program.starts.get(row["link"], ()):
             assembly = program.assemblies[number]
@@ -248,12 +266,13 @@ def assemble(program: Program, rows: LinkRows, new: pa.Table, batch: int, out: R
             joined = _joined(assembly, place, *empty, _members(row["members"]), row["nodes"])
             if joined is not None:
                 for members, nodes in _extended(assembly, rows, place, 0, *joined, batch):
-                    found[number, members].append(nodes)
+                    if (number, members) not in found:
+                        found[number, members] = _Bindings(assembly)
+                    found[number, members].add([node for node in nodes if node is not None])
     alike: defaultdict[tuple[str, ...], list[_Found]] = defaultdict(list)
-    for (number, members), bindings in found.items():
+    for (_, members), bindings in found.items():
         complete = [member for member in members if member is not None]
-        bound = [tuple(node for node in binding if node is not None) for binding in bindings]
-        alike[tuple(sorted(member.place for member in complete))].append(_Found(number, complete, bound))
+        alike[tuple(sorted(member.place for member in complete))].append(_Found(complete, bindings))
     classes: dict[object, int] = {}
     for each in alike.values():
         _add_alike(program, each, out, classes)

@@ -25,6 +25,7 @@ from xscl.templates.graph import ValueJoin
 from xscl.templates.links import Link, anchor, joins_between, links_of
 from xscl.templates.members import Membership
 from xscl.templates.template import Group, Instance
+from xscl.values import hash64
 from xscl.version_files import VersionFiles, load_version
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "ProgramFiles",
     "Windows",
     "load_program",
+    "ordered",
 ]
 
 
@@ -154,6 +156,10 @@ class InstancePlan:
     """The edge by which its pairs are found."""
     needs: frozenset[int]
     """Edges that must all be matched."""
+    inner: frozenset[int]
+    """Meta-variables whose nodes only one value join, and nodes above them, ask for: that there is one will do."""
+    specs: frozenset[tuple[int, int]]
+    """(block, digest) of what stage 1 may refuse it in a document, which it then does not get."""
     groups: dict[int, LiveGroup] = field(compare=False, repr=False)
     """By number; the program changes it."""
 
@@ -174,6 +180,8 @@ class LinkPlan:
     """The edge by which its pairs are found."""
     needs: frozenset[int]
     bounds: Bounds
+    specs: frozenset[tuple[int, int]]
+    """As in ``InstancePlan``, by side of the link."""
 
     @property
     def name(self) -> tuple[bool, int]:
@@ -376,7 +384,7 @@ class Program:
         instance = live.group.instance
         found = _edges_between(instance, (0, 1)) if live.group.cases[0] else _edge_of_one(instance)
         numbers = self._edge_numbers([key for _, key in found], bounds)
-        plan = _instance_plan(live.iid, instance, [ends for ends, _ in found], numbers, {live.gid: live})
+        plan = _instance_plan(live.iid, instance, found, numbers, {live.gid: live})
         self.instances[live.iid] = plan
         self._look_for(plan)
 
@@ -463,7 +471,7 @@ class Program:
             for place, link in enumerate(assembly.links):
                 self.starts.setdefault(link.key, []).append((assembly.number, place))
                 self._linked[link.key] += 1
-                self._link(live.group.instance, assembly, link)
+                self._link(live.group, assembly, link)
 
     def _widen_assembly(self, assembly: Assembly, bounds: Case) -> None:
         wider = _envelope((assembly.bounds, bounds))
@@ -471,18 +479,18 @@ class Program:
             return
         self.structure += 1
         assembly = self.assemblies[assembly.number] = replace(assembly, bounds=wider)
-        instance = next(iter(assembly.groups.values())).group.instance
+        group = next(iter(assembly.groups.values())).group
         for link in assembly.links:
-            self._link(instance, assembly, link)
+            self._link(group, assembly, link)
 
-    def _link(self, instance: Instance, assembly: Assembly, link: Link) -> None:
+    def _link(self, group: Group, assembly: Assembly, link: Link) -> None:
         """Have a plan of a link whose bounds enclose an assembly's."""
         bounds = assembly.bounds[pair_index(assembly.blocks)[link.blocks]]
         known = self.links.get(link.key)
         if known is None:
-            found = _edges_between(instance, link.blocks)
+            found = _edges_between(group.instance, link.blocks)
             numbers = self._edge_numbers([key for _, key in found], bounds)
-            plan = self.links[link.key] = _link_plan(instance, link, [ends for ends, _ in found], numbers, bounds)
+            plan = self.links[link.key] = _link_plan(group, link, found, numbers, bounds)
             self._look_for(plan)
         elif known.bounds | bounds != known.bounds:
             # Equal links have equal plans, but for what encloses the windows of their users.
@@ -535,7 +543,8 @@ def _sharing(live: LiveGroup) -> LiveGroup:
         results=_one(instance.results),
         links=_one(instance.links),
     )
-    return replace(live, group=Group(instance, _one(group.cases), _one(group.links), _one(group.streams)))
+    parts = (group.cases, group.links, group.streams, group.specs)
+    return replace(live, group=Group(instance, *map(_one, parts)))
 
 
 @lru_cache(maxsize=_SHARED)
@@ -560,38 +569,66 @@ def _streams(group: Group) -> tuple[int, int]:
     return first, second
 
 
+_Ends = tuple[tuple[int, int], EdgeKey]
+"""An edge of a plan and the nodes it joins, as places of the instance."""
+
 # -- one or two blocks -----------------------------------------------------------------------------------------
 
 
 def _instance_plan(
     number: int,
     instance: Instance,
-    ends: Sequence[tuple[int, int]],
+    found: Sequence[_Ends],
     numbers: Sequence[int],
     groups: dict[int, LiveGroup],
 ) -> InstancePlan:
-    """The plan of an instance whose edges with these ends have these numbers."""
+    """The plan of an instance whose edges, with their ends, have these numbers."""
     width = len(instance.variables)
-    joins = [Constraint(*nodes, (edge,), "check") for nodes, edge in zip(ends, numbers, strict=True)]
+    joins = _joined(found, numbers)
     tree = [_structural(instance, edge, instance.nodes[edge[0]].block) for edge in instance.tree_edges]
     output = [_structural(instance, edge, instance.nodes[edge[0]].block) for edge in instance.output_edges]
     return InstancePlan(
         number=number,
         width=width,
-        binding=_ordered(joins, tree, bound=set()),
-        output=_ordered([], output, bound=set(range(width))),
+        binding=ordered(joins, tree, bound=set()),
+        output=ordered([], output, bound=set(range(width))),
         results=instance.results,
         found_by=numbers[0],
         needs=frozenset(numbers),
+        inner=_inner(width, joins, (*tree, *output), instance.results),
+        specs=frozenset((block, digest) for each in groups.values() for block, _, digest in each.group.specs),
         groups=groups,
     )
 
 
-def _edge_of_one(instance: Instance) -> list[tuple[tuple[int, int], EdgeKey]]:
+def _joined(found: Sequence[_Ends], numbers: Sequence[int]) -> list[Constraint]:
+    """A constraint for each edge of a plan.
+
+    Where two blocks are paired by time and the same nodes' values are compared, the edge by time only finds the pairs:
+    it says nothing of the nodes.
+    """
+    valued = {ends for ends, key in found if key.kind == "ONE" or key.lfn is not None}
+    return [
+        Constraint(*ends, (number,), "check")
+        for (ends, key), number in zip(found, numbers, strict=True)
+        if key.kind == "ONE" or key.lfn is not None or ends not in valued
+    ]
+
+
+def _inner(
+    width: int, joins: Sequence[Constraint], structure: Sequence[Constraint], results: Sequence[int]
+) -> frozenset[int]:
+    """The places of nodes that stand in one value join only, are no result and above nothing."""
+    ends = Counter(end for join in joins for end in (join.left, join.right))
+    above = {edge.left for edge in structure}
+    return frozenset(place for place in range(width) if ends[place] == 1 and place not in {*above, *results})
+
+
+def _edge_of_one(instance: Instance) -> list[_Ends]:
     return [((0, 0), EdgeKey("ONE", instance.variables[0], None, instance.variables[0], None))]
 
 
-def _edges_between(instance: Instance, blocks: tuple[int, int]) -> list[tuple[tuple[int, int], EdgeKey]]:
+def _edges_between(instance: Instance, blocks: tuple[int, int]) -> list[_Ends]:
     """((left, right) node of the instance, edge) of two of its blocks, those that find pairs first."""
     found = [((j.left, j.right), _edge_key(instance, j)) for j in joins_between(instance, blocks)]
     by_time = anchor(instance, blocks)
@@ -614,23 +651,37 @@ def _structural(instance: Instance, edge: tuple[int, int], side: int) -> Constra
 # -- many blocks -----------------------------------------------------------------------------------------------
 
 
-def _link_plan(
-    instance: Instance, link: Link, ends: Sequence[tuple[int, int]], numbers: Sequence[int], bounds: Bounds
-) -> LinkPlan:
-    """The plan, over the link's own places, of a link whose edges with these ends have these numbers."""
-    joins = [Constraint(*nodes, (edge,), "check") for nodes, edge in zip(ends, numbers, strict=True)]
+def _link_plan(group: Group, link: Link, found: Sequence[_Ends], numbers: Sequence[int], bounds: Bounds) -> LinkPlan:
+    """The plan, over the link's own places, of a link whose edges, with their ends, have these numbers."""
+    instance = group.instance
+    joins = _joined(found, numbers)
     tree = [_structural(instance, edge, link.blocks.index(instance.nodes[edge[0]].block)) for edge in link.edges]
     local = {place: number for number, place in enumerate(link.places)}
     binding = tuple(
-        _one(Constraint(local[c.left], local[c.right], c.relation, c.way)) for c in _ordered(joins, tree, bound=set())
+        _one(Constraint(local[c.left], local[c.right], c.relation, c.way)) for c in ordered(joins, tree, bound=set())
     )
-    return LinkPlan(link.key, len(link.places), binding, numbers[0], frozenset(numbers), bounds)
+    specs = _link_specs(instance, link, group)
+    return LinkPlan(link.key, len(link.places), binding, numbers[0], frozenset(numbers), bounds, specs)
+
+
+def _link_specs(instance: Instance, link: Link, group: Group) -> frozenset[tuple[int, int]]:
+    """(side, digest) of what stage 1 is asked for the nodes of a link."""
+    nodes = {(instance.nodes[place].block, instance.nodes[place].var) for place in link.places}
+    return frozenset(
+        (link.blocks.index(block), digest) for block, variable, digest in group.specs if (block, variable) in nodes
+    )
+
+
+def _told_apart(instance: Instance, link: Link, group: Group) -> Link:
+    """A link with a key that says what stage 1 is asked for it: who is refused a document has no rows of it."""
+    specs = sorted(_link_specs(instance, link, group))
+    return replace(link, key=hash64(repr((link.key, specs)))) if specs else link
 
 
 def _assembly(number: int, live: LiveGroup, pairs: tuple[tuple[int, int], ...], bounds: Case) -> Assembly:
     """How rows of links between these pairs of blocks are put together; of the group's instance."""
     instance = live.group.instance
-    links = links_of(instance, pairs)
+    links = tuple(_told_apart(instance, link, live.group) for link in links_of(instance, pairs))
     return Assembly(
         number=number,
         instance=live.iid,
@@ -667,7 +718,7 @@ def _steps(links: tuple[Link, ...], start: int) -> tuple[LinkStep, ...]:
 # -- order of binding ------------------------------------------------------------------------------------------
 
 
-def _ordered(joins: list[Constraint], tree: list[Constraint], *, bound: set[int]) -> tuple[Constraint, ...]:
+def ordered(joins: list[Constraint], tree: list[Constraint], *, bound: set[int]) -> tuple[Constraint, ...]:
     """An order in which every constraint but the first starts from something bound.
 
     Tests come first, then steps to an ancestor (at most a few nodes), then steps down, then value joins.

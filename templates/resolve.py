@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import operator
 import secrets
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -26,9 +24,10 @@ import numpy.typing as npt
 from xscl.places import PUBLISHED, place_of
 from xscl.templates.columns import Int32s, Int64s, numbered, stacked, take
 from xscl.templates.members import Membership, sees
-from xscl.templates.program import Constraint, Edge, InstancePlan, LinkPlan, Program, Windows
-from xscl.templates.results import MAX_BINDINGS, Admitted, ClassRow, Member, ResultColumns
+from xscl.templates.program import Edge, InstancePlan, LinkPlan, Program, Windows
+from xscl.templates.results import Admitted, ClassRow, Member, Refusal, ResultColumns
 from xscl.templates.shapes import Shapes, mixed
+from xscl.templates.solve import Matched, MatchedEdges, Solution, solve
 
 __all__ = ["Documents", "MatchedEdges", "MatchedPairs", "Plans", "Resolver", "grouped", "holds_exactly"]
 
@@ -47,15 +46,6 @@ _COMPARE = {
 }
 
 
-class MatchedEdges(NamedTuple):
-    """Matched edges of some pairs, in columns."""
-
-    edge: Int32s
-    shape_l: Int32s
-    """Numbers of the nodes with their chains (``Shapes``)."""
-    shape_r: Int32s
-
-
 class MatchedPairs(NamedTuple):
     """Pairs of documents, in columns; -1 and the same time on the right for queries of one block."""
 
@@ -65,34 +55,17 @@ class MatchedPairs(NamedTuple):
     ts_r: Int64s
 
 
-@dataclass(slots=True)
-class _Relation:
-    """Pairs of nodes, with access from either side."""
-
-    pairs: set[tuple[int, int]] = field(default_factory=set)
-    forward: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    backward: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, left: int, right: int) -> None:
-        if (left, right) not in self.pairs:
-            self.pairs.add((left, right))
-            self.forward[left].append(right)
-            self.backward[right].append(left)
-
-
 class _Solved(NamedTuple):
     """What a signature means for one instance or link."""
 
     plan: InstancePlan | LinkPlan
-    rows: tuple[tuple[int, ...], ...]
-    """Bindings of the meta-variables, or of the link's nodes."""
-    matches: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-    """(nodes that make a match, the least row of R_out that has them), distinct by the former; none for a link."""
+    solution: Solution
 
     @property
     def size(self) -> int:
         """The numbers in it, about."""
-        return sum(map(len, self.rows)) + sum(len(results) for results, _ in self.matches)
+        rows = sum(len(row.nodes) + sum(map(len, row.others or ())) for row in self.solution.rows)
+        return rows + sum(len(results) for results, _ in self.solution.matches)
 
 
 @dataclass(slots=True)
@@ -101,8 +74,6 @@ class _Signature:
 
     instances: list[_Solved]
     links: list[_Solved]
-    refused: bool
-    """Whether an instance or link has too many bindings."""
     version: int = -1
     """Of the program that the windows are of."""
     windows: Windows | None = None
@@ -114,9 +85,10 @@ class _Signature:
     rows: list[ClassRow] | None = None
     """What it means where all windows admit; made when first asked for."""
 
-
-class _TooMany(Exception):
-    """More than ``MAX_BINDINGS`` bindings."""
+    @property
+    def refuses(self) -> bool:
+        """Whether a plan exceeds a limit."""
+        return any(solved.solution.refusals for solved in (*self.instances, *self.links))
 
 
 class Resolver:
@@ -201,7 +173,7 @@ class Resolver:
             signature = self._signature(key, own, None)
             whole = signature.whole
             plain = ordinary and whole is not None and whole[0] <= least and greatest <= whole[1]
-            if plain and not signature.refused and not signature.links:
+            if plain and not signature.links and not signature.refuses:
                 if signature.rows is None:
                     assert signature.windows is not None
                     every = np.ones(len(signature.windows.gid), dtype=np.bool_)
@@ -232,9 +204,6 @@ class Resolver:
             key, edges = signatures[number]
             signature = self._signature(key, edges, plans)
             of = pairs if members is None else take(pairs, members)
-            if signature.refused:
-                for left, right in zip(of.left.tolist(), of.right.tolist(), strict=True):
-                    out.add_refused(documents.members(left, right))
             self._add_links(signature, of, documents, out)
             if signature.instances:
                 self._add_classes(signature, of, documents, out)
@@ -264,25 +233,14 @@ class Resolver:
         return known
 
     def _solve(self, edges: MatchedEdges, plans: Plans | None) -> _Signature:
-        relations: defaultdict[tuple[int, ...], _Relation] = defaultdict(_Relation)
-        columns = (column.tolist() for column in edges)
-        for edge, *sides in zip(*columns, strict=True):
-            left, right = (self.shapes[number] for number in sides)
-            relations[edge,].add(left.node, right.node)
-            for side, shape in enumerate((left, right)):
-                for var1, var2, node1, node2 in shape.chain:
-                    relations[side, var1, var2].add(node1, node2)
-        found = _Signature([], [], False)
-        present = {relation[0] for relation in relations if len(relation) == 1}
-        for edge in sorted(present):
+        matched = Matched(edges, self.shapes, self.program)
+        found = _Signature([], [])
+        for edge in sorted(matched.edges):
             for plan in self.program.by_edge.get(edge, ()):
-                if plan.needs <= present and (plans is None or plans.includes(plan)):
-                    try:
-                        solved = _solved(plan, relations)
-                    except _TooMany:
-                        found.refused = True
-                        continue
-                    if solved.rows:
+                if plan.needs <= matched.edges and (plans is None or plans.includes(plan)):
+                    solution = solve(plan, matched)
+                    if solution:
+                        solved = _Solved(plan, solution)
                         (found.links if isinstance(plan, LinkPlan) else found.instances).append(solved)
         return found
 
@@ -297,8 +255,23 @@ class Resolver:
             difference = pairs.ts_r - pairs.ts_l
             for at in np.flatnonzero((difference >= bounds.lo) & (difference <= bounds.hi)).tolist():
                 members = documents.members(int(pairs.left[at]), int(pairs.right[at]))
-                for nodes in solved.rows:
-                    out.add_link(plan.key, members, nodes)
+                if solved.solution.refusals:
+                    self._refuse_link(plan.key, members, solved.solution.refusals, out)
+                for row in solved.solution.rows:
+                    out.add_link(plan.key, members, row.nodes)
+
+    def _refuse_link(
+        self, key: int, members: Sequence[Member], refusals: Sequence[Refusal], out: ResultColumns
+    ) -> None:
+        places = [place_of(member.docid) for member in members]
+        groups = {
+            live.gid
+            for number, _ in self.program.starts.get(key, ())
+            for live in self.program.assemblies[number].groups.values()
+            if live.first <= min(places) and max(places) <= live.last
+        }
+        for reason in refusals:
+            out.add_refused(members, sorted(groups), reason)
 
     def _add_classes(
         self, signature: _Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns
@@ -309,6 +282,9 @@ class Resolver:
         for cell, admits in enumerate(examples):
             rows = list(_class_rows(signature, admits))
             classes[cell] = out.add_class(rows) if rows else -1
+            if signature.refuses:
+                of = pairs if cells is None else take(pairs, np.flatnonzero(cells == cell))
+                _refuse(signature, admits, of, documents, out)
         if cells is None:
             if classes[0] >= 0:
                 out.add_pairs(pairs.left, pairs.right, np.full(len(pairs.left), classes[0], dtype=np.int32))
@@ -386,51 +362,6 @@ def _members(which: npt.NDArray[np.integer], count: int) -> Iterator[tuple[int, 
         ends = np.cumsum(np.bincount(which, minlength=count))
         for number, members in enumerate(np.split(order, ends[:-1])):
             yield number, members
-
-
-def _solved(plan: InstancePlan | LinkPlan, relations: dict[tuple[int, ...], _Relation]) -> _Solved:
-    bindings = _extend([{}], plan.binding, relations)
-    rows = sorted({tuple(binding[place] for place in range(plan.width)) for binding in bindings})
-    matches: dict[tuple[int, ...], tuple[int, ...]] = {}
-    if isinstance(plan, InstancePlan):
-        bound = 0
-        for row in rows:
-            extended = _extend([dict(enumerate(row))], plan.output, relations)
-            bound += len(extended)
-            if bound > MAX_BINDINGS:
-                raise _TooMany
-            for binding in extended:
-                matches.setdefault(tuple(binding[place] for place in plan.results), row)
-    return _Solved(plan, tuple(rows), tuple(sorted(matches.items())))
-
-
-def _extend(
-    bindings: Iterable[dict[int, int]],
-    constraints: tuple[Constraint, ...],
-    relations: dict[tuple[int, ...], _Relation],
-) -> list[dict[int, int]]:
-    """All ways to satisfy the constraints, which are in an order that the plan chose."""
-    current = list(bindings)
-    for constraint in constraints:
-        left, right = constraint.left, constraint.right
-        relation = relations.get(constraint.relation, _Relation())
-        match constraint.way:
-            case "check":
-                current = [b for b in current if (b[left], b[right]) in relation.pairs]
-            case "forward":
-                current = _some({**b, right: node} for b in current for node in relation.forward.get(b[left], ()))
-            case "backward":
-                current = _some({**b, left: node} for b in current for node in relation.backward.get(b[right], ()))
-            case "scan":
-                current = _some({**b, left: n1, right: n2} for b in current for n1, n2 in relation.pairs)
-    return current
-
-
-def _some(bindings: Iterator[dict[int, int]]) -> list[dict[int, int]]:
-    found = list(islice(bindings, MAX_BINDINGS + 1))
-    if len(found) > MAX_BINDINGS:
-        raise _TooMany
-    return found
 
 
 # -- windows ---------------------------------------------------------------------------------------------------
@@ -536,19 +467,37 @@ def _seen_by(docs: Int64s, streams: Int32s, documents: Documents, memberships: M
     return _SeenBy(row_of.reshape(-1)[which] if len(different) > 1 else None, different[:, of_window])
 
 
-def _class_rows(signature: _Signature, admits: npt.NDArray[np.bool_]) -> Iterator[ClassRow]:
+def _admitted(signature: _Signature, admits: npt.NDArray[np.bool_]) -> Iterator[tuple[_Solved, Admitted]]:
+    """The instances that some windows admit, and the groups of these."""
     windows = signature.windows
     assert windows is not None
     found = np.flatnonzero(admits)
     cuts = np.searchsorted(found, signature.starts)
     for solved, start, end in zip(signature.instances, cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-        if start == end:
-            continue
-        of = found[start:end]
-        by = Admitted(tuple(windows.gid[of].tolist()), tuple(windows.case[of].tolist()))
+        if start < end:
+            of = found[start:end]
+            yield solved, Admitted(tuple(windows.gid[of].tolist()), tuple(windows.case[of].tolist()))
+
+
+def _refuse(
+    signature: _Signature,
+    admits: npt.NDArray[np.bool_],
+    pairs: MatchedPairs,
+    documents: Documents,
+    out: ResultColumns,
+) -> None:
+    """Say of some pairs which groups exceed a limit in them."""
+    for solved, by in _admitted(signature, admits):
+        for reason in solved.solution.refusals:
+            for left, right in zip(pairs.left.tolist(), pairs.right.tolist(), strict=True):
+                out.add_refused(documents.members(left, right), sorted(set(by.groups)), reason)
+
+
+def _class_rows(signature: _Signature, admits: npt.NDArray[np.bool_]) -> Iterator[ClassRow]:
+    for solved, by in _admitted(signature, admits):
         plan = solved.plan
         assert isinstance(plan, InstancePlan)
-        for nodes in solved.rows:
-            yield ClassRow("rout", plan.number, nodes, None, by)
-        for results, nodes in solved.matches:
+        for row in solved.solution.rows:
+            yield ClassRow("rout", plan.number, row.nodes, None, by, row.others)
+        for results, nodes in solved.solution.matches:
             yield ClassRow("match", plan.number, results, nodes, by)

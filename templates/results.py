@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -27,11 +28,13 @@ from xscl.templates.members import Membership, sees
 from xscl.templates.program import LiveGroup
 
 __all__ = [
-    "MAX_BINDINGS",
+    "MAX_MATCHES",
+    "MAX_ROUT",
     "RESULT_SCHEMA",
     "Admitted",
     "ClassRow",
     "Member",
+    "Refusal",
     "ResultColumns",
     "admitted",
     "batch_of",
@@ -43,7 +46,10 @@ __all__ = [
 
 RESULT_SCHEMA = pa.schema(
     [
-        ("relation", pa.string()),  # docs, rout, match, link, refused, or pairs with the number of pairs in docs
+        (
+            "relation",
+            pa.string(),
+        ),  # docs, rout, match, link, refused, or pairs with the number of pairs in docs
         ("origin", pa.int64()),  # docs, rout, match: who numbered the class
         ("class", pa.int32()),  # docs, rout, match: unique within its origin
         ("d1", pa.int64()),  # docs of one or two blocks
@@ -52,15 +58,22 @@ RESULT_SCHEMA = pa.schema(
         ("instance", pa.int32()),  # rout, match
         ("nodes", pa.list_(pa.int32())),  # rout: meta-variables; match: result and SELECT nodes; link: its nodes
         ("witness", pa.list_(pa.int32())),  # match: the meta-variables of one row of R_out
-        ("groups", pa.list_(pa.int64())),  # rout, match
+        ("groups", pa.list_(pa.int64())),  # rout, match, refused
         ("cases", pa.list_(pa.int32())),  # the case of each group
         ("link", pa.int64()),  # link: its key
         ("members", pa.list_(MEMBER)),  # link, refused: the documents
+        ("others", pa.list_(pa.list_(pa.int32()))),  # rout: of each node all that may stand in its place; NULL: itself
+        ("reason", pa.string()),  # refused: a ``Refusal``
     ]
 )
 
-MAX_BINDINGS = 100_000
-"""Of one query in one combination of documents: variables that bind equal nodes multiply."""
+MAX_MATCHES = 100_000
+"""Different matches of one query in one combination of documents; with more the query has none in it."""
+MAX_ROUT = 100_000
+"""Rows of R_out of one query in one combination, those that stand alike counted as one; with more none is listed."""
+Refusal = Literal["matches", "steps", "rout", "links"]
+"""Which limit a query exceeds in a combination of documents: ``MAX_MATCHES``, ``solve.MAX_STEPS``, ``MAX_ROUT`` of its
+rows of R_out, or of those of a link."""
 _FEW_PAIRS = 1_000_000
 """Pairs that are brought together with others in one file."""
 _WRITERS = 2
@@ -128,6 +141,13 @@ class ClassRow(NamedTuple):
     nodes: Sequence[int]
     witness: Sequence[int] | None
     by: Admitted
+    others: Sequence[Sequence[int]] | None = None
+    """Of a row of R_out that stands for several: the nodes that each of ``nodes`` is the first of."""
+
+    @property
+    def size(self) -> int:
+        """How many rows it stands for."""
+        return 1 if self.others is None else prod(map(len, self.others))
 
 
 def different(members: Sequence[Member]) -> bool:
@@ -188,10 +208,11 @@ class ResultColumns:
         """A new class and what it means; returns its number."""
         number = len(self._sizes)
         sizes = [0, 0]
-        for relation, instance, nodes, witness, by in rows:
-            sizes[relation == "match"] += 1
-            of_class = (relation, self.origin, number, None, None, None)
-            self._rows.append((*of_class, instance, nodes, witness, by.groups, by.cases, None, None))
+        for row in rows:
+            sizes[row.relation == "match"] += row.size
+            of_class = (row.relation, self.origin, number, None, None, None)
+            meant = (row.instance, row.nodes, row.witness, row.by.groups, row.by.cases)
+            self._rows.append((*of_class, *meant, None, None, row.others, None))
         self._sizes.append((sizes[0], sizes[1]))
         return number
 
@@ -208,7 +229,7 @@ class ResultColumns:
     def add_documents(self, docs: Sequence[int], number: int) -> None:
         """Two or more documents, and their class."""
         two = (*docs, None) if len(docs) == 2 else (None, None, docs)
-        self._rows.append(("docs", self.origin, number, *two, *(None,) * 7))
+        self._rows.append(("docs", self.origin, number, *two, *(None,) * 9))
         rout, matches = self._sizes[number]
         self.counts.update(rout=rout, match=matches)
 
@@ -216,20 +237,20 @@ class ResultColumns:
         """A row of a link."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
-        self._rows.append(("link", *(None,) * 4, docs, None, nodes, *(None,) * 3, key, rows))
+        self._rows.append(("link", *(None,) * 4, docs, None, nodes, *(None,) * 3, key, rows, None, None))
         self.counts.update(link=1)
 
-    def add_refused(self, members: Sequence[Member]) -> None:
-        """Documents whose bindings are too many."""
+    def add_refused(self, members: Sequence[Member], groups: Sequence[int], reason: Refusal) -> None:
+        """What some groups do not get of some documents, and why."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
         self.counts.update(refused=1)
-        self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 6, rows))
+        self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 3, groups, None, None, rows, None, reason))
 
     def add_count(self, pairs: int) -> None:
         """How many pairs of documents were looked at."""
         self.counts.update(pairs=pairs)
-        self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 7))
+        self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 9))
 
     def link_rows(self) -> pa.Table:
         """The rows of links that wait to be handed out."""

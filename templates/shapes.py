@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.templates.columns import Int32s, numbered
+from xscl.templates.columns import Int32s, Int64s, numbered
 
-__all__ = ["ChainEntry", "Shape", "Shapes", "mixed"]
+__all__ = ["OWN", "ChainEntry", "Shape", "Shapes", "mixed"]
 
 ChainEntry = tuple[int, int, int, int]
 """A row of R_bin: var1, var2, node1, node2."""
 
 _FIELDS = ("var1", "var2", "node1", "node2")
+OWN = -2
+"""Stands for the node of a row itself; no node has this number."""
 
 
 class Shape(NamedTuple):
-    """What stage 2 needs of a witness beside its value; documents of one layout have few different ones."""
+    """The nodes of one value that stand alike in their document, and the chain of the first of them.
 
-    node: int
+    The chain of another one is the same, but that it speaks of that node.
+    """
+
+    nodes: tuple[int, ...]
+    """Rising; more than one only in a bundle."""
     chain: tuple[ChainEntry, ...]
+
+    def chain_of(self, node: int, variable: int) -> tuple[ChainEntry, ...]:
+        """The chain of any of the nodes, which are of this variable."""
+        first = self.nodes[0]
+        if node == first:
+            return self.chain
+        return tuple(
+            (
+                var1,
+                var2,
+                node if var1 == variable and node1 == first else node1,
+                node if var2 == variable and node2 == first else node2,
+            )
+            for var1, var2, node1, node2 in self.chain
+        )
 
 
 def mixed(columns: Sequence[npt.NDArray[np.signedinteger]], seed: int) -> npt.NDArray[np.uint64]:
@@ -43,38 +64,58 @@ def mixed(columns: Sequence[npt.NDArray[np.signedinteger]], seed: int) -> npt.ND
 
 
 class Shapes:
-    """Gives each distinct shape a number, the same for as long as it is remembered; no number is given twice."""
+    """Gives each distinct shape, or bundle of shapes, a number, the same for as long as it is remembered.
+
+    No number is given twice.  A *bundle* stands for all rows of a document with one value of one variable and function.
+    """
 
     def __init__(self) -> None:
-        self._seeds = secrets.randbits(64), secrets.randbits(64)
+        self._seeds = tuple(secrets.randbits(64) for _ in range(3))
         self._numbers: dict[int, int] = {}
         """By hash."""
-        self._known: dict[int, Shape] = {}
+        self._known: dict[int, tuple[Shape, ...]] = {}
         self._next = 0
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def __getitem__(self, number: int) -> Shape:
+    def __getitem__(self, number: int) -> tuple[Shape, ...]:
         return self._known[number]
 
     def numbers(self, nodes: pa.Array, chains: pa.ListArray) -> Int32s:
         """The number of each node with its chain (``xscl.arrow.CHAIN``)."""
         if not len(nodes):
             return np.empty(0, dtype=np.int32)
-        offsets = chains.offsets.to_numpy()
-        entries = chains.values.slice(offsets[0], offsets[-1] - offsets[0])
-        hashes = mixed([entries.field(name).to_numpy(zero_copy_only=False) for name in _FIELDS], self._seeds[0])
-        # A chain is a set, so its hash is a sum; sums of runs are differences of running sums, which may wrap round.
-        sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(hashes, dtype=np.uint64)])
-        at = offsets - offsets[0]
-        of_chains = (sums[at[1:]] - sums[at[:-1]]).view(np.int64)
-        both = mixed([nodes.to_numpy(zero_copy_only=False), of_chains], self._seeds[1])
+        places = _places(nodes)
+        entries = _Entries.of(chains)
+        both = mixed([places, entries.sums(entries.columns, self._seeds[0])], self._seeds[1])
+
+        def shapes(at: int) -> tuple[Shape, ...]:
+            return (Shape((int(places[at]),), entries.chain(at)),)
+
         distinct, first, which = numbered(both.view(np.int64))
-        found = [
-            self._number(hash_, nodes, chains, place)
-            for hash_, place in zip(distinct.tolist(), first.tolist(), strict=True)
-        ]
+        found = [self._number(hash_, shapes, at) for hash_, at in zip(distinct.tolist(), first.tolist(), strict=True)]
+        return np.array(found, dtype=np.int32)[which]
+
+    def bundles(self, variables: Int64s, nodes: pa.Array, chains: pa.ListArray, counts: Int64s) -> Int32s:
+        """The numbers of bundles of so many rows each, one after another; ``variables`` are those of the rows."""
+        places = _places(nodes)
+        entries = _Entries.of(chains)
+        own = mixed([places, entries.sums(entries.columns, self._seeds[0])], self._seeds[1])
+        alike = entries.sums(entries.without(variables, places), self._seeds[0])
+        begin = np.cumsum(counts) - counts
+        # A bundle is a set of rows, so its hash is a sum.
+        bundles = mixed([np.add.reduceat(own, begin).view(np.int64), counts], self._seeds[2]).view(np.int64)
+
+        def shapes(at: int) -> tuple[Shape, ...]:
+            rows = np.arange(begin[at], begin[at] + counts[at])
+            rows = rows[np.lexsort((places[rows], alike[rows]))]
+            cuts = np.flatnonzero(np.diff(alike[rows])) + 1
+            parts = (part.tolist() for part in np.split(rows, cuts))
+            return tuple(Shape(tuple(dict.fromkeys(places[part].tolist())), entries.chain(part[0])) for part in parts)
+
+        distinct, first, which = numbered(bundles)
+        found = [self._number(hash_, shapes, at) for hash_, at in zip(distinct.tolist(), first.tolist(), strict=True)]
         return np.array(found, dtype=np.int32)[which]
 
     def keep(self, numbers: Int32s) -> None:
@@ -83,12 +124,52 @@ class Shapes:
         self._known = {number: shape for number, shape in self._known.items() if number in kept}
         self._numbers = {hash_: number for hash_, number in self._numbers.items() if number in kept}
 
-    def _number(self, hash_: int, nodes: pa.Array, chains: pa.ListArray, place: int) -> int:
+    def _number(self, hash_: int, make: Callable[[int], tuple[Shape, ...]], at: int) -> int:
         number = self._numbers.get(hash_)
         if number is None:
             number = self._numbers[hash_] = self._next
             self._next += 1
-            rows = chains[place].as_py()
-            chain = tuple((row["var1"], row["var2"], row["node1"], row["node2"]) for row in rows)
-            self._known[number] = Shape(nodes[place].as_py(), chain)
+            self._known[number] = make(at)
         return number
+
+
+class _Entries(NamedTuple):
+    """The chain entries of some rows, in columns."""
+
+    columns: tuple[Int64s, ...]
+    at: Int64s
+    """Where the entries of each row begin, and the end."""
+
+    @classmethod
+    def of(cls, chains: pa.ListArray) -> Self:
+        """Those of a column."""
+        offsets = chains.offsets.to_numpy()
+        entries = chains.values.slice(offsets[0], offsets[-1] - offsets[0])
+        columns = (entries.field(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in _FIELDS)
+        return cls(tuple(columns), (offsets - offsets[0]).astype(np.int64))
+
+    def sums(self, columns: Sequence[Int64s], seed: int) -> Int64s:
+        """A hash of each row's entries: a chain is a set, so it is a sum."""
+        hashes = mixed(columns, seed)
+        # Sums of runs are differences of running sums, which may wrap round.
+        sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(hashes, dtype=np.uint64)])
+        found: Int64s = (sums[self.at[1:]] - sums[self.at[:-1]]).view(np.int64)
+        return found
+
+    def without(self, variables: Int64s, nodes: Int64s) -> tuple[Int64s, ...]:
+        """The columns with one mark in place of each row's own node."""
+        counts = np.diff(self.at)
+        variable, node = np.repeat(variables, counts), np.repeat(nodes, counts)
+        var1, var2, node1, node2 = self.columns
+        own1, own2 = (var1 == variable) & (node1 == node), (var2 == variable) & (node2 == node)
+        return var1, var2, np.where(own1, OWN, node1), np.where(own2, OWN, node2)
+
+    def chain(self, row: int) -> tuple[ChainEntry, ...]:
+        """The chain of a row."""
+        of = slice(int(self.at[row]), int(self.at[row + 1]))
+        return tuple(zip(*(column[of].tolist() for column in self.columns), strict=True))
+
+
+def _places(nodes: pa.Array) -> Int64s:
+    found: Int64s = nodes.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found

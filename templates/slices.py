@@ -68,10 +68,10 @@ class Rows(NamedTuple):
     doc: Int64s
     item: Int64s
     shape: Int32s
-    """Number of node and chain."""
+    """Number of node and chain; of a bundle (``Shapes``) for all such rows of a document."""
     number: npt.NDArray[np.float64]
     again: Bools
-    """Whether its document has another row with the same value of the same key."""
+    """Whether its document has another bundle with the same value of the same key, which came in another part."""
 
 
 @dataclass
@@ -248,16 +248,20 @@ class SliceCache:
             columns = {name: pa.concat_arrays([pa.array([], table.schema.field(name).type)]) for name in STATE_COLUMNS}
         texts = columns["strval"]
         hashes = self._exact(_ints(columns["h"]), texts)
+        keys, docs = self._keys(columns["var"], columns["fn"]), _ints(columns["docid"])
+        at, shape = self._bundled(hashes, keys, docs, columns)
         rows = Rows(
-            h=hashes,
-            key=self._keys(columns["var"], columns["fn"]),
-            ts=_ints(columns["ts"]),
-            doc=_ints(columns["docid"]),
-            item=_ints(columns["item"]),
-            shape=self.shapes.numbers(columns["node"], columns["chain"]),
-            number=columns["num"].to_numpy(zero_copy_only=False).astype(np.float64),
-            again=np.zeros(table.num_rows, dtype=np.bool_),
+            h=hashes[at],
+            key=keys[at],
+            ts=_ints(columns["ts"])[at],
+            doc=docs[at],
+            item=_ints(columns["item"])[at],
+            shape=shape,
+            number=columns["num"].to_numpy(zero_copy_only=False).astype(np.float64)[at],
+            again=np.zeros(len(at), dtype=np.bool_),
         )
+        texts = texts.take(pa.array(at))
+        columns = {name: columns[name].take(pa.array(at)) for name in ("place", "membership")}
         _, first = np.unique(rows.doc, return_index=True)
         of_docs = (columns[name].take(pa.array(first)) for name in ("place", "membership"))
         return _sorted(rows, texts, *of_docs, batch=batch)
@@ -410,6 +414,26 @@ class SliceCache:
         if changed and len(self.shapes) > _MANY_SHAPES:
             self.shapes.keep(np.concatenate([np.empty(0, np.int32), *(run.rows.shape for run in self.runs)]))
 
+    def _bundled(
+        self, hashes: Int64s, keys: Int32s, docs: Int64s, columns: dict[str, pa.Array]
+    ) -> tuple[Int64s, Int32s]:
+        """One row for all rows of a document with one value of one key: which it is, and the number of its bundle."""
+        order = np.lexsort((docs, keys, hashes))
+        begin = _starts(hashes[order], keys[order], docs[order])
+        counts = np.diff(begin)
+        first = order[begin[:-1]]
+        shape = np.empty(len(first), dtype=np.int32)
+        alone = counts == 1
+        of = pa.array(first[alone])
+        shape[alone] = self.shapes.numbers(columns["node"].take(of), columns["chain"].take(of))
+        if not alone.all():
+            rows = order[gather(begin[:-1][~alone], counts[~alone])[0]]
+            variables, of = _ints(columns["var"])[rows], pa.array(rows)
+            shape[~alone] = self.shapes.bundles(
+                variables, columns["node"].take(of), columns["chain"].take(of), counts[~alone]
+            )
+        return first, shape
+
     def _keys(self, variables: pa.Array, functions: pa.Array) -> Int32s:
         encoded = functions.dictionary_encode()
         names = encoded.dictionary.to_pylist()
@@ -467,12 +491,6 @@ def _larger(parts: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 def _sorted(rows: Rows, texts: pa.Array, places: pa.Array, memberships: pa.Array, *, batch: int) -> Run:
     order = np.lexsort((rows.doc, rows.ts, rows.key, rows.h))
     rows = take(rows, order)
-    # Rows of one document have one time, so those of one value and key stand together.
-    same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
-    for column in (rows.h, rows.key, rows.doc):
-        same &= column[1:] == column[:-1]
-    rows.again[1:][same] = True
-    rows.again[:-1][same] = True
     run = Run(rows, texts, places, memberships, np.empty(0, dtype=np.int64))
     run.texts = texts.take(pa.array(order[run.value_starts[:-1]]))
     run.used = np.full(len(run.values), batch)

@@ -141,6 +141,8 @@ class Group:
     """
     streams: tuple[int, ...] = ()
     """The stream that each block names, 0 where it names the channel; empty: all blocks do."""
+    specs: tuple[tuple[int, int, int], ...] = ()
+    """(block, variable, digest) of what stage 1 is asked for each joined variable: it may be refused in a document."""
 
     @cached_property
     def key(self) -> str:

@@ -11,13 +11,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
 from xscl.templates.probe import CLOSE, TINY
 from xscl.templates.program import Edge
 from xscl.templates.resolve import holds_exactly
 from xscl.templates.slices import Run
+from xscl.templates.solve import BEYOND
 
-__all__ = ["Held", "held_on_pairs"]
+__all__ = ["MAX_COMPARED", "Held", "held_on_pairs"]
+
+MAX_COMPARED = 4_000_000
+"""Pairs of different values that an inequality compares in one pair of documents."""
 
 
 class Held(NamedTuple):
@@ -32,9 +36,40 @@ class Held(NamedTuple):
 def held_on_pairs(runs: list[Run], edge: Edge, keys: tuple[Int64s, Int64s], left: Int64s, right: Int64s) -> Held:
     """The rows that compare as an edge says on the pairs of documents ``left`` and ``right``.
 
-    ``keys`` are those of the left and the right side, for each pair.
+    ``keys`` are those of the left and the right side, for each pair.  Where more is to be compared than
+    ``MAX_COMPARED``, ``BEYOND`` stands for all rows of the pair.
     """
     mine, others = _rows_of(runs, left, keys[0]), _rows_of(runs, right, keys[1])
+    if edge.key.kind == "EQ":
+        return _equal(mine, others)
+    compared = np.bincount(mine.pair, minlength=len(left)) * np.bincount(others.pair, minlength=len(left))
+    beyond = np.flatnonzero(compared > MAX_COMPARED)
+    marks = np.full(len(beyond), BEYOND, dtype=np.int32)
+    parts = [Held(beyond, marks, marks)]
+    compared[beyond] = 0
+    # Some pairs of documents at a time, by how much there is to compare.
+    part_of = np.cumsum(compared) // MAX_COMPARED
+    for part in rising(part_of[compared > 0]).tolist():
+        chosen = (part_of == part) & (compared > 0)
+        parts.append(_compared(runs, edge, take(mine, chosen[mine.pair]), take(others, chosen[others.pair])))
+    held = stacked(parts)
+    return take(held, np.argsort(held.pair, kind="stable"))
+
+
+def _equal(mine: _Side, others: _Side) -> Held:
+    """Rows of equal values."""
+    values, rank = np.unique(np.concatenate([mine.h, others.h]), return_inverse=True)
+    code_l, code_r = (
+        side.pair * len(values) + of for side, of in zip((mine, others), np.split(rank, [len(mine.h)]), strict=True)
+    )
+    order_l, order_r = np.argsort(code_l, kind="stable"), np.argsort(code_r, kind="stable")
+    at_l, at_r = _cross(code_l[order_l], code_r[order_r])
+    one, other = take(mine, order_l[at_l]), take(others, order_r[at_r])
+    return Held(one.pair, one.shape, other.shape)
+
+
+def _compared(runs: list[Run], edge: Edge, mine: _Side, others: _Side) -> Held:
+    """Rows whose values compare as an edge says."""
     at_l, at_r = _cross(mine.pair, others.pair)
     one, other = take(mine, at_l), take(others, at_r)
     holds = np.flatnonzero(_holds(runs, edge, one, other))
@@ -80,8 +115,8 @@ def _holds(runs: list[Run], edge: Edge, left: _Side, right: _Side) -> Bools:
     """Whether the values of each pair of rows satisfy an edge."""
     key = edge.key
     holds: Bools
-    if key.kind in ("EQ", "NE"):
-        holds = (left.h == right.h) if key.kind == "EQ" else (left.h != right.h)
+    if key.kind == "NE":
+        holds = left.h != right.h
         return holds
     if not (key.lfn or "").startswith("number"):
         holds = _TEXTS[key.op](_text(runs, left), _text(runs, right)).to_numpy(zero_copy_only=False)

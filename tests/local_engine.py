@@ -9,6 +9,7 @@ import operator as op
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -249,8 +250,14 @@ class LocalEngine:
 
     def rout(self, name: str) -> set[tuple[object, ...]]:
         """(doc ids…, nodes of the meta-variables…)."""
-        rows = [r for r in self.found("rout") if r["instance"] == self.iid[name]]
-        return {(*(self.docs[d].id for d in r["docs"]), *r["nodes"]) for r in rows if self.gid[name] in r["groups"]}
+        rows = [r for r in self.found("rout") if r["instance"] == self.iid[name] and self.gid[name] in r["groups"]]
+        found = [
+            (*(self.docs[doc].id for doc in row["docs"]), *nodes)
+            for row in rows
+            for nodes in product(*(row["others"] or [[node] for node in row["nodes"]]))
+        ]
+        assert len(found) == len(set(found)), "a row of R_out was listed twice"
+        return set(found)
 
 
 @dataclass

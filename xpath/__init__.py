@@ -13,6 +13,7 @@ Modules in reading order:
 * ``chains``: the rows of R_bin around one binding of a leaf
 * ``automaton``: all definitions of all queries in one machine, over paths of names
 * ``walk``: the one pass over a document
+* ``parts``: specs that together ask too much of a document, cut up
 * ``runs``: runs of places in arrays
 * ``row_columns``: the cells of many rows by their distinct texts
 * ``witness``: documents and the automaton → witness rows

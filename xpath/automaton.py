@@ -16,14 +16,15 @@ forgotten.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from xscl.errors import DocumentLimitError
 from xscl.xpath.chains import chain, check_entries
 from xscl.xpath.row_template import RowTemplate, alone, along_way
-from xscl.xpath.states import Branch, State, Trie, WitnessSpec
+from xscl.xpath.states import Branch, SpecKey, State, Trie, WitnessSpec, spec_key
 
 __all__ = ["Automaton", "AutomatonSize", "Move", "WitnessSpec"]
 
@@ -131,6 +132,16 @@ class Move:
         return [at.place for at in opened if at.place < place]
 
 
+class Follower(Protocol):
+    """Keeps the specs of an automaton in a way of its own."""
+
+    def put(self, spec: WitnessSpec) -> None:
+        """Take in a spec."""
+
+    def take_out(self, spec: WitnessSpec) -> None:
+        """Let go of a spec."""
+
+
 class Automaton:
     """Definitions are added and removed; documents are matched by ``xscl.xpath.witness``."""
 
@@ -141,16 +152,35 @@ class Automaton:
         self._starts: dict[str, Move] = {}
         self._held = 0
         self._strangers = 0
+        self.asked: dict[SpecKey, WitnessSpec] = {}
+        self._again: Counter[SpecKey] = Counter()
+        """Specs that were added more than once, and how often more."""
+        self.follower: Follower | None = None
+        """Is told of every spec that comes or goes."""
         for spec in specs:
             self.add(spec)
 
     def add(self, spec: WitnessSpec) -> None:
         """Ask for the rows of one more spec."""
         self.trie.add(spec)
+        key = spec_key(spec)
+        if key in self.asked:
+            self._again[key] += 1
+            return
+        self.asked[key] = spec
+        if self.follower is not None:
+            self.follower.put(spec)
 
     def remove(self, spec: WitnessSpec) -> None:
         """Ask no longer for the rows of a spec that was added."""
         self.trie.remove(spec)
+        key = spec_key(spec)
+        if self._again[key]:
+            self._again[key] -= 1
+            return
+        del self._again[key], self.asked[key]
+        if self.follower is not None:
+            self.follower.take_out(spec)
 
     def start(self, channel: str) -> Move | None:
         """The path automaton's node for the document node of a channel; None if no definition reads the channel.

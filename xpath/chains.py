@@ -23,11 +23,11 @@ __all__ = [
 ]
 
 MAX_CHAIN_ENTRIES = 1_000_000
-"""For one document: many results beside many joined nodes multiply."""
+"""For one spec in one document: many results beside many joined nodes multiply."""
 
 MAX_VALUE_CHARACTERS = 1 << 27
-"""In the values of one document's rows: nested elements repeat the text inside them, and each row has its value.  Even
-in UTF-8 such a column stays below the 2 GiB that Arrow can address."""
+"""In the values of one spec's rows in one document: nested elements repeat the text inside them, and each row has its
+value.  Even in UTF-8 such a column stays below the 2 GiB that Arrow can address."""
 
 Related = Callable[[State, int], Iterable[int]]
 
@@ -36,7 +36,7 @@ def too_many_entries() -> DocumentLimitError:
     """The refusal of a document in which bindings multiply."""
     return DocumentLimitError(
         "XSCL_DOCUMENT_LIMIT",
-        f"the queries' patterns have more than {MAX_CHAIN_ENTRIES:,} pairs of bindings in this document",
+        f"the pattern has more than {MAX_CHAIN_ENTRIES:,} pairs of bindings in this document",
     )
 
 
@@ -59,7 +59,7 @@ def check_characters(count: int) -> None:
     if count > MAX_VALUE_CHARACTERS:
         raise DocumentLimitError(
             "XSCL_DOCUMENT_LIMIT",
-            f"the values that the queries ask for have more than {MAX_VALUE_CHARACTERS:,} characters in this document",
+            f"the values that are asked for have more than {MAX_VALUE_CHARACTERS:,} characters in this document",
         )
 
 

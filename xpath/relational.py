@@ -24,7 +24,6 @@ from lxml import etree
 
 from xscl.errors import DocumentLimitError
 from xscl.xpath.automaton import Automaton, WitnessSpec
-from xscl.xpath.chains import MAX_CHAIN_ENTRIES
 from xscl.xpath.column_conditions import (
     All,
     Any_,
@@ -60,6 +59,9 @@ __all__ = ["Asked", "ChannelSplit", "Guard", "RowShape"]
 _ROOT = 0
 _MANY = 10_000
 """Definitions whose chains are asked for together."""
+
+_MOST_ENTRIES = 10_000
+"""Chain entries that columns give for one definition in one row."""
 
 Guard = frozenset[Formula]
 """What must hold of a row's columns, all of it."""
@@ -99,20 +101,11 @@ class ChannelSplit:
         self._row = _whole_row(shape)
         self._rows: dict[int, list[Asked]] = {}
         """By the keys of the definitions that columns answer."""
-        self._entries: dict[int, int] = {}
-        """Chain entries in a row without NULLs, by key."""
-        self._all_entries = 0
-
-    @property
-    def refused(self) -> bool:
-        """Whether a row without NULLs is refused for the chains that are asked for; the walk does that."""
-        return self._all_entries > MAX_CHAIN_ENTRIES
 
     def put(self, asked: Mapping[int, list[WitnessSpec]]) -> None:
         """Take in all that is asked of some definitions, by their keys; no spec of one that is asked for no more."""
         candidates: dict[int, _Candidate] = {}
         for key, specs in asked.items():
-            self._all_entries -= self._entries.pop(key, 0)
             self._rows.pop(key, None)
             candidate = _candidate(specs, self._selections) if specs else None
             if candidate is not None:
@@ -127,23 +120,17 @@ class ChannelSplit:
                     found |= _asked({key: candidate}, self._row)
         for key, candidate in candidates.items():
             rows = found.get(key)
-            if rows is None:
-                self._entries[key] = MAX_CHAIN_ENTRIES + 1
-            else:
-                # What has conditions is not asked of every row; rows that satisfy too much are refused when they come.
-                always = (row for row in rows if all(isinstance(part, There) for part in row.guard))
-                self._entries[key] = sum(len(row.chain) for row in always if row.function == rows[0].function)
-                if _clear(candidate, rows):
-                    self._rows[key] = rows
-            self._all_entries += self._entries[key]
+            # What asks for more of a row is walked, and refused there if it is too much.
+            if rows is not None and sum(len(row.chain) for row in rows) <= _MOST_ENTRIES and _clear(candidate, rows):
+                self._rows[key] = rows
 
     def answers(self, key: int) -> bool:
         """Whether columns answer what is asked of a definition."""
-        return key in self._rows and not self.refused
+        return key in self._rows
 
     def rows(self, key: int) -> Sequence[Asked]:
         """What rows are asked for by what columns answer of a definition."""
-        return () if self.refused else self._rows.get(key, ())
+        return self._rows.get(key, ())
 
     def asked(self) -> tuple[Asked, ...]:
         """All rows that are asked for."""

@@ -15,20 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.values import apply_functions
-from xscl.xpath.chains import MAX_CHAIN_ENTRIES, too_many_entries
 from xscl.xpath.column_conditions import All, alternatives
 from xscl.xpath.relational import Asked, Guard
 from xscl.xpath.row_columns import RowColumns
 from xscl.xpath.runs import Int64s, gather
 from xscl.xpath.span_index import SpanIndex
-from xscl.xpath.witness import WITNESS_SCHEMA, FlatRows, arrow_columns, event_columns, refused_rows
+from xscl.xpath.witness import WITNESS_SCHEMA, FlatRows, arrow_columns, event_columns
 
 __all__ = ["ROWS", "RowMatcher", "row_witnesses"]
 
 ROWS = 500_000
 """Events of which columns are made at a time."""
 _MANY = 1_000_000
-"""Rows of one Arrow batch, about."""
+"""Rows and chain entries of one Arrow batch, about."""
 
 
 class RowMatcher:
@@ -136,28 +135,21 @@ class RowMatcher:
         for row, guard in self._parts(columns, arrays):
             at, back = gather(arrays.of_guard[guard], arrays.of_guard[guard + 1] - arrays.of_guard[guard])
             row, asked = row[back], arrays.asked[at]
-            if arrays.may_refuse:
-                entries = np.bincount(row, weights=arrays.entries[asked] * arrays.first[asked], minlength=columns.count)
-                refused = entries > MAX_CHAIN_ENTRIES
-                if refused.any():
-                    reason = too_many_entries().message
-                    yield refused_rows([(number, reason) for number in np.flatnonzero(refused).tolist()])
-                    row, asked = row[~refused[row]], asked[~refused[row]]
             if len(row):
                 values: list[str | None] = []
                 flat = arrays.flat(row, asked, columns, values)
                 yield arrow_columns(flat, arrays.functions, values)
 
     def _parts(self, columns: RowColumns, arrays: _Arrays) -> Iterator[tuple[Int64s, Int64s]]:
-        """Rows and guards that go together, about so many at a time; all together if a row might be refused."""
+        """Rows and guards that go together, about so many at a time."""
         rows: list[Int64s] = []
         guards: list[Int64s] = []
         waiting = 0
         for some, of in self._index.satisfied(columns):
             rows.append(some)
             guards.append(of)
-            waiting += len(some)
-            if waiting >= _MANY and not arrays.may_refuse:
+            waiting += int(arrays.weights[of].sum())
+            if waiting >= _MANY:
                 yield np.concatenate(rows), np.concatenate(guards)
                 rows, guards, waiting = [], [], 0
         if rows:
@@ -191,11 +183,9 @@ class _Arrays:
             np.array(column, dtype=np.int64)
             for column in (matcher._variable, matcher._position, matcher._function, matcher._entries)
         )
-        self.first = np.ones(len(live), dtype=np.bool_)
-        """Whether a row is the first of its node: others repeat its bindings."""
-        self.first[1:] = (self.variable[1:] != self.variable[:-1]) | (self.position[1:] != self.position[:-1])
-        self.may_refuse = int((self.entries * self.first)[live].sum()) > MAX_CHAIN_ENTRIES
-        """Whether one row could ask for too much."""
+        sums = np.concatenate([[0], np.cumsum(1 + self.entries[self.asked])])
+        self.weights = np.diff(sums[self.of_guard])
+        """Rows and chain entries that a row of the batch gives for each guard."""
         self.chain = np.array(matcher._chain, dtype=np.int64).reshape(-1, 4)
         self.chains = np.concatenate([[0], np.cumsum(self.entries)]).astype(np.int64)
 

@@ -12,29 +12,19 @@ from pathlib import Path
 
 from xscl.version_files import VersionFiles, load_version
 from xscl.xpath.automaton import Automaton
-from xscl.xpath.states import WitnessSpec
+from xscl.xpath.states import SpecKey, WitnessSpec, spec_key
 
 __all__ = [
     "SpecChange",
     "SpecFiles",
-    "SpecKey",
     "apply_change",
     "load_automaton",
-    "spec_key",
 ]
 
 _MOST_KEPT = 2
 """Automata in one process: the engine's, and that of another engine in tests."""
 _MANY = 1_000
 """Specs for which the garbage collector is kept away."""
-
-SpecKey = tuple[int, tuple[str | None, ...], tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
-
-
-def spec_key(spec: WitnessSpec) -> SpecKey:
-    """What equal specs share and others do not; sooner hashed than a spec."""
-    edges, hanging = (tuple((upper.key, lower.key) for upper, lower in pairs) for pairs in (spec.edges, spec.hanging))
-    return spec.definition.key, spec.functions, edges, hanging
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from xscl.values import hash64
 from xscl.xpath.guards import FREE, Guards
 from xscl.xpath.names import NodeTests
 from xscl.xpath.pattern import Axis, Condition, Definition
 from xscl.xpath.row_template import RowTemplate, alone
 
-__all__ = ["DOCUMENT_NODE", "Branch", "LeafSpec", "State", "Trie", "WitnessSpec"]
+__all__ = [
+    "DOCUMENT_NODE",
+    "Branch",
+    "LeafSpec",
+    "SpecKey",
+    "State",
+    "Trie",
+    "WitnessSpec",
+    "spec_digests",
+    "spec_key",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +44,26 @@ class WitnessSpec:
     functions: tuple[str | None, ...]
     edges: tuple[tuple[Definition, Definition], ...]
     hanging: tuple[tuple[Definition, Definition], ...] = ()
+
+
+SpecKey = tuple[int, tuple[str | None, ...], tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+
+
+def spec_key(spec: WitnessSpec) -> SpecKey:
+    """What equal specs share and others do not; sooner hashed than a spec."""
+    edges, hanging = (tuple((upper.key, lower.key) for upper, lower in pairs) for pairs in (spec.edges, spec.hanging))
+    return spec.definition.key, spec.functions, edges, hanging
+
+
+def spec_digests(spec: WitnessSpec) -> frozenset[int]:
+    """64 bits, never 0, that stand for what a spec asks of a document, wherever only a number fits.
+
+    There are two if it wants rows with values and rows without.  Which functions it wants makes no difference, because
+    that changes when more is known of a channel, while rows are kept.
+    """
+    definition, functions, edges, hanging = spec_key(spec)
+    kinds = {function is not None for function in functions}
+    return frozenset(hash64(repr((definition, valued, edges, hanging))) or 1 for valued in kinds)
 
 
 @dataclass(slots=True)

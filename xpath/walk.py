@@ -34,7 +34,7 @@ from xscl.xpath.states import DOCUMENT_NODE, Branch, State
 __all__ = ["DeferredRow", "Visit", "Walk"]
 
 MAX_WAYS = 10_000_000
-"""For one document: conditions under several descendant steps multiply."""
+"""For one spec in one document: conditions under several descendant steps multiply."""
 
 _FEW = 4
 """Guarded states, and branches to them, whose conditions are sooner checked one by one than looked up."""
@@ -265,7 +265,7 @@ class Walk:
         if self.ways > MAX_WAYS:
             raise DocumentLimitError(
                 "XSCL_DOCUMENT_LIMIT",
-                f"the queries' patterns lead over more than {MAX_WAYS:,} ways between nodes of this document",
+                f"the pattern leads over more than {MAX_WAYS:,} ways between nodes of this document",
             )
 
     # -- guarded states ----------------------------------------------------------------------------------------

@@ -26,19 +26,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lxml import etree
 
-from xscl.arrow import CHAIN
-from xscl.errors import XsclError
+from xscl.arrow import CHAIN, REFUSED
+from xscl.errors import DocumentLimitError, XsclError
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.values import apply_functions, value_hashes
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chains import check_characters, check_entries
+from xscl.xpath.parts import Part, Parts
 from xscl.xpath.row_columns import xpath_numbers
 from xscl.xpath.row_template import ChainEntry
 from xscl.xpath.runs import gather, starts
+from xscl.xpath.states import SpecKey, WitnessSpec, spec_digests
 from xscl.xpath.walk import DeferredRow, Visit, Walk
 
 __all__ = [
-    "REFUSED",
     "WITNESS_SCHEMA",
     "ChainEntry",
     "FlatRows",
@@ -46,12 +47,8 @@ __all__ = [
     "arrow_columns",
     "match_document",
     "event_columns",
-    "refused_rows",
     "witness_rows",
 ]
-
-REFUSED = 0
-"""The variable of rows that say why a document was refused; no definition has this digest but by a miracle."""
 
 WITNESS_SCHEMA = pa.schema(
     [
@@ -104,10 +101,10 @@ def match_document(automaton: Automaton, channel: str, root: etree._Element) -> 
         DocumentLimitError: bindings multiply beyond ``chains.MAX_CHAIN_ENTRIES``, or values beyond
             ``chains.MAX_VALUE_CHARACTERS``.
     """
-    rows = _Rows(automaton)
+    rows = _Rows()
     start = automaton.start(channel)
     if start is not None:
-        rows.take(0, start, root)
+        rows.take(0, start, root, Walk(automaton))
     found = pa.Table.from_arrays(rows.columns()[1], names=WITNESS_SCHEMA.names[len(_OF_EVENT) :]).to_pylist()
     return [
         Witness(
@@ -127,11 +124,14 @@ def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.Re
     """Rows (docid, channel, id, item, ts, late, content; membership if wanted) to rows of ``WITNESS_SCHEMA``.
 
     A document that cannot be matched gives one row of variable ``REFUSED`` with the reason as its value.
+
+    A spec that asks too much of a document gives such a row with a digest in its chain: (``REFUSED``, digest, 0, 0).
+    Every node of the spec's variable then has a row whose chain is this entry.
     """
-    parts = _Parts(automaton, events)
-    while parts.place < events.num_rows:
+    batch = _Batch(automaton, events)
+    while batch.waits:
         # lxml never forgets a name of a living thread.
-        yield in_fresh_dictionary(parts.following)
+        yield in_fresh_dictionary(batch.following)
 
 
 def event_columns(events: pa.RecordBatch) -> list[pa.Array]:
@@ -142,20 +142,31 @@ def event_columns(events: pa.RecordBatch) -> list[pa.Array]:
     return [told[name] for name in _OF_EVENT]
 
 
-class _Parts:
+class _Batch:
     """A batch of events, some documents at a time, until their rows are ``full`` or ``_MANY_BYTES`` are parsed."""
 
     def __init__(self, automaton: Automaton, events: pa.RecordBatch) -> None:
         self.automaton = automaton
         self.place = 0
         """Of the next document."""
+        self._parts: list[Part] = []
+        """Those for which the document before it is still to be walked, the next one last."""
+        self._refused: list[SpecKey] = []
+        """What was refused for that document."""
+        self._told: set[int] = set()
+        """The digests of these."""
         self.channels = events.column("channel").to_pylist()
         # As bytes: lxml would make them of strings first.
         self.contents = events.column("content").cast(pa.binary())
         self.shared = event_columns(events)
 
+    @property
+    def waits(self) -> bool:
+        """Whether something is left to be walked."""
+        return bool(self._parts) or self.place < len(self.channels)
+
     def following(self) -> pa.RecordBatch:
-        """The rows of the next documents."""
+        """The rows of the next documents, or of some specs in one."""
         # What is noted here refers to itself nowhere and is gone when the part is done.  To look for garbage in it, and
         # in the automaton each time, would take a quarter of the time.
         collecting = gc.isenabled()
@@ -167,9 +178,13 @@ class _Parts:
                 gc.enable()
 
     def _following(self) -> pa.RecordBatch:
-        rows = _Rows(self.automaton)
+        rows = _Rows()
+        walk = Walk(self.automaton)
         size = 0
-        while self.place < len(self.channels) and not rows.full and size < _MANY_BYTES:
+        while self.waits and not rows.full and size < _MANY_BYTES:
+            if self._parts:
+                self._next_part(rows)
+                continue
             place = self.place
             self.place += 1
             start = self.automaton.start(self.channels[place])
@@ -178,9 +193,12 @@ class _Parts:
             try:
                 content = self.contents[place].as_py()
                 size += len(content)
-                rows.take(place, start, parse_stored(content))
+                rows.take(place, start, parse_stored(content), walk)
             except MemoryError:
                 raise  # that is no fault of the document
+            except DocumentLimitError:
+                # All specs together ask too much of it; so may one of them alone.
+                self._parts = _parts_of(self.automaton).of(self.channels[place])
             except Exception as error:  # whatever it is, it is this document's, and costs this document only
                 rows.refuse(
                     place, error.message if isinstance(error, XsclError) else f"{type(error).__name__}: {error}"
@@ -189,29 +207,57 @@ class _Parts:
         arrays = [*(column.take(documents) for column in self.shared), *columns]
         return pa.RecordBatch.from_arrays(arrays, schema=WITNESS_SCHEMA)
 
+    def _next_part(self, rows: _Rows) -> None:
+        """Walk the document that asks too much for one part of the specs."""
+        part = self._parts.pop()
+        place = self.place - 1
+        channel = self.channels[place]
+        root = parse_stored(self.contents[place].as_py())
+        try:
+            if (start := part.automaton.start(channel)) is not None:
+                rows.take(place, start, root, Walk(part.automaton))
+        except DocumentLimitError as error:
+            if part.spec is None:
+                self._parts += part.halves
+            else:
+                self._refused += part.specs
+                for digest in spec_digests(part.spec) - self._told:
+                    self._told.add(digest)
+                    rows.refuse(place, error.message, digest)
+                rows.mark(place, channel, root, part.spec)
+        if not self._parts:
+            _parts_of(self.automaton).refuse(self._refused)
+            self._refused, self._told = [], set()
+
+
+def _parts_of(automaton: Automaton) -> Parts:
+    """The specs of an automaton, cut up when that is asked for first."""
+    parts = automaton.follower
+    if not isinstance(parts, Parts):
+        parts = automaton.follower = Parts(automaton.asked.values())
+    return parts
+
 
 class _Rows:
     """Gathers what documents' walks find, and makes columns of it."""
 
-    def __init__(self, automaton: Automaton) -> None:
-        self._walk = Walk(automaton)
+    def __init__(self) -> None:
         self._visits: list[Visit] = []
         self._of: list[tuple[int, int]] = []
         """Documents, by their place in the batch, and the number of their visits."""
         self._deferred: list[tuple[int, DeferredRow]] = []
-        self._refused: list[tuple[int, str]] = []
+        self._refused: list[tuple[int, str, int]] = []
         # What they are, as far as it is known.
         self._rows = 0
         self._entries = 0
         self._characters = 0
 
-    def take(self, document: int, start: Move, root: etree._Element) -> None:
+    def take(self, document: int, start: Move, root: etree._Element, walk: Walk) -> None:
         """Walk the document at this place of the batch; all its rows are taken, or none.
 
         Raises:
             DocumentLimitError: bindings multiply, or values.
         """
-        walk = self._walk
         walk.document(start, root)
         rows = pairs = entries = characters = 0
         deferred: list[tuple[int, DeferredRow]] = []
@@ -242,9 +288,26 @@ class _Rows:
         """Further documents would make too large a batch."""
         return self._rows >= _MANY_ROWS or self._entries >= _MANY_ENTRIES or self._characters >= _MANY_CHARACTERS
 
-    def refuse(self, document: int, reason: str) -> None:
-        """Say why a document has no rows."""
-        self._refused.append((document, reason))
+    def refuse(self, document: int, reason: str, digest: int = 0) -> None:
+        """Say why a document has no rows, or none of the spec with this digest."""
+        self._refused.append((document, reason, digest))
+
+    def mark(self, document: int, channel: str, root: etree._Element, spec: WitnessSpec) -> None:
+        """Have rows of a refused spec, of one function, that say so: by these stage 2 knows whoever has the spec.
+
+        Others may ask for rows of the same variable, and those must not answer for it.
+        """
+        (function,) = spec.functions
+        bare = Automaton([WitnessSpec(spec.definition, (None if function is None else "",), ())])
+        marks = [(REFUSED, digest, 0, 0) for digest in spec_digests(spec)]
+        try:
+            found = match_document(bare, channel, root)
+        except DocumentLimitError:
+            return  # nobody has such rows
+        for row in found:
+            self._deferred.append((document, DeferredRow(row.var, (function,), row.node, row.value, marks)))
+            self._rows += 1
+            self._characters += len(row.value or "")
 
     def columns(self) -> tuple[pa.Array, list[pa.Array]]:
         """Each row's place of its document in the batch; and the columns from ``var`` on."""
@@ -319,15 +382,9 @@ def _of_visits(
     )
 
 
-def refused_rows(refused: list[tuple[int, str]]) -> tuple[pa.Array, list[pa.Array]]:
-    """The rows that say why documents were refused, as ``arrow_columns`` gives rows."""
-    values: list[str | None] = []
-    return arrow_columns(_of_deferred([], refused, {}, values), [], values)
-
-
 def _of_deferred(
     deferred: list[tuple[int, DeferredRow]],
-    refused: list[tuple[int, str]],
+    refused: list[tuple[int, str, int]],
     numbers: dict[str, int],
     values: list[str | None],
 ) -> FlatRows:
@@ -341,9 +398,11 @@ def _of_deferred(
                 values.append(apply_functions(function, row.text))
             rows.append((document, row.variable, row.node, number, place, len(row.chain)))
             chains += row.chain
-    for document, reason in refused:
-        rows.append((document, REFUSED, 0, -1, len(values), 0))
+    for document, reason, digest in refused:
+        rows.append((document, REFUSED, 0, -1, len(values), bool(digest)))
         values.append(reason)
+        if digest:
+            chains.append((REFUSED, digest, 0, 0))
     table = np.array(rows, dtype=np.int64).reshape(-1, 6)
     entries = np.array(chains, dtype=np.int64).reshape(-1, 4)
     return FlatRows(

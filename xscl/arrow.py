@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["CHAIN", "MEMBER", "spark_schema"]
+__all__ = ["CHAIN", "MEMBER", "REFUSED", "spark_schema"]
 
 CHAIN = pa.list_(pa.struct([("var1", pa.int64()), ("var2", pa.int64()), ("node1", pa.int32()), ("node2", pa.int32())]))
 """Rows of R_bin carried by a witness row."""
+REFUSED = 0
+"""The variable of witness rows, and of entries of their chains, that say what was refused in a document; no definition
+has this digest but by a miracle."""
 
 MEMBER = pa.struct(
     [

@@ -40,6 +40,7 @@ from xscl.notebook import facts_html
 from xscl.parquet import data_files
 from xscl.planner import Planner
 from xscl.published import Publisher, Publishing, acyclic_end, publishing
+from xscl.refusals import Rejection, Unnamed, named, rejection_row
 from xscl.retention import held_times
 from xscl.sealed import seal_folder
 from xscl.session import session_has_ended
@@ -103,6 +104,8 @@ class BatchReport:
     replayed: int = 0
     """Late events that were taken again."""
     result_path: str | None = None
+    rejected: tuple[Rejection, ...] = ()
+    """What queries did not get: documents that exceed a limit, which relation ``rejected`` has too."""
 
     def _repr_html_(self) -> str:
         return facts_html(f"batch {self.batch}", {f.name: getattr(self, f.name) for f in fields(self)})
@@ -369,7 +372,7 @@ def _commit(
     driver: Driver,
     report: BatchReport,
     changes: Sequence[StateChange],
-    refused: Iterable[Mapping[str, object]] = (),
+    refused: Iterable[Unnamed] = (),
     publisher: Publisher | None = None,
     filled: Sequence[QueryInfo] = (),
     since: float | None = None,
@@ -397,10 +400,12 @@ def _commit(
         step("batch.state")
         if report.events:
             move_held(home, connection, report.first, report.last, reaches)
-        home.catalog.reject(connection, refused, now)
+        rejected = [*named(connection, refused, filled)]
         if publisher is not None:
             publisher.commit(connection, now)
-            home.catalog.reject(connection, publisher.rejected, now)
+            rejected += publisher.rejected
+        home.catalog.reject(connection, map(rejection_row, rejected), now)
+        report = replace(report, rejected=tuple(rejected))
         mark_filled(connection, filled)
         if report.replayed or filled:
             end_dropped(connection, report.first, report.batch)
@@ -408,7 +413,7 @@ def _commit(
         if report.events or report.filled or report.replayed:
             # The row cannot have the time of its own writing; that of all before it is nearly the whole.
             report = replace(report, commit_s=time.perf_counter() - started)
-            values = {name: getattr(report, name) for name in report.__slots__}
+            values = {name: getattr(report, name) for name in report.__slots__ if name in BATCHES.c}
             connection.execute(BATCHES.insert().values(**values, committed=now))
         step("batch.commit")
     step("batch.committed")

@@ -548,7 +548,7 @@ class Catalog:
 
     def reject(self, connection: Connection, rows: Iterable[Mapping[str, object]], now: int) -> None:
         """Note what could not be taken."""
-        values = [{**row, "received": now} for row in rows]
+        values = [{"query": None, **row, "received": now} for row in rows]
         if values:
             connection.execute(REJECTED.insert(), values)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +16,7 @@ from xscl.terminal import tell
 
 if TYPE_CHECKING:
     from xscl.home import Home
+    from xscl.refusals import Rejection
     from xscl.types import QueryOutcome
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "open_given",
     "read_text",
     "report_outcomes",
+    "report_rejected",
     "say",
     "settings_of",
     "time_given",
@@ -50,6 +52,8 @@ PARTLY = 3
 _NAMED = 3
 """Names that are told with a note of several queries."""
 
+_MOST_REJECTED = 100
+"""Things that queries did not get of a batch which are said one by one."""
 MOST = 2**63 - 1
 """What databases hold."""
 
@@ -127,6 +131,15 @@ def exit_partly(done: int, failed: int) -> None:
     """Leave with 3 where some failed and some did not, with 1 where all failed."""
     if failed:
         raise typer.Exit(PARTLY if done else 1)
+
+
+def report_rejected(rejected: Sequence[Rejection]) -> bool:
+    """Say what queries did not get of a batch; whether there was anything."""
+    for rejection in rejected[:_MOST_REJECTED]:
+        complain(f"rejected: {rejection}")
+    if len(rejected) > _MOST_REJECTED:
+        complain(f"… and {len(rejected) - _MOST_REJECTED} more, see relation 'rejected'")
+    return bool(rejected)
 
 
 def settings_of(driver_rows: int, cache: str) -> Settings:

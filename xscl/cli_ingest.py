@@ -25,6 +25,7 @@ from xscl.cli_common import (
     open_given,
     read_text,
     report_outcomes,
+    report_rejected,
     say,
     settings_of,
 )
@@ -248,9 +249,10 @@ def eval_(
             raise typer.Exit(1 if bad else 0)
         engine = Engine(opened, settings=settings)
         with shown_progress():
-            engine.run_once(batch_docs=batch_docs)
+            lacking = [each for batch in engine.run_once(batch_docs=batch_docs) for each in batch.rejected]
+        report_rejected(lacking)
         print_matches(engine.matches(), printed)
-        bad = len([o for o in outcomes if not o.ok]) + report.rejected
+        bad = len([o for o in outcomes if not o.ok]) + report.rejected + len(lacking)
         exit_partly(len([o for o in outcomes if o.ok]) + report.taken, bad)
 
 

@@ -18,8 +18,10 @@ from xscl.cli_common import (
     HomeOption,
     JsonOption,
     complain,
+    exit_partly,
     format_of,
     open_given,
+    report_rejected,
     say,
     settings_of,
 )
@@ -60,6 +62,7 @@ def run(
         raise typer.BadParameter(str(error), param_hint="--every") from None
     settings = settings_of(driver_rows, cache)
     patience = Patience(complain)
+    rejected = False
     with ended_by_signals() as end, Engine(open_given(home, catalog), settings=settings) as engine, engine.alone():
         while not end.wanted:
             began = time.monotonic()
@@ -73,6 +76,7 @@ def run(
                     reports = engine.run_once(batch_docs=batch_docs, stop=lambda: end.wanted)
                 for report in reports:
                     _report_batch(report)
+                    rejected |= report_rejected(report.rejected)
                 for note in skipped_notes(engine.home.catalog, first):
                     say(note)
                 if once:
@@ -87,6 +91,7 @@ def run(
             end.wait(wait_s)
     if end.code:
         raise typer.Exit(end.code)
+    exit_partly(1, int(rejected))
 
 
 def sql(

@@ -36,6 +36,7 @@ from xscl.xpath.pattern import (
     Step,
     conditions,
 )
+from xscl.xpath.states import spec_digests
 
 __all__ = [
     "ChannelFacts",
@@ -206,13 +207,21 @@ class _Compiler:
         instance = self._instance(template, canonical.graph, plans, meta)
         name_of = {where: name for name, where in normal.variables.items()}
         results = self._results()
+        specs = self._specs(plans, instance, meta)
+        asked = {(block, spec.definition.key, digest) for block, spec in specs for digest in spec_digests(spec)}
         named = [where for where in [*meta.values(), *results] if where in name_of]
         channels_, streams = tuple(plan.channel for plan in plans), self._streams()
         return CompiledQuery(
             normal=normal,
             template=template,
-            group=Group(instance, settled_cases(normal.cases, instance, channels_, streams), self._links(), streams),
-            specs=self._specs(plans, instance, meta),
+            group=Group(
+                instance,
+                settled_cases(normal.cases, instance, channels_, streams),
+                self._links(),
+                streams,
+                tuple(sorted(asked)),
+            ),
+            specs=tuple(spec for _, spec in specs),
             channels=channels_,
             block_names=normal.block_names,
             definitions={name_of[block, node]: plans[block].definitions[node] for block, node in named},
@@ -386,7 +395,8 @@ class _Compiler:
 
     def _specs(
         self, plans: list[_BlockPlan], instance: Instance, meta: dict[int, tuple[int, int]]
-    ) -> tuple[WitnessSpec, ...]:
+    ) -> list[tuple[int, WitnessSpec]]:
+        """What stage 1 has to find, each with its block."""
         functions: dict[tuple[int, int], set[str | None]] = {}
         for join in instance.joins:
             sides = ((meta[join.left], join.fn_l), (meta[join.right], join.fn_r))
@@ -408,14 +418,17 @@ class _Compiler:
         for blocks in instance.links:
             for place in anchor(instance, blocks) or ():
                 functions.setdefault(meta[place], set()).add(None)
-        return tuple(
-            WitnessSpec(
-                plans[block].definitions[node],
-                tuple(sorted(names, key=lambda name: name or "")),
-                *_edges_around(plans[block], node),
+        return [
+            (
+                block,
+                WitnessSpec(
+                    plans[block].definitions[node],
+                    tuple(sorted(names, key=lambda name: name or "")),
+                    *_edges_around(plans[block], node),
+                ),
             )
             for (block, node), names in sorted(functions.items())
-        )
+        ]
 
 
 def _before(function: str, functions: str) -> str:

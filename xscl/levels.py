@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +29,13 @@ from xscl.home import Home
 from xscl.places import place_of
 from xscl.planner import Plan
 from xscl.published import Publisher
+from xscl.refusals import Unnamed, refused_at_joining, refused_at_matching
 from xscl.sealed import PAGE_CHECKSUMS
 from xscl.state import HeldState, Kind, write_links
 from xscl.steps import step
 from xscl.templates.find import TooManyRows
-from xscl.templates.results import MAX_BINDINGS, RESULT_SCHEMA, origin_of
-from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
+from xscl.templates.results import RESULT_SCHEMA, origin_of
+from xscl.xpath.witness import WITNESS_SCHEMA
 
 __all__ = ["BatchWork", "levels"]
 
@@ -82,8 +84,8 @@ class BatchWork:
     """Witness rows and rows of links: files, or folders of them."""
     waiting: dict[str, pa.Table] = field(default_factory=dict)
     """Those of ``written`` that are not written yet: they are in memory, and in files only if someone reads them."""
-    refused: list[dict[str, object]] = field(default_factory=list)
-    """Documents that could not be matched or joined, as rows of ``rejected``."""
+    refused: list[Unnamed] = field(default_factory=list)
+    """What could not be matched or joined."""
     stage1_s: float = 0.0
     _parts: int = 0
     """Parts of levels that executors have joined."""
@@ -102,9 +104,9 @@ class BatchWork:
         counts = self._join(level, fresh, self.home.root / path)
         step("batch.results")
         self.counts += counts + Counter(witness=fresh.count_rows())
-        self.refused += _refused(fresh)
+        self.refused += refused_at_matching(fresh, self.plan.asking)
         if counts["refused"]:
-            self.refused += _refused_together(self.results(level))
+            self.refused += refused_at_joining(self.results(level))
         self.written.append(("witness", path))
         if counts["link"]:
             links = write_links(self.home, f"{self.tag}-{level.name}", _link_batches(self.results(level)))
@@ -235,7 +237,7 @@ def _count_results(path: Path) -> Counter[str]:
     results = ds.dataset(path, schema=RESULT_SCHEMA)
     counts: Counter[str] = Counter()
     sizes: Counter[tuple[str, int, int]] = Counter()
-    columns = ["relation", "origin", "class", "docs"]
+    columns = ["relation", "origin", "class", "docs", "others"]
     wanted = ds.field("relation") != "docs"
     for row in results.to_table(columns=columns, filter=wanted).to_pylist():
         if row["relation"] == "pairs":
@@ -243,35 +245,9 @@ def _count_results(path: Path) -> Counter[str]:
         elif row["relation"] in ("link", "refused"):
             counts[row["relation"]] += 1
         else:
-            sizes[row["relation"], row["origin"], row["class"]] += 1
+            sizes[row["relation"], row["origin"], row["class"]] += prod(map(len, row["others"] or ()))
     docs = results.to_table(columns=["origin", "class"], filter=ds.field("relation") == "docs")
     for row in docs.group_by(["origin", "class"]).aggregate([([], "count_all")]).to_pylist():
         for relation in ("rout", "match"):
             counts[relation] += row["count_all"] * sizes[relation, row["origin"], row["class"]]
     return counts
-
-
-def _refused(witnesses: ds.Dataset) -> list[dict[str, object]]:
-    """Documents that stage 1 could not match, as rows of ``rejected``."""
-    rows = witnesses.to_table(columns=["place", "ts", "strval"], filter=ds.field("var") == REFUSED)
-    found = []
-    for row in rows.to_pylist():
-        channel, _, id_ = row["place"].partition("\0")
-        reason = {"condition": "XSCL_DOCUMENT_LIMIT", "message": row["strval"], "source": "stage 1"}
-        found.append({"channel": channel, "id": id_, "ts": row["ts"], **reason})
-    return found
-
-
-def _refused_together(path: Path) -> list[dict[str, object]]:
-    """Documents that stage 2 could not join, as rows of ``rejected``: each newest one with those it met."""
-    columns = ["docs", "members"]
-    rows = ds.dataset(path, schema=RESULT_SCHEMA).to_table(columns=columns, filter=ds.field("relation") == "refused")
-    found = {}
-    for row in rows.to_pylist():
-        *others, newest = sorted(row["members"], key=lambda member: place_of(member["docid"]))
-        channel, _, id_ = newest["place"].partition("\0")
-        met = ", ".join("{0}:{2}".format(*other["place"].partition("\0")) for other in others)
-        message = f"a query has more than {MAX_BINDINGS:,} bindings in this document{met and ' with ' + met}"
-        reason = {"condition": "XSCL_DOCUMENT_LIMIT", "message": message, "source": "stage 2"}
-        found[tuple(row["docs"])] = {"channel": channel, "id": id_, "ts": newest["ts"], **reason}
-    return list(found.values())

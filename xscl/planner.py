@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -27,8 +27,8 @@ from xscl.templates.template import Group
 from xscl.xpath.relational import ChannelSplit, RowShape
 from xscl.xpath.row_files import RowFiles
 from xscl.xpath.row_witness import RowMatcher
-from xscl.xpath.spec_files import SpecFiles, SpecKey, spec_key
-from xscl.xpath.states import WitnessSpec
+from xscl.xpath.spec_files import SpecFiles
+from xscl.xpath.states import SpecKey, WitnessSpec, spec_digests, spec_key
 
 __all__ = ["Plan", "Planner", "row_shapes"]
 
@@ -50,6 +50,8 @@ class Plan:
     answered: frozenset[str]
     """Row channels with something that columns answer."""
     shapes: Mapping[str, RowShape]
+    asking: Callable[[Collection[int]], Mapping[int, Sequence[int]]]
+    """The groups of some digests of specs (``spec_digests``)."""
     _files: _Files
 
     @property
@@ -220,6 +222,14 @@ class Planner:
                 found.update(d.key for d in (spec.spec.definition, *(d for edge in parts for d in edge)))
         return found, self._subscribers.newest if isinstance(self._subscribers, Subscribers) else 0
 
+    def _asking(self, digests: Collection[int]) -> dict[int, list[int]]:
+        """The groups of some digests of specs."""
+        found: dict[int, list[int]] = {}
+        for gid, known in self._groups.items() if digests else ():
+            for digest in {digest for spec in known.specs for digest in spec_digests(spec.spec)}.intersection(digests):
+                found.setdefault(digest, []).append(gid)
+        return found
+
     # -- groups ------------------------------------------------------------------------------------------------
 
     def _facts_of(self, channels: Iterable[str]) -> _Facts:
@@ -307,13 +317,10 @@ class Planner:
                 if split is None:
                     split = self._splits[channel] = ChannelSplit(shapes[channel])
                     matchers[channel] = RowMatcher(len(shapes[channel].columns))
-                refused = split.refused
                 asking = {spec.key[0]: self._specs[channel].get(spec.key[0], {}).values() for spec in changed}
                 split.put({definition: [spec.spec for spec in specs] for definition, specs in asking.items()})
                 changed = changed.union(*asking.values())
-                if split.refused != refused:
-                    changed = changed.union(*(specs.values() for specs in self._specs[channel].values()))
-                for definition in asking if split.refused == refused else {*asking, *self._specs[channel]}:
+                for definition in asking:
                     matchers[channel].put(definition, split.rows(definition))
             # Those that have gone first: one that came back has the same key.
             for spec in sorted(changed, key=lambda spec: spec.uses):
@@ -322,7 +329,7 @@ class Planner:
         self._matchers, self._shapes = matchers, shapes
         self._files.rows.changed()
         walked, answered = frozenset(+self._counts["walk"]), frozenset(+self._counts["columns"])
-        self._plan = Plan(self._program, matchers, walked, answered, shapes, self._files)
+        self._plan = Plan(self._program, matchers, walked, answered, shapes, self._asking, self._files)
         self._changed.clear()
 
     def _answer(self, spec: _Spec, way: _Way | None) -> None:

@@ -42,6 +42,7 @@ from xscl.match_output import match_document, selection_of
 from xscl.output import Selection
 from xscl.places import PUBLISHED, place_of, published_docid
 from xscl.queries import of_groups
+from xscl.refusals import Rejection
 from xscl.safexml import in_fresh_dictionary, parse_stored
 from xscl.steps import step
 from xscl.stored_matches import StoredMatch, match_id
@@ -245,8 +246,8 @@ class Publisher:
         """Those of the late ones that are taken again at once."""
         self.newest: dict[str, int] = {}
         """By channel the greatest event time of what was published."""
-        self.rejected: list[dict[str, object]] = []
-        """Output documents that are no events, as rows of relation ``rejected``."""
+        self.rejected: list[Rejection] = []
+        """Output documents that are no events."""
 
     @property
     def groups(self) -> frozenset[int]:
@@ -582,10 +583,10 @@ def _reused(output: _Output) -> DocumentError:
     )
 
 
-def _refused(output: _Output, error: XsclError) -> dict[str, object]:
-    """A row of relation ``rejected``."""
-    told = {"channel": output.channel, "id": output.id, "ts": output.ts}
-    return {**told, "condition": error.condition, "message": error.message, "source": f"query {output.query.name}"}
+def _refused(output: _Output, error: XsclError) -> Rejection:
+    """Why an output document is no event."""
+    name = output.query.name
+    return Rejection(name, output.channel, output.id, output.ts, error.condition, error.message, f"query {name}")
 
 
 def _late_row(event: _Event, clock: int, *, again: bool) -> dict[str, object]:

@@ -107,9 +107,8 @@ def query_once(
             walk.close()
         finally:
             planner.close()
-    notes = (*notes, *_waiting_notes(home, compiled.channels))
-    if refused := len(walk.work.refused):
-        notes = (*notes, f"documents that have too many bindings were left out: {refused}")
+    refused = (f"{each.channel}:{each.id}: {each.message}" for each in dict.fromkeys(walk.work.refused))
+    notes = (*notes, *_waiting_notes(home, compiled.channels), *refused)
     with named_file_faults(home.root):
         members = members_of(home, {docid for match in found for docid in match.docids})
     seen = [_found(info, match, members) for match in found if all(docid in members for docid in match.docids)]

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Number of the tables, the files that they name, and the rows that are made of texts; other homes are refused."""
 NEVER = 1 << 62
 """``docid_until`` of a live query: later than any event."""
@@ -307,6 +307,7 @@ REJECTED = Table(
     Column("number", Integer, primary_key=True),
     *(Column(name, type_) for name, type_ in _REFUSED),
     Column("source", String),
+    Column("query", String, comment="the query that lacks it; NULL: nobody has it"),
 )
 LATE = Table(
     "late",

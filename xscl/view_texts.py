@@ -88,6 +88,7 @@ where {place_sql("e.docid")} <= {{processed}}
 R_BIN = f"""
 select distinct w.docid, {_VAR.format("c.var1")} as var1, {_VAR.format("c.var2")} as var2, c.node1, c.node2
 from xscl_witness w lateral view inline(w.chain) c as var1, var2, node1, node2
+where c.var1 <> 0
 """
 """``r_bin``."""
 R_DOC = "select distinct docid, node, fn, strval, num from xscl_witness where fn is not null and var <> 0"
@@ -143,12 +144,12 @@ _CLASSES = f"""
 select c.*, q.qid, q.query, q.digest, q.after, q.docid_until, q.docid_from, q.ts_from, q.held_from
 from (
   select r.origin, r.class, r.instance, r.nodes, r.witness, {batch_sql("r.origin")} as batch, {{group}}
-  from xscl_results r lateral view explode({{groups}}) g
+  from {{results}} r lateral view explode({{groups}}) g
   where r.relation = {{relation}}
 ) c join ({_SUBSCRIBERS}) q
   on q.asked = c.gid and c.batch >= q.since and c.batch <= coalesce(q.ended, {NEVER})
 """
-_MATCH_CLASSES = _CLASSES.format(relation="'match'", groups="r.groups", group="g.col as gid")
+_MATCH_CLASSES = _CLASSES.format(results="xscl_results", relation="'match'", groups="r.groups", group="g.col as gid")
 _SEEN = "m.first > c.after and m.last < c.docid_until"
 # As ``catalog.QueryInfo.admits``.
 _ADMITS = """ and not exists(m.times, t -> coalesce(t.ts < c.ts_from, false) or coalesce(
@@ -290,8 +291,19 @@ def rout_text(template: Template, asked: Asked) -> str:
     docs = [f"m.docs[{i}] as docid{i + 1}" for i in range(template.block_count)]
     nodes = [f"c.nodes[{i}] as node{i + 1}" for i in range(template.width)]
     heeded = Asked(members=False, kept=asked.kept, timed=asked.timed)
+    mine = f"(select iid from xscl_instances where template = '{template.id}')"
+    # Where nodes stand alike, a stored row has a list of them for each place.
+    expanded = "".join(f"\n    lateral view explode(s.others[{i}]) n{i} as m{i}" for i in range(template.width))
+    one_by_one = ", ".join(f"m{i}" for i in range(template.width))
     classes = _CLASSES.format(
-        relation=f"'rout' and r.instance in (select iid from xscl_instances where template = '{template.id}')",
+        results=f"""(
+    select s.relation, s.origin, s.class, s.instance, s.nodes, s.witness, s.groups, s.cases
+    from xscl_results s where s.others is null
+    union all
+    select s.relation, s.origin, s.class, s.instance, array({one_by_one}) as nodes, s.witness, s.groups, s.cases
+    from (select * from xscl_results where relation = 'rout' and others is not null and instance in {mine}) s{expanded}
+  )""",
+        relation=f"'rout' and r.instance in {mine}",
         groups="arrays_zip(r.groups, r.cases)",
         group="g.col.groups as gid, g.col.cases as case",
     )

@@ -14,7 +14,8 @@ from xscl.planner import Plan, Planner
 from xscl.registry import Registry
 from xscl.version_files import load_version
 from xscl.xpath.row_files import load_matchers
-from xscl.xpath.spec_files import SpecChange, spec_key
+from xscl.xpath.spec_files import SpecChange
+from xscl.xpath.states import spec_key
 
 PAIR = "S//a->x JOIN {{x = y, {0} h}} T//b->y"
 TEXTS = [

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xscl.engine import connect
+from xscl.settings import Settings
 from xscl.tables import CHANNELS
 from xscl.types import Event
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from xscl.engine import Engine
 
 QUERIES = {
@@ -74,3 +79,19 @@ def test_matches_are_those_that_are_listed(engine: Engine) -> None:
         FROM rout_{template} r JOIN r_docts e ON e.docid IN (r.docid1, r.docid2)"""
     (row,) = engine.sql(statement).collect()
     assert row.n > 0 and row.oldest == 2_000_000
+
+
+def test_rows_of_r_out_that_stand_alike_are_written_out(spark: SparkSession, tmp_path: Path) -> None:
+    """Twelve authors on either side are one match and 144 rows of R_out, wherever the documents are joined."""
+    found = []
+    for place, settings in enumerate((Settings(), Settings(driver_rows=0))):
+        with connect(home=tmp_path / str(place), spark=spark, settings=settings) as engine:
+            engine.register("S/rss->x[.//author->a] FOLLOWED BY {a = b, 1 h} S/rss->y[.//author->b]", name="Q")
+            for number in range(2):
+                authors = "<author>A</author>" * 12
+                engine.ingest([Event("S", f"e{number}", number, xml=f"<rss>{authors}</rss>")])
+            engine.run_once()
+            (template,) = (row.template for row in engine.sql("select template from queries").collect())
+            rows = engine.sql(f"select node1, node2 from rout_{template}").collect()
+            found.append((len(list(engine.matches())), sorted(map(tuple, rows))))
+    assert found[0] == found[1] and (found[0][0], len(found[0][1])) == (1, 144)

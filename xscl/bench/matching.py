@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lxml import etree
 
+from xscl.arrow import REFUSED
 from xscl.bench.apart import peak_memory, resident_memory
 from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_grammar
 from xscl.errors import EngineError
@@ -27,7 +28,7 @@ from xscl.ingest.sources import read_paths
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition
 from xscl.xpath.spec_files import load_automaton
-from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA, witness_rows
+from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
 
 __all__ = [
     "Matched",

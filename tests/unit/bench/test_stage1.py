@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from lxml import etree
 
+from xscl.arrow import REFUSED
 from xscl.bench import matching
 from xscl.bench.bench import Options, run_bench
 from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_grammar
@@ -16,7 +17,7 @@ from xscl.bench.stage1 import BENCH
 from xscl.bench.workload import FEED_ITEMS, thesis_queries
 from xscl.errors import EngineError
 from xscl.xpath.automaton import Automaton
-from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA
+from xscl.xpath.witness import WITNESS_SCHEMA
 
 FIGURES = {
     "parse_us_per_doc", "stage1_us_per_doc", "ratio_to_parse", "ratio_to_parse_1k_queries",

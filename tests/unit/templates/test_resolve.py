@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc
 from programs import build_program, save_program
 
 import xscl.templates.resolve
+import xscl.templates.solve
 from xscl.compile import CompiledQuery
 from xscl.templates.probe import PROBE_SCHEMA
 from xscl.templates.program import LiveGroup
@@ -254,42 +257,151 @@ def test_remembered_signatures_change_nothing(tmp_path: Path) -> None:
     assert pairs == {(f"s{i}", f"t{j}") for i in range(4) for j in range(4) if abs(i - j) <= 2}
 
 
-def test_bindings_that_multiply_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four variables of eight equal nodes have 8 ** 4 bindings."""
-    monkeypatch.setattr(xscl.templates.resolve, "MAX_BINDINGS", 4_000)
+ENGINES = pytest.mark.parametrize("engine_type", [LocalEngine, DriverEngine])
+
+
+def refused(engine: LocalEngine) -> list[tuple[list[str], list[int], str]]:
+    """Documents, groups and reason of each refusal."""
+    rows = [row for row in engine.results if row["relation"] == "refused"]
+    return [([member["place"] for member in row["members"]], row["groups"], row["reason"]) for row in rows]  # type: ignore[misc]
+
+
+@ENGINES
+def test_bindings_that_multiply_are_one_match(tmp_path: Path, engine_type: type[LocalEngine]) -> None:
+    """Four variables of twelve equal nodes have 12 ** 4 bindings, which no match tells apart."""
     brackets = "".join(f"[./c->v{i}]" for i in range(4))
     text = f"S//a{brackets} JOIN {{{' AND '.join(f'v{i} = y' for i in range(4))}, 1 h}} T//b->y"
-    engine = LocalEngine(tmp_path, {text: compiled(text)})
-    engine.run([Doc("S", "s", 0, f"<a>{'<c>1</c>' * 8}</a>"), Doc("T", "t", 1, "<b>1</b>")])
-    (refused,) = [row for row in engine.results if row["relation"] == "refused"]
-    assert [member["place"] for member in refused["members"]] == ["S\0s", "T\0t"]
-    assert engine.answers(text) == set()
-    engine.run([Doc("S", "small", 2, f"<a>{'<c>1</c>' * 7}</a>")])
+    engine = engine_type(tmp_path, {text: compiled(text)})
+    engine.run([Doc("S", "s", 0, f"<a>{'<c>1</c>' * 12}</a>"), Doc("T", "t", 1, "<b>1</b>")])
     assert len(engine.answers(text)) == 1
+    assert len(engine.rout(text)) == 12**4
+    assert refused(engine) == []
 
 
-def test_output_nodes_that_multiply_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of eight rows has 8 ** 2 pairs of output nodes, which are many only together."""
-    monkeypatch.setattr(xscl.templates.resolve, "MAX_BINDINGS", 8**3 - 1)
-    text = "SELECT o, p FROM S//a[./c->x][./d->o][./d->p] JOIN {x = y, 1 h} T//b->y"
-    engine = DriverEngine(tmp_path, {text: compiled(text)})
-    leaves = "<c>1</c><d/>"
-    engine.run([Doc("S", "s", 0, f"<a>{leaves * 8}</a>"), Doc("T", "t", 1, "<b>1</b>")])
-    (refused,) = [row for row in engine.results if row["relation"] == "refused"]
-    assert [member["place"] for member in refused["members"]] == ["S\0s", "T\0t"]
-    assert engine.answers(text) == set()
-    engine.run([Doc("S", "small", 2, f"<a>{leaves * 7}</a>")])
-    assert len(engine.answers(text)) == 7**2
+@pytest.mark.parametrize(("engine_type", "count"), [(LocalEngine, 40), (DriverEngine, 320), (DriverEngine, 400)])
+def test_authors_that_a_match_does_not_tell_apart(tmp_path: Path, engine_type: type[LocalEngine], count: int) -> None:
+    text = "S/rss->x[.//author->a] FOLLOWED BY {a = b, 1 h} S/rss->y[.//author->b]"
+    engine = engine_type(tmp_path, {text: compiled(text)})
+    item = "<item><author>A</author></item>"
+    engine.run([Doc("S", name, at * SECOND, f"<rss>{item * count}</rss>") for at, name in enumerate("de")])
+    assert engine.answers(text) == {((("S", "d"), ("S", "e")), (0, 0))}
+    assert len(engine.rout(text)) == count**2
+    assert refused(engine) == []
 
 
-def test_documents_are_refused_once_however_many_queries_bind_too_much(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@ENGINES
+def test_items_that_hold_two_joined_nodes(
+    tmp_path: Path, engine_type: type[LocalEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(xscl.templates.resolve, "MAX_BINDINGS", 4)
-    texts = [f"S//a[./c->v][./c->w] JOIN {{v = y AND w = y, 1 h}} T//{name}->y" for name in ("b", "*")]
-    engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts})
-    engine.run([Doc("S", "s", 0, f"<a>{'<c>1</c>' * 3}</a>"), Doc("T", "t", 1, "<b>1</b>")])
-    assert len([row for row in engine.results if row["relation"] == "refused"]) == 1
+    """Author and title are to be of one item: all items have one author, and titles of their own."""
+    monkeypatch.setattr(xscl.templates.solve, "MAX_STEPS", 300)
+    left, right = "S/rss->x[.//item[./author->a][./title->t]]", "T/rss->y[.//item[./author->b][./title->u]]"
+    text = f"{left} JOIN {{a = b AND t = u, 1 h}} {right}"
+    engine = engine_type(tmp_path, {text: compiled(text)})
+    items = [f"<item><author>A</author><title>{n}</title></item>" for n in range(40)]
+    engine.run(
+        [Doc("S", "s", 0, f"<rss>{''.join(items)}</rss>"), Doc("T", "t", 1, f"<rss>{''.join(items[:30])}</rss>")]
+    )
+    assert len(engine.answers(text)) == 1 and len(engine.rout(text)) == 30
+    assert refused(engine) == []
+
+
+@ENGINES
+def test_matches_that_are_too_many_are_refused_by_query(
+    tmp_path: Path, engine_type: type[LocalEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xscl.templates.solve, "MAX_MATCHES", 8)
+    select = "SELECT o, p FROM S//a[./c->x][./d->o][./d->p] JOIN {x = y, 1 h} T//b->y"
+    plain = "S//a[./c->x] JOIN {x = y, 1 h} T//b->y"
+    engine = engine_type(tmp_path, {text: compiled(text) for text in (select, plain)})
+    engine.run([Doc("S", "s", 0, f"<a><c>1</c>{'<d/>' * 3}</a>"), Doc("T", "t", 1, "<b>1</b>")])
+    assert refused(engine) == [(["S\0s", "T\0t"], [engine.gid[select]], "matches")]
+    assert engine.answers(select) == set() and len(engine.answers(plain)) == 1
+    engine.run([Doc("S", "small", 2, "<a><c>1</c><d/><d/></a>")])
+    assert len(engine.answers(select)) == 2**2
+
+
+@ENGINES
+def test_only_queries_whose_windows_admit_the_documents_are_refused(
+    tmp_path: Path, engine_type: type[LocalEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xscl.templates.solve, "MAX_MATCHES", 1)
+    near, far = (f"S//a->x[.//c->v] JOIN {{v = y, {window}}} T//b->y" for window in ("1 h", "2 d"))
+    engine = engine_type(tmp_path, {text: compiled(text) for text in (near, far)})
+    nested = "<a><a><c>1</c></a></a>"
+    engine.run([Doc("S", "s", 0, nested), Doc("T", "t", 26 * 3600 * SECOND, "<b>1</b>")])
+    assert refused(engine) == [(["S\0s", "T\0t"], [engine.gid[far]], "matches")]
+
+
+@ENGINES
+def test_rows_of_r_out_that_are_too_many_cost_no_match(
+    tmp_path: Path, engine_type: type[LocalEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xscl.templates.solve, "MAX_ROUT", 2)
+    text = "S//a[.//i/c->x] JOIN {x = y AND x = z, 1 h} T//b[./c->y][./c->z]"
+    engine = engine_type(tmp_path, {text: compiled(text)})
+    engine.run(
+        [Doc("S", "s", 0, f"<a>{'<i><c>1</c></i>' * 3}</a>"), Doc("T", "t", 1, "<b><c>1</c><c>1</c><c>1</c></b>")]
+    )
+    assert len(engine.answers(text)) == 1 and engine.rout(text) == set()
+    assert refused(engine) == [(["S\0s", "T\0t"], [engine.gid[text]], "rout")]
+
+
+@ENGINES
+def test_work_is_bounded_by_query(
+    tmp_path: Path, engine_type: type[LocalEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xscl.templates.solve, "MAX_STEPS", 100)
+    many = "S//a[.//c->x] JOIN {x = y AND x = z, 1 h} T//b[.//c->y][.//c->z]"
+    few = "S//a[.//c->x] JOIN {x = y, 1 h} T//b[.//c->y]"
+    engine = engine_type(tmp_path, {text: compiled(text) for text in (many, few)})
+    leaves = "".join(f"<c>{n % 3}</c>" for n in range(60))
+    engine.run([Doc("S", "s", 0, f"<a>{leaves}</a>"), Doc("T", "t", 1, f"<b>{leaves}</b>")])
+    assert (["S\0s", "T\0t"], [engine.gid[many]], "steps") in refused(engine)
+    assert engine.answers(many) == set() and len(engine.answers(few)) == 1
+
+
+@pytest.mark.parametrize("engine_type", [LocalEngine, DriverEngine])
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_nodes_that_stand_alike_change_nothing(
+    tmp_path_factory: pytest.TempPathFactory, engine_type: type[LocalEngine], data: st.DataObject
+) -> None:
+    """R_out and matches of documents with many equal nodes, written as lists and one by one."""
+    texts = data.draw(st.lists(st.sampled_from(ALIKE), min_size=1, max_size=3, unique=True))
+    words = st.sampled_from(["1", "2", "A", "a"])
+    node = st.builds(lambda tag, text: f"<{tag}>{text}</{tag}>", st.sampled_from("cd"), words)
+    item = st.lists(node, max_size=4).map(lambda nodes: f"<i>{''.join(nodes)}</i>")
+    body = st.lists(item | node, max_size=4).map("".join)
+    docs = [
+        Doc(channel, f"{channel}{at}", at * SECOND, f"<a>{data.draw(body)}</a>") for channel in "ST" for at in range(2)
+    ]
+    queries = {text: compiled(text) for text in texts}
+    found = []
+    for plain, few in ((100, 1_000), (0, 0)):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(xscl.templates.solve, "_PLAIN", plain)
+            patched.setattr(xscl.templates.solve, "_FEW", few)
+            engine = engine_type(tmp_path_factory.mktemp("alike"), queries)
+            engine.run(docs[:3])
+            engine.run(docs[3:])
+            found.append([(engine.answers(text), engine.rout(text)) for text in texts])
+    assert found[0] == found[1]
+    oracle = LocalEngine(tmp_path_factory.mktemp("one"), queries)
+    oracle.run(docs)
+    assert found[0] == [(oracle.answers(text), oracle.rout(text)) for text in texts]
+
+
+ALIKE = [
+    "S//a->x[.//c->v] JOIN {v = w, 1 h} T//a->y[.//c->w]",
+    "S//a->x[.//c->v] JOIN {v = w AND lower(v) = lower(u), 1 h} T//a->y[.//c->w][.//d->u]",
+    "S//a->x[./i[./c->v][./d->t]] JOIN {v = w AND t = u, 1 h} T//a->y[./i[./c->w][./d->u]]",
+    "SELECT v FROM S//a->x[.//c->v] JOIN {v = w, 1 h} T//a->y[.//c->w]",
+    "S//i->x[./c->v] JOIN {v = w, 1 h} T//i->y[./c->w]",
+    "S//a->x[.//c->v] JOIN {v != w, 1 h} T//a->y[.//c->w]",
+    "S//a->x[.//c->v][.//c->t] JOIN {v = w AND t < u, 1 h} T//a->y[.//c->w][.//d->u]",
+    "S//i//c->v JOIN {v = w, 1 h} T//a->y[.//c->w]",
+]
 
 
 def test_what_is_remembered_of_signatures_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

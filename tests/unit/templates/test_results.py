@@ -143,7 +143,7 @@ def test_rows_of_all_kinds_in_one_relation() -> None:
     columns.add_pairs(np.array([1, 5]), np.array([2, -1]), np.array([0, 1], dtype=np.int32))
     columns.add_documents((1, 2, 3), 0)
     columns.add_link(99, [member(1, 0), member(2, 1, item=1)], [10, 20])
-    columns.add_refused([member(4, 2)])
+    columns.add_refused([member(4, 2)], [7], "matches")
     columns.add_count(5)
     groups = {"groups": [7, 8], "cases": [1, 2], "instance": 3}
     first, second = {"origin": 77, "class": 0}, {"origin": 77, "class": 1}
@@ -168,6 +168,8 @@ def test_rows_of_all_kinds_in_one_relation() -> None:
         {
             "relation": "refused",
             "docs": [4],
+            "groups": [7],
+            "reason": "matches",
             "members": [{"docid": 4, "item": 4, "ts": 2 * SECOND, "place": "S\0004", "membership": 0}],
         },
         {"relation": "pairs", "docs": [5]},
@@ -180,7 +182,7 @@ def test_rows_of_all_kinds_in_one_relation() -> None:
 
 def test_counts_are_of_every_combination_of_documents() -> None:
     columns = ResultColumns(1)
-    columns.add_class([ROUT, ROUT, MATCH])
+    columns.add_class([ROUT, ROUT._replace(others=[[10], [20]]), MATCH])
     columns.add_class([ROUT])
     assert columns.counts == Counter()
     columns.add_pairs(np.array([1, 2, 3]), np.array([4, 4, 4]), np.array([0, 1, 0], dtype=np.int32))

@@ -60,10 +60,12 @@ def told(run: Run, cache: SliceCache, rows: np.ndarray | None = None) -> list[tu
     columns = [column[at].tolist() for column in run.rows]
     texts, places = run.text(at).to_pylist(), run.place(run.rows.doc[at]).to_pylist()
     return [
-        (doc, ts, item, place, *names[key], cache.shapes[shape].node, text, repr(number), cache.shapes[shape].chain)
-        for (_, key, ts, doc, item, shape, number, _), text, place in zip(
+        (doc, ts, item, place, *names[key], node, text, repr(number), shape.chain_of(node, names[key][0]))
+        for (_, key, ts, doc, item, bundle, number, _), text, place in zip(
             zip(*columns, strict=True), texts, places, strict=True
         )
+        for shape in cache.shapes[bundle]
+        for node in shape.nodes
     ]
 
 
@@ -106,9 +108,8 @@ def test_a_run(rows: list[Row], hashes: int, draw: st.DataObject) -> None:
         row = documents.get(docid)
         expected = None if row is None else Member(docid, row["item"], row["ts"], row["place"])  # type: ignore[arg-type]
         assert run.member(docid) == expected
-    same = Counter((row["docid"], row["var"], row["fn"], row["strval"]) for row in rows)
-    for row, again in zip(told(run, cache), run.rows.again.tolist(), strict=True):
-        assert again == (same[row[0], row[4], row[5], row[7]] > 1)  # type: ignore[index]
+    same = {(row["docid"], row["var"], row["fn"], row["strval"]) for row in rows}
+    assert len(run.rows.h) == len(same), "a document has one row for each value of a variable and function"
     docs = draw.draw(st.lists(st.integers(-1, 7), max_size=4))
     for (var, fn), key in list(cache.keys.items()):
         at, found = run.of_documents(np.array(docs, dtype=np.int64), np.full(len(docs), key))
@@ -159,7 +160,7 @@ def test_runs_are_merged(parts: list[int], hashes: int, draw: st.DataObject) -> 
         assert all(before >= 2 * after for before, after in zip(sizes, sizes[1:], strict=False))
         for run in cache.runs:
             check_order(run)
-    assert cache.rows == len(rows)
+    assert sum(held(cache).values()) == len(rows)
     # The hash of a value is the same in all runs.
     hashes_of = {
         (text, h) for run in cache.runs for text, h in zip(run.texts.to_pylist(), run.values.tolist(), strict=True)
@@ -355,10 +356,12 @@ def test_rows_of_a_document_in_several_parts_know_of_each_other(data: st.DataObj
         patched.setattr("xscl.templates.slices._TOGETHER", data.draw(st.sampled_from([1, 4, 1_000])))
         cache.load((table(part, 0) for part in parts if part), 1)
     assert sum(held(cache).values()) == len(rows)
-    alike = Counter((row["docid"], row["var"], row["fn"], row["strval"]) for row in rows)
-    for run in cache.runs:
-        keys = {number: key for key, number in cache.keys.items()}
-        texts = run.text(np.arange(len(run.rows.h))).to_pylist()
-        for at, text in enumerate(texts):
-            var, fn = keys[int(run.rows.key[at])]
-            assert bool(run.rows.again[at]) == (alike[int(run.rows.doc[at]), var, fn, text] > 1)
+    bundles = [
+        (bool(again), (doc, key, text))
+        for run in cache.runs
+        for again, doc, key, text in zip(
+            run.rows.again, run.rows.doc, run.rows.key, run.text(np.arange(len(run.rows.h))).to_pylist(), strict=True
+        )
+    ]
+    alike = Counter(of for _, of in bundles)
+    assert all(again == (alike[of] > 1) for again, of in bundles)

@@ -15,12 +15,13 @@ from patterns import Patterns, documents, family, family_document, plain_spec, s
 from patterns import document as random_document
 from strategies import Choices, Dice
 
+from xscl.arrow import REFUSED
 from xscl.errors import DocumentLimitError
 from xscl.safexml import parse_xml
 from xscl.xpath import chains, witness
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step
-from xscl.xpath.witness import REFUSED, WITNESS_SCHEMA, match_document, witness_rows
+from xscl.xpath.witness import WITNESS_SCHEMA, match_document, witness_rows
 
 EVENTS = pa.schema(
     [
@@ -154,7 +155,7 @@ def test_malformed_content_is_refused_alone(content: str) -> None:
     assert kept <= found
 
 
-def test_a_document_over_the_limit_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_over_the_limit_is_refused_to_the_spec_that_exceeds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chains, "MAX_CHAIN_ENTRIES", 100)
     a, b = (Step("descendant", NodeTest("element", "", name)) for name in "ab")
     upper, lower = Definition("S", (a,)), Definition("S", (a, b))
@@ -170,8 +171,13 @@ def test_a_document_over_the_limit_is_refused_alone(monkeypatch: pytest.MonkeyPa
     assert [docid for docid, _ in refusals] == [8, 29]
     assert all("100" in str(reason) for _, reason in refusals)
     kept = one_by_one(machine, events.take(pa.array([0, 2, 3])))
-    assert found.total() == kept.total() + 2
     assert kept <= found
+    # The other spec has its rows; those of the refused one say that it is.
+    beside = one_by_one(Automaton([first]), events)
+    assert beside <= found
+    rows = [dict(zip(WITNESS_SCHEMA.names, row, strict=True)) for row in found - kept - beside]
+    marked = [row for row in rows if row["var"] == lower.key]
+    assert len(rows) == len(refusals) + len(marked) and len(marked) == 2 * 2 * 20
     assert rows_of(machine, (events.slice(place, 1) for place in range(5))) == found
 
 
@@ -198,19 +204,44 @@ def test_long_values_fill_a_batch_of_rows(monkeypatch: pytest.MonkeyPatch) -> No
     assert [batch.num_rows for batch in witness_rows(plain, batch_of([("S", f"<a>{'x' * 500}</a>")] * 6))] == [2, 2, 2]
 
 
-def test_a_document_whose_values_multiply_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chains, "MAX_VALUE_CHARACTERS", 1_000)
-    fits, large = f"<a>{'0' * 196}1000</a>", f"<a>{'0' * 197}1000</a>"
-    (rows,) = witness_rows(above(5), batch_of([("S", fits), ("S", large), ("S", fits)]))
-    assert Counter(rows.column("docid").to_pylist()) == {1: 5, 8: 1, 15: 5}
-    assert "1,000 characters" in rows.to_pylist()[-1]["strval"]
+def test_specs_that_ask_too_much_together_are_refused_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in values nor in rows: limits are those of one spec."""
+    events = batch_of([("S", f"<r>{f'<a>{10 * chr(48)}1000</a>' * 20}</r>")])
+    expected = rows_of(above(5), [events])
+    monkeypatch.setattr(chains, "MAX_VALUE_CHARACTERS", 14 * 20)
+    monkeypatch.setattr(chains, "MAX_CHAIN_ENTRIES", 20)
+    assert rows_of(above(5), [events]) == expected and expected.total() == 100
 
 
-def test_a_document_with_too_many_conditioned_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chains, "MAX_CHAIN_ENTRIES", 100)
-    few, many = (f"<r>{'<a>1000</a>' * count}</r>" for count in (20, 21))
-    (rows,) = witness_rows(above(5), batch_of([("S", few), ("S", many)]))
-    assert Counter(rows.column("docid").to_pylist()) == {1: 100, 8: 1}
+@pytest.mark.parametrize("limit", ["MAX_VALUE_CHARACTERS", "MAX_CHAIN_ENTRIES"])
+def test_a_spec_that_asks_too_much_is_found_among_many(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    text = f"<r>{'<a>1000</a>' * 20}<b>1</b></r>"
+    b = plain_spec(Definition("S", (Step("descendant", NodeTest("element", "", "b")),)))
+    every = plain_spec(Definition("S", (Step("descendant", NodeTest("element", "", None), GUARDED[:1]),)))
+    others = [plain_spec(Definition("S", (Step("descendant", NodeTest("element", "", f"c{n}")),))) for n in range(30)]
+    monkeypatch.setattr(chains, limit, 20 if limit == "MAX_CHAIN_ENTRIES" else 100)
+    machine = Automaton([*others, b])
+    alone = [rows_of(Automaton([b]), [batch_of([("S", text)])])] * 3
+    assert [rows_of(machine, [batch_of([("S", text)])]) for _ in range(3)] == alone
+    machine.add(every)
+    walked = []
+    before = Automaton.start
+    for _ in range(3):
+        starts: list[Automaton] = []
+
+        def counted(self: Automaton, channel: str, starts: list[Automaton] = starts) -> object:
+            starts.append(self)
+            return before(self, channel)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Automaton, "start", counted)
+            found = rows_of(machine, [batch_of([("S", text)])])
+        walked.append(len(starts))
+        assert [reason for _, reason in refused(found)] and alone[0] <= found
+    # It is looked for once; then it is walked for by itself, its marks, and the others together.
+    assert walked[0] > 6 and max(walked[1:]) <= 4
+    machine.remove(every)
+    assert rows_of(machine, [batch_of([("S", text)])]) == alone[0]
 
 
 def test_an_event_without_content_is_refused_alone() -> None:
@@ -242,7 +273,7 @@ def test_nested_values_over_the_limit_are_refused_alone(
     assert all("1,000 characters" in str(reason) for _, reason in refusals)
     assert found - one_by_one(machine, events.take(pa.array([0, 2, 3]))) == Counter(
         row for row in found if row[WITNESS_SCHEMA.names.index("var")] == REFUSED
-    )
+    ), "whose values are too long has no marks either"
     assert rows_of(machine, (events.slice(place, 1) for place in range(5))) == found
 
 

@@ -39,7 +39,7 @@ from xscl.xpath.pattern import (
 )
 from xscl.xpath.relational import Asked, ChannelSplit, RowShape
 from xscl.xpath.row_witness import RowMatcher
-from xscl.xpath.witness import REFUSED, Witness, match_document
+from xscl.xpath.witness import Witness, match_document
 
 SHAPE = RowShape("r", ("a", "b", "c"))
 
@@ -67,8 +67,8 @@ def split_specs(specs: Iterable[WitnessSpec], shapes: Mapping[str, RowShape]) ->
     for channel, by_definition in by_channel.items():
         split = ChannelSplit(shapes[channel])
         split.put(by_definition)
-        if not split.refused:
-            asked[channel] = split.asked()
+        if found := split.asked():
+            asked[channel] = found
         for key, asking in by_definition.items():
             (answered if split.answers(key) else walked).extend(asking)
     return Split(tuple(walked), tuple(answered), asked)
@@ -321,9 +321,9 @@ def test_definitions_come_and_go(seed: int) -> None:
         assert [Counter(found) for found in matched(matcher, rows)] == [Counter(found) for found in fresh]
 
 
-def test_rows_that_satisfy_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xscl.xpath.row_witness, "MAX_CHAIN_ENTRIES", 1)
-    specs = [asks(path(child("r", Exists(child("a", Comparison(Here(), ">", Constant(n, True))))))) for n in "13"]
-    split = split_specs(specs, {"T": SHAPE})
-    found = answer(split.asked["T"], SHAPE, [["0", None, None], ["2", None, None], ["4", None, None]])
-    assert [[row.var == REFUSED for row in of] for of in found] == [[], [False], [True]]
+def test_what_asks_for_much_of_a_row_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    root, every, beside = path(child("r")), path(child("r"), child(None)), path(child("r"), child("a"))
+    spec = WitnessSpec(every, ("",), ((root, every),), ((root, beside),))
+    assert split_specs([spec], {"T": SHAPE}).answered == (spec,)
+    monkeypatch.setattr(xscl.xpath.relational, "_MOST_ENTRIES", 5)
+    assert split_specs([spec, asks(beside)], {"T": SHAPE}).walked == (spec,)
