@@ -163,7 +163,7 @@ class BatchWork:
             return ds.InMemoryDataset(here)
         write_witnesses(self.session(), plan, level, target)
         if here.num_rows:
-            pq.write_table(here, target / "walked-here.parquet", row_group_size=_ROW_GROUP)
+            pq.write_table(here, target / "walked-here.parquet", row_group_size=_ROW_GROUP, **PAGE_CHECKSUMS)
         return ds.dataset(target, schema=WITNESS_SCHEMA)
 
     def _join(self, level: Level, fresh: ds.Dataset, fresh_path: Path) -> Counter[str]:

@@ -739,7 +739,8 @@ class _Parser:
                 hint=f"write '.{start.value}' for a path from here",
             )
         if self.take_op_if("."):
-            if self.token.kind in ("name", "@", "*") and self.token.start == start.end:
+            follows = self.token.kind in ("name", "@", "*") and not self.token.is_word("and", "or")
+            if follows and self.token.start == start.end:
                 name = self.text[start.end : self.token.end]
                 self.fail(f"'.' before {name!r}; a child is written with '/'", at=start, hint=f"write ./{name}")
             steps = self.steps()

@@ -14,7 +14,8 @@ _OF_MATCHES = COUNTED | {
     *("match", "ts_min", "ts_max", "received_min", "received_max", "docids", "nodes", "replaces"),
 }
 _CLAUSES = frozenset(["kind", "expressions", "from_", "where", "group", "having", "order", "limit", "offset"])
-_SUM = "coalesce(sum(counted_rows), 0L)"
+_COUNTED_ROWS = "counted_rows"
+_SUM = f"coalesce(sum({_COUNTED_ROWS}), 0L)"
 
 
 def replaced_counts(tree: exp.Expr) -> Mapping[int, str] | None:
@@ -32,6 +33,8 @@ def replaced_counts(tree: exp.Expr) -> Mapping[int, str] | None:
     if any(value and name not in ("this", "alias") for name, value in table.args.items()):
         return None
     aliases = {item.alias.lower() for item in tree.expressions if isinstance(item, exp.Alias)}
+    if _COUNTED_ROWS in aliases:
+        return None
     calls = []
     for node in tree.walk():
         match node:

@@ -191,15 +191,16 @@ def test_a_catalogue_that_is_removed_or_replaced(engine: Engine) -> None:
 
 def test_a_catalogue_that_is_no_database(engine: Engine) -> None:
     engine.run_once()
+    root = engine.home.root
     engine.close()
-    file = engine.home.root / "catalog.db"
+    file = root / "catalog.db"
     for name in ("catalog.db-wal", "catalog.db-shm"):
-        (engine.home.root / name).unlink(missing_ok=True)
+        (root / name).unlink(missing_ok=True)
     whole = file.read_bytes()
     file.write_bytes(b"x" * len(whole))
-    assert condition_of(lambda: xscl.connect(home=engine.home.root)) == "XSCL_CATALOG_DAMAGED"
+    assert condition_of(lambda: xscl.connect(home=root)) == "XSCL_CATALOG_DAMAGED"
     file.write_bytes(whole)
-    with xscl.connect(home=engine.home.root) as again:
+    with xscl.connect(home=root) as again:
         assert len(matched(again)) == 1
 
 
@@ -321,9 +322,10 @@ def test_followed_inputs_that_are_half_written_are_waited_for(tmp_path: Path, en
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_signal_ends_a_run_behind_its_batch(number: signal.Signals, code: int, ignored: bool, engine: Engine) -> None:
     """Also a run that a shell started in the background, with Ctrl-C's signal ignored."""
+    root = engine.home.root
     engine.close()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", "xscl", "run", "--every", "1 h", "--home", str(engine.home.root)]
+    command = [sys.executable, "-m", "xscl", "run", "--every", "1 h", "--home", str(root)]
 
     def before() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL)
@@ -334,7 +336,7 @@ def test_a_signal_ends_a_run_behind_its_batch(number: signal.Signals, code: int,
         process.send_signal(number)
         assert "ending after this batch" in process.stderr.read()
         assert process.wait(60) == code
-    with xscl.connect(home=engine.home.root) as again:
+    with xscl.connect(home=root) as again:
         assert again.run_once() == [] and len(matched(again)) == 1
 
 

@@ -8,6 +8,7 @@ chosen block by block, and a window or atom is looked at as soon as the blocks i
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -506,9 +507,12 @@ def _compare(left: Value, op: str, right: Value) -> bool:
 
 def _time(text: str) -> datetime | None:
     """The moment a text of ISO 8601 stands for; a date stands for its midnight in UTC."""
+    if not re.match(r"\d{4}-\d{2}-\d{2}", text.strip()):
+        return None  # weeks and days of a year are no times here
     try:
         found = datetime.fromisoformat(text.strip())
-    except ValueError:
+        found.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
     if len(text) == len("2026-01-01"):
         return found.replace(tzinfo=UTC)
