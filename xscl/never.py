@@ -1,4 +1,4 @@
-"""Comparisons that can never hold, told from a query's normal form and from what is known of its channels.
+"""Comparisons that can never hold, alone or together, told from a normal form and from what is known of channels.
 
 Only what is certain is told.  A path may reach several nodes, so ``[a = 1][a = 2]`` can hold of a document; the value
 of one node, an attribute of one element and a column of a row are single.
@@ -47,25 +47,25 @@ _MOST_TOGETHER = 50
 """Conditions of one value that are looked at together."""
 _NUMBERS = frozenset(["count", "string-length"])
 """Functions that give a number."""
+_LEAVE_OUT = "leave out one of them"
 _TIME_HINT = "a time is written '2026-01-01' or '2026-01-01T00:00:00Z', with Z or an offset"
 
 
 @dataclass(frozen=True, slots=True)
 class Impossible:
-    """What can never hold."""
+    """A part of a query that can never hold."""
 
     span: Span
     reason: str
     hint: str | None = None
+    together: bool = False
+    """Whether only several comparisons together never hold; each of them alone may."""
 
 
 def impossible(normal: NormalQuery, channels: Mapping[str, ChannelFacts]) -> Impossible | None:
-    """The first part of a query that can never hold; None where nothing is certain."""
-    for block in normal.blocks:
-        found = next(_in_block(block, channels.get(block.channel, _NOTHING)), None)
-        if found is not None:
-            return found
-    return next(_in_joins(normal.joins), None)
+    """Return the first comparison that can never hold, or else the first that contradicts others; None: neither."""
+    found = [each for block in normal.blocks for each in _in_block(block, channels.get(block.channel, _NOTHING))]
+    return min([*found, *_in_joins(normal.joins)], key=lambda each: each.together, default=None)
 
 
 # -- one value -------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _of_row(block: NormalBlock, facts: ChannelFacts) -> Iterator[Impossible]:
     for count, place in enumerate(order, start=1):
         if count > 1 and _never(All(frozenset(made[each] for each in order[:count]))):
             reason = "a row cannot satisfy this and the conditions before"
-            yield Impossible(spans[place], reason, "leave out one of them")
+            yield Impossible(spans[place], reason, _LEAVE_OUT, together=True)
             return
 
 
@@ -135,7 +135,7 @@ def _of_value(found: Sequence[tuple[Condition, Span]], column: str | None, facts
     for condition, span in found:
         told = formulas.reason(condition, column)
         if told is not None:
-            yield Impossible(span, *told)
+            yield Impossible(span, *told, together=told[1] == _LEAVE_OUT)
             return
     if len(found) == 1 or len(found) > _MOST_TOGETHER:
         return
@@ -143,7 +143,7 @@ def _of_value(found: Sequence[tuple[Condition, Span]], column: str | None, facts
     for place, (_, span) in enumerate(found):
         if _never(All(frozenset(made[: place + 1]))):
             what = "a value" if column is None else f"the column {column}, which has one value in a row,"
-            yield Impossible(span, f"{what} cannot satisfy this and the conditions before", "leave out one of them")
+            yield Impossible(span, f"{what} cannot satisfy this and the conditions before", _LEAVE_OUT, together=True)
             return
 
 
@@ -180,7 +180,7 @@ class _Formulas:
             case Comparison() | Compared():
                 return self._compared(condition, column)
         if _never(self.of(condition, column)):
-            return "no value satisfies these conditions together", "leave out one of them"
+            return "no value satisfies these conditions together", _LEAVE_OUT
         return None
 
     def of(self, condition: Condition, column: str | None, value: str = "") -> Formula:
@@ -321,4 +321,4 @@ def _in_joins(joins: Iterable[NormalJoin]) -> Iterator[Impossible]:
         # Equal texts are equal numbers, but different texts may be equal numbers, too.
         if not allowed.get(key, True) or {"=", "!="} <= before:
             reason = f"{join.left} and {join.right} cannot satisfy this and the comparisons before"
-            yield Impossible(join.span, reason, "leave out one of them")
+            yield Impossible(join.span, reason, _LEAVE_OUT, together=True)

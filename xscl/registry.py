@@ -366,10 +366,12 @@ class _Work:
         known = self._advice.get(id(compiled))
         if known is None:
             declared = json.loads(namespaces)
+            contradictions: tuple[str, ...] = ()
             if impossible(compiled.normal, self.facts) is not None:
                 # Told of this text, not of the first one of its form.
                 normal = normalize(_created(statement).query, statement.text, declared)
-                if (found := impossible(normal, self.facts)) is not None:
+                found = impossible(normal, self.facts)
+                if found is not None and not found.together:
                     raise QueryError(
                         "XSCL_NEVER_HOLDS",
                         f"this can never hold: {found.reason}",
@@ -377,12 +379,18 @@ class _Work:
                         span=found.span,
                         hint=found.hint,
                     )
+                if found is not None:
+                    at = statement.text[found.span.start : found.span.end]
+                    contradictions = (f"the query finds nothing, whatever comes: {found.reason} ({at})",)
             notes = (
+                *contradictions,
                 *compiled.notes,
                 *mixed_notes(compiled, self.facts),
                 *name_notes(compiled, declared, self._names_of),
             )
-            known = self._advice[id(compiled)] = compiled, notes
+            known = compiled, notes
+            if not contradictions:
+                self._advice[id(compiled)] = known
         return text, prepared, known[1]
 
     def _names_of(self, channel: str) -> DocumentNames | None:

@@ -65,6 +65,13 @@ NOTED = [
         ),
     ),
     ("ticks/ticks/price->v JOIN {v = w, 1 h} S//title->w", ()),
+    (
+        "ticks[./price < 0 and ./price > 4]",
+        (
+            "the query finds nothing, whatever comes: the column price, which has one value in a row, cannot satisfy "
+            "this and the conditions before (./price > 4)",
+        ),
+    ),
     ("ticks/ticks[./prize > 5]", ("the rows of channel ticks have no column prize; did you mean price?",)),
     ("ticks[@sym = 'IBM']", ("the rows of channel ticks have no column @sym; did you mean sym?",)),
     ("later[./a]", ()),
