@@ -54,7 +54,7 @@ def read_broken_feed(data: bytes, *, source: str, channel: str = "items") -> Fee
 
 
 def _declared(data: bytes) -> bytes:
-    """Take the declaration off where it names no character encoding; feedparser decodes by whatever Python knows.
+    """Take the declaration off where it names no encoding that the bytes can be in; feedparser decodes by whatever Python knows.
 
     A line ends behind it, because feedparser looks for an encoding in all of the first line.
     """
@@ -63,7 +63,10 @@ def _declared(data: bytes) -> bytes:
         return data
     head, end, rest = start.partition(b"?>")
     names = [name.decode("latin-1") for name in _ENCODING.findall(head[:_MAX_DECLARATION])]
-    if not end or len(head) > _MAX_DECLARATION or None in map(character_encoding, names):
+    known = [character_encoding(name) for name in names]
+    # A declaration that can be read byte by byte is not in an encoding of two or four bytes a character.
+    wrong = any(name is None or name.startswith(("utf-16", "utf-32")) for name in known)
+    if not end or len(head) > _MAX_DECLARATION or wrong:
         return rest or start[2:]
     return head + end + b"\n" + rest
 

@@ -663,7 +663,7 @@ def test_eval_with_texts_and_bad_input(run: Run, tmp_path: Path, spark: SparkSes
     (tmp_path / "events.ndjson").write_text(EVENTS)
     ran = run("eval", "-q", FOLLOWS, "-q", "S//[", "events.ndjson", "--batch-docs", "1")
     assert ran.code == 3
-    assert json.loads(ran.out)["values"] == {"x2": "A", "x5": "A"}
+    assert json.loads(ran.out)["values"] == dict.fromkeys(("x1", "x2", "x4", "x5"), "A")
     assert "XSCL_SYNTAX" in ran.err and "XSCL_MALFORMED_DOCUMENT" in ran.err
 
 

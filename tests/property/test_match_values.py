@@ -55,6 +55,8 @@ def shown(info: QueryInfo, row: Row, contents: dict[int, str]) -> MatchOutput:
 @given(st.one_of(one_block_queries(), two_block_queries()), event_streams(), st.randoms(use_true_random=False))
 def test_values_are_those_of_one_witness(text: str, docs: Sequence[Doc], random: object) -> None:
     info = query_info(text)
+    # The oracle gives no node for a path behind a variable (``x//a = y``).
+    assume(not any("/" in (name or "") for name in info.names["meta"]))
     rows = list(bindings_rows(parse_query(text), docs, namespaces=KNOWN))
     assume(rows)
     row = random.choice(rows)  # type: ignore[attr-defined]
