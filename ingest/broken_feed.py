@@ -54,7 +54,7 @@ def read_broken_feed(data: bytes, *, source: str, channel: str = "items") -> Fee
 
 
 def _declared(data: bytes) -> bytes:
-    """Take the declaration off where it names no encoding that the bytes can be in.  Feedparser takes any that Python has.
+    """Take the declaration off where it names no encoding that the bytes can be in, because feedparser takes any.
 
     A line ends behind it, because feedparser looks for an encoding in all of the first line.
     """
