@@ -63,7 +63,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What a plan finds in a pair of documents."""
+    """Result of a plan in a pair of documents."""
 
     rows: tuple[Row, ...] = ()
     matches: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
@@ -290,7 +290,7 @@ _Relation = Callable[[Constraint], "_Joined | _Hanging"]
 
 
 def solve(plan: InstancePlan | LinkPlan, matched: Matched) -> Solution:
-    """What a plan finds where all edges that it needs are matched."""
+    """Solve a plan where all edges that it needs are matched."""
     if plan.specs & matched.refused:
         return Solution()
     inner = plan.inner if isinstance(plan, InstancePlan) and matched.is_sorted else frozenset[int]()

@@ -43,7 +43,7 @@ def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
 
 
 def _held_by_stream(connection: Connection) -> dict[tuple[int, str], int]:
-    """How many events each stream has, by its number and channel."""
+    """Count the events of each stream, by its number and channel."""
     counts: Counter[tuple[int, str]] = Counter()
     memberships = stored_memberships(connection)
     columns = EVENT_IDS.c.membership, EVENT_IDS.c.channel

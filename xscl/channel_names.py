@@ -43,11 +43,11 @@ class DocumentNames:
     elements: set[Name] = field(default_factory=set)
     attributes: set[Name] = field(default_factory=set)
     documents: int = 0
-    """How many documents were looked at."""
+    """Number of documents that were looked at."""
     is_all: bool = True
-    """Whether there are no other documents, so that other names do not occur."""
+    """True where there are no other documents, so other names do not occur."""
     is_schema: bool = False
-    """Whether these are the columns of rows."""
+    """True for the columns of rows."""
 
 
 def add_names(names: DocumentNames, document: DocumentNode) -> None:

@@ -1,4 +1,4 @@
-"""How matches are printed: as cards for a person, as rows for a program, or their output documents alone."""
+"""Printing of matches: as cards for a person, as rows for a program, or their output documents alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["DocumentsOption", "MatchFormat", "MatchFormatOption", "match_format"
 
 
 class MatchFormat(StrEnum):
-    """How matches are printed."""
+    """Ways to print matches."""
 
     cards = "cards"
     table = "table"

@@ -8,7 +8,7 @@ __all__ = ["Health"]
 
 
 class Health(StrEnum):
-    """How a feed does."""
+    """State of a feed."""
 
     ok = "ok"
     """Its last poll brought an answer that was taken."""

@@ -59,7 +59,7 @@ class Impossible:
     reason: str
     hint: str | None = None
     together: bool = False
-    """Whether only several comparisons together never hold; each of them alone may."""
+    """True where several comparisons contradict each other, and each of them alone may hold."""
 
 
 def impossible(normal: NormalQuery, channels: Mapping[str, ChannelFacts]) -> Impossible | None:
@@ -125,7 +125,7 @@ def _column(step: Step, facts: ChannelFacts) -> str | None:
 
 
 def _is_single(step: Step) -> bool:
-    """Whether a step reaches one node at most, wherever it starts."""
+    """Tell whether a step reaches one node at most, wherever it starts."""
     test = step.test
     return test.kind == "attribute" and step.axis == "child" and test.uri is not None and test.local is not None
 
@@ -258,7 +258,7 @@ class _Formulas:
         return None
 
     def _may_be_time(self, column: str | None) -> bool:
-        """Whether a value may turn out to be one of a column of times."""
+        """Tell whether a value may turn out to be one of a column of times."""
         facts = self.facts
         known = facts.numeric | facts.texts | facts.truths
         return facts.kind is None or facts.kind == "rows" and (column is None or column not in known)

@@ -1,4 +1,4 @@
-"""How far long work is: who does it tells, and whoever wants to know listens."""
+"""Progress of long work: whoever does the work tells, and whoever wants to know listens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What queries did not get of documents at matching and joining: named, and told to whoever runs the batch.
+"""Refusals at matching and joining: each names the query and the document, and whoever runs the batch is told.
 
 A limit drops documents for the query that exceeds it, and for no other (docs/limits.md).  Stages know groups; this
 module knows whose they are.
@@ -48,7 +48,7 @@ class Unnamed:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """What a batch could not give: a document and, unless all lack it, the query."""
+    """Refusal of a batch: a document and, unless all queries lack it, the query."""
 
     query: str | None
     channel: str

@@ -241,7 +241,7 @@ class _Reading:
         self.relations: set[str] = set()
         self.columns: set[str] = set()
         self.stars = False
-        """Whether it asks for all columns of something."""
+        """Tell whether a node asks for all columns of something."""
         self.listed_aliases: set[str] = set()
 
     def judge(self, node: exp.Expr, tables: frozenset[str]) -> None:
@@ -302,7 +302,7 @@ def _children(node: exp.Expr, *, with_: bool) -> Iterator[exp.Expr]:
 
 
 def _counts_rows(node: exp.Expr | None) -> bool:
-    """Whether this is ``count(*)``."""
+    """Tell whether a node is ``count(*)``."""
     return isinstance(node, exp.Anonymous) and _function_name(node) == "count" and len(node.expressions) == 1
 
 
@@ -404,7 +404,7 @@ def _spans(statement: str, tokens: Sequence[Token]) -> list[tuple[int, int]]:
 
 
 def _may_touch(before: _Written, after: _Written) -> bool:
-    """Whether two tokens without a space between are two tokens to Spark, and begin no comment."""
+    """Tell whether Spark reads two tokens without a space between as two, and as no comment."""
     kinds = before[1], after[1]
     if kinds == ("operator", "operator"):
         return before[2][-1] + after[2][0] not in ("--", "/*", "*/")

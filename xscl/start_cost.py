@@ -16,7 +16,7 @@ from xscl.class_archive import cache_folder
 __all__ = ["cores", "note_start", "start_seconds"]
 
 _UNKNOWN_S = 5.0
-"""Where no start was measured."""
+"""Cost where no start was measured."""
 _FIRST_WORK = 1.5
 """The first job makes Java compile half as much again as its start did."""
 _RUNNING_S = 0.5
