@@ -4,10 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := build/.installed
-FOLDERS := xscl xscl/bench xscl/demo xpath templates ingest
-MODULES := $(sort $(wildcard $(addsuffix /*.py,$(FOLDERS))))
 
-.PHONY: demo test lint format docs bench crash soak clean java FORCE
+.PHONY: demo test lint format docs bench crash soak clean java
 
 demo: java $(STAMP)
 	@$(BIN)/xscl demo
@@ -18,10 +16,7 @@ test: java $(STAMP)
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@rm -rf build/tree && mkdir -p build/tree/xscl
-	@ln -s $(CURDIR)/xscl/*.py $(CURDIR)/xscl/py.typed $(CURDIR)/xscl/bench $(CURDIR)/xscl/demo build/tree/xscl/
-	@ln -s $(CURDIR)/xpath $(CURDIR)/templates $(CURDIR)/ingest build/tree/xscl/
-	@cd build/tree && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p xscl
+	@$(BIN)/mypy -p xscl
 
 format: $(STAMP)
 	@$(BIN)/ruff format .
@@ -43,22 +38,16 @@ soak: $(STAMP)
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis xscl-home
 
-# Strict: a folder of links, which type checkers follow; they know nothing of import hooks.  A new module needs a link.
-$(STAMP): pyproject.toml $(VENV)/pyvenv.cfg build/.modules
+$(STAMP): pyproject.toml $(VENV)/pyvenv.cfg
 	@echo "installing xscl and what it needs into $(VENV) …"
-	@rm -rf build/__editable__.*
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable '.[dev]'
+	@mkdir -p $(@D)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "xscl needs Python 3.11 or later; this is $$($(PYTHON) --version).  Try: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
-
-# Changes when modules come or go.
-build/.modules: FORCE
-	@mkdir -p build
-	@echo '$(MODULES)' | cmp -s - $@ || echo '$(MODULES)' > $@
 
 java:
 	@if [ -n "$$JAVA_HOME" ]; then java="$$JAVA_HOME/bin/java"; else java=java; fi; \
