@@ -2,7 +2,7 @@
 
 Modules in reading order:
 
-* ``records``: what readers yield besides ``xscl.types.Event``
+* ``records``: what readers yield besides ``xscl.base.types.Event``
 * ``event_file``: lines of an event file → records
 * ``dates``: the dates of feeds, read strictly
 * ``markup``: HTML and XHTML of strangers → plain text and links

@@ -16,8 +16,8 @@ from concurrent.futures import Executor
 
 import httpx2
 
-from xscl.errors import SourceError
-from xscl.shown import shortened
+from xscl.base.errors import SourceError
+from xscl.base.shown import shortened
 
 __all__ = ["Resolve", "check_addresses", "checked_url", "forbidden", "normal_url", "private_allowed", "system_resolver"]
 

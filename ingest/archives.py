@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Protocol, cast
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
 from xscl.ingest.event_file import ByteStream
 
 __all__ = [

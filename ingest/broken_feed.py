@@ -14,13 +14,13 @@ from datetime import datetime
 from importlib import import_module
 from io import BytesIO
 
-from xscl.encodings import character_encoding
+from xscl.base.encodings import character_encoding
+from xscl.base.values import digest_text
 from xscl.ingest.dates import parse_date
 from xscl.ingest.feed import check_entries
 from xscl.ingest.item import Feed, Item, Resource, bounded, distinct, feed_identity, item_document
 from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
 from xscl.ingest.records import Entry, FeedDocument
-from xscl.values import digest_text
 
 __all__ = ["looks_like_feed", "read_broken_feed"]
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.errors import SourceError
-from xscl.types import Scalar
-from xscl.values import column_text
+from xscl.base.errors import SourceError
+from xscl.base.types import Scalar
+from xscl.base.values import column_text
 
 __all__ = ["Cells", "column_cells", "column_type", "column_value", "text_type", "time_micros"]
 

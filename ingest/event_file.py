@@ -17,9 +17,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Protocol, TypeVar
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
+from xscl.base.types import Event, Scalar, to_micros
 from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
-from xscl.types import Event, Scalar, to_micros
 
 _T = TypeVar("_T")
 

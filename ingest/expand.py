@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from xscl.base.types import Event
 from xscl.ingest.feed import entry_item
 from xscl.ingest.identity import EMPTY, Policy, identify
 from xscl.ingest.item import item_document, item_time
 from xscl.ingest.records import Entry, FeedDocument
-from xscl.types import Event
 
 __all__ = ["entry_events", "feed_events"]
 

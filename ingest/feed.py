@@ -22,7 +22,9 @@ from types import MappingProxyType
 
 from lxml import etree
 
-from xscl.errors import DocumentLimitError, SourceError
+from xscl.base.errors import DocumentLimitError, SourceError
+from xscl.base.safe_xml import parse_stored, serialize
+from xscl.base.values import digest_text
 from xscl.ingest.dates import parse_date
 from xscl.ingest.item import Feed, Item, Resource, bounded, distinct, feed_identity
 from xscl.ingest.markup import (
@@ -36,8 +38,6 @@ from xscl.ingest.markup import (
     split_name,
 )
 from xscl.ingest.records import Entry, FeedDocument
-from xscl.safexml import parse_stored, serialize
-from xscl.values import digest_text
 
 __all__ = ["MAX_ENTRY_CHARACTERS", "check_entries", "check_entry_size", "entry_item", "is_feed", "read_tree"]
 

@@ -10,12 +10,12 @@ import re
 from dataclasses import replace
 from html.entities import name2codepoint
 
-from xscl.errors import MalformedDocumentError, SourceError
+from xscl.base.errors import MalformedDocumentError, SourceError
+from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_xml
 from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
 from xscl.ingest.feed import is_feed, read_tree
 from xscl.ingest.json_feed import looks_like_json_feed, read_json_feed
 from xscl.ingest.records import FeedDocument
-from xscl.safexml import DEFAULT_LIMITS, Limits, parse_xml
 
 __all__ = ["read_feed", "with_named_characters"]
 

@@ -19,7 +19,7 @@ from urllib.parse import urljoin
 
 import httpx2
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
 from xscl.ingest.addresses import Resolve, check_addresses, checked_url, system_resolver
 from xscl.ingest.fetch_policy import Answer
 

@@ -12,13 +12,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from xscl.errors import SourceError, XsclError
+from xscl.base.errors import SourceError, XsclError
+from xscl.base.safe_xml import Limits, in_fresh_dictionary, parse_xml, serialize
+from xscl.base.types import Event, to_micros
 from xscl.ingest.feed import entry_item
 from xscl.ingest.identity import EMPTY, identify
 from xscl.ingest.item import Item, item_document, item_time
 from xscl.ingest.records import FeedDocument, Record, Rejected
-from xscl.safexml import Limits, in_fresh_dictionary, parse_xml, serialize
-from xscl.types import Event, to_micros
 
 __all__ = [
     "DOCUMENT_COLUMNS",

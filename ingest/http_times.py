@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from xscl.types import to_micros
+from xscl.base.types import to_micros
 
 __all__ = ["fresh_for", "http_date", "retry_after"]
 

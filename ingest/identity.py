@@ -24,8 +24,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from xscl.base.values import canonical_url, digest_text
 from xscl.ingest.records import Entry
-from xscl.values import canonical_url, digest_text
 
 __all__ = ["EMPTY", "MAX_ITEMS", "Identified", "Memory", "Policy", "identify", "memory_json", "read_memory", "remember"]
 

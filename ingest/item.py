@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from xml.sax.saxutils import escape, quoteattr
 
+from xscl.base.types import format_time, to_micros
+from xscl.base.values import digest_text
 from xscl.ingest.markup import MAX_ADDRESS, clean
-from xscl.types import format_time, to_micros
-from xscl.values import digest_text
 
 __all__ = ["Feed", "Item", "Resource", "bounded", "distinct", "feed_identity", "item_document", "item_time"]
 

@@ -16,14 +16,14 @@ import re
 from collections.abc import Iterator, Mapping
 from xml.sax.saxutils import escape
 
-from xscl.errors import DocumentLimitError, SourceError
+from xscl.base.errors import DocumentLimitError, SourceError
+from xscl.base.safe_xml import Limits
+from xscl.base.values import digest_text
 from xscl.ingest.dates import parse_date
 from xscl.ingest.feed import check_entries, check_entry_size
 from xscl.ingest.item import Feed, Item, Resource, bounded, distinct, feed_identity
 from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
 from xscl.ingest.records import Entry, FeedDocument
-from xscl.safexml import Limits
-from xscl.values import digest_text
 
 __all__ = ["looks_like_json_feed", "read_json_feed"]
 

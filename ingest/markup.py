@@ -14,7 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 from lxml import etree
 
-from xscl.values import canonical_url
+from xscl.base.values import canonical_url
 
 __all__ = [
     "MAX_ADDRESS",

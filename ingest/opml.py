@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
+from xscl.base.safe_xml import parse_xml
 from xscl.ingest.markup import collapse
-from xscl.safexml import parse_xml
 
 __all__ = ["XSCL", "Outline", "read_opml", "write_opml"]
 

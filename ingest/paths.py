@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from lxml import etree
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
 
 __all__ = ["SplitPath", "Step", "ValuePath", "split_path", "value_path"]
 

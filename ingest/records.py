@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xscl.errors import XsclError
+from xscl.base.errors import XsclError
+from xscl.base.types import Event
 from xscl.ingest.item import Feed, Item
-from xscl.types import Event
 
 if TYPE_CHECKING:
     import numpy as np

@@ -23,13 +23,13 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
+from xscl.base.safe_xml import DEFAULT_LIMITS
+from xscl.base.types import Scalar, is_name
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_row_line
 from xscl.ingest.records import Rejected, RowOptions, RowTable, rejected
 from xscl.ingest.row_times import check_times
 from xscl.ingest.rows import is_column, parse_schema
-from xscl.safexml import DEFAULT_LIMITS
-from xscl.types import Scalar, is_name
 
 __all__ = [
     "Format",

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
+from xscl.base.types import to_micros
 from xscl.ingest.columns import time_micros
 from xscl.ingest.records import RowOptions
-from xscl.types import to_micros
 
 __all__ = ["check_times", "event_times", "time_columns"]
 

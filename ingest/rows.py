@@ -13,9 +13,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from xml.sax.saxutils import escape
 
-from xscl.errors import DocumentError, MalformedDocumentError, SourceError
-from xscl.types import Scalar, format_time, to_micros
-from xscl.values import column_text, digest_text, number_text
+from xscl.base.errors import DocumentError, MalformedDocumentError, SourceError
+from xscl.base.types import Scalar, format_time, to_micros
+from xscl.base.values import column_text, digest_text, number_text
 
 __all__ = [
     "COLUMN_TYPES",

@@ -22,7 +22,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from xscl.errors import DocumentError, SourceError, XsclError
+from xscl.base.errors import DocumentError, SourceError, XsclError
+from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml
+from xscl.base.types import Event, to_micros
 from xscl.ingest.archives import Budget, first_character, members, peeled, unreadable
 from xscl.ingest.dates import parse_date
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_event_lines
@@ -32,8 +34,6 @@ from xscl.ingest.paths import SplitPath, ValuePath
 from xscl.ingest.records import Record, Rejected, rejected
 from xscl.ingest.row_files import Format, RowFormat, file_channel, read_row_file, row_format
 from xscl.ingest.splitting import SplitRecord, split_records
-from xscl.safexml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml
-from xscl.types import Event, to_micros
 
 __all__ = ["DEFAULT_READING", "MAX_DOCUMENT_BYTES", "Reading", "files_in", "read_paths", "read_stream", "shown_name"]
 

@@ -19,7 +19,10 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
+from xscl.base.namespaces import DEFAULT_NAMESPACES
+from xscl.base.safe_xml import Limits
+from xscl.base.version import VERSION
 from xscl.ingest.addresses import normal_url, private_allowed
 from xscl.ingest.archives import unreadable
 from xscl.ingest.fetch import user_agent
@@ -29,9 +32,6 @@ from xscl.ingest.opml import read_opml
 from xscl.ingest.paths import split_path, value_path
 from xscl.ingest.sources import Reading, read_paths
 from xscl.ingest.spool import Wanted, fetch_all, poll_spool, read_answer, read_spooled
-from xscl.namespaces import DEFAULT_NAMESPACES
-from xscl.safexml import Limits
-from xscl.version import VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -1,8 +1,8 @@
 """One document of many records into its records, read as a stream.
 
 Expat finds where records begin and end; what lies between is a document of its own, which is parsed like any other,
-with all limits (``xscl.safexml``).  Nothing but the record that is being read is held in memory.  Expat reads nothing
-outside the document, a document that declares entities is refused, and what could make expat remember much is bounded.
+with all limits (``xscl.base.safe_xml``).  Nothing but the record that is being read is held in memory.  Expat reads
+nothing outside the document, a document that declares entities is refused, and expat's own memory is bounded.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from itertools import chain
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from xscl.errors import DocumentLimitError, MalformedDocumentError, SourceError, XsclError
+from xscl.base.errors import DocumentLimitError, MalformedDocumentError, SourceError, XsclError
+from xscl.base.safe_xml import Limits, encoding_of
 from xscl.ingest.paths import SplitPath
-from xscl.safexml import Limits, encoding_of
 
 __all__ = ["SplitRecord", "split_records"]
 

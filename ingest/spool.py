@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from xscl.errors import SourceError, XsclError
+from xscl.base.errors import SourceError, XsclError
+from xscl.base.private import private_folder
+from xscl.base.values import digest_text
 from xscl.ingest.addresses import checked_url
 from xscl.ingest.fetch import Exchange, Fetched, Fetcher, follow
 from xscl.ingest.fetch_policy import SPACING, Answer, Subscription, after_failure, after_success, host_key
 from xscl.ingest.fetched import read_fetched
 from xscl.ingest.poll_hints import NO_HINTS, Hints, hints_from_json, hints_json
 from xscl.ingest.records import Record, rejected
-from xscl.private import private_folder
-from xscl.values import digest_text
 
 __all__ = ["Wanted", "fetch_all", "poll_spool", "read_answer", "read_spooled", "write_answer"]
 

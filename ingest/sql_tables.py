@@ -18,11 +18,11 @@ from typing import cast
 import pyarrow as pa
 import sqlalchemy as sa
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
+from xscl.base.shown import masked
+from xscl.base.types import Scalar
 from xscl.ingest.records import Position, RowTable
 from xscl.ingest.row_files import RowFormat, python_table
-from xscl.shown import masked
-from xscl.types import Scalar
 
 __all__ = ["key_position", "keyed_table", "position_key", "read_sql_table", "shown_url", "sql_source"]
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.arrow import MEMBER
+from xscl.base.arrow_schemas import MEMBER
 from xscl.templates.bounds import Case
 from xscl.templates.program import Assembly, Program, load_program
 from xscl.templates.results import MAX_MATCHES, MAX_ROUT, Admitted, ClassRow, Member, ResultColumns, admitted, different

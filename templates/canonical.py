@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
-from xscl.errors import UnsupportedFeatureError
+from xscl.base.errors import UnsupportedFeatureError
 from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
 
 __all__ = ["Canonical", "canonicalize"]

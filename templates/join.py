@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from xscl.arrow import spark_schema
+from xscl.base.arrow_schemas import spark_schema
 from xscl.templates.assemble import FOUND_SCHEMA, REQUEST_SCHEMA, assembled_batches, extend_batches, start_batches
 from xscl.templates.order import JoinOrder
 from xscl.templates.probe import (

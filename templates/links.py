@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from xscl.base.values import hash64
 from xscl.templates.bounds import Case, pair_index
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import JoinGraph, ValueJoin, Vertex
 from xscl.templates.template import Instance
-from xscl.values import hash64
 
 __all__ = ["Link", "anchor", "joins_between", "linked_blocks", "links_of"]
 

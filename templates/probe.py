@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.arrow import CHAIN
+from xscl.base.arrow_schemas import CHAIN
 from xscl.templates.order import JoinOrder
 from xscl.templates.program import Edge, Program, load_program
 from xscl.templates.value_counts import Partners, value_digest

@@ -20,13 +20,13 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from xscl.base.values import hash64
+from xscl.base.versioned_files import VersionFiles, load_version
 from xscl.templates.bounds import Bounds, Case, pair_index
 from xscl.templates.graph import ValueJoin
 from xscl.templates.links import Link, anchor, joins_between, links_of
 from xscl.templates.members import Membership
 from xscl.templates.template import Group, Instance
-from xscl.values import hash64
-from xscl.version_files import VersionFiles, load_version
 
 __all__ = [
     "Assembly",

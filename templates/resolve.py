@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from xscl.places import PUBLISHED, place_of
+from xscl.base.docids import PUBLISHED, place_of
 from xscl.templates.columns import Int32s, Int64s, numbered, stacked, take
 from xscl.templates.members import Membership, sees
 from xscl.templates.program import Edge, InstancePlan, LinkPlan, Program, Windows

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from xscl.arrow import MEMBER
-from xscl.places import place_of
-from xscl.sealed import PAGE_CHECKSUMS
+from xscl.base.arrow_schemas import MEMBER
+from xscl.base.docids import place_of
+from xscl.base.sealed import PAGE_CHECKSUMS
 from xscl.templates.columns import Int32s, Int64s
 from xscl.templates.members import Membership, sees
 from xscl.templates.program import LiveGroup

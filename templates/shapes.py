@@ -83,7 +83,7 @@ class Shapes:
         return self._known[number]
 
     def numbers(self, nodes: pa.Array, chains: pa.ListArray) -> Int32s:
-        """The number of each node with its chain (``xscl.arrow.CHAIN``)."""
+        """The number of each node with its chain (``xscl.base.arrow_schemas.CHAIN``)."""
         if not len(nodes):
             return np.empty(0, dtype=np.int32)
         places = _places(nodes)

@@ -24,10 +24,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.base.values import value_hash
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, numbered, rising, stacked, take
 from xscl.templates.results import Member
 from xscl.templates.shapes import Shapes
-from xscl.values import value_hash
 
 __all__ = ["STATE_COLUMNS", "Rows", "Run", "SliceCache"]
 

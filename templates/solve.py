@@ -17,7 +17,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from xscl.arrow import REFUSED
+from xscl.base.arrow_schemas import REFUSED
 from xscl.templates.columns import Int32s
 from xscl.templates.program import Constraint, InstancePlan, LinkPlan, Program, ordered
 from xscl.templates.results import MAX_MATCHES, MAX_ROUT, Refusal

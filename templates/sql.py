@@ -13,7 +13,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql.compiler import IdentifierPreparer
 from sqlalchemy.sql.selectable import NamedFromClause
 
-from xscl.places import PUBLISHED, SERIAL_BITS
+from xscl.base.docids import PUBLISHED, SERIAL_BITS
 from xscl.templates.graph import MIRRORED
 from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_MEMBER, rt_table
 from xscl.templates.template import Template

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from xscl.base.values import digest_text
 from xscl.templates.bounds import Case
 from xscl.templates.canonical import Canonical
 from xscl.templates.graph import EdgeKind, ValueJoin
-from xscl.values import digest_text
 
 __all__ = ["Group", "Instance", "OutputNode", "Template", "is_symmetric", "template_of"]
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from xscl.sealed import read_whole, write_whole
+from xscl.base.sealed import read_whole, write_whole
+from xscl.base.values import hash64
 from xscl.templates.program import Program
-from xscl.values import hash64
 
 __all__ = [
     "Partners",

@@ -11,8 +11,8 @@ from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import NO_COLUMNS, Answer, Columns, Doc, answers
 from strategies import NAMESPACES
 
-from xscl import parser
-from xscl.compile import ChannelFacts
+from xscl.language import parser
+from xscl.language.compile import ChannelFacts
 
 parse_query = lru_cache(maxsize=500)(parser.parse_query)
 

@@ -14,17 +14,17 @@ import sample_home
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.archive import export_home
-from xscl.channel_listing import channel_rows
+from xscl.answers.channel_listing import channel_rows
+from xscl.answers.explain import explain
+from xscl.answers.feed_listing import feed_rows
+from xscl.answers.status import batch_rows, skipped_notes, state_notes
+from xscl.base.types import Event
+from xscl.catalog.subscriptions import add_feed, due_feeds
+from xscl.catalog.tables import METADATA
 from xscl.engine import Engine
-from xscl.explain import explain
-from xscl.feed_listing import feed_rows
-from xscl.feeds import add_feed, due_feeds
-from xscl.late import LateChoice, late_rows
-from xscl.queries import QueryFilter, count_queries, list_queries
-from xscl.status import batch_rows, skipped_notes, state_notes
-from xscl.tables import METADATA
-from xscl.types import Event
+from xscl.registry.query_list import QueryFilter, count_queries, list_queries
+from xscl.store.late_events import LateChoice, late_rows
+from xscl.upkeep.archive import export_home
 
 SMALL = {"home", "channels", "streams", "memberships", "hosts", "templates", "totals", "flushes"}
 """Tables that do not grow with events, batches, feeds or queries."""

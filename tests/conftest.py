@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from xscl.session import start_session
+    from xscl.spark.session import start_session
 
     session = start_session()
     yield session
@@ -58,7 +58,7 @@ def engine(tmp_path: Path, spark: SparkSession) -> Iterator[Engine]:
 def executor_engine(tmp_path: Path, spark: SparkSession) -> Iterator[Engine]:
     """An engine that does everything in Spark."""
     import xscl
-    from xscl.settings import Settings
+    from xscl.base.settings import Settings
 
     with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(driver_rows=0)) as opened:
         yield opened

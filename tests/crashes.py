@@ -39,21 +39,26 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 
 import xscl
-from xscl import catalog_upkeep, event_upkeep, old_files, result_upkeep, scratch, upkeep
-from xscl.archive import export_home, import_home
-from xscl.catalog_upkeep import total
+from xscl.answers.match_listing import Match, match_json
+from xscl.base import temporary as scratch
+from xscl.base.errors import XsclError
+from xscl.base.failpoints import STEPS, VARIABLE, hooked
+from xscl.base.settings import Settings
+from xscl.catalog.retained_from import keep_times
+from xscl.catalog.subscriptions import add_feed
+from xscl.catalog.tables import BATCHES, CHANNELS, FEEDS, INTAKE_FILES, LATE, NEVER, QUERIES, REJECTED
 from xscl.engine import Engine
-from xscl.errors import XsclError
-from xscl.event_files import EVENT_SCHEMA
-from xscl.feeds import add_feed
-from xscl.intake import IntakeReport
-from xscl.matches import Match, match_json
-from xscl.polling import Clock, poll
-from xscl.retention import keep_times
-from xscl.settings import Settings
-from xscl.steps import STEPS, VARIABLE, hooked
-from xscl.tables import BATCHES, CHANNELS, FEEDS, INTAKE_FILES, LATE, NEVER, QUERIES, REJECTED
-from xscl.tidy import unnamed_files
+from xscl.intake.intake import IntakeReport
+from xscl.intake.polling import Clock, poll
+from xscl.store import retired_files as old_files
+from xscl.store.event_files import EVENT_SCHEMA
+from xscl.store.orphans import unnamed_files
+from xscl.upkeep import catalog_rows as catalog_upkeep
+from xscl.upkeep import events as event_upkeep
+from xscl.upkeep import results as result_upkeep
+from xscl.upkeep import upkeep
+from xscl.upkeep.archive import export_home, import_home
+from xscl.upkeep.catalog_rows import total
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,9 +20,9 @@ from oracle.evaluate import Answer, Doc
 from oracle.nodes import NAMESPACES
 from programs import build_program, save_program
 
-from xscl.compile import ChannelFacts, CompiledQuery, compile_query
-from xscl.parser import parse_query
-from xscl.safexml import parse_xml, serialize
+from xscl.base.safe_xml import parse_xml, serialize
+from xscl.language.compile import ChannelFacts, CompiledQuery, compile_query
+from xscl.language.parser import parse_query
 from xscl.templates.assemble import (
     FOUND_SCHEMA,
     LinkRows,

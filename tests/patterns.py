@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lxml import etree
 from strategies import Choices
 
-from xscl.values import number_text
+from xscl.base.values import number_text
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import (
     AllOf,

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from strategies import NAMESPACES, Choices, spaced
 
-from xscl import ast
-from xscl.compile import ChannelFacts, CompiledQuery, compile_query
-from xscl.errors import QueryError
-from xscl.parser import parse_query
-from xscl.prepared import Prepared, Preparer
+from xscl.base.errors import QueryError
+from xscl.language import ast
+from xscl.language.compile import ChannelFacts, CompiledQuery, compile_query
+from xscl.language.forms import Prepared, Preparer
+from xscl.language.parser import parse_query
+from xscl.language.tokens import Token, tokenize
 from xscl.templates.template import Instance
-from xscl.tokens import Token, tokenize
 
 Names = Mapping[str, Sequence[str | None]]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
+from xscl.base.types import Event
 from xscl.engine import Engine
 from xscl.ingest.records import Drop, Flush, Record, Register
-from xscl.types import Event
 
 Step = Callable[[Engine, Path], None]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 from local_engine import LocalEngine
 
-from xscl.compile import CompiledQuery
+from xscl.language.compile import CompiledQuery
 from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_MEMBER, RELATIONS, SUBSCRIBED, rt_rows, rt_table, var_name
 from xscl.templates.sql import cq_statement
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from xscl.home import Home
-from xscl.sealed import seal_folder
-from xscl.tables import BATCHES
+from xscl.base.sealed import seal_folder
+from xscl.catalog.tables import BATCHES
+from xscl.store.home import Home
 from xscl.templates.results import RESULT_SCHEMA, origin_of
 
 StoredRow = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]

@@ -14,11 +14,11 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from oracle.evaluate import Doc
 
-from xscl.compile import ChannelFacts
-from xscl.errors import QueryError
-from xscl.never import impossible
-from xscl.normalize import normalize
-from xscl.parser import parse_query
+from xscl.base.errors import QueryError
+from xscl.language.compile import ChannelFacts
+from xscl.language.normalize import normalize
+from xscl.language.parser import parse_query
+from xscl.language.unsatisfiable import impossible
 
 T = TypeVar("T")
 SECOND = 1_000_000

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import xscl.demo
+from xscl.base.errors import EngineError
 from xscl.demo.show import run_demo
-from xscl.errors import EngineError
-from xscl.home import init_home
-from xscl.parser import parse_script
-from xscl.registry import Registry
+from xscl.language.parser import parse_script
+from xscl.registry.registry import Registry
+from xscl.store.home import init_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

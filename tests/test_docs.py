@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from xscl.parser import parse_query, parse_script
+from xscl.language.parser import parse_query, parse_script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,7 +109,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def test_columns_of_stats_are_described() -> None:
-    from xscl.status import batch_columns
+    from xscl.answers.status import batch_columns
 
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = page.split("*What stats shows.*")[1].split("\n\n")[1]
@@ -118,13 +118,12 @@ def test_columns_of_stats_are_described() -> None:
     )
 
 
-def test_the_architecture_has_a_line_for_each_module() -> None:
+def test_the_architecture_has_a_line_for_each_room() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    tables = re.findall(r"^\| module \|.*\n\|[-|]+\n((?:\|.*\n)+)", page, re.MULTILINE)
-    rows = [line for table in tables for line in table.splitlines()]
-    named = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
-    modules = {path.stem for path in (ROOT / "xscl").glob("*.py")} - {"__init__", "__main__"}
-    assert sorted(named) == sorted(modules)
+    table = page.split("| room |", 1)[1].split("\n\n")[0]
+    named = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)[/.]", row.split("|")[1])]
+    rooms = {path.parent.name for path in (ROOT / "xscl").glob("*/__init__.py")} | {"engine"}
+    assert sorted(named) == sorted(rooms)
 
 
 def test_types_of_columns_are_named() -> None:
@@ -189,7 +188,7 @@ def test_commands_of_the_readme_are_commands() -> None:
     import typer.main
     from typer.core import TyperGroup
 
-    from xscl.cli import app
+    from xscl.cli.app import app
 
     group = typer.main.get_command(app)
     lines = [line for block in README.split("```sh\n")[1:] for line in block.partition("```")[0].splitlines()]
@@ -218,8 +217,8 @@ def test_matches_shown_in_the_readme_come_from_the_bundled_feeds() -> None:
 def test_commands_of_sources_are_understood() -> None:
     import typer.main
 
-    from xscl.cli import app
-    from xscl.inputs import reading_of
+    from xscl.cli.app import app
+    from xscl.intake.inputs import reading_of
 
     group = typer.main.get_command(app)
     command = group.get_command(typer.Context(group), "ingest")  # type: ignore[attr-defined]
@@ -256,7 +255,7 @@ def test_commands_of_history_print_what_it_shows(
     """No Spark is needed."""
     import shlex
 
-    from xscl.cli import main
+    from xscl.cli.app import main
 
     page = (ROOT / "docs" / "history.md").read_text(encoding="utf-8")
     assert (ROOT / "docs" / "examples" / "history" / "cold.xscl").read_text(encoding="utf-8") in page

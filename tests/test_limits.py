@@ -7,7 +7,7 @@ import importlib
 import re
 from pathlib import Path
 
-from xscl.safexml import DEFAULT_LIMITS
+from xscl.base.safe_xml import DEFAULT_LIMITS
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
@@ -51,8 +51,11 @@ def test_every_limit_is_listed() -> None:
             names = re.findall(r"^(MAX_[A-Z_]+)(?:: \w+)? = ", path.read_text(encoding="utf-8"), re.MULTILINE)
             found |= {f"{package}.{path.stem}.{name}" for name in names}
     listed = {path for _, _, path, _ in ROWS}
-    of_settings = {"max_bytes": "xscl.settings.DEFAULT_MAX_BYTES", "max_nodes": "xscl.settings.DEFAULT_MAX_NODES"}
+    of_settings = {
+        "max_bytes": "xscl.base.settings.DEFAULT_MAX_BYTES",
+        "max_nodes": "xscl.base.settings.DEFAULT_MAX_NODES",
+    }
     for field in dataclasses.fields(DEFAULT_LIMITS):
-        assert of_settings.get(field.name, f"xscl.safexml.DEFAULT_LIMITS.{field.name}") in listed
+        assert of_settings.get(field.name, f"xscl.base.safe_xml.DEFAULT_LIMITS.{field.name}") in listed
     assert found - listed - SIZES.keys() == set()
     assert SIZES.keys() - found == set()

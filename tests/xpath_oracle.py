@@ -21,8 +21,8 @@ from elementpath.xpath1 import XPath1Parser
 from lxml import etree
 from strategies import NAMESPACES
 
-from xscl.namespaces import DEFAULT_NAMESPACES
-from xscl.values import apply_functions, to_number
+from xscl.base.namespaces import DEFAULT_NAMESPACES
+from xscl.base.values import apply_functions, to_number
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import (
     AllOf,

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from xscl.errors import DocumentLimitError
+from xscl.base.errors import DocumentLimitError
 from xscl.xpath.chains import chain, check_entries
 from xscl.xpath.row_template import RowTemplate, alone, along_way
 from xscl.xpath.states import Branch, SpecKey, State, Trie, WitnessSpec, spec_key

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from xscl.errors import DocumentLimitError
+from xscl.base.errors import DocumentLimitError
 from xscl.xpath.row_template import ChainEntry
 from xscl.xpath.states import State
 

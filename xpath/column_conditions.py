@@ -21,7 +21,7 @@ from functools import reduce
 
 from lxml import etree
 
-from xscl.values import number_text, to_number
+from xscl.base.values import number_text, to_number
 from xscl.xpath.condition import holds
 from xscl.xpath.pattern import Call, Compared, Comparison, Condition, Constant, Expression, Here, Truth
 from xscl.xpath.predicates import Key, Reading

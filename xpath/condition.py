@@ -15,7 +15,7 @@ from typing import Any
 
 from lxml import etree
 
-from xscl.values import apply_functions, column_text, normalize_space, number_text, to_number
+from xscl.base.values import apply_functions, column_text, normalize_space, number_text, to_number
 from xscl.xpath.nodes import (
     AttributeNode,
     DocumentNode,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from xscl.values import hash64
+from xscl.base.values import hash64
 
 __all__ = [
     "AllOf",
@@ -135,7 +135,7 @@ class Compared:
 
     Unlike ``Comparison`` (XPath 1.0) it is exact, and a value that is no number satisfies no numeric comparison, not
     even ``!=`` (docs/architecture.md, Choices, and what was decided against).  ``functions`` as in
-    ``xscl.values.apply_functions``; the constant is a string or the text of a fraction.
+    ``xscl.base.values.apply_functions``; the constant is a string or the text of a fraction.
     """
 
     functions: str

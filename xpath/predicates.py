@@ -21,7 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from lxml import etree
 
-from xscl.values import apply_functions, number_text, to_number
+from xscl.base.values import apply_functions, number_text, to_number
 from xscl.xpath.condition import Memo, clark_name, holds, reach
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
 from xscl.xpath.pattern import AllOf, AnyOf, Compared, Comparison, Condition, Exists, Here, Step, exists_chain

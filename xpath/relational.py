@@ -22,7 +22,7 @@ from itertools import islice
 
 from lxml import etree
 
-from xscl.errors import DocumentLimitError
+from xscl.base.errors import DocumentLimitError
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.column_conditions import (
     All,

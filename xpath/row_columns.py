@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.values import apply_functions, number_text, to_number
+from xscl.base.values import apply_functions, number_text, to_number
 from xscl.xpath.predicates import Key, Reading
 
 __all__ = ["RowColumns", "ranks", "xpath_numbers"]

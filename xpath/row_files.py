@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from xscl.sealed import read_whole, write_whole
+from xscl.base.sealed import read_whole, write_whole
 from xscl.xpath.row_witness import RowMatcher
 
 __all__ = ["RowFiles", "load_matchers"]

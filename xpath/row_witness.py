@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.values import apply_functions
+from xscl.base.values import apply_functions
 from xscl.xpath.column_conditions import All, alternatives
 from xscl.xpath.relational import Asked, Guard
 from xscl.xpath.row_columns import RowColumns

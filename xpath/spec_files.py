@@ -1,6 +1,6 @@
 """The versions of what stage 1 is asked, as files by which automata in other processes are kept up to date.
 
-A version is written as what it adds to the one before and takes away (``xscl.version_files``).
+A version is written as what it adds to the one before and takes away (``xscl.base.versioned_files``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from xscl.version_files import VersionFiles, load_version
+from xscl.base.versioned_files import VersionFiles, load_version
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.states import SpecKey, WitnessSpec, spec_key
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from xscl.values import hash64
+from xscl.base.values import hash64
 from xscl.xpath.guards import FREE, Guards
 from xscl.xpath.names import NodeTests
 from xscl.xpath.pattern import Axis, Condition, Definition

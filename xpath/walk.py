@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from xscl.errors import DocumentLimitError
+from xscl.base.errors import DocumentLimitError
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chains import chain, check_characters, check_entries, too_many_entries
 from xscl.xpath.condition import Memo

@@ -26,10 +26,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lxml import etree
 
-from xscl.arrow import CHAIN, REFUSED
-from xscl.errors import DocumentLimitError, XsclError
-from xscl.safexml import in_fresh_dictionary, parse_stored
-from xscl.values import apply_functions, value_hashes
+from xscl.base.arrow_schemas import CHAIN, REFUSED
+from xscl.base.errors import DocumentLimitError, XsclError
+from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
+from xscl.base.values import apply_functions, value_hashes
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chains import check_characters, check_entries
 from xscl.xpath.parts import Part, Parts

@@ -17,11 +17,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from xscl.version import VERSION
+from xscl.base.version import VERSION
 
 if TYPE_CHECKING:
-    from xscl.engine import Engine, RunHandle, connect
-    from xscl.errors import (
+    from xscl.answers.ask_once import Answer
+    from xscl.base.errors import (
         CatalogError,
         DocumentError,
         EngineError,
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
         SourceError,
         XsclError,
     )
-    from xscl.query_once import Answer
-    from xscl.session import register_sources
-    from xscl.settings import Settings
-    from xscl.types import Event, Match, MatchEvent, QueryOutcome
+    from xscl.base.settings import Settings
+    from xscl.base.types import Event, Match, MatchEvent, QueryOutcome
+    from xscl.engine import Engine, RunHandle, connect
+    from xscl.spark.session import register_sources
 
 __all__ = [
     "Answer",
@@ -56,11 +56,11 @@ __version__ = VERSION
 
 _HOME_OF = {
     "xscl.engine": ("Engine", "RunHandle", "connect"),
-    "xscl.errors": ("CatalogError", "DocumentError", "EngineError", "QueryError", "SourceError", "XsclError"),
-    "xscl.query_once": ("Answer",),
-    "xscl.session": ("register_sources",),
-    "xscl.settings": ("Settings",),
-    "xscl.types": ("Event", "Match", "MatchEvent", "QueryOutcome"),
+    "xscl.base.errors": ("CatalogError", "DocumentError", "EngineError", "QueryError", "SourceError", "XsclError"),
+    "xscl.answers.ask_once": ("Answer",),
+    "xscl.spark.session": ("register_sources",),
+    "xscl.base.settings": ("Settings",),
+    "xscl.base.types": ("Event", "Match", "MatchEvent", "QueryOutcome"),
 }
 
 

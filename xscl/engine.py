@@ -18,16 +18,24 @@ from uuid import uuid4
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from xscl.batch import BatchReport, next_range, process_batch
-from xscl.catalog import QueryInfo
-from xscl.channel_names import ChannelNames
-from xscl.channels import add_channel, drop_channel
-from xscl.driver import Driver
-from xscl.durations import parse_duration
-from xscl.errors import EngineError, SourceError, XsclError
-from xscl.faults import Patience, named_file_faults
-from xscl.frames import arrow_table, frame_events, frame_texts, has_documents
-from xscl.home import Home, init_home
+from xscl.answers.ask_once import Answer, query_once
+from xscl.answers.match_listing import MatchListing, list_matches
+from xscl.answers.match_reader import named_queries
+from xscl.answers.sql_views import matches_frame, sql_session
+from xscl.base.durations import parse_duration
+from xscl.base.errors import EngineError, SourceError, XsclError
+from xscl.base.failpoints import step
+from xscl.base.locks import RunLock
+from xscl.base.notebook import facts_html
+from xscl.base.progress import told
+from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
+from xscl.base.shown import masked
+from xscl.base.system_errors import Patience, named_file_faults
+from xscl.base.types import Event, QueryName, QueryOutcome, to_micros
+from xscl.batches.batch import BatchReport, next_range, process_batch
+from xscl.batches.driver_join import Driver
+from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.source_offsets import position_of
 from xscl.ingest.event_file import event_of
 from xscl.ingest.records import (
     Drop,
@@ -42,30 +50,22 @@ from xscl.ingest.records import (
 from xscl.ingest.row_files import row_options
 from xscl.ingest.sources import read_paths
 from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
-from xscl.inputs import follow_paths, reading_of
-from xscl.intake import Intake, IntakeReport
-from xscl.late import LateChoice, Taken, take_again
-from xscl.locks import RunLock
-from xscl.match_reader import named_queries
-from xscl.matches import MatchListing, list_matches
-from xscl.notebook import facts_html
-from xscl.planner import Planner
-from xscl.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
-from xscl.positions import position_of
-from xscl.progress import told
-from xscl.queries import QueryFilter, count_queries, list_queries
-from xscl.query_once import Answer, query_once
-from xscl.registry import Registry, read_script
-from xscl.row_columns import check_columns
-from xscl.session import register_sources, session_has_ended, start_session
-from xscl.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
-from xscl.shown import masked
-from xscl.sql_intake import take_sql_table
-from xscl.steps import step
-from xscl.tidy import tidy
-from xscl.types import Event, QueryName, QueryOutcome, to_micros
-from xscl.upkeep import Upkeep
-from xscl.views import matches_frame, sql_session
+from xscl.intake.data_frames import arrow_table, frame_events, frame_texts, has_documents
+from xscl.intake.inputs import follow_paths, reading_of
+from xscl.intake.intake import Intake, IntakeReport
+from xscl.intake.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
+from xscl.intake.row_columns import check_columns
+from xscl.intake.sql_intake import take_sql_table
+from xscl.planning.planner import Planner
+from xscl.registry.channel_names import ChannelNames
+from xscl.registry.channels import add_channel, drop_channel
+from xscl.registry.query_list import QueryFilter, count_queries, list_queries
+from xscl.registry.registry import Registry, read_script
+from xscl.spark.session import register_sources, session_has_ended, start_session
+from xscl.store.home import Home, init_home
+from xscl.store.late_events import LateChoice, Taken, take_again
+from xscl.store.orphans import tidy
+from xscl.upkeep.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,7 +97,7 @@ class Engine:
 
     def __init__(self, home: Home, spark: SparkSession | None = None, settings: Settings = DEFAULT_SETTINGS) -> None:
         self._home = home
-        self._registry = Registry(home.catalog, ChannelNames(home))
+        self._registry = Registry(home.catalog, ChannelNames(home.root))
         self._is_closed = False
         self._spark = spark
         self._is_given = spark is not None

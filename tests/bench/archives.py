@@ -21,14 +21,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from corpora import RAW
 
-from xscl.errors import XsclError
-from xscl.feed_listing import feed_rows
-from xscl.home import Home, init_home
+from xscl.answers.feed_listing import feed_rows
+from xscl.base.errors import XsclError
+from xscl.base.safe_xml import in_fresh_dictionary
+from xscl.base.types import Event
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import FeedDocument, Record, rejected
-from xscl.intake import Intake, IntakeReport
-from xscl.safexml import in_fresh_dictionary
-from xscl.types import Event
+from xscl.intake.intake import Intake, IntakeReport
+from xscl.store.home import Home, init_home
 
 
 def polls(path: Path) -> Iterator[tuple[str, bytes]]:

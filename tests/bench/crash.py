@@ -22,7 +22,7 @@ from pathlib import Path
 from crashes import Run, crashed, differences, killed, outcome, reached, workload
 
 import xscl
-from xscl.settings import Settings
+from xscl.base.settings import Settings
 
 
 @dataclass

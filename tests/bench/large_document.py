@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from xscl.errors import DocumentLimitError
-from xscl.home import init_home
-from xscl.intake import Intake
-from xscl.safexml import DEFAULT_LIMITS, Limits, parse_stored, parse_xml, serialize
-from xscl.types import Event
+from xscl.base.errors import DocumentLimitError
+from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_stored, parse_xml, serialize
+from xscl.base.types import Event
+from xscl.intake.intake import Intake
+from xscl.store.home import init_home
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Definition, NodeTest, Step
 from xscl.xpath.witness import match_document

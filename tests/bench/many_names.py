@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from xscl.home import init_home
-from xscl.intake import Intake
-from xscl.safexml import in_fresh_dictionary, parse_stored
-from xscl.types import Event
+from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
+from xscl.base.types import Event
+from xscl.intake.intake import Intake
+from xscl.store.home import init_home
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Definition, NodeTest, Step
 from xscl.xpath.witness import match_document

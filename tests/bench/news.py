@@ -31,8 +31,8 @@ import pyarrow.parquet as pq
 from lxml import etree
 
 import xscl
+from xscl.answers.status import state_notes
 from xscl.engine import Engine
-from xscl.status import state_notes
 
 FIELDS = ("channel_url", "channel_title", "item_url", "title", "description", "language")
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # what XML cannot hold

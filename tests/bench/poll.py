@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from corpora import RAW
 from feed_server import Asked, FeedServer, Network, reply
 
-from xscl.errors import XsclError
-from xscl.feeds import add_feed
-from xscl.home import init_home
+from xscl.base.errors import XsclError
+from xscl.catalog.subscriptions import add_feed
 from xscl.ingest.fetched import read_fetched
-from xscl.polling import PollReport, PollSettings, poll
+from xscl.intake.polling import PollReport, PollSettings, poll
+from xscl.store.home import init_home
 
 
 def bodies() -> Iterator[bytes]:

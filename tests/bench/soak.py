@@ -33,14 +33,14 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from feed_server import FeedServer, Network, reply
 
+from xscl.answers.match_listing import list_matches
+from xscl.base.errors import XsclError
 from xscl.bench.apart import resident_memory
 from xscl.bench.plot import Plot, draw
+from xscl.catalog.subscriptions import add_feed
 from xscl.engine import Engine
-from xscl.errors import XsclError
-from xscl.feeds import add_feed
-from xscl.matches import list_matches
-from xscl.polling import Clock, poll
-from xscl.state import held_state
+from xscl.intake.polling import Clock, poll
+from xscl.store.join_state import held_state
 
 RETENTION_S = 6 * 3600
 WINDOW_S = 2 * 3600
@@ -355,9 +355,9 @@ def main() -> int:
     parser.add_argument("--no-list", dest="list", action="store_false", help="do not list the matches")
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
-    import xscl.old_files
+    import xscl.store.retired_files
 
-    xscl.old_files.GRACE = int(given.grace * 1e6)
+    xscl.store.retired_files.GRACE = int(given.grace * 1e6)
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     world = World(folder, random.Random(given.seed), time.monotonic(), RETENTION_S / given.cycles)
     server = FeedServer()

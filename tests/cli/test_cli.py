@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from xscl.cli import main
-from xscl.settings import Settings
+from xscl.base.settings import Settings
+from xscl.cli.app import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -559,7 +559,7 @@ def test_listings_have_formats(home: Run) -> None:
 def test_commands_without_spark_do_not_import_it(tmp_path: Path) -> None:
     code = """
 import json, sys
-from xscl.cli import main
+from xscl.cli.app import main
 for command in json.loads(sys.argv[1]):
     sys.argv = ["xscl", *command, "--home", "home"]
     try:

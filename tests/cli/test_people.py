@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 from stored_by_hand import store
 
-from xscl.cli import main
-from xscl.home import Home, init_home
-from xscl.intake import Intake
-from xscl.registry import Registry
-from xscl.types import Event
+from xscl.base.types import Event
+from xscl.cli.app import main
+from xscl.intake.intake import Intake
+from xscl.registry.registry import Registry
+from xscl.store.home import Home, init_home
 
 Run = Callable[..., SimpleNamespace]
 RSS = """<rss version="2.0"><channel><title>{feed}</title><link>https://{host}/</link>{items}</channel></rss>"""
@@ -148,7 +148,7 @@ def test_an_item(home: Home, run: Run, tmp_path: Path) -> None:
 
 
 def test_feeds_and_how_they_do(home: Home, run: Run, tmp_path: Path) -> None:
-    from xscl.feeds import store_values
+    from xscl.catalog.subscriptions import store_values
 
     feeds(home, tmp_path)
     for name in ("a", "b", "c", "d"):
@@ -185,7 +185,7 @@ def test_an_empty_listing_says_what_to_do_next(noun: str, run: Run) -> None:
     shown = run(noun, "list", person=True)
     assert shown.out == "" and "xscl " in shown.err
     assert run("-q", noun, "list", person=True).err == ""
-    from xscl.cli_common import Output
+    from xscl.cli.options import Output
 
     Output.quiet = False
     for format_ in ("ndjson", "csv", "table"):

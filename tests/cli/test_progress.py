@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from xscl.cli_common import Output
-from xscl.cli_progress import shown_progress
+from xscl.base.progress import listened, told
+from xscl.base.types import Event
+from xscl.catalog.subscriptions import import_outlines
+from xscl.cli.options import Output
+from xscl.cli.progress import shown_progress
 from xscl.engine import Engine
-from xscl.feeds import import_outlines
-from xscl.home import init_home
 from xscl.ingest.opml import Outline
-from xscl.progress import listened, told
-from xscl.types import Event
+from xscl.store.home import init_home
 
 
 class Terminal(io.StringIO):

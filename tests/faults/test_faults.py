@@ -19,14 +19,14 @@ import pytest
 from crashes import Run, differences, outcome, workload
 
 import xscl
-from xscl.cli import main
+from xscl.base.errors import XsclError
+from xscl.base.failpoints import hooked
+from xscl.base.system_errors import Patience
+from xscl.base.types import Event
+from xscl.catalog.tables import REJECTED
+from xscl.cli.app import main
 from xscl.engine import Engine
-from xscl.errors import XsclError
-from xscl.faults import Patience
-from xscl.home import init_home, open_home
-from xscl.steps import hooked
-from xscl.tables import REJECTED
-from xscl.types import Event
+from xscl.store.home import init_home, open_home
 
 ROUNDS = workload(1, 5)
 JOIN = "S/a/k->x JOIN {x = y, 1 h} S/b/k->y"
@@ -102,7 +102,7 @@ _LIMITED = """
 import resource, sys
 from pathlib import Path
 from crashes import Run, workload
-from xscl.errors import XsclError
+from xscl.base.errors import XsclError
 limit = int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
@@ -153,7 +153,7 @@ def test_a_catalogue_that_may_not_grow(engine: Engine) -> None:
 
 
 def test_a_catalogue_that_another_process_holds(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.catalog._BUSY_TIMEOUT_MS", 50)
+    monkeypatch.setattr("xscl.catalog.catalog._BUSY_TIMEOUT_MS", 50)
     engine.home.catalog.close()  # connections have the new limit
     other = sqlite3.connect(engine.home.root / "catalog.db", isolation_level=None, check_same_thread=False)
     other.execute("begin immediate")
@@ -348,7 +348,7 @@ def test_ctrl_c_while_java_tells_its_version(tmp_path: Path) -> None:
     )
     java.chmod(0o755)
     program = (
-        "import signal; from xscl.session import java_version; signal.signal(signal.SIGINT, lambda *_: None);"
+        "import signal; from xscl.spark.session import java_version; signal.signal(signal.SIGINT, lambda *_: None);"
         "print(java_version()[0])"
     )
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}

@@ -12,10 +12,10 @@ import pytest
 
 import xscl
 import xscl.demo
+from xscl.answers.match_listing import match_json
+from xscl.base.types import Match, format_time
 from xscl.engine import Engine
-from xscl.event_files import EVENT_SCHEMA, events_of
-from xscl.matches import match_json
-from xscl.types import Match, format_time
+from xscl.store.event_files import EVENT_SCHEMA, events_of
 
 HERE = Path(str(xscl.demo.__file__)).parent
 SCRIPT = (HERE / "queries.xscl").read_text(encoding="utf-8").replace(";", " STARTING ALL;")

@@ -14,17 +14,17 @@ from feed_server import Asked, FeedServer, Network, reply, rss, serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xscl.chunk import Chunk
-from xscl.errors import CatalogError
-from xscl.feed_listing import feed_rows
-from xscl.feeds import add_feed, drop_feed, set_feed
-from xscl.home import Home, init_home
+from xscl.answers.feed_listing import feed_rows
+from xscl.base.errors import CatalogError
+from xscl.catalog.subscriptions import add_feed, drop_feed, set_feed
+from xscl.catalog.tables import EVENT_IDS, FEEDS, HOSTS
 from xscl.ingest.fetch import FetchLimits
 from xscl.ingest.fetch_policy import SPACING
 from xscl.ingest.records import FeedDocument
-from xscl.intake import Intake
-from xscl.polling import Clock, PollReport, PollSettings, poll
-from xscl.tables import EVENT_IDS, FEEDS, HOSTS
+from xscl.intake.intake import Intake
+from xscl.intake.polling import Clock, PollReport, PollSettings, poll
+from xscl.intake.transaction import Chunk
+from xscl.store.home import Home, init_home
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND

@@ -14,11 +14,9 @@ from feed_server import FeedServer, reply, rss, serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xscl.cli import main
-from xscl.engine import connect
-from xscl.errors import CatalogError, SourceError, XsclError
-from xscl.feed_listing import feed_rows
-from xscl.feeds import (
+from xscl.answers.feed_listing import feed_rows
+from xscl.base.errors import CatalogError, SourceError, XsclError
+from xscl.catalog.subscriptions import (
     add_feed,
     drop_feed,
     folder_parts,
@@ -28,10 +26,12 @@ from xscl.feeds import (
     parse_interval,
     set_feed,
 )
-from xscl.home import Home, init_home
+from xscl.cli.app import main
+from xscl.engine import connect
 from xscl.ingest.opml import Outline, read_opml, write_opml
 from xscl.ingest.sources import read_paths
-from xscl.intake import Intake
+from xscl.intake.intake import Intake
+from xscl.store.home import Home, init_home
 
 NOW = 1_780_000_000_000_000
 A = "http://a.example/feed"
@@ -70,7 +70,7 @@ def test_adding_twice(home: Home) -> None:
     ],
 )
 def test_what_cannot_be_added(home: Home, url: str, options: dict[str, object], condition: str) -> None:
-    from xscl.channels import add_channel
+    from xscl.registry.channels import add_channel
 
     add_channel(home.catalog, "ticks", kind="rows")
     with pytest.raises(XsclError, match=condition):

@@ -8,7 +8,7 @@ Run it in a development environment, from the top folder, for five minutes::
         -dict=tests/fuzz/xscl.dict build/fuzz tests/golden/texts
 
 New inputs are kept in build/fuzz.  An input that breaks the rules below is written to a file ``crash-…``: make it a
-case of tests/unit/xscl/test_any_text.py.
+case of tests/unit/language/test_any_text.py.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["xscl"]):
-    from xscl import ast
-    from xscl.errors import QueryError
-    from xscl.format import format_query, format_statement
-    from xscl.parser import parse_query, parse_script
+    from xscl.base.errors import QueryError
+    from xscl.language import ast
+    from xscl.language.format import format_query, format_statement
+    from xscl.language.parser import parse_query, parse_script
 
 
 def check(data: bytes) -> None:

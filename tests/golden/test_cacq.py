@@ -24,11 +24,11 @@ from local_engine import compiled
 from oracle.evaluate import Doc
 from strategies import Dice
 
-from xscl.catalog import QueryInfo
-from xscl.compile import ChannelFacts
-from xscl.planner import Planner
-from xscl.state import held_state
-from xscl.stored_matches import match_id
+from xscl.catalog.catalog import QueryInfo
+from xscl.language.compile import ChannelFacts
+from xscl.planning.planner import Planner
+from xscl.store.join_state import held_state
+from xscl.store.results import match_id
 from xscl.xpath.column_conditions import All, alternatives
 from xscl.xpath.relational import ChannelSplit, RowShape
 from xscl.xpath.row_columns import RowColumns

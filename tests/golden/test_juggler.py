@@ -21,9 +21,9 @@ from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc
 
 import xscl
-from xscl.compile import CompiledQuery
-from xscl.errors import QueryError
-from xscl.tables import LATE
+from xscl.base.errors import QueryError
+from xscl.catalog.tables import LATE
+from xscl.language.compile import CompiledQuery
 
 if TYPE_CHECKING:
     from xscl.engine import Engine

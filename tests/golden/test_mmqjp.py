@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 import xscl
-from xscl.settings import Settings
+from xscl.base.settings import Settings
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import JoinGraph, ValueJoin, Vertex
 from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, RELATIONS, rt_table
@@ -186,7 +186,7 @@ def test_mmqjp_5_r_out_by_the_statement_on_spark_and_on_sqlite(thesis: Engine) -
 def test_mmqjp_5_two_matches_with_equal_output_documents(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from xscl.cli import main
+    from xscl.cli.app import main
 
     (tmp_path / "queries.xscl").write_text(QUERIES)
     lines = [{"channel": "S", "id": id_, "ts": ts, "xml": xml} for id_, ts, xml in (("d1", 1, D1), ("d2", 2, D2))]

@@ -14,9 +14,9 @@ from lark import Lark
 from lark.exceptions import LarkError
 from strategies import Choices, query_texts, query_tokens, spaced
 
-from xscl import ast
-from xscl.errors import QueryError, QuerySyntaxError
-from xscl.parser import parse_query, parse_script
+from xscl.base.errors import QueryError, QuerySyntaxError
+from xscl.language import ast
+from xscl.language.parser import parse_query, parse_script
 
 GRAMMAR = Lark(
     Path(__file__).with_name("xscl.lark").read_text(encoding="utf-8"),

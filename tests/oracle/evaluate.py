@@ -19,7 +19,7 @@ from typing import Any
 from oracle.nodes import NAMESPACES, Namespaces, Node, parse, step_nodes
 from oracle.texts import FUNCTIONS, normalize_space, number
 
-from xscl import ast
+from xscl.language import ast
 
 Columns = Mapping[str, frozenset[str]]
 """Channel to names of columns."""

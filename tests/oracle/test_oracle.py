@@ -19,8 +19,8 @@ from strategies import (
     two_block_queries,
 )
 
-from xscl import ast
-from xscl.parser import parse_query
+from xscl.language import ast
+from xscl.language.parser import parse_query
 
 S = 1_000_000
 

@@ -21,22 +21,22 @@ import sample_home
 import sqlalchemy as sa
 from catalog_plans import DELIBERATE, ON_POSTGRES, add_rows, bad_plans, executed, postgres_scans
 
-from xscl.archive import export_home, import_home
-from xscl.catalog import Catalog, open_catalog
-from xscl.channel_listing import channel_rows
-from xscl.channels import add_channel
+from xscl.answers.channel_listing import channel_rows
+from xscl.base.errors import CatalogError
+from xscl.base.failpoints import hooked
+from xscl.base.types import Event
+from xscl.catalog.catalog import Catalog, open_catalog
+from xscl.catalog.tables import EVENT_IDS, HOME, QUERIES
 from xscl.engine import Engine
-from xscl.errors import CatalogError
-from xscl.health import examine_home
-from xscl.home import init_home, open_home
-from xscl.intake import Intake
-from xscl.planner import Planner
-from xscl.queries import QueryFilter, count_queries, list_queries
-from xscl.registry import Registry
-from xscl.repair import repair_home
-from xscl.steps import hooked
-from xscl.tables import EVENT_IDS, HOME, QUERIES
-from xscl.types import Event
+from xscl.intake.intake import Intake
+from xscl.planning.planner import Planner
+from xscl.registry.channels import add_channel
+from xscl.registry.query_list import QueryFilter, count_queries, list_queries
+from xscl.registry.registry import Registry
+from xscl.store.home import init_home, open_home
+from xscl.upkeep.archive import export_home, import_home
+from xscl.upkeep.health import examine_home
+from xscl.upkeep.repair import repair_home
 
 pytestmark = pytest.mark.postgres
 
@@ -307,7 +307,7 @@ def test_the_database_itself_refuses_a_second_live_name(catalog: Catalog) -> Non
 
 
 def test_a_home_that_is_busy(catalog: Catalog, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.catalog._BUSY_TIMEOUT_MS", 200)
+    monkeypatch.setattr("xscl.catalog.catalog._BUSY_TIMEOUT_MS", 200)
     other = open_catalog(url)
     with catalog.begin(), pytest.raises(CatalogError) as caught:
         Registry(other).register("S//a")

@@ -13,11 +13,11 @@ from oracle.evaluate import Doc, answers
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_query, dense_stream
 
 import xscl
-from xscl.compile import compile_query
-from xscl.errors import QueryError
-from xscl.matches import match_json
-from xscl.parser import parse_query
-from xscl.types import Event
+from xscl.answers.match_listing import match_json
+from xscl.base.errors import QueryError
+from xscl.base.types import Event
+from xscl.language.compile import compile_query
+from xscl.language.parser import parse_query
 
 SINGLE = ("S/a[./b = 1]", "T//b->x", "SELECT <out n='{x}'/> FROM S/a/c->x")
 

@@ -13,11 +13,11 @@ from oracle.evaluate import Doc, answers
 from oracle.nodes import NAMESPACES
 from strategies import event_streams, one_block_queries, two_block_queries
 
-from xscl.compile import ChannelFacts
+from xscl.base.types import Event
+from xscl.base.values import number_text
 from xscl.engine import connect
-from xscl.parser import parse_query
-from xscl.types import Event
-from xscl.values import number_text
+from xscl.language.compile import ChannelFacts
+from xscl.language.parser import parse_query
 
 RELAXED = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from oracle.evaluate import Doc
 from strategies import many_block_workloads, one_block_queries, query_texts
 
-from xscl.explain import canonical_text, explain, explanation_text
-from xscl.home import init_home
-from xscl.registry import Registry
+from xscl.answers.explain import canonical_text, explain, explanation_text
+from xscl.registry.registry import Registry
+from xscl.store.home import init_home
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])

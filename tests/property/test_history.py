@@ -18,12 +18,12 @@ from property.test_publishing import by_query, canonical, listed, sound_query
 from strategies import NAMESPACES, Dice, plain_stream
 
 import xscl
+from xscl.base.settings import Settings
+from xscl.base.types import format_time
+from xscl.catalog.tables import LATE, QUERIES
 from xscl.engine import Engine
-from xscl.parser import parse_query
-from xscl.settings import Settings
-from xscl.stored_matches import match_id
-from xscl.tables import LATE, QUERIES
-from xscl.types import format_time
+from xscl.language.parser import parse_query
+from xscl.store.results import match_id
 
 SECOND = 1_000_000
 

@@ -18,17 +18,17 @@ from hypothesis import strategies as st
 from oracle.lateness import Arrival, Terms, clock, is_late
 
 import xscl
-from xscl.catalog import ChannelInfo
-from xscl.channels import add_channel, set_channel
-from xscl.durations import parse_duration
-from xscl.event_files import EVENT_SCHEMA
-from xscl.home import Home, init_home
+from xscl.base.docids import PUBLISHED, place_of
+from xscl.base.durations import parse_duration
+from xscl.base.types import Event, format_time
+from xscl.catalog.catalog import ChannelInfo
+from xscl.catalog.tables import INTAKE_FILES, LATE
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import Record, RowOptions, RowTable
-from xscl.intake import Intake
-from xscl.places import PUBLISHED, place_of
-from xscl.tables import INTAKE_FILES, LATE
-from xscl.types import Event, format_time
+from xscl.intake.intake import Intake
+from xscl.registry.channels import add_channel, set_channel
+from xscl.store.event_files import EVENT_SCHEMA
+from xscl.store.home import Home, init_home
 
 S = 1_000_000
 START = 1_780_272_000 * S  # 2026-06-01

@@ -27,9 +27,9 @@ from strategies import (
     row_stream,
 )
 
-from xscl import ast
-from xscl.errors import QueryError
-from xscl.parser import parse_query
+from xscl.base.errors import QueryError
+from xscl.language import ast
+from xscl.language.parser import parse_query
 
 CONSTRUCTORS = hasattr(ast, "Constructor")
 FACTS = channel_facts(NUMERIC, TEXTS)

@@ -12,16 +12,16 @@ from oracle.evaluate import Doc, Row, bindings_rows, selected_variables
 from oracle.nodes import NAMESPACES, Node, parse
 from strategies import event_streams, one_block_queries, two_block_queries
 
-from xscl import block_patterns
-from xscl.block_patterns import block_pattern, one_assignment
-from xscl.catalog import QueryInfo
-from xscl.compile import compile_query
-from xscl.match_output import MatchOutput, Wanted, match_outputs, shown_of
-from xscl.normalize import normalize
-from xscl.parser import parse_query
-from xscl.query_rows import names_json
-from xscl.safexml import parse_xml
-from xscl.stored_matches import StoredMatch
+from xscl.base.safe_xml import parse_xml
+from xscl.batches.match_documents import MatchOutput, Wanted, match_outputs, shown_of
+from xscl.catalog.catalog import QueryInfo
+from xscl.language import block_patterns
+from xscl.language.block_patterns import block_pattern, one_assignment
+from xscl.language.compile import compile_query
+from xscl.language.normalize import normalize
+from xscl.language.parser import parse_query
+from xscl.language.query_rows import names_json
+from xscl.store.results import StoredMatch
 from xscl.xpath.condition import Memo
 from xscl.xpath.nodes import DocumentNode, node_at
 

@@ -14,16 +14,16 @@ import pytest
 from sample_home import fill
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, many_block_query, plain_stream
 
-from xscl.archive import export_home, import_home
-from xscl.cli import main
+from xscl.base.errors import QueryError
+from xscl.base.types import Event, Match
+from xscl.catalog.tables import LATE
+from xscl.cli.app import main
 from xscl.engine import Engine
-from xscl.errors import QueryError
-from xscl.home import init_home, open_home
 from xscl.ingest.event_file import read_event_lines
 from xscl.ingest.records import Drop, Flush, Record, Register
-from xscl.replay import Replay, export_events
-from xscl.tables import LATE
-from xscl.types import Event, Match
+from xscl.store.home import init_home, open_home
+from xscl.upkeep.archive import export_home, import_home
+from xscl.upkeep.event_export import Replay, export_events
 
 DECLARED = "".join(f"DECLARE NAMESPACE {prefix} = '{uri}'; " for prefix, uri in NAMESPACES.items())
 STREAMS = {"left": "S", "right": "S", "other": "S"}

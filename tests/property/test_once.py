@@ -10,7 +10,7 @@ from oracle.evaluate import Doc, answers, rout
 from sqlite_relations import load, statement_rows
 from strategies import Choices, Dice
 
-from xscl.parser import parse_query
+from xscl.language.parser import parse_query
 
 SECOND = 1_000_000
 VALUES = ("1", "2")

@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscl.channels import add_channel, set_channel
-from xscl.home import Home, init_home
-from xscl.planner import Plan, Planner
-from xscl.registry import Registry
-from xscl.version_files import load_version
+from xscl.base.versioned_files import load_version
+from xscl.planning.planner import Plan, Planner
+from xscl.registry.channels import add_channel, set_channel
+from xscl.registry.registry import Registry
+from xscl.store.home import Home, init_home
 from xscl.xpath.row_files import load_matchers
 from xscl.xpath.spec_files import SpecChange
 from xscl.xpath.states import spec_key

@@ -15,8 +15,8 @@ from oracle.evaluate import Doc, answers
 from oracle.nodes import NAMESPACES
 from strategies import event_streams, many_block_workloads, one_block_queries, two_block_queries
 
-from xscl.errors import UnsatisfiableWindowError
-from xscl.parser import parse_query
+from xscl.base.errors import UnsatisfiableWindowError
+from xscl.language.parser import parse_query
 from xscl.templates.program import GroupChange, LiveGroup, Program
 from xscl.templates.retention import Floors, floors
 from xscl.xpath.spec_files import SpecFiles

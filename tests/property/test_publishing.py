@@ -21,13 +21,13 @@ from oracle.publish import Published, published
 from strategies import NAMESPACES, Dice, many_block_query, plain_stream
 
 import xscl
+from xscl.base.errors import QueryError
+from xscl.base.settings import Settings
+from xscl.base.types import Match
+from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
-from xscl.errors import QueryError
-from xscl.parser import parse_query
-from xscl.settings import Settings
-from xscl.stored_matches import match_id
-from xscl.tables import QUERIES
-from xscl.types import Match
+from xscl.language.parser import parse_query
+from xscl.store.results import match_id
 from xscl.xpath.witness import WITNESS_SCHEMA
 
 Step = Doc | tuple[str, str] | str
@@ -163,7 +163,10 @@ def test_levels_meet_whatever_the_driver_remembers(cache_bytes: int, tmp_path: P
         ("last", "Q//k->x JOIN {x = y, 1 h} P/a/k->y JOIN {x = z AND y != w, 1 h} S/a[./k->z][./m->w]"),
     ]
     steps += [Doc("S", f"e{n}", n * 1_000_000, f"<a><k>{n % 2}</k><m>{n}</m></a>") for n in range(8)]
-    with mock.patch("xscl.levels.read_state", rows_of_files), mock.patch("xscl.engine.start_session", lambda: None):
+    with (
+        mock.patch("xscl.batches.level.read_state", rows_of_files),
+        mock.patch("xscl.engine.start_session", lambda: None),
+    ):
         assert check(tmp_path, steps, ((2, Settings(cache_bytes=cache_bytes)), (3, Settings()))) == {"P": 8, "Q": 32}
 
 

@@ -14,13 +14,13 @@ from oracle.evaluate import Doc, answers
 from oracle.lateness import Arrival, Terms, is_late
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_query, dense_stream, many_block_query
 
-import xscl.state
-from xscl.compile import CompiledQuery
+import xscl.store.join_state
+from xscl.base.errors import QueryError
+from xscl.base.types import Event
 from xscl.engine import Engine
-from xscl.errors import QueryError
-from xscl.home import init_home
-from xscl.parser import parse_query
-from xscl.types import Event
+from xscl.language.compile import CompiledQuery
+from xscl.language.parser import parse_query
+from xscl.store.home import init_home
 
 
 def settings(choose: Dice) -> dict[str, Terms]:
@@ -97,7 +97,7 @@ def test_purging_loses_no_match(in_driver: bool, tmp_path: Path) -> None:
 def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a home, from intake to matches, with files merged early and engines that begin with a cold cache."""
     for name, value in {"_FANOUT": 3, "_SMALL": 40, "_SORTED": 100, "_ROW_GROUP": 16}.items():
-        monkeypatch.setattr(xscl.state, name, value)
+        monkeypatch.setattr(xscl.store.join_state, name, value)
     seen: Counter[str] = Counter()
     for seed in range(100, 108):
         choose = Dice(seed)

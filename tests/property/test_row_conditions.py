@@ -12,8 +12,8 @@ from oracle.evaluate import Doc, answers
 from strategies import NAMESPACES
 
 import xscl
-from xscl import parser
 from xscl.ingest.rows import row_document
+from xscl.language import parser
 
 TEXTS = (
     "1",

@@ -14,9 +14,9 @@ from oracle.nodes import NAMESPACES
 from sqlite_relations import joined_columns, load, statement_rows
 from strategies import Dice, many_block_query, plain_stream
 
-from xscl.compile import ChannelFacts
-from xscl.errors import QueryError
-from xscl.parser import parse_query
+from xscl.base.errors import QueryError
+from xscl.language.compile import ChannelFacts
+from xscl.language.parser import parse_query
 
 STREAMS = {"A": 1, "B": 2, "C": 3}
 """All of channel S; what is read beside it is channel T."""

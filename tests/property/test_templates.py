@@ -11,10 +11,10 @@ from local_engine import compiled
 from preparing import renamed, with_brackets_permuted, with_other_joins, words
 from strategies import CHANNELS, NAMESPACES, Dice, many_block_query
 
-from xscl.errors import QueryError
-from xscl.normalize import NormalJoin, NormalQuery, normalize
-from xscl.parser import parse_query
-from xscl.tokens import tokenize
+from xscl.base.errors import QueryError
+from xscl.language.normalize import NormalJoin, NormalQuery, normalize
+from xscl.language.parser import parse_query
+from xscl.language.tokens import tokenize
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from oracle.evaluate import Doc, answers, rout
 from sqlite_relations import joined_columns, load, statement_rows
 from strategies import Dice
 
-from xscl.compile import ChannelFacts
-from xscl.parser import parse_query
-from xscl.values import time_key
+from xscl.base.values import time_key
+from xscl.language.compile import ChannelFacts
+from xscl.language.parser import parse_query
 
 NUMERIC = {"P": frozenset({"n"}), "Q": frozenset({"n"})}
 TEXTS = {"P": frozenset({"s"}), "Q": frozenset({"s"})}

@@ -6,12 +6,12 @@ from hypothesis import HealthCheck, given, settings
 from oracle.evaluate import Doc, witnesses
 from strategies import NAMESPACES, one_block_queries, small_documents
 
-from xscl import ast
-from xscl.catalog import QueryInfo
-from xscl.parser import parse_query
-from xscl.safexml import parse_xml
-from xscl.trial import RESULT, Trial
-from xscl.types import Event
+from xscl.answers.try_query import RESULT, Trial
+from xscl.base.safe_xml import parse_xml
+from xscl.base.types import Event
+from xscl.catalog.catalog import QueryInfo
+from xscl.language import ast
+from xscl.language.parser import parse_query
 from xscl.xpath.nodes import NodeNumbers
 
 

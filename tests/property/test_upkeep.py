@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from oracle.evaluate import Doc
 from strategies import event_streams, one_block_queries, two_block_queries
 
-import xscl.event_upkeep
-import xscl.result_upkeep
-import xscl.upkeep
-from xscl.channels import set_channel
+import xscl.upkeep.events
+import xscl.upkeep.results
+import xscl.upkeep.upkeep
+from xscl.base.errors import XsclError
+from xscl.base.types import Event, Match
+from xscl.catalog.retained_from import keep_times
+from xscl.catalog.tables import CHANNELS
 from xscl.engine import Engine
-from xscl.errors import XsclError
-from xscl.home import init_home
-from xscl.retention import keep_times
-from xscl.tables import CHANNELS
-from xscl.types import Event, Match
+from xscl.registry.channels import set_channel
+from xscl.store.home import init_home
 
 CHANNELS_OF = ("S", "T")
 
@@ -31,7 +31,7 @@ def as_event(number: int, doc: Doc) -> Event:
 
 def matches(folder: Path, texts: list[str], docs: list[Doc], cuts: list[int], lateness: str, retention: str | None,
             every: int, patch: pytest.MonkeyPatch) -> tuple[list[Match], dict[str, int], Engine]:  # fmt: skip
-    patch.setattr(xscl.upkeep, "EVERY", every)
+    patch.setattr(xscl.upkeep.upkeep, "EVERY", every)
     engine = Engine(init_home(folder))
     for channel in CHANNELS_OF:
         engine.add_channel(channel, lateness=lateness)
@@ -67,10 +67,10 @@ def test_what_is_listed(
     folder = tmp_path_factory.mktemp("homes")
     docs = [doc for doc in docs if doc.channel in CHANNELS_OF]
     with pytest.MonkeyPatch.context() as patch:
-        for module in (xscl.event_upkeep, xscl.result_upkeep):
+        for module in (xscl.upkeep.events, xscl.upkeep.results):
             patch.setattr(module, "FANOUT", 2)
             patch.setattr(module, "SMALL", 2)
-        patch.setattr(xscl.upkeep, "_TRIMS", 1)
+        patch.setattr(xscl.upkeep.upkeep, "_TRIMS", 1)
         try:
             found, kept, engine = matches(folder / "a", texts, docs, cuts, lateness, retention, 1, patch)
         except XsclError as error:

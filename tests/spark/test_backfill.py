@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xscl
-from xscl import held_walk
+from xscl.base.settings import Settings
+from xscl.batches import history_walk as held_walk
 from xscl.engine import Engine
-from xscl.settings import Settings
 
 PAIR = "S//a->x[./k->p] FOLLOWED BY {p=q, 10} S//b->y[./k->q]"
 THREE = "S//a[./k->p] JOIN {p=q, 60} S//b[./k->q] JOIN {q=s, 60} C//a[./k->s]"

@@ -17,7 +17,7 @@ pytestmark = [
 SESSION = """
 from pathlib import Path
 from pyspark import SparkContext
-from xscl.session import start_session
+from xscl.spark.session import start_session
 assert start_session().range(3).count() == 3
 print(Path(f"/proc/{SparkContext._gateway.proc.pid}/maps").read_text())
 """
@@ -33,7 +33,7 @@ def test_it_is_made_once_and_used(tmp_path: Path) -> None:
             [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=True, timeout=300
         )
 
-    python("-m", "xscl.class_archive")
+    python("-m", "xscl.spark.class_archive")
     (made,) = (tmp_path / "my cache" / "xscl").glob("*.jsa")
     before = made.stat().st_ino
     ran = python("-c", SESSION)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from crashes import Run, crashed, differences, killed, outcome, workload
 
 import xscl
-from xscl.settings import Settings
+from xscl.base.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,9 +16,9 @@ from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc, answers
 from oracle.nodes import NAMESPACES
 
-from xscl import executors
-from xscl.parser import parse_query
-from xscl.state import link_rows
+from xscl.batches import executors
+from xscl.language.parser import parse_query
+from xscl.store.join_state import link_rows
 from xscl.templates.order import JoinOrder, join_order
 from xscl.templates.program import Program, load_program
 from xscl.templates.results import RESULT_SCHEMA, origin_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from property.test_history import Drop, Register, prepare, take, workload
 
 import xscl
-from xscl.tables import NEVER, QUERIES
+from xscl.catalog.tables import NEVER, QUERIES
 from xscl.templates.sql import cq_statement, spark_text
 
 if TYPE_CHECKING:

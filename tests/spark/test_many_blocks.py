@@ -15,10 +15,10 @@ from oracle.evaluate import Answer, Columns, Doc, answers
 from strategies import NAMESPACES, NUMERIC, TEXTS, Dice, many_block_query, plain_stream, row_stream
 
 import xscl
-from xscl import ast
-from xscl.compile import compile_query
-from xscl.parser import parse_query
-from xscl.settings import Settings
+from xscl.base.settings import Settings
+from xscl.language import ast
+from xscl.language.compile import compile_query
+from xscl.language.parser import parse_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xscl.base.settings import Settings
+from xscl.base.types import Event
+from xscl.catalog.tables import CHANNELS
 from xscl.engine import connect
-from xscl.settings import Settings
-from xscl.tables import CHANNELS
-from xscl.types import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

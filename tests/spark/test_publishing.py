@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xscl
-from xscl.settings import Settings
+from xscl.base.settings import Settings
 from xscl.templates.sql import cq_statement, spark_text
 
 if TYPE_CHECKING:

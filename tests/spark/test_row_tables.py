@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 import xscl
-from xscl.errors import XsclError
-from xscl.intake import IntakeReport
-from xscl.matches import match_json
-from xscl.settings import Settings
+from xscl.answers.match_listing import match_json
+from xscl.base.errors import XsclError
+from xscl.base.settings import Settings
+from xscl.intake.intake import IntakeReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ _KILLED = """
 import os, signal, subprocess, sys
 from pyspark import SparkContext
 import xscl
-from xscl.errors import EngineError
-from xscl.settings import Settings
-from xscl.steps import hooked
+from xscl.base.errors import EngineError
+from xscl.base.settings import Settings
+from xscl.base.failpoints import hooked
 
 def children(process):
     found = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import xscl
-from xscl.settings import DEFAULT_SETTINGS, Settings
-from xscl.types import Event
+from xscl.base.settings import DEFAULT_SETTINGS, Settings
+from xscl.base.types import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

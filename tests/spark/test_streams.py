@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import xscl
-from xscl.settings import Settings
+from xscl.base.settings import Settings
 from xscl.templates.sql import cq_statement, spark_text
 
 if TYPE_CHECKING:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import xscl
-import xscl.event_upkeep
-import xscl.result_upkeep
-import xscl.upkeep
-from xscl.types import Event
+import xscl.upkeep.events
+import xscl.upkeep.results
+import xscl.upkeep.upkeep
+from xscl.base.types import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def test_relations_show_what_is_kept(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xscl.upkeep, "EVERY", 1)
-    for module in (xscl.event_upkeep, xscl.result_upkeep):
+    monkeypatch.setattr(xscl.upkeep.upkeep, "EVERY", 1)
+    for module in (xscl.upkeep.events, xscl.upkeep.results):
         monkeypatch.setattr(module, "FANOUT", 3)
     with xscl.connect(home=tmp_path / "home", spark=spark) as engine:
         engine.add_channel("S", lateness="1 s", retention="10 s")

@@ -21,12 +21,12 @@ from urllib.parse import urljoin
 
 import pytest
 
-from xscl.errors import XsclError
+from xscl.base.errors import XsclError
+from xscl.base.safe_xml import in_fresh_dictionary, parse_xml
 from xscl.ingest.expand import feed_events
 from xscl.ingest.feed import entry_item
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import FeedDocument
-from xscl.safexml import in_fresh_dictionary, parse_xml
 
 SUITES = {
     "feedparser-tests": 1770,

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from xscl.errors import EngineError
-from xscl.terminal import tell, write_data
+from xscl.base.errors import EngineError
+from xscl.base.terminal import tell, write_data
 
 __all__ = ["peak_memory", "processor_time", "resident_memory", "run_apart"]
 

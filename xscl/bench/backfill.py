@@ -6,17 +6,17 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from xscl.base.docids import place_of
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import Run, count_queries, open_engine, register, run, take
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
 from xscl.bench.workload import RSS, Windows, thesis_queries
-from xscl.catalog import QueryInfo
+from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.tables import BATCHES
 from xscl.engine import Engine
-from xscl.places import place_of
-from xscl.stored_matches import stored_matches
-from xscl.tables import BATCHES
+from xscl.store.results import stored_matches
 
 __all__ = ["BENCH"]
 

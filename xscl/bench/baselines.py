@@ -24,14 +24,14 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
+from xscl.base.values import digest_text, value_hash
 from xscl.bench.engines import Run, queries_of_groups
-from xscl.catalog import stored_rt
+from xscl.catalog.catalog import stored_rt
+from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
-from xscl.tables import QUERIES
 from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, SUBSCRIBED, rt_table
 from xscl.templates.sql import cq_statement, spark_text
 from xscl.templates.template import Template
-from xscl.values import digest_text, value_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from xscl.bench.plot import Axes
 from xscl.bench.report import Report, Row, Value, rounded_row
-from xscl.session import start_session
+from xscl.spark.session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

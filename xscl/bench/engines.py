@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import sqlalchemy as sa
 
-from xscl.batch import BatchReport
+from xscl.base.settings import DEFAULT_SETTINGS
+from xscl.base.types import Event
+from xscl.batches.batch import BatchReport
 from xscl.bench.apart import processor_time
 from xscl.bench.bench import Case, Lab, Outcome, Sizes, Variant
 from xscl.bench.report import Value
 from xscl.bench.workload import RSS, require_all
+from xscl.catalog.tables import GROUPS, QUERIES, TEMPLATES
 from xscl.engine import Engine, connect
-from xscl.settings import DEFAULT_SETTINGS
-from xscl.tables import GROUPS, QUERIES, TEMPLATES
-from xscl.types import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

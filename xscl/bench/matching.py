@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lxml import etree
 
-from xscl.arrow import REFUSED
+from xscl.base.arrow_schemas import REFUSED
+from xscl.base.errors import EngineError
 from xscl.bench.apart import peak_memory, resident_memory
 from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_grammar
-from xscl.errors import EngineError
 from xscl.ingest.expand import feed_events
 from xscl.ingest.records import FeedDocument
 from xscl.ingest.sources import read_paths

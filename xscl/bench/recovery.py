@@ -13,17 +13,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from xscl.base.errors import EngineError
+from xscl.base.failpoints import VARIABLE, hooked
+from xscl.base.terminal import write_data
+from xscl.batches.driver_join import Driver
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Sizes, Variant, by_step, size
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import count_queries, register, run, run_parts, take
 from xscl.bench.plot import Axes
 from xscl.bench.workload import RSS, shaped_queries
-from xscl.driver import Driver
 from xscl.engine import Engine, connect
-from xscl.errors import EngineError
-from xscl.state import HeldState
-from xscl.steps import VARIABLE, hooked
-from xscl.terminal import write_data
+from xscl.store.join_state import HeldState
 
 __all__ = ["BENCH", "child"]
 

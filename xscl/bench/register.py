@@ -14,22 +14,22 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from xscl.base.errors import EngineError
+from xscl.base.values import digest_text
 from xscl.bench.apart import peak_memory, run_apart
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
 from xscl.bench.workload import SCHEMAS, Windows, require_all, thesis_queries
-from xscl.catalog import Catalog
-from xscl.compile import CompiledQuery, compile_query
-from xscl.errors import EngineError
-from xscl.home import Home, init_home, open_home
-from xscl.parser import parse_query
-from xscl.queries import QueryFilter, list_queries
-from xscl.registry import Registry
-from xscl.tables import GROUPS, TEMPLATES
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.tables import GROUPS, TEMPLATES
+from xscl.language.compile import CompiledQuery, compile_query
+from xscl.language.parser import parse_query
+from xscl.registry.query_list import QueryFilter, list_queries
+from xscl.registry.registry import Registry
+from xscl.store.home import Home, init_home, open_home
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import JoinGraph, Vertex
-from xscl.values import digest_text
 
 __all__ = ["BENCH", "catalog_digest", "load"]
 

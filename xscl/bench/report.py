@@ -74,7 +74,7 @@ def machine(*, java: bool) -> dict[str, object]:
         except PackageNotFoundError:
             found[name] = None
     if java:
-        from xscl.session import java_version
+        from xscl.spark.session import java_version
 
         found["java"] = java_version()[1]
     return found

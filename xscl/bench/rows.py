@@ -20,9 +20,9 @@ from xscl.bench.engines import Run, Watch, open_engine, register, run, watched
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
 from xscl.bench.sensors import CALIBRATIONS, JOIN, READINGS, SCHEMA, Condition, calibrations, conditions, readings
+from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
 from xscl.ingest.records import RowOptions, RowTable
-from xscl.tables import QUERIES
 from xscl.templates.results import RESULT_SCHEMA
 
 __all__ = ["BENCH"]

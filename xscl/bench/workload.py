@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, count, islice, permutations, product
 
-from xscl.durations import format_duration, parse_duration
-from xscl.errors import EngineError
-from xscl.types import QueryOutcome
+from xscl.base.durations import format_duration, parse_duration
+from xscl.base.errors import EngineError
+from xscl.base.types import QueryOutcome
 
 __all__ = [
     "FEED_ITEMS",

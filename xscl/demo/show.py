@@ -14,11 +14,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xscl import terminal
-from xscl.cards import member_lines
+from xscl.answers.cards import member_lines
+from xscl.base import terminal
+from xscl.base.errors import EngineError
+from xscl.base.types import Match
 from xscl.engine import Engine, connect
-from xscl.errors import EngineError
-from xscl.types import Match
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from xscl.base.errors import EngineError
 from xscl.bench.apart import processor_time, run_apart
 from xscl.bench.bench import (
     Bench,
@@ -27,7 +28,6 @@ from xscl.bench.bench import (
     size,
 )
 from xscl.bench.plot import Axes
-from xscl.errors import EngineError
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from xscl.base.errors import EngineError
 from xscl.bench import register
 from xscl.bench.bench import Options, run_bench
 from xscl.bench.benches import BENCHES
 from xscl.bench.register import catalog_digest
-from xscl.cli import main
-from xscl.errors import EngineError
-from xscl.home import init_home
-from xscl.registry import Registry
+from xscl.cli.app import main
+from xscl.registry.registry import Registry
+from xscl.store.home import init_home
 
 FIGURES = {
     "queries_per_s", "one_more_ms", "one_more_first_ms", "rss_bytes", "one_at_a_time_per_s", "bulk_sample_per_s",

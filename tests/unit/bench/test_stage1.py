@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 from lxml import etree
 
-from xscl.arrow import REFUSED
+from xscl.base.arrow_schemas import REFUSED
+from xscl.base.errors import EngineError
 from xscl.bench import matching
 from xscl.bench.bench import Options, run_bench
 from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_grammar
 from xscl.bench.matching import block_paths, event_batches, feed_items, matched, selected, xpath_of
 from xscl.bench.stage1 import BENCH
 from xscl.bench.workload import FEED_ITEMS, thesis_queries
-from xscl.errors import EngineError
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.witness import WITNESS_SCHEMA
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
 from xscl.ingest.addresses import check_addresses, checked_url, forbidden, normal_url, system_resolver
 
 V4 = st.ip_addresses(v=4)

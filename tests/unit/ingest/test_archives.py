@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xscl.base.types import Event
 from xscl.ingest import archives
 from xscl.ingest.records import Rejected
 from xscl.ingest.sources import Reading, read_paths
-from xscl.types import Event
 
 
 def zstd(data):

@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xscl.base.safe_xml import parse_xml
 from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
 from xscl.ingest.expand import feed_events
 from xscl.ingest.feed import read_tree
-from xscl.safexml import parse_xml
 
 
 def broken(data, **options):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xscl.errors import DocumentError, MalformedDocumentError, SourceError
+from xscl.base.errors import DocumentError, MalformedDocumentError, SourceError
 from xscl.ingest.columns import column_cells, column_type, column_value, text_type, time_micros
 from xscl.ingest.rows import fit_row, row_cells
 

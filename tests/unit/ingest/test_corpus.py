@@ -9,11 +9,11 @@ import tarfile
 import pytest
 from corpora import DATA, lacks
 
+from xscl.base.safe_xml import parse_xml
 from xscl.ingest.expand import feed_events
 from xscl.ingest.feed import read_tree
 from xscl.ingest.records import Rejected
 from xscl.ingest.sources import read_paths
-from xscl.safexml import parse_xml
 
 
 def need(path):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xscl.base.types import format_time, to_micros
 from xscl.ingest.dates import parse_date
-from xscl.types import format_time, to_micros
 
 
 @pytest.mark.parametrize(

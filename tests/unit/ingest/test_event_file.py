@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xscl.base.types import Event, to_micros
 from xscl.ingest import event_file
 from xscl.ingest.event_file import bounded_lines, read_event_lines
 from xscl.ingest.records import Drop, Flush, Register, Rejected
-from xscl.types import Event, to_micros
 
 
 def read(*lines):

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from xscl.errors import DocumentLimitError, SourceError, XsclError
+from xscl.base.errors import DocumentLimitError, SourceError, XsclError
+from xscl.base.safe_xml import parse_xml
 from xscl.ingest import feed
 from xscl.ingest.expand import feed_events
 from xscl.ingest.feed import is_feed, read_tree
 from xscl.ingest.feed_bytes import read_feed
-from xscl.safexml import parse_xml
 
 NS = (
     'xmlns:atom="http://www.w3.org/2005/Atom" xmlns:dc="http://purl.org/dc/elements/1.1/"'

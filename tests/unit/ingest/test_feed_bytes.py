@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xscl.errors import MalformedDocumentError
+from xscl.base.errors import MalformedDocumentError
 from xscl.ingest.feed import entry_item
 from xscl.ingest.feed_bytes import read_feed, with_named_characters
 

@@ -17,7 +17,7 @@ import brotli
 import pytest
 from feed_server import PUBLIC, Asked, FeedServer, Network, reply, rss, serving
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
 from xscl.ingest.fetch import Exchange, Fetched, Fetcher, FetchLimits, follow, user_agent
 
 LIMITS = FetchLimits(connect_s=5, total_s=5, max_bytes=100_000)

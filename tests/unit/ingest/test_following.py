@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xscl.base.types import Event
 from xscl.ingest.following import PATIENCE, FilePosition, Follower, Signature, source_name, unchanged_s
 from xscl.ingest.records import Flush, Position, Register, Rejected
 from xscl.ingest.sources import Reading
-from xscl.types import Event
 
 EVERY = 5.0
 

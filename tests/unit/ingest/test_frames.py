@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
+from xscl.base.safe_xml import DEFAULT_LIMITS
+from xscl.base.types import Event
 from xscl.ingest.frames import FEED_COLUMNS, XML_COLUMNS, chosen, document_records, feed_rows, xml_rows
 from xscl.ingest.records import Flush, Rejected
 from xscl.ingest.sources import Reading, read_paths
-from xscl.safexml import DEFAULT_LIMITS
-from xscl.types import Event
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

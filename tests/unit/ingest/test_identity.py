@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xscl.base.values import digest_text
 from xscl.ingest import identity
 from xscl.ingest.identity import EMPTY, identify, memory_json, read_memory, remember
 from xscl.ingest.records import Entry
-from xscl.values import digest_text
 
 
 def entry(guid=None, link=None, content="text", *, published="2026-06-01", updated=None, extra=""):

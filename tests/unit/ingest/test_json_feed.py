@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscl.errors import DocumentLimitError, SourceError, XsclError
+from xscl.base.errors import DocumentLimitError, SourceError, XsclError
+from xscl.base.safe_xml import Limits, parse_xml
 from xscl.ingest.expand import feed_events
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.json_feed import looks_like_json_feed
-from xscl.safexml import Limits, parse_xml
 
 HEAD = {
     "version": "https://jsonfeed.org/version/1.1",

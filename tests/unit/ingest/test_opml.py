@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscl.errors import MalformedDocumentError, SourceError
+from xscl.base.errors import MalformedDocumentError, SourceError
 from xscl.ingest.markup import collapse
 from xscl.ingest.opml import Outline, read_opml, write_opml
 

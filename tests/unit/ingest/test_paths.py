@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
 from xscl.ingest.paths import split_path, value_path
 
 SPACES = {"p": "urn:p", "atom": "http://www.w3.org/2005/Atom"}

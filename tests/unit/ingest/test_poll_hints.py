@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xscl.base.safe_xml import parse_xml
 from xscl.ingest.http_times import fresh_for, http_date, retry_after
 from xscl.ingest.poll_hints import NO_HINTS, Hints, hints_from_json, hints_json, read_hints
-from xscl.safexml import parse_xml
 
 MINUTE = 60_000_000
 SY = 'xmlns:sy="http://purl.org/rss/1.0/modules/syndication/"'

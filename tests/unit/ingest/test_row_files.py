@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
+from xscl.base.types import Event
 from xscl.ingest import row_files
 from xscl.ingest.records import Record, Rejected, RowTable
 from xscl.ingest.row_files import RowFormat, read_csv, read_json_lines, row_format, row_options
 from xscl.ingest.sources import Reading, read_paths
-from xscl.types import Event
 
 
 def read(data: bytes, *, source: str = "r.csv", columns: Sequence[str] | None = None, line: int = 1, **more: object):

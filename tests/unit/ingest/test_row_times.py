@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
+from xscl.base.types import to_micros
 from xscl.ingest.records import RowOptions
 from xscl.ingest.row_times import event_times
-from xscl.types import to_micros
 
 S = 1_000_000
 

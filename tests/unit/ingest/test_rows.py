@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscl.errors import DocumentError, SourceError
+from xscl.base.errors import DocumentError, SourceError
+from xscl.base.safe_xml import parse_xml
 from xscl.ingest.rows import COLUMN_TYPES, fit_row, infer_schema, parse_schema, row_document
-from xscl.safexml import parse_xml
 
 
 def check_misfit(row, schema, *words):

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xscl.base.safe_xml import Limits
+from xscl.base.types import Event
 from xscl.ingest import archives, sources
 from xscl.ingest.expand import feed_events
 from xscl.ingest.records import FeedDocument, Flush, Rejected
 from xscl.ingest.sources import Reading, read_paths
-from xscl.safexml import Limits
-from xscl.types import Event
 
 LINES = b'{"channel": "S", "id": "d1", "xml": "<a/>"}\n{"flush": true}\n'
 FEED = b"<rss><channel><title>T</title><item><guid>g</guid></item></channel></rss>"

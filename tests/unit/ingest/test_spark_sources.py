@@ -11,7 +11,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.types import StringType, StructField, StructType
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
 from xscl.ingest.fetch import Fetched
 from xscl.ingest.fetch_policy import Answer
 from xscl.ingest.file_offsets import BEGIN, Changed, after, groups, listing

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from xscl.errors import SourceError
+from xscl.base.errors import SourceError
 from xscl.ingest.fetch import Fetched
 from xscl.ingest.fetch_policy import DEFAULT_INTERVAL, Answer
 from xscl.ingest.records import FeedDocument, Rejected

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_engine import compiled
 
-from xscl.errors import UnsupportedFeatureError
+from xscl.base.errors import UnsupportedFeatureError
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import JoinGraph, ValueJoin, Vertex
 from xscl.templates.template import Template, template_of

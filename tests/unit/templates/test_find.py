@@ -11,7 +11,7 @@ import pytest
 from local_engine import DriverEngine, compiled
 from oracle.evaluate import Doc, answers
 
-from xscl.parser import parse_query
+from xscl.language.parser import parse_query
 from xscl.templates.columns import Int32s, Int64s
 from xscl.templates.find import Finder, TooManyRows, _Batch, _EdgeTable
 from xscl.templates.program import load_program

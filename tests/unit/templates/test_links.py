@@ -7,8 +7,8 @@ from both_sides import channel_facts
 from local_engine import compiled
 from strategies import CHANNELS, NUMERIC, TEXTS, Dice, many_block_query
 
-from xscl.compile import ChannelFacts
-from xscl.errors import QueryError
+from xscl.base.errors import QueryError
+from xscl.language.compile import ChannelFacts
 from xscl.templates.bounds import Bounds, pair_index
 from xscl.templates.graph import ValueJoin
 from xscl.templates.links import Link, anchor, linked_blocks, links_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xscl.compile import compile_query
-from xscl.parser import parse_query
+from xscl.language.compile import compile_query
+from xscl.language.parser import parse_query
 from xscl.templates.picture import GraphFormat, datalog, join_graph
 from xscl.templates.template import Template
 

@@ -15,7 +15,7 @@ from programs import build_program, save_program
 
 import xscl.templates.resolve
 import xscl.templates.solve
-from xscl.compile import CompiledQuery
+from xscl.language.compile import CompiledQuery
 from xscl.templates.probe import PROBE_SCHEMA
 from xscl.templates.program import LiveGroup
 from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Resolver, holds_exactly

@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pytest
 from local_engine import compiled
 
-from xscl.places import published_docid
+from xscl.base.docids import published_docid
 from xscl.templates.bounds import Bounds
 from xscl.templates.program import LiveGroup
 from xscl.templates.results import (

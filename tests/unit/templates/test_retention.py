@@ -11,8 +11,8 @@ from local_engine import compiled
 from programs import build_program
 from strategies import Dice, many_block_query
 
-from xscl.compile import CompiledQuery
-from xscl.errors import QueryError
+from xscl.base.errors import QueryError
+from xscl.language.compile import CompiledQuery
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.program import LiveGroup, Program
 from xscl.templates.retention import EVER, Floors, ReachBuilder, floors

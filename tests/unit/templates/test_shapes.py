@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscl.arrow import CHAIN
+from xscl.base.arrow_schemas import CHAIN
 from xscl.templates.shapes import ChainEntry, Shape, Shapes, mixed
 
 FIELDS = ("var1", "var2", "node1", "node2")

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xscl.base.values import value_hashes
 from xscl.templates.results import Member
 from xscl.templates.slices import Run, SliceCache
-from xscl.values import value_hashes
 from xscl.xpath.witness import WITNESS_SCHEMA
 
 Row = dict[str, object]

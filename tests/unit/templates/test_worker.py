@@ -10,7 +10,7 @@ import pytest
 from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc, answers
 
-from xscl.parser import parse_query
+from xscl.language.parser import parse_query
 from xscl.templates import worker
 from xscl.templates.probe import MATCHED_SCHEMA
 

@@ -17,10 +17,10 @@ from lxml import etree
 from strategies import ELEMENTS, Choices, small_documents
 from xpath_oracle import PREFIXES, Numbered, compiled, condition_text, definition_text, step_text, steps_text
 
-from xscl.compile import compile_query
-from xscl.parser import parse_query
-from xscl.safexml import parse_xml
-from xscl.values import apply_functions, to_number, value_hash
+from xscl.base.safe_xml import parse_xml
+from xscl.base.values import apply_functions, to_number, value_hash
+from xscl.language.compile import compile_query
+from xscl.language.parser import parse_query
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.condition import holds, matches_name, select
 from xscl.xpath.nodes import AttributeNode, DocumentNode, TextNode

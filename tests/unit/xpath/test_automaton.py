@@ -10,7 +10,7 @@ from patterns import Patterns, family_document, many_definitions, plain_spec
 from patterns import document as random_document
 from strategies import Dice
 
-from xscl.safexml import parse_xml
+from xscl.base.safe_xml import parse_xml
 from xscl.xpath import automaton as module
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Exists, Here, NodeTest, Step

@@ -15,9 +15,9 @@ from patterns import Patterns, documents, family, family_document, plain_spec, s
 from patterns import document as random_document
 from strategies import Choices, Dice
 
-from xscl.arrow import REFUSED
-from xscl.errors import DocumentLimitError
-from xscl.safexml import parse_xml
+from xscl.base.arrow_schemas import REFUSED
+from xscl.base.errors import DocumentLimitError
+from xscl.base.safe_xml import parse_xml
 from xscl.xpath import chains, witness
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step

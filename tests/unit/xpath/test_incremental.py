@@ -11,8 +11,8 @@ from patterns import document as random_document
 from strategies import Choices, Dice
 from xpath_oracle import Law, Numbered, witness_rows_of
 
-from xscl.safexml import parse_xml
-from xscl.values import value_hash
+from xscl.base.safe_xml import parse_xml
+from xscl.base.values import value_hash
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Definition, NodeTest, Step
 from xscl.xpath.witness import match_document

@@ -8,8 +8,8 @@ import pytest
 from local_engine import compiled
 from patterns import plain_spec
 
-from xscl.errors import DocumentLimitError
-from xscl.safexml import parse_xml
+from xscl.base.errors import DocumentLimitError
+from xscl.base.safe_xml import parse_xml
 from xscl.xpath import chains, condition, predicates
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.condition import Memo

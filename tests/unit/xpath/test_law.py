@@ -12,10 +12,10 @@ from patterns import document as random_document
 from strategies import NAMESPACES, Dice, many_block_query, plain_stream
 from xpath_oracle import Law, Numbered, count_by_elementpath, is_undisputed
 
-from xscl.compile import compile_query
-from xscl.errors import XsclError
-from xscl.parser import parse_query
-from xscl.safexml import parse_xml
+from xscl.base.errors import XsclError
+from xscl.base.safe_xml import parse_xml
+from xscl.language.compile import compile_query
+from xscl.language.parser import parse_query
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.witness import match_document
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from strategies import small_documents
 
-from xscl.safexml import parse_xml
+from xscl.base.safe_xml import parse_xml
 from xscl.xpath.nodes import (
     AttributeNode,
     DocumentNode,

@@ -19,11 +19,11 @@ from lxml import etree
 from patterns import plain_spec
 from xpath_oracle import Law, Numbered
 
-from xscl.compile import compile_query
-from xscl.errors import XsclError
-from xscl.parser import parse_query
-from xscl.safexml import parse_xml
-from xscl.values import to_number
+from xscl.base.errors import XsclError
+from xscl.base.safe_xml import parse_xml
+from xscl.base.values import to_number
+from xscl.language.compile import compile_query
+from xscl.language.parser import parse_query
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition
 from xscl.xpath.witness import match_document

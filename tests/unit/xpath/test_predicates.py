@@ -12,7 +12,7 @@ from patterns import Patterns, named
 from patterns import document as random_document
 from strategies import Choices, Dice
 
-from xscl.safexml import parse_xml
+from xscl.base.safe_xml import parse_xml
 from xscl.xpath import condition as condition_module
 from xscl.xpath import predicates
 from xscl.xpath.condition import Memo, holds, reach, select

@@ -20,8 +20,8 @@ from patterns import Patterns, plain_spec, vocabulary, walk
 from strategies import Dice
 from xpath_oracle import Law, Numbered, count_by_elementpath, is_undisputed
 
-from xscl.errors import XsclError
-from xscl.safexml import parse_xml
+from xscl.base.errors import XsclError
+from xscl.base.safe_xml import parse_xml
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition
 from xscl.xpath.witness import match_document

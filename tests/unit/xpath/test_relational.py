@@ -15,10 +15,10 @@ from rows_and_specs import NUMBERS, PLAIN, TEXTS, random_cells, random_shape, ra
 
 import xscl.xpath.relational
 import xscl.xpath.row_witness
-from xscl.errors import DocumentLimitError
+from xscl.base.errors import DocumentLimitError
+from xscl.base.safe_xml import parse_xml
+from xscl.base.values import number_text, time_key, to_number, value_hash
 from xscl.ingest.rows import cells_document
-from xscl.safexml import parse_xml
-from xscl.values import number_text, time_key, to_number, value_hash
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.column_conditions import There
 from xscl.xpath.pattern import (

@@ -9,8 +9,8 @@ import pytest
 
 from tests.patterns import Patterns, plain_spec
 from tests.strategies import Dice
-from xscl import version_files
-from xscl.safexml import parse_xml
+from xscl.base import versioned_files as version_files
+from xscl.base.safe_xml import parse_xml
 from xscl.xpath import spec_files
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition, NodeTest, Step

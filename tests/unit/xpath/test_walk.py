@@ -11,7 +11,7 @@ from patterns import document as random_document
 from strategies import Dice
 from xpath_oracle import Law, Numbered
 
-from xscl.safexml import parse_xml
+from xscl.base.safe_xml import parse_xml
 from xscl.xpath import walk as module
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Axis, Call, Comparison, Constant, Definition, Here, NodeTest, Step, exists_chain

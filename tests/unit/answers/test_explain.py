@@ -1,0 +1,131 @@
+"""What there is to say about queries."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from xscl.answers.explain import _number, canonical_text, explain, explanation_text, query_facts
+from xscl.catalog.catalog import Catalog
+from xscl.registry.registry import Registry
+from xscl.store.home import init_home
+
+EX = "DECLARE NAMESPACE ex = 'http://example.org/ns'; DECLARE NAMESPACE no = 'http://example.org/no';"
+Q1 = (
+    "S//book->x1[./author->x2][./title->x3] FOLLOWED BY {x2=x5 AND x3=x6, 7 days} "
+    "S//blog->x4[./author->x5][./title->x6]"
+)
+CUBE = "A->x[./k->k] JOIN {k = l, 1 h} B->y[./l->l] FOLLOWED BY {z/m = y/l, 5 min} C->z"
+TEXTS = [
+    Q1,
+    CUBE,
+    f"{EX} S//ex:a->x FOLLOWED BY {{x = y, 1 d}} S//b->y",
+    f"{EX} S//a->x[not(./b[./ex:c = 1])]",
+    f"{EX} SELECT <ex:echo/> FROM S//a->x",
+    f"{EX} SELECT <echo ex:by='{{x}}'/> FROM S//a->x",
+    f"{EX} SELECT x/ex:b AS c FROM S//a->x PUBLISH out STARTING ALL",
+    f"{EX} A->x JOIN {{x/ex:b = y, 1 h, ONCE}} A->y",
+    "A->x JOIN {x <= 1.02 * z + 3, 1 h} (B->y FOLLOWED BY {lower(y) != z, 5 min} C->z)",
+    "DECLARE NAMESPACE atom = 'urn:mine'; S//atom:a->x",
+]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return init_home(tmp_path / "home").catalog
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_canonical_text_registers_the_same_query_elsewhere(text: str, catalog: Catalog, tmp_path: Path) -> None:
+    Registry(catalog).register(text, name="Q")
+    shown = canonical_text(catalog.query("Q"))
+    other = init_home(tmp_path / "other").catalog
+    assert all(outcome.ok for outcome in Registry(other).load(shown))
+    mine, theirs = query_facts(catalog, "Q"), query_facts(other, "Q")
+    assert {k: v for k, v in mine.items() if k != "text"} == {k: v for k, v in theirs.items() if k != "text"}
+    assert explain(catalog, "Q") == explain(other, "Q")
+    assert canonical_text(other.query("Q")) == shown
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if text.startswith(EX)])
+def test_only_the_prefixes_that_are_used_are_declared(text: str, catalog: Catalog) -> None:
+    Registry(catalog).register(text, name="Q")
+    shown = canonical_text(catalog.query("Q"))
+    assert "NAMESPACE ex" in shown and "NAMESPACE no" not in shown
+
+
+def test_an_explanation_of_two_blocks(catalog: Catalog) -> None:
+    registry = Registry(catalog)
+    registry.register(Q1.replace("[./title->x3]", "[./title->x3][./publisher != '']"), name="Q1")
+    registry.register(Q1, name="Q2")
+    for number in range(12):
+        registry.register(Q1.replace("x5", "a").replace("7 days", "1 w"), name=f"copy{number:02}")
+    found = explain(catalog, "Q2")
+    assert [(n.step, n.variable, n.role) for n in found.blocks[0].nodes] == [
+        ("//book", "x1", "result"),
+        ("/author", "x2", "joined"),
+        ("/title", "x3", "joined"),
+    ]
+    assert [(v.place, v.name, v.definition) for v in found.variables][:2] == [
+        ("var1", "x1", "S//book"),
+        ("var2", "x2", "S//book/author"),
+    ]
+    assert [case.windows for case in found.cases] == [("x4 - x1 IN [1 us, 1 w]",)]
+    assert found.links == ()
+    assert (found.queries_in_template, found.groups_in_template, found.queries_in_group) == (14, 2, 13)
+    assert found.names_in_group == ("Q2", *(f"copy{number:02}" for number in range(9)))
+    text = explanation_text(found)
+    assert "copy08 and 3 more" in text and "e1  EQ  x2 = x5" in text and "SELECT DISTINCT" in text
+    condition = explain(catalog, "Q1").blocks[0].nodes[-1]
+    assert (condition.step, condition.role) == ("/publisher[. != '']", "condition")
+
+
+def test_an_explanation_of_a_composite(catalog: Catalog) -> None:
+    Registry(catalog).register(CUBE, name="Q")
+    found = explain(catalog, "Q")
+    assert [(case.orders, case.windows) for case in found.cases] == [
+        (("y before x",), ("y - x IN [-1 h, -1 us]", "z - x IN [1 us, 5 min]", "z - y IN [2 us, 65 min]")),
+        (("x not after y",), ("y - x IN [0 s, 1 h]", "z - x IN [1 us, 65 min]", "z - y IN [1 us, 5 min]")),
+    ]
+    assert [(link.blocks, link.by, link.asks) for link in found.links] == [
+        (("x", "y"), "value", ("e1 k = l",)),
+        (("y", "z"), "value", ("e2 y/l = z/m",)),
+    ]
+    assert {v.name for v in found.variables if v.place == "output"} == {"x", "z"}
+    assert "Time, case 2 of 2: x not after y" in explanation_text(found)
+
+
+def test_an_explanation_of_linear_joins_and_links_by_time(catalog: Catalog) -> None:
+    registry = Registry(catalog)
+    registry.register("A->x JOIN {x <= 1.02 * z + 3, 1 h} (B->y FOLLOWED BY {lower(y) != z, 5 min} C->z)", name="Q")
+    found = explain(catalog, "Q")
+    assert {(join.kind, join.text, join.compares) for join in found.joins} == {
+        ("BAND", "x <= 1.02 * z + 3", "numbers"),
+        ("NE", "lower(y) != z", "strings"),
+    }
+    assert [(link.blocks, link.by) for link in found.links] == [(("x", "z"), "time"), (("y", "z"), "time")]
+    assert found.links[0].asks[0] == "z - x IN [-1 h, 1 h]"
+
+
+def test_an_explanation_of_one_block_has_a_record(catalog: Catalog) -> None:
+    Registry(catalog).register("S//a//b[. > 5]", name="Q")
+    record = explain(catalog, "Q").record()
+    assert record["cases"] == record["links"] == record["joins"] == ()
+    assert "Time" not in explanation_text(explain(catalog, "Q"))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (Fraction(51, 50), "1.02"),
+        (Fraction(-1, 8), "-0.125"),
+        (Fraction(50, 51), "50/51"),
+        (Fraction(3), "3"),
+        (Fraction(-1200), "-1200"),
+        (Fraction(1, 10**20), f"1/{10**20}"),
+    ],
+)
+def test_numbers_have_decimals_if_few_suffice(number: Fraction, text: str) -> None:
+    assert _number(number) == text

@@ -1,0 +1,163 @@
+"""The catalogue's own promises; what is registered and taken in has tests beside its modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from local_engine import compiled
+
+from xscl.base.errors import CatalogError
+from xscl.catalog.catalog import Catalog, open_catalog, stored_rt
+from xscl.catalog.tables import CHANNELS, HOME, METADATA, VARIABLES
+from xscl.language.forms import Prepared
+from xscl.language.query_rows import names_json
+from xscl.registry.loading import Known, Loading
+from xscl.store.home import init_home, open_home
+from xscl.templates.relations import rt_table, var_name
+
+JOIN = "S//a->x JOIN {x = y, 1 h} T//p->y"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    opened = open_catalog(f"sqlite:///{tmp_path / 'catalog.db'}", create=True)
+    yield opened
+    opened.close()
+
+
+def add(catalog: Catalog, connection: sa.Connection, name: str, text: str = JOIN) -> int:
+    """Write a query; returns its place in the intake order."""
+    query = compiled(text)
+    loading = Loading(catalog, connection, Known())
+    loading.add(name, text, "{}", Prepared(query, names_json(query)))
+    loading.flush()
+    return next(info.docid_from for info in catalog.queries(connection) if info.name == name)
+
+
+def test_creating_again_keeps_what_is_there(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'catalog.db'}"
+    with pytest.raises(CatalogError) as caught:
+        open_catalog(url)
+    assert caught.value.condition == "XSCL_NO_CATALOG"
+    first = open_catalog(url, create=True)
+    with first.begin() as connection:
+        add(first, connection, "q")
+    first.close()
+    for create in (True, False):
+        again = open_catalog(url, create=create)
+        assert [info.name for info in again.queries()] == ["q"]
+        again.close()
+
+
+def test_catalogues_of_other_versions(catalog: Catalog) -> None:
+    with catalog.begin() as connection:
+        connection.execute(HOME.update().values(schema_version=99))
+    with pytest.raises(CatalogError) as caught:
+        open_catalog(str(catalog.engine.url))
+    assert caught.value.condition == "XSCL_CATALOG_VERSION"
+
+
+def test_a_transaction_is_one_change(catalog: Catalog) -> None:
+    def failing() -> None:
+        with catalog.begin() as connection:
+            add(catalog, connection, "q")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        failing()
+    assert catalog.queries() == []
+    assert catalog.templates() == []
+    assert set(sa.inspect(catalog.engine).get_table_names()) == set(METADATA.tables)
+    with catalog.begin() as connection:
+        add(catalog, connection, "q")
+        assert catalog.queries() == [], "readers do not see it yet"
+    assert len(catalog.queries()) == 1
+
+
+@pytest.mark.parametrize("now", [5, 0, 100])
+def test_places_and_times_of_the_intake_order(catalog: Catalog, now: int) -> None:
+    with catalog.begin() as connection:
+        place, received = catalog.take_places(connection, 3, 10)
+        assert (place, received) == (1, 10)
+        assert catalog.take_places(connection, 2, now) == (4, max(now, 13))
+        assert catalog.take_places(connection, 0, 0)[0] == 6
+        assert catalog.take_places(connection, 1, 0) == (6, max(now, 13) + 2)
+    assert catalog.processed() == (0, 6)
+
+
+def test_queries_are_listed_by_name(catalog: Catalog) -> None:
+    with catalog.begin() as connection:
+        for name in ("c", "a", "b"):
+            add(catalog, connection, name)
+        catalog.drop_query(connection, "a", 1)
+        add(catalog, connection, "a")
+    assert [info.name for info in catalog.queries()] == ["a", "b", "c"]
+    assert [info.live for info in catalog.queries(live_only=False, name="a")] == [False, True]
+    with pytest.raises(CatalogError):
+        catalog.query("z")
+
+
+def test_variables_are_stored_once(catalog: Catalog) -> None:
+    with catalog.begin() as connection:
+        add(catalog, connection, "p")
+        add(catalog, connection, "q", JOIN.replace("1 h", "2 h"))
+    rows = catalog.rows(VARIABLES)
+    assert sorted((str(row["definition"]), row["channel"], row["example"]) for row in rows) == [
+        ("S//a", "S", "x"),
+        ("T//p", "T", "y"),
+    ]
+    assert all(row["var"] == var_name(int(str(row["key"]))) for row in rows)
+
+
+def test_two_definitions_of_one_digest(catalog: Catalog) -> None:
+    key = compiled(JOIN).definitions["x"].key
+    with catalog.begin() as connection:
+        connection.execute(VARIABLES.insert().values(key=key, var=var_name(key), channel="S", definition="S//other"))
+    with catalog.begin() as connection, pytest.raises(CatalogError) as caught:
+        add(catalog, connection, "q")
+    assert caught.value.condition == "XSCL_DIGEST_COLLISION"
+
+
+def test_templates_come_back_as_they_were(catalog: Catalog) -> None:
+    template = compiled(JOIN).template
+    with catalog.begin() as connection:
+        add(catalog, connection, "q")
+    assert catalog.template(template.id) == template
+    assert catalog.templates() == [(template, 1, 1)]
+    with pytest.raises(CatalogError) as caught:
+        catalog.template("t9")
+    assert caught.value.condition == "XSCL_TEMPLATE_NOT_FOUND"
+
+
+def test_rows_of_rt(catalog: Catalog) -> None:
+    query = compiled(JOIN)
+    with catalog.begin() as connection:
+        place = add(catalog, connection, "q")
+        add(catalog, connection, "dropped", JOIN.replace("1 h", "2 h"))
+        catalog.drop_query(connection, "dropped", 1)
+    (row,) = catalog.rt_rows(query.template)
+    assert set(row) == {column.name for column in rt_table(query.template).columns}
+    assert (row["qid"], row["sees_from"], row["hi_1_2"], row["once_1_2"]) == ("q", place, 3_600_000_000, False)
+    with catalog.read() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(stored_rt(query.template))) == 2
+
+
+def test_rows_of_a_table(catalog: Catalog) -> None:
+    with catalog.begin() as connection:
+        connection.execute(CHANNELS.insert().values(name="S", kind="xml", feed=False, clock="S"))
+    assert catalog.channels()["S"].element == "S"
+    assert [row["name"] for row in catalog.rows(CHANNELS)] == ["S"]
+    assert [row for row in catalog.rows(CHANNELS) if row["name"] == "T"] == []
+
+
+def test_homes(tmp_path: Path) -> None:
+    with pytest.raises(CatalogError) as caught:
+        open_home(tmp_path)
+    assert caught.value.condition == "XSCL_NO_HOME"
+    home = init_home(tmp_path / "home")
+    home.catalog.close()
+    assert open_home(tmp_path / "home").root == home.root
+    assert {path.name for path in home.root.iterdir()} >= {"catalog.db", "events", "witness", "results", "programs"}

@@ -1,0 +1,91 @@
+"""No statement of every day reads a whole table that grows, and SQLite knows each index by the words of a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from catalog_plans import DELIBERATE, SMALL, add_rows, bad_plans, executed, sqlite_scans
+from sqlalchemy.engine import Connection
+
+from xscl.batches.backfill import next_stop, waiting_queries
+from xscl.catalog.tables import METADATA, in_parts
+from xscl.engine import Engine
+from xscl.planning.subscribers import Subscribers
+from xscl.registry.publish_graph import Publications, is_published
+from xscl.store.home import init_home
+
+
+def changes(connection: Connection) -> None:
+    subscribers = Subscribers()
+    subscribers.move(connection, 1, 2)
+    subscribers.move(connection, 2, 3)
+
+
+ASKED: dict[str, list[Callable[[Connection], object]]] = {
+    "queries_dropped": [changes, lambda connection: next_stop(connection, 1, 9)],
+    "queries_waiting": [
+        lambda connection: next_stop(connection, 1, 9),
+        lambda connection: waiting_queries(connection, 1, 9),
+    ],
+    "queries_publish": [
+        lambda connection: is_published(connection, "c"),
+        lambda connection: Publications(connection)._look_up_all(),
+    ],
+}
+
+
+@pytest.mark.parametrize(("index", "ask"), [(index, ask) for index, asks in ASKED.items() for ask in asks])
+def test_indexes_are_used(tmp_path: Path, index: str, ask: Callable[[Connection], object]) -> None:
+    home = init_home(tmp_path / "home")
+    with home.catalog.begin() as connection:
+        for place in range(1, 4):
+            values = (place, f"q{place}", place, 9 if place == 1 else 1 << 62, "ALL")
+            connection.exec_driver_sql(
+                "insert into queries (query, qid, text, namespaces, gid, template, digest, names, docid_from, "
+                "docid_until, received, starting) values (?, ?, '', '{}', 1, '', '', '{}', ?, ?, 0, ?)",
+                values,
+            )
+    asked: list[tuple[str, object]] = []
+    with home.catalog.read() as connection:
+        sa.event.listen(
+            connection, "before_cursor_execute", lambda _c, _u, text, values, *_: asked.append((text, values))
+        )
+        ask(connection)
+    plans = []
+    with home.catalog.read() as connection:
+        for text, values in asked:
+            rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)
+            plans.append(" ".join(row.detail for row in rows))
+    home.catalog.close()
+    assert any(f"INDEX {index} " in f"{plan} " for plan in plans), plans
+
+
+@pytest.mark.parametrize("count", [0, 1, 399, 400, 401, 1_200])
+def test_parts(count: int) -> None:
+    parts = list(in_parts(range(count)))
+    assert [value for part in parts for value in part] == list(range(count))
+    assert all(0 < len(part) <= 400 for part in parts)
+
+
+def test_no_statement_reads_a_whole_table_that_grows(tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home")) as engine:
+        statements = executed(engine, tmp_path)
+        names = frozenset(METADATA.tables)
+        used: set[str] = set()
+        with engine.home.catalog.engine.connect() as connection:
+            add_rows(connection, 3_000)
+            for analysed in (False, True):
+                if analysed:
+                    connection.exec_driver_sql("ANALYZE")
+                    connection.commit()
+                with engine.home.catalog.engine.connect() as fresh:
+                    bad, allowed = bad_plans(statements, sqlite_scans(fresh, names))
+                told = "\n".join(f"{analysed=} {of}: {text}" for text, of in bad.items())
+                assert told == ""
+                used |= allowed
+    assert len(statements) > 150
+    assert names > SMALL
+    assert used == set(DELIBERATE)

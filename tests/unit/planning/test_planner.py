@@ -1,0 +1,114 @@
+"""What the planner compiles, keeps and writes; no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xscl.catalog import tables
+from xscl.catalog.tables import NEVER
+from xscl.language import forms as prepared
+from xscl.planning import planner as planning
+from xscl.planning.planner import Planner
+from xscl.registry.registry import Registry
+from xscl.store.home import Home, init_home, open_home
+from xscl.templates.program import load_program
+from xscl.xpath.spec_files import load_automaton
+
+TEXTS = ["S//a", "S//a->x JOIN {x = y, 1 h} S//b->y", "S//a->x JOIN {x = y, 2 h} S//b->y", "S//c->x[./d]"]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    opened = init_home(tmp_path / "home")
+    yield opened
+    opened.catalog.close()
+
+
+@pytest.fixture
+def planner(home: Home) -> Iterator[Planner]:
+    opened = Planner(home.catalog, home.folder("programs"))
+    yield opened
+    opened.close()
+
+
+def test_only_new_groups_are_compiled_and_dropped_ones_forgotten(
+    home: Home, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    parse_query = planning.parse_query
+
+    def counted(text: str) -> object:
+        compiled.append(text)
+        return parse_query(text)
+
+    # Where groups of one instance are compiled together, the forms of texts parse.
+    monkeypatch.setattr(planning, "parse_query", counted)
+    monkeypatch.setattr(prepared, "parse_query", counted)
+    monkeypatch.setattr(tables, "_PART", 2)
+    registry = Registry(home.catalog)
+    registry.register_many([*TEXTS[:3], TEXTS[0]])
+    assert planner.plan(1, NEVER - 1) is not None
+    assert sorted(compiled) == sorted(TEXTS[:3])
+    registry.register(TEXTS[3])
+    registry.drop("q2")
+    assert planner.plan(100, NEVER - 1) is not None
+    assert compiled[3:] == TEXTS[3:]
+    alive = {info.gid for info in home.catalog.queries()}
+    assert set(planner._groups) == alive
+    assert set(planner._program.groups) == alive
+
+
+def test_workers_are_told_what_changes(home: Home, planner: Planner) -> None:
+    registry = Registry(home.catalog)
+    registry.register_many(TEXTS[:3])
+    plan = planner.plan(1, NEVER - 1)
+    assert plan is not None and planner.plan(2, NEVER - 1) == plan
+    first = plan.specs_path, plan.program_path
+    assert (plan.specs_path, plan.program_path) == first
+    automaton, program = load_automaton(str(first[0])), load_program(str(first[1]))
+    registry.register(TEXTS[3])
+    plan = planner.plan(100, NEVER - 1)
+    assert plan is not None
+    second = plan.specs_path, plan.program_path
+    assert not set(second) & set(first)
+    assert load_automaton(str(second[0])) is automaton
+    assert load_program(str(second[1])) is program
+    assert program.groups == plan.program.groups
+    # A program that opens a folder of its own starts from the whole.
+    planner.close()
+    assert not second[0].exists()
+    plan = planner.plan(100, NEVER - 1)
+    assert plan is not None
+    other = load_automaton(str(plan.specs_path))
+    assert other is not automaton and other.size().states == automaton.size().states
+
+
+def test_nothing_is_written_unless_it_is_asked_for(home: Home, planner: Planner) -> None:
+    Registry(home.catalog).register_many(TEXTS)
+    assert planner.plan(1, NEVER - 1) is not None
+    assert not list(home.folder("programs").iterdir())
+
+
+def test_what_another_process_registers_and_drops_is_seen(home: Home, planner: Planner) -> None:
+    other = open_home(home.root)
+    registry = Registry(other.catalog)
+    assert planner.plan(1, 2) is None
+    registry.register_many([TEXTS[0], TEXTS[1], TEXTS[0]])
+    plan = planner.plan(2, 5)
+    assert plan is not None
+    assert {(live.first, live.last) for live in plan.program.groups.values()} == {(1, NEVER), (2, NEVER)}
+    registry.drop("q1")
+    registry.drop("q2")
+    # The range begins before both drops, which are places 4 and 5, then between them.
+    assert planner.plan(3, 5) is not None
+    assert {(live.first, live.last) for live in plan.program.groups.values()} == {(1, NEVER), (2, 5)}
+    assert planner.plan(4, 6) is not None
+    assert {(live.first, live.last) for live in plan.program.groups.values()} == {(3, NEVER), (2, 5)}
+    assert planner.plan(5, 6) is not None
+    assert {(live.first, live.last) for live in plan.program.groups.values()} == {(3, NEVER)}
+    registry.drop("q3")
+    assert planner.plan(6, 8) is None
+    other.catalog.close()

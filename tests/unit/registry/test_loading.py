@@ -1,0 +1,340 @@
+"""Writing queries together comes to the same as writing them one by one; what is taken back leaves nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from strategies import Dice, many_block_query
+
+from xscl.base.errors import CatalogError, XsclError
+from xscl.base.types import QueryOutcome
+from xscl.catalog import tables
+from xscl.catalog.catalog import Catalog, open_catalog, stored_template
+from xscl.catalog.tables import CHANNELS, GROUPS, HOME, INSTANCES, QUERIES, TEMPLATES, VARIABLES
+from xscl.language.query_rows import variables_of
+from xscl.registry import loading, registry
+from xscl.registry.loading import Known, Loading
+from xscl.registry.registry import Registry
+
+JOIN = "S//a->x JOIN {x = y, 1 h} T//p->y"
+Rows = dict[str, list[tuple[object, ...]]]
+Made = Callable[[], Catalog]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Made]:
+    """Makes catalogues, with two channels that exist."""
+    opened = []
+    numbers = count()
+
+    def make() -> Catalog:
+        catalog = open_catalog(f"sqlite:///{tmp_path / f'{next(numbers)}.db'}", create=True)
+        opened.append(catalog)
+        with catalog.begin() as connection:
+            for name in ("S", "T"):
+                connection.execute(CHANNELS.insert().values(name=name, kind="xml", feed=False, clock=name))
+        return catalog
+
+    yield make
+    for catalog in opened:
+        catalog.close()
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks so small that scripts of a few statements go over their ends."""
+    monkeypatch.setattr(registry, "_CHUNK", 3)
+    monkeypatch.setattr(tables, "_PART", 2)
+    monkeypatch.setattr(loading, "_FREE", 2)
+
+
+def rows(catalog: Catalog) -> Rows:
+    """Everything that registration writes, without times and the names that serve as examples."""
+    left_out = ("received", "example")
+    found: Rows = {}
+    with catalog.read() as connection:
+        tables = [HOME, TEMPLATES, INSTANCES, GROUPS, QUERIES, VARIABLES]
+        names = [name for name in sa.inspect(connection).get_table_names() if name.startswith("rt_")]
+        tables += [sa.Table(name, sa.MetaData(), autoload_with=connection) for name in names]
+        for table in tables:
+            columns = [column for column in table.c if column.name not in left_out]
+            found[table.name] = sorted(map(tuple, connection.execute(sa.select(*columns))), key=repr)
+        templates = [stored_template(row).id for row in connection.execute(sa.select(TEMPLATES))]
+    assert sorted(names) == sorted(f"rt_{template}" for template in templates)
+    return found
+
+
+def said(outcomes: list[QueryOutcome]) -> list[tuple[object, ...]]:
+    return [(o.name, o.error and (o.error.condition, o.error.message), o.action) for o in outcomes]
+
+
+# -- random scripts ------------------------------------------------------------------------------------------------
+
+BAD = ("S//[", "S//a JOIN {} T//b", "S//a->x JOIN {x = z, 1 h} T//b->y", "S//q:a", "SELECT <e>{z}</e> FROM S", "S//")
+TEXTS = (
+    "S//a",
+    "S//b->x",
+    "S//p:a",
+    "S//p:a->x JOIN {x = y, 1 h} T//p:b->y",
+    JOIN,
+    JOIN.replace("1 h", "2 h"),
+    JOIN.replace("x", "left").replace("y", "right"),
+    JOIN.replace("1 h", "2 s..1 s"),
+    "SELECT <e>{x}</e> FROM " + JOIN,
+    "S//a STARTING ALL",
+)
+
+
+def text(choose: Dice) -> str:
+    if choose.chance(25):
+        return choose.one("S", "T", "A", "B", "C") + "//a PUBLISH " + choose.one("A", "B", "C", "S")
+    if choose.chance(15):
+        return choose.one("A", "B", "C") + "//a->x JOIN {x = y, 1 h} S//b->y"
+    if choose.chance(20):
+        return many_block_query(choose, ("S", "T", "A"), least=2, most=3).replace("n:", "p:")
+    return choose.one(*BAD) if choose.chance(15) else choose.one(*TEXTS)
+
+
+def statement(choose: Dice) -> str:
+    kind = choose.count(0, 9)
+    if kind == 0:
+        return f"DECLARE NAMESPACE {choose.one('p', 'p', 'r')} = 'urn:{choose.count(1, 2)}'"
+    if kind < 3:
+        return f"DROP QUERY {choose.one('a', 'b', 'c', 'q1', 'q3')}"
+    if kind < 5:
+        return text(choose)
+    return f"CREATE QUERY {choose.one('a', 'b', 'c', 'd', 'e', 'q2', 'q7', 'q8')} AS {text(choose)}"
+
+
+def one_by_one(catalog: Catalog, statements: list[str], strict: bool) -> list[tuple[str | None, str | None]]:
+    """Each statement by a registry that knows nothing, in a transaction of its own: (name, condition)."""
+    declared: list[str] = []
+    found: list[tuple[str | None, str | None]] = []
+    for given in statements:
+        words = given.split()
+        try:
+            if words[0] == "DECLARE":
+                declared.append(given + ";\n")
+                found.append((words[2], None))
+            elif words[0] == "DROP":
+                Registry(catalog).drop(words[2])
+                found.append((words[2], None))
+            else:
+                found.append((Registry(catalog).register("".join(declared) + given, strict=strict), None))
+        except XsclError as error:
+            found.append((words[2] if words[0] in ("DROP", "CREATE") else None, error.condition))
+    return found
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("seed", range(40))
+def test_a_script_is_its_statements(seed: int, made: Made) -> None:
+    choose = Dice(seed)
+    strict = choose.chance(40)
+    statements = [statement(choose) for _ in range(choose.count(5, 30))]
+    expected, found, atomic = made(), made(), made()
+    conditions = one_by_one(expected, statements, strict)
+    outcomes = Registry(found).load(";\n".join(statements), strict=strict)
+    assert [(o.name, o.error and o.error.condition) for o in outcomes] == conditions
+    assert [o.line for o in outcomes] == list(range(1, len(statements) + 1))
+    assert rows(found) == rows(expected)
+
+    before = rows(atomic)
+    loader = Registry(atomic)
+    together = loader.load(";\n".join(statements), strict=strict, atomic=True)
+    assert len(together) == len(statements)
+    if any(condition for _, condition in conditions):
+        assert rows(atomic) == before
+        good = [given for given, (_, condition) in zip(statements, conditions, strict=True) if condition is None]
+        # What the load that was taken back had numbered is numbered again.
+        assert all(o.ok for o in loader.load(";\n".join(good), strict=strict, atomic=True))
+    assert rows(atomic) == rows(expected)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("seed", range(100, 125))
+def test_many_are_each(seed: int, made: Made) -> None:
+    choose = Dice(seed)
+    strict = choose.chance(40)
+    given: list[str | tuple[str | None, str]] = []
+    for _ in range(choose.count(5, 25)):
+        name = choose.one(None, "a", "b", "c", "d", "e", "q2", "q5", "no name", "")
+        written = choose.one("", "", "", "DECLARE NAMESPACE p = 'urn:p'; ", "CREATE QUERY a AS ") + text(choose)
+        given.append(written if choose.chance(30) else (name, written))
+    expected, found, atomic = made(), made(), made()
+    one: list[QueryOutcome] = []
+    for item in given:
+        name, written = (None, item) if isinstance(item, str) else item
+        one += Registry(expected).register_many([(name, written)], strict=strict)
+        if one[-1].ok:
+            with pytest.raises(CatalogError):
+                Registry(expected).register(written, name=one[-1].name)
+    outcomes = Registry(found).register_many(given, strict=strict)
+    assert said(outcomes) == said(one)
+    assert rows(found) == rows(expected)
+
+    loader, before = Registry(atomic), rows(atomic)
+    loader.register_many(given, strict=strict, atomic=True)
+    if not all(outcome.ok for outcome in one):
+        assert rows(atomic) == before
+        good = [item for item, outcome in zip(given, one, strict=True) if outcome.ok]
+        assert all(o.ok for o in loader.register_many(good, strict=strict, atomic=True))
+    assert rows(atomic) == rows(expected)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_the_order_of_registration_changes_no_template(seed: int, made: Made) -> None:
+    choose = Dice(seed)
+    texts = {f"n{place}": many_block_query(choose, least=1, most=4) for place in range(12)}
+    pairs = [(name, "DECLARE NAMESPACE n = 'urn:n'; " + written) for name, written in texts.items()]
+    found = []
+    for given in (pairs, pairs[::-1], sorted(pairs, key=lambda pair: pair[1])):
+        catalog = made()
+        Registry(catalog).register_many(given)
+        found.append({info.name: info.template for info in catalog.queries()})
+    assert found[0] == found[1] == found[2] != {}
+
+
+# -- transactions --------------------------------------------------------------------------------------------------
+
+
+def test_what_a_transaction_made_is_unknown_when_it_is_taken_back(made: Made) -> None:
+    catalog = made()
+    loader, before = Registry(catalog), rows(catalog)
+    texts = [JOIN, JOIN.replace("1 h", "2 h"), "S//a"]
+    assert not any(outcome.ok for outcome in loader.register_many([*texts, "S//["], atomic=True))
+    assert rows(catalog) == before
+    # Other queries take the numbers that were given back.
+    assert all(o.ok for o in loader.register_many(["S//z", "T//z->x JOIN {x = y, 1 s} T//z->y", *texts]))
+    with catalog.read() as connection:
+        joined = sa.select(QUERIES.c.text, GROUPS.c.text).join(GROUPS, QUERIES.c.gid == GROUPS.c.gid)
+        assert all(own == of_group for own, of_group in connection.execute(joined))
+
+
+def test_a_transaction_that_fails_leaves_nothing(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = made()
+    loader = Registry(catalog)
+    loader.register("S//kept", name="kept")
+    before = rows(catalog)
+    original = Loading.flush
+
+    def failing(self: Loading) -> None:
+        original(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Loading, "flush", failing)
+    for attempt in (lambda: loader.register(JOIN), lambda: loader.load(JOIN), lambda: loader.register_many([JOIN])):
+        with pytest.raises(KeyboardInterrupt):
+            attempt()
+        assert rows(catalog) == before
+    monkeypatch.undo()
+    assert loader.register("S//other") == "q2"
+    assert loader.register(JOIN) == "q3"
+    expected = made()
+    Registry(expected).load(f"CREATE QUERY kept AS S//kept; S//other; {JOIN}")
+    assert rows(catalog) == rows(expected)
+
+
+def test_registering_within_a_transaction_of_the_caller(made: Made) -> None:
+    catalog = made()
+    loader, before = Registry(catalog), rows(catalog)
+
+    def taken_back() -> None:
+        with catalog.begin() as connection:
+            assert loader.register(JOIN, connection=connection) == "q1"
+            assert loader.register(JOIN, name="b", connection=connection) == "b"
+            assert loader.register("S//a", connection=connection) == "q3"
+            with pytest.raises(CatalogError):
+                loader.register("S//a", name="b", connection=connection)
+            loader.drop("b", connection=connection)
+            assert loader.register("S//a", name="b", connection=connection) == "b"
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        taken_back()
+    assert rows(catalog) == before
+    loader.register("S//z", name="z")
+    with catalog.begin() as connection:
+        loader.register(JOIN, connection=connection)
+        loader.register("S//a", connection=connection)
+    loader.register("S//a")
+    expected = made()
+    Registry(expected).load(f"CREATE QUERY z AS S//z; {JOIN}; S//a; S//a")
+    assert rows(catalog) == rows(expected)
+
+
+def test_what_other_registries_write_is_seen(made: Made) -> None:
+    catalog = made()
+    one, other = Registry(catalog), Registry(catalog)
+    names = [registry.register(written) for written in (JOIN, "S//a", JOIN) for registry in (one, other)]
+    assert names == ["q1", "q2", "q3", "q4", "q5", "q6"]
+    assert len(rows(catalog)["groups"]) == 2
+    with pytest.raises(CatalogError):
+        other.register("S//b", name="q1")
+    one.drop("q1")
+    other.register("S//b", name="q1")
+    with pytest.raises(CatalogError):
+        one.register("S//b", name="q1")
+
+
+def test_two_definitions_of_one_digest_in_one_transaction(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = made()
+    monkeypatch.setattr(
+        loading, "variables_of", lambda compiled: [{**row, "key": 7, "var": "v7"} for row in variables_of(compiled)]
+    )
+    before = rows(catalog)
+    for texts in (["S//a", "S//b"], ["S//a JOIN {1 h} S//b"]):
+        with pytest.raises(CatalogError) as caught:
+            Registry(catalog).register_many(texts)
+        assert caught.value.condition == "XSCL_DIGEST_COLLISION"
+        assert rows(catalog) == before
+
+
+def test_what_is_known_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "_MOST_KNOWN", 5)
+    known = Known()
+    for number in range(20):
+        known.learn(Known({f"g{number}": number}, {f"i{number}": number}, {"t"}, {number: "d"}))
+        assert len(known.groups) <= 4
+    assert known.groups["g19"] == 19
+
+
+def test_channels_that_are_published_to_no_longer(made: Made) -> None:
+    """With ``strict``, within a script as between scripts."""
+    statements = ["CREATE QUERY p AS S//a PUBLISH out", "out//a", "DROP QUERY p", "out//b"]
+    expected, found = made(), made()
+    conditions = one_by_one(expected, statements, strict=True)
+    assert [condition for _, condition in conditions] == [None, None, None, "XSCL_UNKNOWN_CHANNEL"]
+    outcomes = Registry(found).load("; ".join(statements), strict=True)
+    assert [(o.name, o.error and o.error.condition) for o in outcomes] == conditions
+
+
+# -- thousands -----------------------------------------------------------------------------------------------------
+
+
+def test_three_thousand(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = Dice(1)
+    texts = []
+    for place in range(3_000):
+        a, b = choose.one("a", "b", "c", "d"), choose.one("a", "b", "c", "d")
+        op = choose.one("JOIN", "FOLLOWED BY")
+        written = f"S//{a}->x{place} {op} {{x{place} = y, {choose.count(1, 40)} min}} T//{b}->y"
+        texts.append(written if choose.chance(98) else choose.one(*BAD))
+    found, expected = made(), made()
+    started = time.perf_counter()
+    outcomes = Registry(found).load(";\n".join(texts))
+    assert time.perf_counter() - started < 20
+    monkeypatch.setattr(registry, "_CHUNK", 7)
+    given: list[str | tuple[str | None, str]] = list(texts)
+    each = Registry(expected).register_many(given)
+    assert [(o.name, o.error and o.error.condition) for o in outcomes] == [
+        (o.name, o.error and o.error.condition) for o in each
+    ]
+    assert rows(found) == rows(expected)
+    assert len(rows(found)["queries"]) == sum(o.ok for o in outcomes) > 2_900

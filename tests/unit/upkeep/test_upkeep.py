@@ -1,0 +1,286 @@
+"""Upkeep: what is kept no more leaves, what is small becomes large, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import xscl.store.retired_files
+import xscl.upkeep.catalog_rows
+import xscl.upkeep.events
+import xscl.upkeep.results
+import xscl.upkeep.upkeep
+from xscl.answers.status import state_notes
+from xscl.base.types import Event
+from xscl.catalog.event_counts import channel_counts, event_count
+from xscl.catalog.tables import (
+    BATCHES,
+    CHANNELS,
+    EVENT_IDS,
+    GROUPS,
+    INSTANCES,
+    INTAKE_FILES,
+    LATE,
+    QUERIES,
+    REJECTED,
+    ROW_RANGES,
+    VARIABLES,
+)
+from xscl.engine import Engine
+from xscl.registry.channels import set_channel
+from xscl.store.event_files import EVENT_SCHEMA
+from xscl.store.home import Home, init_home
+
+SECOND = 1_000_000
+PAIRS = "SELECT * FROM S//a->x FOLLOWED BY {x = y, 5 s} S//a->y"
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    monkeypatch.setattr(xscl.upkeep.upkeep, "EVERY", 1)
+    monkeypatch.setattr(xscl.upkeep.upkeep, "_TRIMS", 1)
+    monkeypatch.setattr(xscl.upkeep.upkeep, "_SECONDS", 60.0)
+    for module in (xscl.upkeep.events, xscl.upkeep.results):
+        monkeypatch.setattr(module, "FANOUT", 3)
+        monkeypatch.setattr(module, "SMALL", 4)
+    monkeypatch.setattr(xscl.store.retired_files, "GRACE", -1)
+    with Engine(init_home(tmp_path / "home")) as engine:
+        yield engine
+
+
+def document(number: int, ts: float, channel: str = "S") -> Event:
+    return Event(channel, f"e{number}", ts=ts, xml=f"<a>{number % 3}</a>")
+
+
+def events(home: Home) -> list[dict[str, object]]:
+    paths = home.paths([str(row["path"]) for row in home.catalog.rows(INTAKE_FILES)])
+    if not paths:
+        return []
+    return ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=["docid", "id", "ts"]).sort_by("docid").to_pylist()
+
+
+def files(home: Home, folder: str) -> int:
+    return sum(1 for _ in home.folder(folder).rglob("*.parquet"))
+
+
+def listed(engine: Engine) -> list[tuple[str, ...]]:
+    return [tuple(event.id for event in match.events) for match in engine.matches()]
+
+
+def run(engine: Engine, numbers: range, step: float = 1.0) -> None:
+    for number in numbers:
+        engine.ingest([document(number, number * step)])
+        engine.run_once()
+
+
+def test_small_files_become_few(engine: Engine) -> None:
+    engine.register(PAIRS)
+    run(engine, range(60))
+    assert [row["id"] for row in events(engine.home)] == [f"e{n}" for n in range(60)]
+    assert len(engine.home.catalog.rows(INTAKE_FILES)) < 12
+    assert files(engine.home, "events") < 12 and files(engine.home, "results") < 15
+    assert sorted(listed(engine)) == sorted((f"e{n - 3}", f"e{n}") for n in range(3, 60))
+
+
+def test_events_leave_when_nothing_may_join_them(engine: Engine) -> None:
+    engine.add_channel("S", lateness="1 s")
+    set_channel(engine.home.catalog, "S", retention="10 s")
+    engine.register(PAIRS)
+    run(engine, range(60))
+    kept = engine.home.catalog.rows(CHANNELS)[0]["kept_from"]
+    assert kept == 49 * SECOND
+    assert sorted(listed(engine)) == sorted((f"e{n - 3}", f"e{n}") for n in range(52, 60))
+    with engine.home.catalog.read() as connection:
+        left = len(events(engine.home))
+        assert 11 <= left <= 25 and event_count(connection) == left == len(engine.home.catalog.rows(EVENT_IDS))
+    assert len({row["result_path"] for row in engine.home.catalog.rows(BATCHES)}) < 12
+    # Windows that are longer than the retention keep what they may need.
+    engine.register("SELECT * FROM S//a->x FOLLOWED BY {x = y, 30 s} S//a->y")
+    run(engine, range(60, 100))
+    assert engine.home.catalog.rows(CHANNELS)[0]["kept_from"] == (99 - 1 - 30) * SECOND
+
+
+def test_a_channel_without_a_lateness_keeps_what_may_be_joined(engine: Engine) -> None:
+    engine.add_channel("S")
+    set_channel(engine.home.catalog, "S", retention="10 s")
+    engine.register(PAIRS)
+    run(engine, range(30))
+    assert len(events(engine.home)) == 30 and engine.home.catalog.rows(CHANNELS)[0]["held_from"] == 19 * SECOND
+    engine.drop("q1")
+    run(engine, range(30, 32))
+    assert len(events(engine.home)) < 25
+
+
+def test_an_id_that_is_gone_is_a_new_event(engine: Engine) -> None:
+    engine.add_channel("S", lateness="0 s")
+    set_channel(engine.home.catalog, "S", retention="2 s")
+    run(engine, range(20))
+    assert engine.ingest([document(0, 20)]).taken == 1
+    assert engine.ingest([document(19, 19)]).duplicates == 1
+
+
+def test_rows_in_ranges(engine: Engine) -> None:
+    engine.add_channel("R", kind="rows", schema="t timestamp, v double")
+    engine.add_channel("S")
+    set_channel(engine.home.catalog, "R", retention="100 s")
+    for start in range(0, 400, 50):
+        numbers = list(range(start, start + 50))
+        table = pa.table({"t": pa.array([n * SECOND for n in numbers], pa.timestamp("us", "UTC")), "v": [1.0] * 50})
+        engine.ingest(table, channel="R", ts="t")
+        engine.ingest([document(start, start)])
+        engine.run_once()
+    home = engine.home
+    with home.catalog.read() as connection:
+        counts = channel_counts(connection)
+        assert counts["S"] == 8 and 101 <= counts["R"] <= 201
+        assert sum(counts.values()) == len(events(home)) == event_count(connection)
+    spans = home.catalog.rows(ROW_RANGES)
+    assert sum(int(str(row["last_docid"])) - int(str(row["docid"])) + 1 for row in spans) == counts["R"]
+
+
+def test_dropped_queries_go_with_their_matches(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xscl.upkeep.catalog_rows, "FEWEST_DROPPED", 3)
+    engine.add_channel("S", lateness="0 s", retention="4 s")
+    other = Engine(engine.home)  # remembers numbers of groups that go meanwhile
+    for number in range(12):
+        other.register(f"S//a->x[. = '{number % 3}'][. != 'n{number}']", name=f"n{number}")
+        engine.ingest([document(number, number)])
+        engine.run_once()
+        engine.drop(f"n{number}")
+    for number in range(12, 16):
+        engine.ingest([document(number, number)])
+        engine.run_once()
+    home = engine.home
+    names = [row["qid"] for row in home.catalog.rows(QUERIES)]
+    assert 1 <= len(names) < 8 and "n11" in names  # whose number is not given out again
+    assert len(home.catalog.rows(GROUPS)) <= len(names) and len(home.catalog.rows(INSTANCES)) <= len(names)
+    assert len(home.catalog.rows(VARIABLES)) <= len(names)
+    # The same text again: its group is made anew, and its number is another one.
+    other.register("S//a->x[. = '1'][. != 'n1']", name="again")
+    engine.ingest([document(16, 16)])
+    engine.run_once()
+    assert ("e16",) in listed(engine)
+    assert {info.gid for info in home.catalog.queries()} <= {row["gid"] for row in home.catalog.rows(GROUPS)}
+    assert listed(engine) == [("e16",)] and home.catalog.rows(VARIABLES)
+
+
+def test_totals_stay_true(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xscl.upkeep.catalog_rows, "MOST_REJECTED", 3)
+    monkeypatch.setattr(xscl.upkeep.catalog_rows, "MOST_BATCHES", 4)
+    engine.add_channel("S", lateness="0 s", retention="4 s")
+    for number in range(12):
+        late = Event("S", f"late{number}", number - 1, xml="<a/>")
+        engine.ingest([document(number, number), late, Event("S", "bad", number, xml="<a>")])
+        engine.run_once()
+    home = engine.home
+    assert len(home.catalog.rows(REJECTED)) == 3 and len(home.catalog.rows(LATE)) < 8
+    assert len(home.catalog.rows(BATCHES)) == 4
+    assert any("late 12, rejected 12" in note for note in state_notes(home))
+
+
+@pytest.mark.parametrize("step", ["upkeep.events", "upkeep.ids", "upkeep.swapped", "upkeep.results", "upkeep.folders"])
+def test_upkeep_may_end_anywhere(engine: Engine, step: str) -> None:
+    from xscl.base.failpoints import hooked
+
+    class Ended(Exception):
+        pass
+
+    def hook(name: str) -> None:
+        if name == step:
+            raise Ended
+
+    engine.add_channel("S", lateness="1 s")
+    set_channel(engine.home.catalog, "S", retention="10 s")
+    engine.register(PAIRS)
+    ends = 0
+    for number in range(60):
+        engine.ingest([document(number, number)])
+        try:
+            if number % 5 == 4:
+                with hooked(hook):
+                    engine.run_once()
+            else:
+                engine.run_once()
+        except Ended:
+            ends += 1
+    engine.run_once()
+    assert ends
+    assert sorted(listed(engine)) == sorted((f"e{n - 3}", f"e{n}") for n in range(52, 60))
+    ids = [row["id"] for row in events(engine.home)]
+    assert len(ids) == len(set(ids)) and {f"e{n}" for n in range(49, 60)} <= set(ids)
+
+
+@pytest.mark.parametrize("looked_after", [False, True])
+def test_what_is_kept_no_more_is_not_replayed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, looked_after: bool
+) -> None:
+    if not looked_after:
+        monkeypatch.setattr(xscl.upkeep.upkeep.Upkeep, "after_commit", lambda _: None)
+    engine.add_channel("S", lateness="2 s", retention="10 s")
+    engine.register(f"{PAIRS} PUBLISH P", name="pairs")
+    engine.register("SELECT * FROM S//a PUBLISH Q", name="each")
+    engine.ingest([document(0, 100), document(1, 120), document(3, 112)])
+    assert [report.published for report in engine.run_once()] == [3]
+    # The batch of the first of these makes the replay come too late; the second comes too old, and serves its batch.
+    engine.ingest([document(2, 140)])
+    assert engine.replay_late(ids=["e3"]).events == 1
+    engine.ingest([document(6, 90)])
+    reports = engine.run_once()
+    assert [(report.first, report.last, report.replayed, report.published) for report in reports] == [
+        (6, 6, 0, 1),
+        (7, 7, 0, 0),
+        (8, 8, 0, 1),
+    ]
+    assert [match.query for match in engine.matches()] == ["each"]
+
+
+# -- what is gone stays gone -----------------------------------------------------------------------------------
+
+
+def test_numbers_of_published_documents_that_went_are_not_given_out_again(engine: Engine) -> None:
+    """Matches that are stored may name them."""
+    engine.add_channel("P", retention="1 s")
+    engine.register("S/a PUBLISH P", name="a")
+    engine.register("P", name="reader")
+    for number in range(4):
+        engine.ingest([document(number, 10.0 * number)])
+        list(engine.run_once())
+    listed = [(match.id, match.document) for match in engine.matches("reader")]
+    assert len(listed) == 1
+    engine.register("SELECT <secret>{x}</secret> FROM S/a->x PUBLISH O STARTING ALL", name="c")
+    list(engine.run_once())
+    assert [(match.id, match.document) for match in engine.matches("reader")] == listed
+    assert len(list(engine.matches("c"))) == 4
+
+
+def test_a_channel_whose_events_went_can_be_dropped(engine: Engine) -> None:
+    engine.add_channel("S", retention="1 s", clock="c")
+    engine.add_channel("T", clock="c")
+    engine.register("S/a", name="q")
+    engine.register("T/a", name="r")
+    for events in ([document(0, 1.0), document(1, 1.0, "T")], [document(2, 50.0, "T")], [document(3, 51.0, "T")]):
+        engine.ingest(events)
+        list(engine.run_once())
+    engine.drop("q")
+    engine.drop_channel("S")
+    assert [match.events[0].id for match in engine.matches()] == ["e1", "e2", "e3"]
+
+
+def test_an_id_that_went_and_came_again_is_not_published_again(engine: Engine) -> None:
+    """Its match has the id of the earlier one; that is told."""
+    engine.add_channel("S", retention="1 s")
+    engine.register("S/a PUBLISH P", name="a")
+    engine.register("P", name="reader")
+    for number, ts in enumerate((1.0, 20.0, 40.0)):
+        engine.ingest([document(number, ts)])
+        list(engine.run_once())
+    engine.ingest([Event("S", "e0", ts=41.0, xml="<a>new</a>")])
+    list(engine.run_once())
+    assert [match.document for match in engine.matches("a")] == ["<a>2</a>", "<a>new</a>"]
+    assert [match.document for match in engine.matches("reader")] == [f"<a>{n}</a>" for n in range(3)]
+    (told,) = engine.home.catalog.rows(REJECTED)
+    assert (told["channel"], told["condition"]) == ("P", "XSCL_EVENT_ID_REUSED")

@@ -1,0 +1,24 @@
+"""Matches, relations and explanations for who asks.
+
+* ``ask_once``: Asking once
+* ``cards``: A match as a card
+* ``channel_listing``: Rows of a listing of channels and their streams
+* ``explain``: What there is to say about a query and about a template, for listings and for people
+* ``feed_health``: The words for how a feed does
+* ``feed_listing``: Rows of a listing of feeds, how each of them does, and finding one by its address or a part of it
+* ``headline``: A document, or an element of it, in a few words for a person
+* ``item_listing``: Listing the items of feeds
+* ``match_cursors``: Places in the order in which matches were committed, and their texts
+* ``match_listing``: Matches for whoever asks
+* ``match_reader``: Reading matches
+* ``match_rows``: Rows of ``Engine.matches_df``
+* ``match_window``: Windows of an invocation (PSoup)
+* ``replacements``: Which match a match over a newer version of an item replaces
+* ``sql_counts``: Statements that only count matches, which counts of classes answer as well as the matches themselves
+* ``sql_functions``: The functions of Spark that statements may call
+* ``sql_guard``: Statements of SQL that only read a home's relations, told from all others without Spark
+* ``sql_views``: The relations of the architecture as Spark views, and read-only SQL over them
+* ``status``: What there is to say about batches and a home, for listings and messages
+* ``try_query``: Trying a query on documents
+* ``view_texts``: Texts of the views of relations, in Spark SQL
+"""

@@ -1,0 +1,140 @@
+"""Asking once: a text is answered from what is held; nothing is registered, and the home is only read.
+
+It is a back-fill of one query (``backfill``) whose files go into a folder that is removed at once.  What is asked for
+is a place in the intake order, so other processes may take in events and run batches meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from xscl.answers.match_listing import built_matches, named_matches
+from xscl.answers.match_reader import FoundMatch, Member, members_of
+from xscl.base.settings import Settings
+from xscl.base.system_errors import named_file_faults
+from xscl.base.temporary import temporary_folder
+from xscl.base.types import Match
+from xscl.batches.history_walk import HeldWalk, held_events
+from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.memberships import resolve_stream
+from xscl.catalog.tables import HOME, QUERIES
+from xscl.planning.planner import Planner
+from xscl.planning.subscribers import Chosen, GroupText
+from xscl.registry.channel_names import ChannelNames
+from xscl.registry.registry import Registry, namespaces_json
+from xscl.store.home import Home
+from xscl.store.parquet import data_files
+from xscl.store.results import StoredMatch, match_id, stored_matches
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Answer", "query_once"]
+
+_FOLDERS = ("programs", "results", "witness")
+
+
+@dataclass(frozen=True, slots=True)
+class _Scratch(Home):
+    """A home whose events are those of another one; what is written goes to a folder of its own."""
+
+    source: Home
+
+    def paths(self, names: Sequence[str]) -> list[str]:
+        return self.source.paths(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Iterator[Match]):
+    """What a text was answered: the matches one after the other, each once."""
+
+    matches: Iterator[Match]
+    """The same, sorted by (ts, query, match); their documents are read as they are asked for."""
+    notes: tuple[str, ...]
+    """What they may lack, in sentences; known before the first match is asked for."""
+
+    def __next__(self) -> Match:
+        return next(self.matches)
+
+
+def query_once(
+    home: Home,
+    settings: Settings,
+    session: Callable[[], SparkSession],
+    text: str,
+    *,
+    since: int | None = None,
+    name: str | None = None,
+) -> Answer:
+    """Answer a text once from what is held.
+
+    Args:
+        home: the home.
+        settings: how much this process does itself.
+        session: gives Spark, and is asked only where it is needed.
+        text: one query, which DECLAREs may precede.
+        since: members are of this event time or later, in microseconds; by default the text's STARTING says so, where
+            NOW means all.
+        name: what its matches are listed under, and their ids made with; else the text's own, or ``once``.
+
+    Raises:
+        QueryError: the text is no sound query.
+        CatalogError: it is no name.
+    """
+    registry = Registry(home.catalog, ChannelNames(home.root))
+    info, compiled, notes = registry.unregistered(text, name=name)
+    least = info.ts_from if since is None else since
+    with home.catalog.snapshot() as connection:
+        place = connection.execute(sa.select(HOME.c.next_place)).scalar_one()
+        events = held_events(connection, place, least)
+    group = GroupText(info.gid, 1, info.text, namespaces_json(info.namespaces))
+    found: list[StoredMatch] = []
+    with named_file_faults(home.root), temporary_folder("xscl-once") as folder:
+        scratch = _Scratch(folder, home.catalog, home)
+        for each in _FOLDERS:
+            scratch.folder(each).mkdir()
+        planner = Planner(scratch.catalog, scratch.folder("programs"), Chosen([group], {group.number: (0, place)}))
+        try:
+            plan = planner.plan(place, place)
+            assert plan is not None
+            walk = HeldWalk(scratch, settings, session, plan, events, 1, "once")
+            for level in walk.parts():
+                found += stored_matches(data_files(walk.work.results(level)))
+            walk.close()
+        finally:
+            planner.close()
+    refused = (f"{each.channel}:{each.id}: {each.message}" for each in dict.fromkeys(walk.work.refused))
+    notes = (*notes, *_waiting_notes(home, compiled.channels), *refused)
+    with named_file_faults(home.root):
+        members = members_of(home, {docid for match in found for docid in match.docids})
+    seen = [_found(info, match, members) for match in found if all(docid in members for docid in match.docids)]
+    seen.sort(key=lambda item: (item.ts, item.id))
+    built = built_matches(home, iter(seen))
+    return Answer((replace(match, cursor="") for match in named_matches(home, built)), notes)
+
+
+def _found(info: QueryInfo, match: StoredMatch, members: Mapping[int, Member]) -> FoundMatch:
+    mine = tuple(members[docid] for docid in match.docids)
+    id_ = match_id(info.digest, [(member.event.channel, member.event.id) for member in mine], match.nodes)
+    return FoundMatch(id_, info, max(member.event.ts for member in mine), match, mine)
+
+
+def _waiting_notes(home: Home, names: Iterable[str]) -> Iterator[str]:
+    """Which channels lack what queries are still to publish."""
+    processed, last = home.catalog.processed()
+    if processed == last:
+        return
+    with home.catalog.read() as connection:
+        streams = home.catalog.streams(connection)
+        read = {resolve_stream(streams, name)[0] for name in names}
+        publishing = sa.select(QUERIES.c.publish).where(QUERIES.c.publish.in_(read), QUERIES.c.docid_until > processed)
+        lacking = sorted(set(connection.scalars(publishing)))
+    if lacking:
+        yield (
+            f"{last - processed} places of the intake order are not processed yet, and what queries publish for them "
+            f"is not in {', '.join(lacking)}: xscl run --once"
+        )

@@ -1,0 +1,198 @@
+"""Listing the items of feeds: title, feed, date and link of each, newest first; and showing one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.answers.feed_listing import find_listed
+from xscl.base.errors import CatalogError
+from xscl.base.name_patterns import like
+from xscl.base.safe_xml import parse_stored
+from xscl.base.system_errors import named_file_faults
+from xscl.base.types import format_time
+from xscl.catalog.catalog import RAW, Catalog
+from xscl.catalog.memberships import aliases
+from xscl.catalog.tables import EVENT_IDS, FEEDS, in_parts
+from xscl.store.event_files import events_of
+from xscl.store.home import Home
+
+__all__ = ["ITEM_COLUMNS", "ItemFilter", "find_item", "item_rows"]
+
+ITEM_COLUMNS = ("item", "ts", "title", "link", "feed", "address", "channel", "version")
+"""Names in a row."""
+_FIRST_PART, _PART = 50, 500
+"""Items whose documents are read together: few at first, so that the first item is soon there."""
+_SOME = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFilter:
+    """The items that are wanted; None asks for nothing."""
+
+    feed: str | None = None
+    """A feed's address, or a part of the address or title of one or several."""
+    channel: str | None = None
+    since: int | None = None
+    """Items of this event time or later, microseconds."""
+    until: int | None = None
+    like: str | None = None
+    """A pattern of the whole title or link (``like``)."""
+
+
+def item_rows(home: Home, wanted: ItemFilter) -> Iterator[dict[str, object]]:
+    """One row an item, its newest version, with ``ITEM_COLUMNS``, the newest items first.
+
+    Raises:
+        CatalogError: ``XSCL_FEED_NOT_FOUND``: no feed has that address, nor that part.
+    """
+    with home.catalog.read() as connection:
+        identities = None
+        if wanted.feed is not None:
+            identities = [row.identity for row in find_listed(connection, wanted.feed) if row.identity is not None]
+        addresses = _addresses(connection)
+    fits = None if wanted.like is None else like(wanted.like)
+    with named_file_faults(home.root):
+        for part in _parts(_newest(home.catalog, wanted, identities)):
+            for row in _rows(home, part, addresses):
+                if fits is None or fits(row["title"]) or fits(row["link"]):
+                    yield row
+
+
+def _addresses(connection: Connection) -> dict[str, str]:
+    """The address of each feed that has one, by its identity."""
+    found = connection.execute(sa.select(FEEDS.c.identity, FEEDS.c.url).where(FEEDS.c.identity.is_not(None)))
+    return {row.identity: row.url or row.identity for row in found}
+
+
+def _items() -> sa.Select[tuple[object, ...]]:
+    """All versions of items, without the entries as they were published."""
+    ids = EVENT_IDS.c
+    columns = ids.channel, ids.id, ids.base, ids.feed, ids.version, ids.docid, ids.ts
+    return sa.select(*columns).where(ids.feed != "", ids.channel.not_like(f"%{RAW}"))
+
+
+def _newest(
+    catalog: Catalog, wanted: ItemFilter, identities: Collection[str] | None
+) -> Iterator[sa.Row[tuple[object, ...]]]:
+    """The versions that are asked for, the newest first."""
+    ids = EVENT_IDS.c
+    statement = _items().order_by(ids.ts.desc(), ids.docid.desc())
+    if identities is not None:
+        statement = statement.where(ids.feed.in_(identities))
+    if wanted.channel is not None:
+        statement = statement.where(ids.channel == wanted.channel)
+    if wanted.since is not None:
+        statement = statement.where(ids.ts >= wanted.since)
+    if wanted.until is not None:
+        statement = statement.where(ids.ts <= wanted.until)
+    with catalog.read() as connection:
+        statement = statement.where(ids.membership.not_in(aliases(connection)))
+        yield from connection.execution_options(yield_per=_PART).execute(statement)
+
+
+def _parts(found: Iterator[sa.Row[tuple[object, ...]]]) -> Iterator[list[sa.Row[tuple[object, ...]]]]:
+    size = _FIRST_PART
+    while part := list(islice(found, size)):
+        yield part
+        size = _PART
+
+
+def _rows(
+    home: Home, part: Sequence[sa.Row[tuple[object, ...]]], addresses: Mapping[str, str]
+) -> Iterator[dict[str, object]]:
+    with home.catalog.read() as connection:
+        last = _last_versions(connection, part)
+    part = [row for row in part if last.get((row.channel, row.feed, row.base)) == row.version]
+    events = events_of(home, {row.docid for row in part}, ["docid", "content"]).to_pylist()
+    documents = {event["docid"]: event["content"] for event in events}
+    for row in part:
+        # What retention has removed meanwhile is not listed.
+        if (content := documents.get(row.docid)) is not None:
+            yield _row(row, dict(reversed(_fields(content))), addresses)
+
+
+def _row(row: sa.Row[tuple[object, ...]], fields: Mapping[str, str], addresses: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "item": row.id,
+        "ts": None if row.ts is None else format_time(row.ts),
+        "title": fields.get("title"),
+        "link": fields.get("item_url"),
+        "feed": fields.get("channel_title"),
+        "address": addresses.get(row.feed, row.feed),
+        "channel": row.channel,
+        "version": row.version,
+    }
+
+
+def _last_versions(
+    connection: Connection, rows: Collection[sa.Row[tuple[object, ...]]]
+) -> dict[tuple[str, str, str], int]:
+    ids = EVENT_IDS.c
+    found: dict[tuple[str, str, str], int] = {}
+    for some in in_parts(sorted({row.base for row in rows})):
+        for channel in sorted({row.channel for row in rows}):
+            mine = ids.channel == channel, ids.base.in_(some)
+            newest = sa.select(ids.feed, ids.base, sa.func.max(ids.version).label("version")).where(*mine)
+            for row in connection.execute(newest.group_by(ids.feed, ids.base)):
+                found[channel, row.feed, row.base] = row.version
+    return found
+
+
+def _fields(content: str) -> list[tuple[str, str]]:
+    """The fields of an item's document, by name."""
+    return [(str(child.tag), " ".join((child.text or "").split())) for child in parse_stored(content)]
+
+
+def find_item(home: Home, text: str, feed: str | None = None) -> tuple[dict[str, object], list[tuple[str, str]]]:
+    """An item's row, its newest version or the one that is named, and the fields of its document.
+
+    Args:
+        home: the home.
+        text: the item's id, as listings give it; or a part of its id, title or link that no other item has.
+        feed: an address or a part, as in ``ItemFilter``.
+
+    Raises:
+        CatalogError: ``XSCL_ITEM_NOT_FOUND``: there is none, or more than one.
+    """
+    ids = EVENT_IDS.c
+    part = "".join(f"\\{c}" if c in "\\%_" else c for c in text)
+    with home.catalog.read() as connection:
+        statement = _items().where(ids.membership.not_in(aliases(connection)))
+        if feed is not None:
+            listed = [row.identity for row in find_listed(connection, feed) if row.identity is not None]
+            statement = statement.where(ids.feed.in_(listed))
+        found: list[sa.Row[tuple[object, ...]]] = []
+        for same in (ids.base == text, ids.id == text, ids.base.like(f"%{part}%", escape="\\")):
+            # An item's versions are many rows, but one item.
+            found = list(connection.execute(statement.where(same).order_by(ids.docid.desc()).limit(1_000)))
+            if found:
+                break
+        addresses = _addresses(connection)
+        if not found and text:
+            shown = [row["item"] for row in islice(item_rows(home, ItemFilter(feed=feed, like=f"*{text}*")), _SOME)]
+            found = list(connection.execute(statement.where(ids.id.in_(shown))))
+    items = list(dict.fromkeys((row.channel, row.feed, row.base) for row in found))
+    if len(items) != 1 or not text:
+        some = ", ".join(list(dict.fromkeys(row.id for row in found))[:_SOME])
+        what = f"{len(items)} items have {text!r}: {some} …" if items and text else f"there is no item {text!r}"
+        raise CatalogError(
+            "XSCL_ITEM_NOT_FOUND", what, hint="list them with 'xscl item list'; --feed tells feeds apart"
+        )
+    row = max(found, key=lambda each: each.version)
+    columns = ["content", "received", "declared", "time_source"]
+    with named_file_faults(home.root):
+        [event] = events_of(home, {row.docid}, columns).to_pylist()
+    fields = _fields(event["content"])
+    declared = event["declared"]
+    facts = {
+        "received": format_time(event["received"]),
+        "declared": None if declared is None else format_time(declared),
+        "time_source": event["time_source"],
+        "document": event["content"],
+    }
+    return {**_row(row, dict(reversed(fields)), addresses), **facts}, fields

@@ -1,0 +1,256 @@
+"""Matches for whoever asks: listings by time or in the order of commits, with what the members' documents say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import overload
+
+from xscl.answers.match_cursors import START, Cursor, parse_cursor, refuse_ahead
+from xscl.answers.match_reader import FoundMatch, MatchReader, Times
+from xscl.answers.replacements import Replacements
+from xscl.base.errors import CatalogError
+from xscl.base.notebook import table_html
+from xscl.base.safe_xml import in_fresh_dictionary
+from xscl.base.system_errors import named_file_faults
+from xscl.base.types import Match, MatchSource, format_time
+from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
+from xscl.catalog.catalog import all_facts
+from xscl.store.event_files import event_document, events_of
+from xscl.store.home import Home
+
+__all__ = ["MatchListing", "built_matches", "find_match", "list_matches", "match_json", "named_matches"]
+
+_FIRST_PART, _PART = 50, 500
+"""Matches whose documents are read together: few at first, so that the first match is soon there."""
+
+
+_SHOWN = 10
+"""Matches that a listing shows of itself."""
+_COLUMNS = ("query", "ts", "events", "values", "document")
+
+
+class MatchListing(Iterator[Match]):
+    """Matches one by one, and the cursor to go on from."""
+
+    def __init__(
+        self,
+        read: Callable[[], Iterator[Match]],
+        count: Callable[[], int],
+        begin: Cursor | None,
+        end: Cursor,
+        limit: int | None,
+    ) -> None:
+        self._read, self._count = read, count
+        self._limit = limit
+        self._length: int | None = None
+        self._found = read()
+        self._in_order = begin is not None
+        self._end = str(end)
+        self._left = limit
+        self.cursor = str(begin or START)
+        """Behind the last match that was handed out in the order of commits; where the listing began, while matches
+        come in another order; behind all that was committed when the listing was asked for, once it has ended."""
+
+    def __next__(self) -> Match:
+        if self._left == 0:
+            raise StopIteration
+        try:
+            match = next(self._found)
+        except StopIteration:
+            self.cursor = self._end
+            raise
+        if self._left is not None:
+            self._left -= 1
+        if self._in_order:
+            self.cursor = match.cursor
+        return match
+
+    def __len__(self) -> int:
+        """Count the matches, whatever was handed out of them; no document is read."""
+        if self._length is None:
+            found = self._count()
+            self._length = found if self._limit is None else min(found, self._limit)
+        return self._length
+
+    def __bool__(self) -> bool:
+        return next(islice(self._read(), self._limit), None) is not None
+
+    @overload
+    def __getitem__(self, place: int) -> Match: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Match]: ...
+    def __getitem__(self, place: int | slice) -> Match | list[Match]:
+        """A match, or a list of some, by their places in the listing, whatever was handed out of it."""
+        if isinstance(place, slice):
+            first, last, step = place.indices(len(self)) if _needs_length(place) else (place.start or 0, place.stop, 1)
+            if step < 0:
+                return list(self._part(last + 1, first + 1))[::step]
+            return list(self._part(first, last))[::step]
+        wanted = place if place >= 0 else place + len(self)
+        found = next(self._part(wanted, wanted + 1), None) if wanted >= 0 else None
+        if found is None:
+            raise IndexError(f"the listing has no match {place}")
+        return found
+
+    def _part(self, first: int, last: int) -> Iterator[Match]:
+        end = last if self._limit is None else min(last, self._limit)
+        return islice(self._read(), first, max(first, end))
+
+    def __repr__(self) -> str:
+        some = self[: _SHOWN + 1]
+        lines = [f"  {match.query}  {format_time(match.ts)}  {_events_of(match)}" for match in some[:_SHOWN]]
+        more = ["  …"] if len(some) > _SHOWN else []
+        return "\n".join(["<matches" if lines else "<matches: none", *lines, *more]) + ">"
+
+    def _repr_html_(self) -> str:
+        some = self[: _SHOWN + 1]
+        rows = [
+            (match.query, format_time(match.ts), _events_of(match), dict(match.values), match.document)
+            for match in some[:_SHOWN]
+        ]
+        more = [["…"] * len(_COLUMNS)] if len(some) > _SHOWN else []
+        return table_html("matches", _COLUMNS, [*rows, *more])
+
+
+def _needs_length(place: slice) -> bool:
+    negative = any(bound is not None and bound < 0 for bound in (place.start, place.stop, place.step))
+    return negative or place.stop is None or place.step not in (None, 1)
+
+
+def _events_of(match: Match) -> str:
+    return ", ".join(f"{event.channel}/{event.id}" for event in match.events)
+
+
+def list_matches(
+    home: Home,
+    *,
+    query: str | None = None,
+    since: int | None = None,
+    until: int | None = None,
+    now: int | None = None,
+    window: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+) -> MatchListing:
+    """Matches of the batches that are committed now.
+
+    Sorted by (ts, query, match); with ``after`` in the order in which they were committed, which is the same for ever.
+    Times are in microseconds, and all bounds are included.
+
+    Args:
+        home: the home.
+        query: only of the query of this name.
+        since: of this time or later.
+        until: of this time or earlier.
+        now: as it was at this moment: without matches of a later time.  By default NOW is the time of the call, and
+            only a window is cut off there.
+        window: all members are in it: ``NOW-7d..NOW``.
+        after: only those behind this cursor; ``start`` is before all.
+        limit: at most so many.
+
+    Raises:
+        CatalogError: there was never a query of that name.
+        EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``.
+    """
+    times = Times.of(since, until, now, window)
+    begin = None if after is None else parse_cursor(after)
+    with named_file_faults(home.root):
+        reader = MatchReader(home, query, times, first=0 if begin is None else begin.batch)
+        if begin is not None:
+            refuse_ahead(begin, reader.committed.last)
+
+    def found() -> Iterator[FoundMatch]:
+        return reader.by_time() if begin is None else reader.by_commit(begin)
+
+    def count() -> int:
+        with named_file_faults(home.root):
+            return sum(1 for _ in found())
+
+    def read() -> Iterator[Match]:
+        return named_matches(home, built_matches(home, found()))
+
+    return MatchListing(read, count, begin, Cursor(reader.committed.last + 1), limit)
+
+
+def named_matches(home: Home, matches: Iterator[Match]) -> Iterator[Match]:
+    """The same, faults of files by their names."""
+    with named_file_faults(home.root):
+        yield from matches
+
+
+def find_match(home: Home, match: str) -> Match:
+    """The match whose id is, or begins with, ``match``.
+
+    Raises:
+        CatalogError: there is none, or more than one.
+    """
+    with named_file_faults(home.root):
+        reader = MatchReader(home, None, Times())
+        found = [item for item in reader.by_time() if item.id.startswith(match)]
+    if len(found) != 1 or not match:
+        some = ", ".join(item.id[:12] for item in found[:5])
+        what = f"{len(found)} matches begin with {match!r}: {some} …" if found else f"there is no match {match!r}"
+        raise CatalogError("XSCL_MATCH_NOT_FOUND", what, hint="list them with 'xscl match list'")
+    return next(built_matches(home, iter(found)))
+
+
+def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
+    """A match as the JSON object that listings print; if wanted, with the cursor behind it."""
+    return {
+        "match": match.id,
+        "query": match.query,
+        "ts": format_time(match.ts),
+        "events": [{"channel": e.channel, "id": e.id, "ts": format_time(e.ts)} for e in match.events],
+        "nodes": dict(match.nodes),
+        "values": dict(match.values),
+        "document": match.document,
+        **({} if match.replaces is None else {"replaces": match.replaces}),
+        **({"cursor": match.cursor} if cursor else {}),
+    }
+
+
+def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
+    """Matches with their documents."""
+    with home.catalog.read() as connection:
+        channels, streams = home.catalog.channels(connection), home.catalog.streams(connection)
+    facts = all_facts(channels, streams)
+    replacements = Replacements(home)
+    shown: dict[int, Shown] = {}
+    for part in _parts(found):
+        docids = {docid for item in part for docid in item.match.docids}
+        events = events_of(home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
+        documents = {
+            row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events
+        }
+        # What is gone since it was found is not listed.
+        there = [item for item in part if all(docid in documents for docid in item.match.docids)]
+        wanted = []
+        for _, query, _, match, _ in there:
+            if query.query not in shown:
+                shown[query.query] = shown_of(query, facts)
+            wanted.append(Wanted(query, shown[query.query], match))
+        outputs = in_fresh_dictionary(match_outputs, wanted, documents)
+        replaced = replacements.of(there)
+        for item, one, (nodes, values, document, results) in zip(there, wanted, outputs, strict=True):
+            yield Match(
+                id=item.id,
+                query=item.query.name,
+                ts=item.ts,
+                events=tuple(member.event for member in item.members),
+                nodes=nodes,
+                values=values,
+                document=document,
+                replaces=replaced.get(item.id),
+                cursor=str(item.cursor),
+                source=MatchSource(
+                    tuple(documents[docid] for docid in item.match.docids), results, one.shown.selection is not None
+                ),
+            )
+
+
+def _parts(found: Iterator[FoundMatch]) -> Iterator[list[FoundMatch]]:
+    size = _FIRST_PART
+    while part := list(islice(found, size)):
+        yield part
+        size = _PART

@@ -1,0 +1,136 @@
+"""What there is to say about batches and a home, for listings and messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.base.docids import place_of, published_docid
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.counters import SUMMED, total
+from xscl.catalog.event_counts import channel_counts, event_count, first_events
+from xscl.catalog.memberships import resolve_stream
+from xscl.catalog.retained_from import held_up, held_up_note
+from xscl.catalog.tables import BATCHES, CHANNELS, GROUPS, LATE, NEVER, QUERIES, REJECTED, STATE_FILES
+from xscl.store.home import Home
+
+__all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
+
+_HELD = sa.case((STATE_FILES.c.held > 0, STATE_FILES.c.bytes), else_=0)
+_STATE = sa.select(
+    sa.func.coalesce(sa.func.sum(STATE_FILES.c.held), 0), sa.func.coalesce(sa.func.sum(_HELD), 0), sa.func.count()
+).where(STATE_FILES.c.kind != "reach")
+"""Rows of join state, bytes of the files that hold them, and all files."""
+_NOTES = 20
+"""Queries that are told one by one."""
+
+
+def batch_columns() -> list[str]:
+    """Columns of ``batch_rows``."""
+    hidden = ("slices_asked", "slices_found", "result_path", "committed")
+    shown = [column.name for column in BATCHES.columns if column.name not in hidden]
+    shown.insert(shown.index("joined_in") + 1, "slices_hit")
+    return shown
+
+
+def batch_rows(catalog: Catalog) -> list[dict[str, object]]:
+    """One row a committed batch.
+
+    ``slices_hit`` is the part of the values asked of the driver's cache that needed nothing from the files; None if
+    none was asked for.
+    """
+    rows = sorted(catalog.rows(BATCHES), key=lambda row: int(str(row["batch"])))
+    for row in rows:
+        asked, found = int(str(row["slices_asked"])), int(str(row["slices_found"]))
+        row["slices_hit"] = found / asked if asked else None
+    return [{name: round(v, 3) if isinstance(v := row[name], float) else v for name in batch_columns()} for row in rows]
+
+
+def state_notes(home: Home) -> Iterator[str]:
+    """What a home holds, in a few lines."""
+    catalog = home.catalog
+    with catalog.read() as connection:
+        events = event_count(connection)
+        rows, size, files = connection.execute(_STATE).one()
+        sums = (sa.func.coalesce(sa.func.sum(BATCHES.c[name]), 0) for name in SUMMED)
+        told = connection.execute(sa.select(*sums)).one()
+        purged, asked, found = (count + total(connection, name) for count, name in zip(told, SUMMED, strict=True))
+        late, rejected = (_count(connection, table) + total(connection, table.name) for table in (LATE, REJECTED))
+        unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
+    processed, last = catalog.processed()
+    yield (
+        f"events {events}, join state {rows} rows in {size:,} bytes (files: {files}), "
+        f"purged {purged} rows, late {late}, rejected {rejected}"
+    )
+    if asked:
+        yield f"slices: {found / asked:.1%} of {asked:,} values asked for needed nothing from the files"
+    if last > processed:
+        yield f"{last - processed} places of the intake order are not processed yet: xscl run --once"
+    for name in held_up(catalog):
+        yield held_up_note(name)
+    if unlimited:
+        yield (
+            f"channels without a limit on lateness: {unlimited}; nothing of theirs is late, and what may join with "
+            "them is never purged"
+        )
+
+
+def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
+    """Which queries that see what came after them did not see events that were processed from ``first`` on.
+
+    The first ones by name have a note of their own, all others have one together.
+    """
+    with catalog.read() as connection:
+        newer = list(_registered_after(connection, first))
+        if not newer:
+            return
+        streams = catalog.streams(connection)
+        last = max(place for _, place, _ in newer)
+        earliest: dict[str, int] = {}
+        for span in _events_before(first, last):
+            for channel, docid in first_events(connection, *span).items():
+                earliest[channel] = min(earliest.get(channel, last), place_of(docid))
+        skipped = []
+        for name, place, names in newer:
+            channels = {resolve_stream(streams, channel)[0] for channel in names}
+            # A document that is published for its own place is older than it.
+            if any(earliest.get(channel, last + 1) <= place for channel in channels):
+                skipped.append((name, place, channels))
+        skipped.sort(key=lambda query: query[0])
+        for name, place, channels in skipped[:_NOTES]:
+            older = [channel_counts(connection, *span) for span in _events_before(first, place)]
+            count = sum(counts.get(channel, 0) for counts in older for channel in channels)
+            yield (
+                f"note: {count} events are older than query {name} and were skipped for it; STARTING ALL would include "
+                "them"
+            )
+    if len(skipped) > _NOTES:
+        yield f"note: events were skipped for {len(skipped) - _NOTES:,} more queries that are newer than they"
+
+
+def _registered_after(connection: Connection, first: int) -> Iterator[tuple[str, int, list[str]]]:
+    """Name, place and channels of the live queries from this place of the intake order on that see what comes later."""
+    # Numbers and places grow together, so that older queries need not be read.
+    statement = (
+        sa.select(QUERIES.c.qid, QUERIES.c.docid_from, QUERIES.c.docid_until, QUERIES.c.sees_from, GROUPS.c.channels)
+        .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+        .order_by(QUERIES.c.query.desc())
+    )
+    for row in connection.execution_options(yield_per=1_000).execute(statement):
+        if row.docid_from <= first:
+            return
+        if row.docid_until == NEVER and row.sees_from >= row.docid_from:
+            yield row.qid, row.docid_from, json.loads(row.channels)
+
+
+def _events_before(first: int, place: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Numbers of the events with places from ``first`` to ``place``: taken in, and published."""
+    # Published documents up to a place are numbered below the first one of the next place.
+    return (first, place), (published_docid(first, 0), published_docid(place + 1, 0) - 1)
+
+
+def _count(connection: Connection, table: sa.Table) -> int:
+    return connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0

@@ -1,0 +1,200 @@
+"""The public records of the library: events going in, matches and outcomes coming out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+from xscl.base.errors import XsclError
+
+__all__ = [
+    "MAX_NAME",
+    "Event",
+    "Match",
+    "MatchEvent",
+    "MatchSource",
+    "QueryName",
+    "QueryOutcome",
+    "Scalar",
+    "format_time",
+    "is_name",
+    "to_micros",
+]
+
+Scalar = bool | int | float | Decimal | str | datetime | date | None
+"""A column of a row; a datetime without a zone is taken as UTC."""
+
+MAX_NAME = 128
+"""Characters of the name of a query or a channel."""
+
+_NAME = re.compile(r"[^\W\d]\w*(?:(?:\.|-+)\w+)*\Z")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_LAST = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One document or row for a channel.
+
+    Exactly one of ``xml`` and ``row`` is given.  Without ``id``, XML gets a digest of its content and of its time if
+    given.  Without ``ts`` the event time is the time of receipt.
+
+    Example::
+
+        Event("S", "d1", 1, xml="<book/>")                       # one second after the epoch
+        Event("ticks", "t7", "2026-06-01T09:30:00Z", row={"sym": "IBM", "price": 101.5})
+    """
+
+    channel: str
+    """The channel's name; unknown channels are created."""
+    id: str | None = None
+    """Unique in its channel."""
+    ts: int | float | Decimal | str | datetime | None = None
+    """Seconds since the epoch, ISO 8601 with a zone, or an aware datetime."""
+    xml: str | bytes | None = None
+    """One well-formed document."""
+    row: Mapping[str, Scalar] | None = None
+    """One row, seen as a flat two-level document."""
+    source: str | None = None
+    """Where it came from (file, line, URL), for messages and for the ids of rows without one."""
+    feed: str | None = None
+    """For feed items: the feed it was read from.  Items with one id in one feed are versions of one item."""
+    digest: str | None = None
+    """For feed items: a digest of what the publisher wrote, without what belongs to the feed as a whole."""
+    time_source: str | None = None
+    """For feed items: which date ``ts`` is: ``published``, ``updated``, ``feed``, or ``received`` where it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchEvent:
+    """A member of a match."""
+
+    channel: str
+    id: str
+    ts: int
+    """Event time in microseconds since the epoch, UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchSource:
+    """The documents that a match was found in."""
+
+    documents: tuple[str, ...]
+    """The members' documents, in block order."""
+    results: tuple[int | str, ...]
+    """The blocks' result nodes, named as in ``Match.nodes``."""
+    selected: bool
+    """Whether the query says by SELECT what the match outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One answer of a query: documents that satisfy it together, and what it outputs."""
+
+    id: str
+    """A digest of the query and of the members: the same in every home."""
+    query: str
+    ts: int
+    """The greatest event time of the members, in microseconds."""
+    events: tuple[MatchEvent, ...]
+    """In block order."""
+    nodes: Mapping[str, int | str]
+    """Result nodes that have a variable: elements by number, other nodes as ``3/@href`` or ``3/text()[2]``."""
+    values: Mapping[str, str]
+    """String values of all variables that the query binds, in one witness; in the order of its text."""
+    document: str
+    """The output document."""
+    replaces: str | None = None
+    """The id of the match with the version that the newest version among the members replaces; None: there is none."""
+    cursor: str = ""
+    """The place right behind it in the order of commits."""
+    source: MatchSource | None = field(default=None, repr=False, compare=False)
+    """The members' documents; None of a match that was not listed."""
+
+
+class QueryName(str):
+    """The name of a query that was registered, with notes on it."""
+
+    __slots__ = ("notes",)
+
+    notes: tuple[str, ...]
+    """What the query may not say as it was meant, in sentences."""
+
+    def __new__(cls, name: str, notes: tuple[str, ...] = ()) -> QueryName:
+        """Make a name with notes."""
+        found = super().__new__(cls, name)
+        found.notes = notes
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOutcome:
+    """What became of one statement of a bulk registration."""
+
+    name: str | None
+    error: XsclError | None = None
+    line: int = 1
+    """The line the statement starts at, 1-based."""
+    action: str = field(default="registered")
+    """``registered``, ``dropped``, ``declared`` or ``refused``."""
+    notes: tuple[str, ...] = ()
+    """What a query that was taken may not say as it was meant, in sentences."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the statement was taken."""
+        return self.error is None
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can name a query or a channel (docs/language.md, Statements, Limits).
+
+    >>> is_name("items.raw"), is_name("x-"), is_name("1a")
+    (True, False, False)
+    """
+    return len(text) <= MAX_NAME and _NAME.match(text) is not None
+
+
+def to_micros(value: int | float | Decimal | str | datetime) -> int:
+    """Event time as integer microseconds since the epoch: ISO 8601 is cut, numbers of seconds are rounded.
+
+    Raises:
+        ValueError: not a time, a time without a zone, or one outside the years 1 to 9999.
+
+    >>> to_micros("1970-01-01T00:00:01.5Z"), to_micros(1.0000005), to_micros("1970-01-01T01:00:00+01:00")
+    (1500000, 1000000, 0)
+    """
+    if isinstance(value, bool):
+        raise ValueError("a boolean is not a time")
+    if isinstance(value, (int, float, Decimal)):
+        seconds = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        if not seconds.is_finite() or not _FIRST <= seconds * 1_000_000 <= _LAST:
+            raise ValueError(f"{value} seconds since the epoch is not in the years 1 to 9999")
+        return int((seconds * 1_000_000).to_integral_value())
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise ValueError(f"{value!r} is not an ISO 8601 time") from None
+    if value.tzinfo is None:
+        raise ValueError(f"{value.isoformat()} has no time zone; write it with Z or an offset")
+    micros = (value - _EPOCH) // timedelta(microseconds=1)
+    if not _FIRST <= micros <= _LAST:
+        raise ValueError(f"{value.isoformat()} is not in the years 1 to 9999 of UTC")
+    return micros
+
+
+def format_time(micros: int) -> str:
+    """ISO 8601 in UTC with as many fractional digits as needed.
+
+    >>> format_time(1_000_000), format_time(1_500_000)
+    ('1970-01-01T00:00:01Z', '1970-01-01T00:00:01.5Z')
+    """
+    moment = _EPOCH + timedelta(microseconds=micros)
+    text = moment.replace(microsecond=0, tzinfo=None).isoformat()
+    fraction = f"{moment.microsecond:06d}".rstrip("0")
+    return f"{text}.{fraction}Z" if fraction else f"{text}Z"

@@ -1,0 +1,132 @@
+"""Refusals at matching and joining: each names the query and the document, and whoever runs the batch is told.
+
+A limit drops documents for the query that exceeds it, and for no other (docs/limits.md).  Stages know groups; this
+module knows whose they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.base.arrow_schemas import REFUSED
+from xscl.base.docids import place_of
+from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.tables import QUERIES, in_parts
+from xscl.templates.results import MAX_MATCHES, MAX_ROUT, RESULT_SCHEMA, Refusal
+from xscl.templates.solve import MAX_STEPS
+
+__all__ = ["Rejection", "Unnamed", "named", "refused_at_joining", "refused_at_matching", "rejection_row"]
+
+_AT_JOINING: Mapping[Refusal, str] = {
+    "matches": f"more than {MAX_MATCHES:,} different matches in these documents: none of them is listed",
+    "steps": f"more than {MAX_STEPS:,} bindings to look at in these documents: it has no match in them",
+    "rout": f"more than {MAX_ROUT:,} rows of R_out in these documents: none is in rout_ views; all matches are listed",
+    "links": f"more than {MAX_ROUT:,} ways to link these two documents: it has no match with both",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """Something that groups do not get of a document, or of several."""
+
+    channel: str
+    id: str
+    ts: int
+    message: str
+    source: str
+    """``stage 1`` or ``stage 2``."""
+    docids: tuple[int, ...]
+    groups: tuple[int, ...] | None
+    """By number, below 0 those of a back-fill; None: nobody gets the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Refusal of a batch: a document and, unless all queries lack it, the query."""
+
+    query: str | None
+    channel: str
+    id: str
+    ts: int
+    condition: str
+    message: str
+    source: str
+
+    def __str__(self) -> str:
+        who = f"query {self.query}: " if self.query is not None else ""
+        return f"{who}{self.channel}:{self.id}: [{self.condition}] {self.message}"
+
+
+def rejection_row(rejection: Rejection) -> dict[str, object]:
+    """A row of ``rejected``, without the time."""
+    return {name: getattr(rejection, name) for name in Rejection.__slots__}
+
+
+def refused_at_matching(
+    witnesses: ds.Dataset, asking: Callable[[Collection[int]], Mapping[int, Sequence[int]]]
+) -> list[Unnamed]:
+    """What stage 1 refused in new documents; ``asking`` gives the groups of digests of specs."""
+    columns = ["docid", "place", "ts", "strval", "chain"]
+    rows = witnesses.to_table(columns=columns, filter=ds.field("var") == REFUSED).to_pylist()
+    groups = asking({entry["var2"] for row in rows for entry in row["chain"]}) if rows else {}
+    found = []
+    for row in rows:
+        channel, _, id_ = row["place"].partition("\0")
+        of = tuple(sorted({gid for entry in row["chain"] for gid in groups.get(entry["var2"], ())}))
+        who = of if row["chain"] else None
+        message = f"{row['strval']}: it has no match with it" if who is not None else row["strval"]
+        found.append(Unnamed(channel, id_, row["ts"], message, "stage 1", (row["docid"],), who))
+    return found
+
+
+def refused_at_joining(path: Path) -> list[Unnamed]:
+    """What stage 2 refused, of the results in a folder: each newest document with those it met."""
+    columns = ["members", "groups", "reason"]
+    rows = ds.dataset(path, schema=RESULT_SCHEMA).to_table(columns=columns, filter=ds.field("relation") == "refused")
+    found = []
+    for row in rows.to_pylist():
+        *others, newest = sorted(row["members"], key=lambda member: place_of(member["docid"]))
+        channel, _, id_ = newest["place"].partition("\0")
+        met = ", ".join("{0}:{2}".format(*other["place"].partition("\0")) for other in others)
+        message = (met and f"with {met}: ") + _AT_JOINING[row["reason"]]
+        docids = tuple(member["docid"] for member in row["members"])
+        found.append(Unnamed(channel, id_, newest["ts"], message, "stage 2", docids, tuple(row["groups"])))
+    return found
+
+
+def named(connection: Connection, refused: Iterable[Unnamed], filled: Sequence[QueryInfo] = ()) -> Iterator[Rejection]:
+    """The same with the queries that lack it, each once.
+
+    ``filled`` are those that the batch answers from what is held.
+    """
+    refused = list(dict.fromkeys(refused))
+    asked = sorted({gid for each in refused for gid in each.groups or () if gid >= 0})
+    queries: dict[int, list[tuple[str, int, int]]] = {}
+    for some in in_parts(asked):
+        columns = (QUERIES.c.gid, QUERIES.c.qid, QUERIES.c.sees_from, QUERIES.c.docid_until)
+        for gid, *query in connection.execute(sa.select(*columns).where(QUERIES.c.gid.in_(some))):
+            queries.setdefault(gid, []).append(tuple(query))
+    for info in filled:
+        if info.history is not None:
+            queries.setdefault(info.history, []).append((info.name, -1, info.docid_until))
+    told = set()
+    for each in refused:
+        places = [place_of(docid) for docid in each.docids]
+        names = {
+            name
+            for gid in each.groups or ()
+            for name, first, last in queries.get(gid, ())
+            if first < min(places) and max(places) < last
+        }
+        condition = "XSCL_DOCUMENT_LIMIT" if each.groups is None else "XSCL_MATCH_LIMIT"
+        for name in (None,) if each.groups is None else sorted(names):
+            rejection = Rejection(name, each.channel, each.id, each.ts, condition, each.message, each.source)
+            if rejection not in told:
+                told.add(rejection)
+                yield rejection

@@ -1,0 +1,59 @@
+"""Reading a SQLite database that this process may not write: a home on a read-only mount, or another user's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from xscl.base.temporary import scratch_folder
+
+__all__ = ["is_read_only", "reader_of"]
+
+_BUSY_S = 60.0
+
+
+def is_read_only(database: Path) -> bool:
+    """Tell whether a database is there that this process may not write: SQLite also writes beside its file."""
+    return database.is_file() and not (os.access(database, os.W_OK) and os.access(database.parent, os.W_OK))
+
+
+def reader_of(database: Path) -> Callable[[], sqlite3.Connection]:
+    """Return what makes connections that read a database and write nothing beside it.
+
+    The log of a writer that lives is read with it.  Where a writer has ended without putting its log into the database,
+    reading needs a file that cannot be written here: then a copy is read.
+    """
+    log = database.with_name(f"{database.name}-wal")
+    if _answers(database, "mode=ro"):
+        return lambda: _connected(database, "mode=ro")
+    if not log.is_file() or not log.stat().st_size:
+        # Nobody writes: there would be a log.
+        return lambda: _connected(database, "mode=ro&immutable=1")
+    folder = scratch_folder("xscl-catalog")
+    for file in (database, log):
+        shutil.copyfile(file, folder / file.name)
+    return lambda: _connected(folder / database.name, "mode=rw")
+
+
+def _connected(database: Path, how: str) -> sqlite3.Connection:
+    uri = f"{database.absolute().as_uri()}?{how}"
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, check_same_thread=False)
+    connection.execute("pragma query_only = on")
+    return connection
+
+
+def _answers(database: Path, how: str) -> bool:
+    try:
+        connection = _connected(database, how)
+    except sqlite3.OperationalError:
+        return False
+    try:
+        connection.execute("select count(*) from sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        connection.close()
+    return True

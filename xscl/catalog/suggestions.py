@@ -1,0 +1,120 @@
+"""Names that a person may have meant: the one place where a misspelt name is answered by the nearest known one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.base.errors import CatalogError
+from xscl.catalog.tables import CHANNELS, FEEDS, NEVER, QUERIES, STREAMS, TEMPLATES
+
+__all__ = [
+    "channel_names",
+    "nearest",
+    "no_channel",
+    "no_feed",
+    "no_query",
+    "no_template",
+    "suggestion",
+    "unknown_notes",
+]
+
+_ALIKE = 0.6
+"""The least likeness of two names, as ``difflib`` has it: 1 is equal."""
+_MOST = 2_000
+"""Names that are compared, of each way to look for them."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like another one, in whatever case; None if none is alike.
+
+    >>> nearest("titel", ["author", "title"]), nearest("Title", ["title"]), nearest("x", ["title"])
+    ('title', 'title', None)
+    """
+    from difflib import get_close_matches  # rarely needed
+
+    folded: dict[str, str] = {}
+    for each in known:
+        if each != name:
+            folded.setdefault(each.casefold(), each)
+    found = get_close_matches(name.casefold(), folded, 1, _ALIKE)
+    return folded[found[0]] if found else None
+
+
+def suggestion(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The hint for an unknown name: the nearest known one, and what else to do.
+
+    >>> suggestion("itmes", ["items"], "list them")
+    "did you mean 'items'? list them"
+    """
+    found = nearest(name, known)
+    return otherwise if found is None else f"did you mean {found!r}? {otherwise}"
+
+
+def channel_names(connection: Connection) -> list[str]:
+    """The names of channels and streams, and of channels that live queries publish to, without order."""
+    published = sa.select(QUERIES.c.publish).where(QUERIES.c.publish.is_not(None), QUERIES.c.docid_until == NEVER)
+    names = (sa.select(CHANNELS.c.name), sa.select(STREAMS.c.name), published)
+    return list(connection.scalars(sa.union(*names).limit(_MOST)))
+
+
+def no_channel(connection: Connection, name: str, otherwise: str) -> CatalogError:
+    """The refusal of a channel's or stream's name that nothing has; ``otherwise`` says what else to do."""
+    hint = suggestion(name, channel_names(connection), otherwise)
+    return CatalogError("XSCL_UNKNOWN_CHANNEL", f"there is no channel {name!r}", hint=hint)
+
+
+def no_query(connection: Connection, name: str, *, dropped: bool = False, suggests: bool = True) -> CatalogError:
+    """The refusal of a query's name that no query has.
+
+    Args:
+        connection: to the catalogue.
+        name: the name.
+        dropped: whether dropped queries are asked for, too.
+        suggests: whether a name that is alike is looked for, which takes milliseconds.
+    """
+    listed = "list them with 'xscl query list'"
+    if not suggests:
+        return CatalogError("XSCL_QUERY_NOT_FOUND", f"there is no query {name!r}", hint=listed)
+    wanted = sa.true() if dropped else QUERIES.c.docid_until == NEVER
+    names = sa.select(QUERIES.c.qid).where(wanted)
+    # Of a million names the ones that begin alike stand beside it in the index.
+    ways = (
+        names.order_by(QUERIES.c.qid).limit(_MOST),
+        names.where(QUERIES.c.qid > name).order_by(QUERIES.c.qid).limit(_MOST),
+        names.where(QUERIES.c.qid < name).order_by(QUERIES.c.qid.desc()).limit(_MOST),
+    )
+    known = itertools.chain.from_iterable(connection.scalars(way) for way in ways)
+    hint = suggestion(name, known, listed)
+    return CatalogError("XSCL_QUERY_NOT_FOUND", f"there is no query {name!r}", hint=hint)
+
+
+def no_template(connection: Connection, name: str) -> CatalogError:
+    """The refusal of a template's id that none has."""
+    known = connection.scalars(sa.select(TEMPLATES.c.template).limit(_MOST))
+    hint = suggestion(name, known, "list them with 'xscl template list'")
+    return CatalogError("XSCL_TEMPLATE_NOT_FOUND", f"there is no template {name!r}", hint=hint)
+
+
+def no_feed(connection: Connection, url: str) -> CatalogError:
+    """The refusal of an address that is not subscribed."""
+    subscribed = sa.select(FEEDS.c.url).where(FEEDS.c.url.is_not(None), FEEDS.c.status.is_not(None)).limit(_MOST)
+    hint = suggestion(url, connection.scalars(subscribed), "'xscl feed list' shows what is")
+    return CatalogError("XSCL_FEED_NOT_FOUND", f"{url} is not subscribed", hint=hint)
+
+
+def unknown_notes(connection: Connection, channel: str | None, template: str | None) -> list[str]:
+    """Notes on names that a listing is filtered by and that nothing has."""
+    found = []
+    if channel is not None and channel not in (known := channel_names(connection)):
+        meant = nearest(channel, known)
+        found.append(f"there is no channel {channel!r}" + ("" if meant is None else f"; did you mean {meant!r}?"))
+    if template is not None:
+        there = list(connection.scalars(sa.select(TEMPLATES.c.template)))
+        if template not in there:
+            meant = nearest(template, there[:_MOST])
+            found.append(f"there is no template {template!r}" + ("" if meant is None else f"; did you mean {meant!r}?"))
+    return found

@@ -1,0 +1,22 @@
+"""The command line, a module a noun.
+
+* ``app``: The command line
+* ``channels``: ``xscl channel``
+* ``feeds``: ``xscl feed``
+* ``home``: ``xscl init``, ``doctor``, ``export`` and ``import``
+* ``ingest``: ``xscl ingest`` and ``xscl eval``
+* ``items``: ``xscl item``
+* ``late``: ``xscl late``
+* ``make_class_archive``: Making the archive of classes from which Spark starts
+* ``match_print``: Printing of matches
+* ``matches``: ``xscl match``
+* ``next_steps``: Telling what to do next where a listing is empty
+* ``options``: What the commands of all nouns share
+* ``printing``: Printing rows
+* ``progress``: Progress bars
+* ``queries``: ``xscl query``
+* ``row_options``: How documents and rows are read
+* ``run``: ``xscl run``, ``stats``, ``sql``, ``demo`` and ``bench``
+* ``signals``: SIGTERM and Ctrl-C
+* ``templates``: ``xscl template``
+"""

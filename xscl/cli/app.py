@@ -1,0 +1,179 @@
+"""The command line: ``xscl noun verb``.
+
+Data goes to stdout, messages to stderr; exit 0 ok, 1 failure, 2 usage, 3 partly done.  Commands are in the modules
+``cli_*``, those of a noun in one; a module is imported when one of its commands is asked for, and libraries that are
+slow to load where a command needs them.  Only ``run``, ``query run``, ``eval``, ``sql``, ``demo``, ``bench`` and
+``doctor`` import Spark, and start it if need be.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from types import MappingProxyType, TracebackType
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from xscl import __version__
+from xscl.base.errors import XsclError
+from xscl.base.private import keep_files_private
+from xscl.base.terminal import safe_message, show, tell
+from xscl.cli.options import Output, complain
+
+__all__ = ["app", "main"]
+
+_COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "init": "home:init",
+        "doctor": "home:doctor",
+        "export": "home:export",
+        "import": "home:import_",
+        "ingest": "ingest:ingest",
+        "run": "run:run",
+        "sql": "run:sql",
+        "stats": "run:stats",
+        "eval": "ingest:eval_",
+        "demo": "run:demo",
+        "bench": "run:bench",
+        "channel": "channels:channel_app",
+        "feed": "feeds:feed_app",
+        "item": "items:item_app",
+        "query": "queries:query_app",
+        "match": "matches:match_app",
+        "late": "late:late_app",
+        "template": "templates:template_app",
+    }
+)
+"""Commands and nouns in the order of the help: the module of each and its name there."""
+
+
+@contextmanager
+def _safe_errors() -> Iterator[None]:
+    """Make the texts of usage errors safe before they are shown."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            for name in ("message", "ui_filename"):
+                if isinstance(text := getattr(error, name, None), str):
+                    setattr(error, name, safe_message(text))
+        raise
+
+
+class _Commands(TyperGroup):
+    """The commands and nouns, each imported when it is asked for."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the arguments; a usage error that quotes one is safe for terminals."""
+        with _safe_errors():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, with errors as ``make_context`` has them."""
+        with _safe_errors():
+            return super().invoke(ctx)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Give all names, in the order of the help."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command; an unknown name imports all, of which the nearest is then suggested."""
+        for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
+            if name not in self.commands:
+                self.add_command(_command(name), name)
+        return self.commands.get(cmd_name)
+
+
+def _command(name: str) -> Any:
+    module, _, attribute = _COMMANDS[name].partition(":")
+    found = getattr(import_module(f"xscl.cli.{module}"), attribute)
+    alone = typer.Typer()
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+    else:
+        alone.command(name)(found)
+    return get_group(alone).commands[name]
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    help="Standing queries that join XML documents, feeds and rows by value inside time windows, on Spark.",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        from xscl.spark.session import java_version
+
+        try:
+            java = java_version()[1]
+        except XsclError as error:
+            java = error.message
+        show(f"xscl {__version__}\nSpark {version('pyspark')}\nJava: {java}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print versions.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No messages, only data and errors.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Errors with their Python traceback.")] = False,
+) -> None:
+    Output.quiet = quiet
+    Output.verbose = verbose
+
+
+def _tell_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    tell("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
+
+
+def main() -> None:
+    """Run the command line."""
+    # A home and all that is written for it are the user's own; processes that are started take this over.
+    keep_files_private()
+    # An error's text may be a stranger's.
+    sys.excepthook = _tell_traceback
+    # Imports make many objects and no rubbish: looking for some took a quarter of a short command's time, half of it at
+    # the very end.
+    gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
+    try:
+        app()
+    except XsclError as error:
+        if Output.verbose:
+            raise
+        complain(f"error: {error}")
+        sys.exit(1)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        complain("interrupted; what was committed stays, and the rest is done when you run it again")
+        sys.exit(130)
+    except OSError as error:
+        if Output.verbose:
+            raise
+        # Arrow's errors of files have no more than a path as their text.
+        text = f"a file is missing or cannot be used: {error}"
+        if error.strerror:
+            text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        complain(f"error: {text}")
+        sys.exit(1)

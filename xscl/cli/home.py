@@ -1,0 +1,137 @@
+"""``xscl init``, ``doctor``, ``export`` and ``import``: the home as a whole."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from xscl.base.errors import SourceError
+from xscl.cli.options import (
+    CatalogOption,
+    FormatOption,
+    HomeOption,
+    JsonOption,
+    exit_partly,
+    format_of,
+    open_given,
+    say,
+)
+from xscl.cli.printing import print_rows
+
+__all__ = ["doctor", "export", "import_", "init"]
+
+
+def init(home: HomeOption = None, catalog: CatalogOption = None) -> None:
+    """Create a home: catalogue, tables, folders."""
+    from xscl.store.home import default_home, init_home
+
+    made = init_home(home or default_home(), catalog)
+    say(f"home at {made.root}")
+
+
+def doctor(
+    start: Annotated[
+        bool, typer.Option("--start", help="Also measure how fast Spark starts, against a plain session; a minute.")
+    ] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Read every file of the home whole.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair the home, and say what is lost.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --repair: only say what would be done.")] = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Check Java, Python packages, Spark, home and catalogue; say what to do, or do it."""
+    from xscl.store.home import default_home
+    from xscl.upkeep.doctor import examine
+
+    if repair:
+        from xscl.upkeep.repair import repair_home
+
+        done = repair_home(open_given(home, catalog), deep=deep, dry_run=dry_run)
+        print_rows([{"lost": each.lost, "done": each.text} for each in done], ["lost", "done"], format_of(format, json))
+        if not done:
+            say("there is nothing to repair")
+        exit_partly(1, sum(each.lost for each in done))
+        return
+    if dry_run:
+        raise typer.BadParameter("--dry-run goes with --repair")
+    checks = list(examine(home or default_home(), catalog, start=start, deep=deep))
+    rows = [{"check": c.what, "state": "ok" if c.ok else "FAILS", "found": c.found, "advice": c.advice} for c in checks]
+    print_rows(rows, ["check", "state", "found", "advice"], format_of(format, json))
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+def export(
+    file: Annotated[str, typer.Argument(help="The archive to write, or with --events the event file; '-': stdout.")],
+    events: Annotated[
+        bool, typer.Option("--events", help="Only what was taken in, in its order, as an event file.")
+    ] = False,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Write everything of a home to one file; other processes may go on meanwhile."""
+    opened = open_given(home, catalog)
+    if events:
+        from xscl.base.system_errors import named_file_faults
+        from xscl.upkeep.event_export import export_events
+
+        with named_file_faults(opened.root), _written(file, zipped=file.endswith(".gz")) as stream:
+            written = export_events(opened, stream)
+        say(f"{file}: {written.events:,} events, {written.queries:,} queries")
+        if written.channels:
+            say("before it is taken in, the channels are made by:")
+        for line in (*written.channels, *(f"note: {note}" for note in written.notes)):
+            say(line)
+        return
+    from xscl.upkeep.archive import export_home
+
+    with _written(file) as stream:
+        packed = export_home(opened, stream)
+    say(
+        f"{file}: {packed.events:,} events, {packed.queries:,} queries, {packed.batches:,} batches; "
+        f"{packed.files:,} files of {packed.bytes:,} bytes with the catalogue"
+    )
+
+
+def import_(
+    file: Annotated[str, typer.Argument(help="An archive that 'xscl export' wrote; '-': stdin.")],
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Make a home of an archive; there must be none yet."""
+    from xscl.store.home import default_home
+    from xscl.upkeep.archive import import_home
+
+    root = home or default_home()
+    with _opened(file) as stream:
+        packed = import_home(root, stream, catalog)
+    say(f"home at {root}: {packed.events:,} events, {packed.queries:,} queries, {packed.batches:,} batches")
+
+
+def _opened(file: str) -> AbstractContextManager[BinaryIO]:
+    """A file to read; ``-`` is stdin."""
+    if file == "-":
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return Path(file).open("rb")
+    except OSError as error:
+        raise SourceError("XSCL_SOURCE_UNREADABLE", f"{file}: {error.strerror}") from None
+
+
+@contextmanager
+def _written(file: str, *, zipped: bool = False) -> Iterator[BinaryIO]:
+    """A file to write to, which is there when all of it is; ``-`` is stdout."""
+    from xscl.base.atomic_files import written_whole
+
+    if file == "-":
+        yield sys.stdout.buffer
+        return
+    with written_whole(Path(file), zipped=zipped) as stream:
+        yield stream

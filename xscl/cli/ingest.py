@@ -1,0 +1,290 @@
+"""``xscl ingest`` and ``xscl eval``: what comes in."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from xscl.base.errors import XsclError
+from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_SETTINGS
+from xscl.cli.match_print import DocumentsOption, MatchFormatOption, match_format, print_matches
+from xscl.cli.options import (
+    CACHE,
+    BatchDocsOption,
+    CacheOption,
+    CatalogOption,
+    DriverRowsOption,
+    HomeOption,
+    JsonOption,
+    StrictOption,
+    complain,
+    exit_partly,
+    open_given,
+    read_text,
+    report_outcomes,
+    report_rejected,
+    say,
+    settings_of,
+)
+from xscl.cli.progress import shown_progress, shown_records
+from xscl.cli.row_options import (
+    ColumnsOption,
+    DelimiterOption,
+    HeaderOption,
+    IdOption,
+    NullOption,
+    SchemaOption,
+    SplitOption,
+    TsFormatOption,
+    TsOption,
+    TsZoneOption,
+    WholeOption,
+    delimiter_of,
+    rejection,
+)
+from xscl.cli.signals import interrupted_by_ctrl_c
+
+if TYPE_CHECKING:
+    from xscl.ingest.sources import Reading
+    from xscl.intake.intake import Intake, IntakeReport
+
+__all__ = ["eval_", "ingest"]
+
+
+class RowsFormat(StrEnum):
+    """Files of rows."""
+
+    csv = "csv"
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
+_SAME = 5
+"""Rejections for the same reason that are shown."""
+
+
+_REPORTED = 100
+"""Rejections in a report."""
+
+
+def ingest(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            help="Event files, XML documents, feeds, files of rows, archives, directories, '-'; or a database's URL."
+        ),
+    ],
+    channel: Annotated[str | None, typer.Option(help="Channel of documents, feed items and rows.")] = None,
+    whole: WholeOption = False,
+    split: SplitOption = None,
+    id: IdOption = None,
+    ts: TsOption = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until stopped.")] = False,
+    every: Annotated[str, typer.Option(help="How often --follow looks.")] = "5s",
+    strict: StrictOption = False,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = DEFAULT_MAX_BYTES,
+    max_nodes: Annotated[
+        int, typer.Option(min=1, help="Elements, attributes and the like of a document.")
+    ] = DEFAULT_MAX_NODES,
+    format: Annotated[
+        RowsFormat | None, typer.Option("--format", help="Rows in this format.", show_default="by name and content")
+    ] = None,
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    null: NullOption = None,
+    schema: SchemaOption = None,
+    columns: ColumnsOption = None,
+    ts_format: TsFormatOption = None,
+    ts_zone: TsZoneOption = "UTC",
+    table: Annotated[str | None, typer.Option(help="A table or view of the database whose URL is given.")] = None,
+    key: Annotated[str | None, typer.Option(help="Its growing key; only rows above the last one are read.")] = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Take in documents, feeds, event files and rows; 'xscl run' processes them."""
+    from xscl.base.safe_xml import Limits
+    from xscl.ingest.sources import read_paths
+    from xscl.intake.inputs import reading_of
+    from xscl.intake.intake import Intake, IntakeReport
+
+    opened = open_given(home, catalog)
+    limits = Limits(max_bytes=max_bytes, max_nodes=max_nodes)
+    reading = reading_of(
+        channel=channel,
+        whole=whole,
+        split=split,
+        id=id,
+        ts=ts,
+        limits=limits,
+        format=format.value if format else None,
+        delimiter=delimiter_of(delimiter),
+        header=header,
+        null=null or (),
+        schema=schema,
+        columns=columns,
+        ts_format=ts_format,
+        ts_zone=ts_zone,
+    )
+    if table is None and (urls := [path for path in paths if "://" in path]):
+        raise typer.BadParameter(
+            f"{urls[0].partition('://')[0]}:// is no file; a database goes with --table, --key and --channel, "
+            "a feed with 'xscl feed add URL'"
+        )
+    intake = Intake(opened, strict=strict, limits=limits)
+    if table is not None:
+        from xscl.intake.sql_intake import take_sql_table
+
+        if key is None or channel is None or len(paths) != 1:
+            raise typer.BadParameter("--table goes with one URL of a database, --key and --channel")
+        if follow:
+            raise typer.BadParameter("--table reads what is there now; to go on, call it again", param_hint="--follow")
+        report = take_sql_table(intake, paths[0], table, key=key, channel=channel, how=reading.rows)
+        report_intake(report)
+    elif not follow:
+        report = intake.take(shown_records(read_paths(paths, reading, stdin=sys.stdin.buffer)))
+        report_intake(report)
+    else:
+        report = IntakeReport()
+        try:
+            with interrupted_by_ctrl_c():
+                _follow(intake, paths, reading, every, report)
+        except KeyboardInterrupt:
+            say("stopped; in all:")
+            say(intake_summary(report))
+    done = report.taken + report.duplicates + report.shared + report.registered + report.dropped
+    exit_partly(done, report.rejected)
+
+
+def _follow(intake: Intake, paths: Sequence[str], reading: Reading, every: str, report: IntakeReport) -> NoReturn:
+    """Take in without end what is added, also after what passes by itself; ``report`` is what was taken in."""
+    from xscl.base.system_errors import Patience
+    from xscl.intake.inputs import follow_paths
+    from xscl.intake.intake import IntakeReport
+
+    patience = Patience(complain)
+    while True:
+        try:
+            # What was committed is not read again.
+            for part in follow_paths(intake, paths, reading, every=every):
+                patience.went_well()
+                report.add(part)
+                if part != IntakeReport():
+                    report_intake(part)
+        except XsclError as error:
+            pause = patience.wait_s(error)
+            if pause is None:
+                raise
+            time.sleep(pause)
+
+
+def eval_(
+    arguments: Annotated[list[str], typer.Argument(metavar="QUERIES PATH…", help="A file of queries, then inputs.")],
+    query: Annotated[
+        list[str] | None, typer.Option("-q", "--query", help="A query's text; then all arguments are inputs.")
+    ] = None,
+    channel: Annotated[str | None, typer.Option(help="Channel of documents, feed items and rows.")] = None,
+    whole: WholeOption = False,
+    split: SplitOption = None,
+    id: IdOption = None,
+    ts: TsOption = None,
+    delimiter: DelimiterOption = None,
+    header: HeaderOption = None,
+    null: NullOption = None,
+    schema: SchemaOption = None,
+    columns: ColumnsOption = None,
+    ts_format: TsFormatOption = None,
+    ts_zone: TsZoneOption = "UTC",
+    batch_docs: BatchDocsOption = DEFAULT_BATCH_DOCS,
+    driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
+    cache: CacheOption = CACHE,
+    format: MatchFormatOption = None,
+    json: JsonOption = False,
+    documents: DocumentsOption = False,
+) -> None:
+    """Evaluate queries over inputs in a temporary home, and list the matches."""
+    from xscl.base.temporary import temporary_folder
+    from xscl.engine import Engine
+    from xscl.ingest.sources import read_paths
+    from xscl.intake.inputs import reading_of
+    from xscl.intake.intake import Intake
+    from xscl.registry.registry import Registry
+    from xscl.store.home import init_home
+
+    texts = list(query or [])
+    if not texts and len(arguments) < 2:
+        raise typer.BadParameter("give a file of queries and at least one input, or -q TEXT and inputs")
+    inputs = arguments if texts else arguments[1:]
+    printed, settings = match_format(format, json, documents), settings_of(driver_rows, cache)
+    reading = reading_of(
+        channel=channel,
+        whole=whole,
+        split=split,
+        id=id,
+        ts=ts,
+        delimiter=delimiter_of(delimiter),
+        header=header,
+        null=null or (),
+        schema=schema,
+        columns=columns,
+        ts_format=ts_format,
+        ts_zone=ts_zone,
+    )
+    with temporary_folder("xscl-eval") as folder:
+        opened = init_home(folder)
+        registry = Registry(opened.catalog)
+        outcomes = registry.register_many(texts) if texts else registry.load(read_text(arguments[0]))
+        report_outcomes([o for o in outcomes if not o.ok], "-q" if texts else arguments[0])
+        records = read_paths(inputs, reading, stdin=sys.stdin.buffer)
+        report = Intake(opened).take(records)
+        if report.rejected:
+            report_intake(report, kept=False)
+        if not report.taken or not any(outcome.ok for outcome in outcomes):
+            bad = report.rejected or any(not outcome.ok for outcome in outcomes)
+            raise typer.Exit(1 if bad else 0)
+        engine = Engine(opened, settings=settings)
+        with shown_progress():
+            lacking = [each for batch in engine.run_once(batch_docs=batch_docs) for each in batch.rejected]
+        report_rejected(lacking)
+        print_matches(engine.matches(), printed)
+        bad = len([o for o in outcomes if not o.ok]) + report.rejected + len(lacking)
+        exit_partly(len([o for o in outcomes if o.ok]) + report.taken, bad)
+
+
+def report_intake(report: IntakeReport, *, kept: bool = True) -> None:
+    # A file read with a wrong option is refused a line at a time, for one reason.
+    same: Counter[tuple[str, str]] = Counter()
+    shown = 0
+    for problem in report.problems:
+        same[problem.condition, problem.message] += 1
+        if same[problem.condition, problem.message] <= _SAME:
+            complain(rejection(problem))
+            shown += 1
+    # One problem may stand for all rows of a table; only the first problems are in the report.
+    if shown < len(report.problems) or len(report.problems) >= _REPORTED:
+        complain("… and more" + (", see relation 'rejected'" if kept else ""))
+    for flaw in report.flaws:
+        complain(f"{flaw}; read tolerantly")
+    say(intake_summary(report))
+
+
+def intake_summary(report: IntakeReport) -> str:
+    parts = [f"{report.taken} events taken"]
+    for count, what in (
+        (report.versions, "of them new versions"),
+        (report.duplicates, "known already"),
+        (report.shared, "known by another stream"),
+        (report.late, "late"),
+        (report.rejected, "rejected"),
+        (report.tolerant, "feeds read tolerantly"),
+        (report.registered, "queries registered"),
+        (report.dropped, "queries dropped"),
+    ):
+        if count:
+            parts.append(f"{count} {what}")
+    return ", ".join(parts)

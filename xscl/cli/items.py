@@ -1,0 +1,114 @@
+"""``xscl item``: the items of feeds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from xscl.base.terminal import show
+from xscl.cli.options import (
+    MOST,
+    CatalogOption,
+    FormatOption,
+    HomeOption,
+    JsonOption,
+    format_of,
+    one_line,
+    open_given,
+    say,
+    time_given,
+)
+from xscl.cli.printing import Format, print_rows
+
+__all__ = ["item_app", "put_items"]
+
+_SCREEN = 50  # items for a person
+
+item_app = typer.Typer(no_args_is_help=True, help="Items of feeds: what they brought.")
+
+FeedOption = Annotated[
+    str | None, typer.Option("--feed", help="Of this feed: its address, or a part of its address or title.")
+]
+
+
+@item_app.command("list")
+def item_list(
+    feed: FeedOption = None,
+    channel: Annotated[str | None, typer.Option(help="Of this channel.")] = None,
+    since: Annotated[str | None, typer.Option(help="Dated at or after (ISO 8601 or seconds).")] = None,
+    until: Annotated[str | None, typer.Option(help="Dated at or before.")] = None,
+    like: Annotated[str | None, typer.Option(help="Titles or links that fit a pattern of '*' and '?'.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=0, max=MOST, help="At most so many.", show_default="50 for a person, else all")
+    ] = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List items, the newest first, each in its newest version.
+
+    Example: xscl item list --feed bbc --since 2026-11-01 --like '*election*'
+    """
+    from xscl.answers.item_listing import ITEM_COLUMNS, ItemFilter, item_rows
+    from xscl.cli.next_steps import no_items
+
+    opened = open_given(home, catalog)
+    begin, end = time_given(since, "--since"), time_given(until, "--until")
+    wanted = ItemFilter(feed, channel, begin, end, like)
+    rows = item_rows(opened, wanted)
+    printed = format_of(format, json)
+    for_a_person = printed is Format.table and sys.stdout.isatty()
+    most = _SCREEN if limit is None and for_a_person else limit
+    some = islice(rows, most)
+    if for_a_person and format is None:
+        shown = put_items(some)
+    else:
+        shown = print_rows(some, ["ts", "feed", "title", "link"] if for_a_person else ITEM_COLUMNS, printed)
+    if limit is None and shown == most and next(rows, None) is not None:
+        say(f"note: the newest {shown}; --limit or --until go on, --format ndjson gives all")
+    if not shown and printed is Format.table:
+        say("no item fits" if wanted != ItemFilter() or limit == 0 else no_items(opened.catalog))
+
+
+@item_app.command("show")
+def item_show(
+    item: Annotated[str, typer.Argument(help="Its id, or a part of it.")],
+    feed: FeedOption = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show an item: when it came and from where, and the fields of its document.
+
+    Example: xscl item show ak20456452
+    """
+    from xscl.answers.item_listing import find_item
+
+    found, fields = find_item(open_given(home, catalog), item, feed)
+    if json or format is not None:
+        print_rows([found], [*found], format_of(format, json))
+        return
+    told = [(name, value) for name, value in found.items() if name not in ("title", "link", "feed", "document")]
+    told += [*fields]
+    width = max(len(name) for name, _ in told)
+    for name, value in told:
+        if value is not None:
+            show(f"{name:<{width}}  {one_line(str(value))}")
+
+
+def put_items(rows: Iterable[Mapping[str, object]]) -> int:
+    """Print items for a person: date and title, and below them the link and the feed; returns how many."""
+    count = 0
+    for row in rows:
+        show(f"{row['ts']}  {row['title'] or row['item']}")
+        for name in ("link", "feed"):
+            if row[name]:
+                show(f"    {row[name]}", style="dim")
+        count += 1
+    return count

@@ -1,0 +1,139 @@
+"""``xscl match``: matches of standing queries."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xscl.base.atomic_files import check_place, written_whole
+from xscl.base.errors import EngineError, SourceError
+from xscl.base.terminal import give, show
+from xscl.cli.match_print import DocumentsOption, MatchFormat, MatchFormatOption, match_format, print_matches
+from xscl.cli.options import (
+    MOST,
+    CatalogOption,
+    HomeOption,
+    JsonOption,
+    one_line,
+    open_given,
+    say,
+    time_given,
+)
+from xscl.cli.printing import Format, print_rows
+
+__all__ = ["match_app"]
+
+_OPTIONS = {"XSCL_BAD_WINDOW": "--window", "XSCL_BAD_CURSOR": "--after"}
+
+match_app = typer.Typer(no_args_is_help=True, help="Matches of standing queries.")
+
+
+@match_app.command("list")
+def match_list(
+    query: Annotated[str | None, typer.Argument(help="Only matches of this query.")] = None,
+    since: Annotated[str | None, typer.Option(help="Match time at or after (ISO 8601 or seconds).")] = None,
+    until: Annotated[str | None, typer.Option(help="Match time at or before.")] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(help="As it was then: no match of a later time.", show_default="the clock, of --window"),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(metavar="BEGIN..END", help="Only with all members in it: NOW-7d..NOW, 0..NOW, 2..12.")
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="In the order of commits, behind this; 'start' is before all.")
+    ] = None,
+    cursor: Annotated[
+        Path | None,
+        typer.Option(
+            "--cursor", metavar="FILE", help="As --after; takes the cursor from a file, and puts the next there."
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: MatchFormatOption = None,
+    json: JsonOption = False,
+    documents: DocumentsOption = False,
+) -> None:
+    """List matches, sorted by time, query and match, or behind a cursor as they were committed."""
+    from xscl.answers.match_listing import list_matches
+    from xscl.cli.next_steps import no_matches
+
+    printed = match_format(format, json, documents)
+    if cursor is not None:
+        if after is not None:
+            raise typer.BadParameter("the file says behind which", param_hint="--after with --cursor")
+        after = _cursor_in(cursor)
+    opened = open_given(home, catalog)
+    try:
+        found = list_matches(
+            opened,
+            query=query,
+            since=time_given(since, "--since"),
+            until=time_given(until, "--until"),
+            now=time_given(now, "--now"),
+            window=window,
+            after=after,
+            limit=limit,
+        )
+    except EngineError as error:
+        option = _OPTIONS.get(error.condition)
+        if option is None:
+            raise
+        if option == "--after" and cursor is not None:
+            option = f"--cursor {cursor}"
+        raise typer.BadParameter(str(error), param_hint=option) from None
+    shown = print_matches(found, printed, cursors=after is not None)
+    if not shown and printed in (MatchFormat.cards, MatchFormat.table):
+        fits = any(given is not None for given in (query, since, until, now, window, after, limit))
+        say("no match fits" if fits else no_matches(opened.catalog))
+    if cursor is not None:
+        # What was not put out is not behind the cursor.
+        sys.stdout.flush()
+        with written_whole(cursor) as file:
+            file.write(f"{found.cursor}\n".encode())
+    elif after is not None:
+        say(f"go on with --after {found.cursor}")
+
+
+@match_app.command("show")
+def match_show(match: str, home: HomeOption = None, catalog: CatalogOption = None, json: JsonOption = False) -> None:
+    """Show one match with its output document; the first characters of its id suffice."""
+    from xscl.answers.cards import member_lines
+    from xscl.answers.match_listing import find_match, match_json
+    from xscl.base.types import format_time
+
+    found = find_match(open_given(home, catalog), match)
+    if json:
+        print_rows([match_json(found)], [], Format.ndjson)
+        return
+    show(f"match  {found.id}")
+    show(f"query  {found.query}")
+    show(f"time   {format_time(found.ts)}")
+    for event in found.events:
+        show(f"event  {event.channel}  {event.id}  {format_time(event.ts)}")
+    for line in member_lines(found):
+        show(f"  {line}")
+    for name, node in found.nodes.items():
+        show(f"node   {name} = {node}")
+    for name, value in found.values.items():
+        show(f"value  {name} = {one_line(value)}")
+    if found.replaces is not None:
+        show(f"replaces  {found.replaces}")
+    show("")
+    give(found.document)
+
+
+def _cursor_in(file: Path) -> str:
+    """The cursor that a file has, or the one before everything if there is none."""
+    check_place(file)
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return "start"
+    except OSError as error:
+        raise SourceError("XSCL_SOURCE_UNREADABLE", f"{file}: {error.strerror}") from None

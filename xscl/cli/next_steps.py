@@ -1,0 +1,71 @@
+"""Telling what to do next where a listing is empty."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.event_counts import event_count
+from xscl.catalog.tables import CHANNELS, FEEDS, NEVER, QUERIES
+
+__all__ = ["no_batches", "no_channels", "no_feeds", "no_items", "no_late_events", "no_matches", "no_queries"]
+
+
+def no_queries() -> str:
+    """Tell how queries are registered."""
+    return "no queries yet: xscl query add NAME 'TEXT', or xscl query load FILE"
+
+
+def no_channels() -> str:
+    """Tell how channels come to be."""
+    return "no channels yet: the first event of a channel makes it ('xscl ingest PATH'), or 'xscl channel add NAME'"
+
+
+def no_feeds() -> str:
+    """Tell how feeds are subscribed to."""
+    return "no feeds yet: xscl feed add URL, or xscl feed import LIST.opml"
+
+
+def no_matches(catalog: Catalog) -> str:
+    """Tell which of the steps before a match is still to be taken."""
+    with catalog.read() as connection:
+        queries = connection.execute(sa.select(QUERIES.c.query).where(QUERIES.c.docid_until == NEVER).limit(1)).first()
+        events = event_count(connection)
+    if queries is None:
+        return no_queries().replace("no queries", "no matches, and no queries", 1)
+    return f"no matches yet: {_of_events(catalog, events)}"
+
+
+def _of_events(catalog: Catalog, events: int) -> str:
+    processed, last = catalog.processed()
+    if not events:
+        return "no events: xscl ingest PATH, or xscl feed fetch"
+    if processed < last:
+        return f"{last - processed} places of the intake order are not processed: xscl run --once"
+    return (
+        "all events are processed; 'xscl query explain NAME' says what a query sees, 'xscl query test NAME FILE' what "
+        "it finds in a document"
+    )
+
+
+def no_batches(catalog: Catalog) -> str:
+    """Tell how events are processed."""
+    with catalog.read() as connection:
+        events = event_count(connection)
+    return f"no batches yet: {'xscl run --once' if events else 'no events: xscl ingest PATH'}"
+
+
+def no_late_events(catalog: Catalog) -> str:
+    """Tell whether there can be any."""
+    with catalog.read() as connection:
+        limited = connection.execute(sa.select(CHANNELS.c.name).where(CHANNELS.c.lateness.is_not(None)).limit(1))
+        if limited.first() is not None:
+            return "no late events"
+    return "no late events: no channel has a lateness ('xscl channel set NAME --lateness \"1 h\"')"
+
+
+def no_items(catalog: Catalog) -> str:
+    """Tell how the items of feeds come in."""
+    with catalog.read() as connection:
+        feeds = connection.execute(sa.select(FEEDS.c.number).limit(1)).first()
+    return "no items yet: xscl feed fetch" if feeds is not None else no_feeds().replace("no feeds", "no items", 1)

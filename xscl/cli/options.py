@@ -1,0 +1,209 @@
+"""What the commands of all nouns share: options, messages, how rows are printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from xscl.base.errors import CatalogError, QueryError
+from xscl.base.settings import DEFAULT_SETTINGS, Settings, parse_size
+from xscl.base.terminal import tell
+from xscl.cli.printing import Format
+
+if TYPE_CHECKING:
+    from xscl.base.types import QueryOutcome
+    from xscl.batches.refusals import Rejection
+    from xscl.store.home import Home
+
+__all__ = [
+    "CACHE",
+    "MOST",
+    "PARTLY",
+    "BatchDocsOption",
+    "CacheOption",
+    "CatalogOption",
+    "DriverRowsOption",
+    "FormatOption",
+    "HomeOption",
+    "JsonOption",
+    "Output",
+    "StrictOption",
+    "complain",
+    "cut",
+    "exit_partly",
+    "format_of",
+    "one_line",
+    "open_given",
+    "read_text",
+    "report_outcomes",
+    "report_rejected",
+    "say",
+    "settings_of",
+    "time_given",
+]
+
+PARTLY = 3
+"""Exit code where some was done, and some was refused."""
+
+_NAMED = 3
+"""Names that are told with a note of several queries."""
+
+_MOST_REJECTED = 100
+"""Things that queries did not get of a batch which are said one by one."""
+MOST = 2**63 - 1
+"""What databases hold."""
+
+HomeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--home", help="Folder of the home; without it XSCL_HOME of the environment.", show_default="./xscl-home"
+    ),
+]
+CatalogOption = Annotated[
+    str | None,
+    typer.Option("--catalog", help="SQLAlchemy URL of the catalogue.", show_default="SQLite in the home"),
+]
+FormatOption = Annotated[Format | None, typer.Option("--format", help="How to print.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array.")]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse channels that do not exist.")]
+
+
+BatchDocsOption = Annotated[int, typer.Option("--batch-docs", min=1, help="Documents in a batch at most.")]
+
+
+DriverRowsOption = Annotated[
+    int,
+    typer.Option(
+        "--driver-rows",
+        min=0,
+        max=MOST,
+        help="Batches with more rows or pairs of rows are joined by Spark's executors; with 0 all are.",
+    ),
+]
+
+
+CacheOption = Annotated[
+    str,
+    typer.Option("--cache", metavar="SIZE", help="Memory for join state in this process: bytes, or with k, m or g."),
+]
+
+
+CACHE = f"{DEFAULT_SETTINGS.cache_bytes >> 20}m"
+
+
+class Output:
+    """What the options before the command say."""
+
+    quiet = False
+    verbose = False
+
+
+def say(text: str) -> None:
+    """A message for the person in front."""
+    if not Output.quiet:
+        complain(text)
+
+
+def complain(text: str) -> None:
+    """A message that is always shown."""
+    tell(text)
+
+
+def open_given(home: Path | None, catalog: str | None) -> Home:
+    """The home that the options name."""
+    from xscl.store.home import default_home, open_home
+
+    return open_home(home or default_home(), catalog)
+
+
+def format_of(format_: Format | None, as_json: bool, *, piped: Format = Format.table) -> Format:
+    """How to print; ``piped`` where nothing was said and no person looks."""
+    if as_json:
+        return Format.json
+    return format_ or (Format.table if sys.stdout.isatty() else piped)
+
+
+def exit_partly(done: int, failed: int) -> None:
+    """Leave with 3 where some failed and some did not, with 1 where all failed."""
+    if failed:
+        raise typer.Exit(PARTLY if done else 1)
+
+
+def report_rejected(rejected: Sequence[Rejection]) -> bool:
+    """Say what queries did not get of a batch; whether there was anything."""
+    for rejection in rejected[:_MOST_REJECTED]:
+        complain(f"rejected: {rejection}")
+    if len(rejected) > _MOST_REJECTED:
+        complain(f"… and {len(rejected) - _MOST_REJECTED} more, see relation 'rejected'")
+    return bool(rejected)
+
+
+def settings_of(driver_rows: int, cache: str) -> Settings:
+    """How the engine runs, as the options say."""
+    try:
+        return Settings(driver_rows, parse_size(cache))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--cache") from None
+
+
+def read_text(file: str) -> str:
+    """Statements of a file, or of stdin."""
+    from xscl.registry.registry import read_script
+
+    if file != "-":
+        return read_script(file)
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise CatalogError("XSCL_SOURCE_UNREADABLE", "-: it is not UTF-8 text") from None
+
+
+def time_given(text: str | None, option: str) -> int | None:
+    """Microseconds since 1970 of an option: ISO 8601, or seconds."""
+    from decimal import Decimal, InvalidOperation
+
+    from xscl.base.types import to_micros
+
+    if text is None:
+        return None
+    try:
+        try:
+            return to_micros(Decimal(text))
+        except InvalidOperation:
+            return to_micros(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def one_line(text: str) -> str:
+    """The text with single spaces only."""
+    return " ".join(text.split())
+
+
+def report_outcomes(outcomes: Iterable[QueryOutcome], file: str) -> None:
+    """Say what became of statements, then what is to be noted on those that were taken, once each."""
+    noted: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        name = outcome.name or "unnamed query"
+        error = outcome.error
+        if error is None:
+            say(f"{outcome.action} {name}")
+            for note in outcome.notes:
+                noted.setdefault(note, []).append(name)
+        elif isinstance(error, (QueryError, CatalogError)) and error.has_place:
+            complain(f"{file}:{error.line}:{error.column}: {name}: [{error.condition}] {error.details()}")
+        else:
+            complain(f"{file}:{outcome.line}: {name}: {error}")
+    for note, names in noted.items():
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        say(f"note: {', '.join(names[:_NAMED])}{more}: {note}")
+
+
+def cut(text: str, size: int = 60) -> str:
+    """The text in one line, of so many characters at most."""
+    text = one_line(text)
+    return text if len(text) <= size else text[: size - 1] + "…"

@@ -1,0 +1,209 @@
+"""``xscl run``, ``stats``, ``sql``, ``demo`` and ``bench``: what works on a home, and what it cost."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from xscl.base.errors import XsclError
+from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS
+from xscl.base.terminal import give, show
+from xscl.cli.feeds import ContactOption, poll_settings, report_poll
+from xscl.cli.options import (
+    CACHE,
+    BatchDocsOption,
+    CacheOption,
+    CatalogOption,
+    DriverRowsOption,
+    FormatOption,
+    HomeOption,
+    JsonOption,
+    complain,
+    exit_partly,
+    format_of,
+    open_given,
+    report_rejected,
+    say,
+    settings_of,
+)
+from xscl.cli.printing import Format, print_rows
+from xscl.cli.progress import shown_progress
+from xscl.cli.signals import ended_by_signals
+
+if TYPE_CHECKING:
+    from xscl.batches.batch import BatchReport
+
+__all__ = ["bench", "demo", "run", "sql", "stats"]
+
+
+def run(
+    once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop.")] = False,
+    every: Annotated[str, typer.Option(help="How often to look for new events.")] = "30s",
+    fetch: Annotated[bool, typer.Option("--fetch", help="Before that, ask the feeds that are due.")] = False,
+    contact: ContactOption = None,
+    batch_docs: BatchDocsOption = DEFAULT_BATCH_DOCS,
+    driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
+    cache: CacheOption = CACHE,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+) -> None:
+    """Process what was taken in: once, or until stopped."""
+    from xscl.answers.status import skipped_notes
+    from xscl.base.durations import parse_duration
+    from xscl.base.system_errors import Patience
+    from xscl.engine import Engine
+
+    try:
+        pause = parse_duration(every) / 1e6
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--every") from None
+    settings = settings_of(driver_rows, cache)
+    patience = Patience(complain)
+    rejected = False
+    with ended_by_signals() as end, Engine(open_given(home, catalog), settings=settings) as engine, engine.alone():
+        while not end.wanted:
+            began = time.monotonic()
+            try:
+                if fetch:
+                    with shown_progress():
+                        polled = engine.fetch_feeds(settings=poll_settings(contact, patience_s=pause))
+                    report_poll(polled, only_news=True)
+                first = engine.home.catalog.processed()[0] + 1
+                with shown_progress():
+                    reports = engine.run_once(batch_docs=batch_docs, stop=lambda: end.wanted)
+                for report in reports:
+                    _report_batch(report)
+                    rejected |= report_rejected(report.rejected)
+                for note in skipped_notes(engine.home.catalog, first):
+                    say(note)
+                if once:
+                    break
+                patience.went_well()
+                wait_s = max(0.0, pause - (time.monotonic() - began))
+            except XsclError as error:
+                tried_again = None if once else patience.wait_s(error)
+                if tried_again is None:
+                    raise
+                wait_s = tried_again
+            end.wait(wait_s)
+    if end.code:
+        raise typer.Exit(end.code)
+    exit_partly(1, int(rejected))
+
+
+def sql(
+    statement: str,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many rows; 0 for all.")] = 1000,
+    home: HomeOption = None,
+    catalog: CatalogOption = None,
+    format: FormatOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run a read-only Spark SQL statement over the home's relations."""
+    from xscl.answers.sql_views import sql_errors
+    from xscl.engine import Engine
+
+    frame = Engine(open_given(home, catalog)).sql(statement)
+    with sql_errors():
+        rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
+    if limit and len(rows) > limit:
+        rows = rows[:limit]
+        say(f"note: only the first {limit} rows; --limit 0 gives all")
+    print_rows(rows, frame.columns, format_of(format, json))
+
+
+def stats(
+    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
+) -> None:
+    """Print what each batch did, and what the home holds (columns: docs/architecture.md, What stats shows)."""
+    from xscl.answers.status import batch_columns, batch_rows, state_notes
+    from xscl.cli.next_steps import no_batches
+
+    opened = open_given(home, catalog)
+    short = ["batch", "events", "pairs", "matches", "joined_in", "jobs", "stage1_s", "join_s", "commit_s"]
+    if not print_rows(batch_rows(opened.catalog), batch_columns(), format_of(format, json), short=short):
+        say(no_batches(opened.catalog))
+    for note in state_notes(opened):
+        say(note)
+
+
+def demo(
+    home: Annotated[
+        Path | None,
+        typer.Option("--home", help="Make the demonstration's home here.", show_default="a new temporary folder"),
+    ] = None,
+) -> None:
+    """Run the main job on bundled real feeds and print matches a person can read."""
+    from xscl.demo.show import run_demo
+
+    run_demo(home)
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help="Which (docs/benchmarks.md); or all.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Write tables, plots and the machine's data here.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object of figures.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, within about a minute.")] = False,
+    queries: Annotated[int | None, typer.Option(min=1, help="How many queries.")] = None,
+    items: Annotated[int | None, typer.Option(min=1, help="How many documents.")] = None,
+    batch_docs: Annotated[int | None, typer.Option(min=1, help="How many documents in a batch.")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 1,
+    workload: Annotated[str, typer.Option(help="For register: two-level, three-level or rss.")] = "two-level",
+    windows: Annotated[str, typer.Option(help="For register: '7 days'; random: '1 h..30 days'.")] = "unbounded",
+) -> None:
+    """Measure, with baselines in the same run (docs/benchmarks.md)."""
+    from json import dumps
+
+    from xscl.bench.bench import Options, run_bench
+    from xscl.bench.benches import BENCHES
+    from xscl.bench.plot import can_draw
+    from xscl.bench.report import write_report
+    from xscl.bench.workload import SCHEMAS, Windows
+
+    if name != "all" and name not in BENCHES:
+        raise typer.BadParameter(f"there is no bench {name!r}; there are: all, {', '.join(BENCHES)}")
+    if workload not in SCHEMAS:
+        raise typer.BadParameter(f"there is no workload {workload!r}; there are: {', '.join(SCHEMAS)}")
+    try:
+        Windows.parse(windows)
+    except ValueError as error:
+        raise typer.BadParameter(f"--windows: {error}") from None
+    options = Options(quick, queries, items, batch_docs, seed, workload, windows)
+    reports = [run_bench(each, options, say) for bench, each in BENCHES.items() if name in ("all", bench)]
+    for report in reports:
+        if out is not None:
+            written = write_report(report, out)
+            say("written: " + ", ".join(map(str, written)))
+            if not can_draw():
+                say("no plots: matplotlib is not installed (pip install 'xscl[bench]')")
+        if not json:
+            print_rows(report.table, list(report.table[0]), Format.table)
+            show()
+            rows = [{"figure": figure, "value": value} for figure, value in report.figures.items()]
+            print_rows(rows, ["figure", "value"], Format.table)
+    if json:
+        figures = {r.bench: {**r.figures, "table": [dict(row) for row in r.table]} for r in reports}
+        give(dumps(figures if name == "all" else figures[name]))
+    if wrong := [report.bench for report in reports if report.figures.get("digest_equal") is False]:
+        complain(f"error: the variants of {', '.join(wrong)} gave different results: their figures compare nothing")
+        raise typer.Exit(1)
+
+
+def _report_batch(report: BatchReport) -> None:
+    if report.filled:
+        say(
+            f"batch {report.batch}: {report.filled} queries answered from what is held, {report.matches} stored matches"
+        )
+    if report.replayed:
+        say(f"batch {report.batch}: {report.replayed} late events taken again, {report.matches} stored matches")
+    if report.events:
+        published = f", {report.published} published" if report.published else ""
+        jobs = "" if report.jobs is None else f", {report.jobs} Spark jobs"
+        say(
+            f"batch {report.batch}: {report.events} events, {report.witnesses} witnesses, {report.pairs} candidate "
+            f"pairs, {report.matches} stored matches{published}, joined in the {report.joined_in}{jobs}; "
+            f"stage 1 {report.stage1_s:.2f} s, joins {report.join_s:.2f} s"
+        )

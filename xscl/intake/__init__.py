@@ -1,0 +1,17 @@
+"""Records to events with offsets in the intake order; polling of feeds.
+
+* ``checks``: What can be said of an event by itself, and of its content by what its channel takes
+* ``data_frames``: Data frames and tables of other libraries as what the intake and the registry take
+* ``events``: Taking in events one by one
+* ``feed_entries``: Feeds at intake
+* ``feed_memory``: The rows of feeds in the catalogue as intake reads and writes them, in its transaction
+* ``identity``: Which event an event is
+* ``inputs``: Files as users name them
+* ``intake``: Taking in
+* ``polling``: One pass over the feeds that are due
+* ``report``: What became of the records that were given to an intake
+* ``row_columns``: Columns of tables of rows that a caller names
+* ``rows``: Taking in tables of rows, a column at a time
+* ``sql_intake``: Taking in tables of databases that grow
+* ``transaction``: The transaction of a chunk
+"""

@@ -1,0 +1,177 @@
+"""What can be said of an event by itself, and of its content by what its channel takes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from xscl.base.errors import DocumentError, DocumentLimitError, XsclError
+from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_stored
+from xscl.base.types import MAX_NAME, Event, is_name, to_micros
+from xscl.base.values import digest_text
+from xscl.catalog.catalog import ChannelInfo, StreamInfo
+from xscl.catalog.memberships import resolve_stream
+from xscl.ingest.records import Rejected
+from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells
+from xscl.store.event_content import content_digest, stored_document
+
+__all__ = [
+    "CheckedEvent",
+    "check_channel_name",
+    "check_event",
+    "event_content",
+    "refused_event",
+    "require_kind",
+    "resolved",
+]
+
+_LONG_ROW = 40_000
+"""Characters; documents of longer rows are parsed when they are taken in, because parsers bound names and texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedEvent:
+    """An event whose content is sound."""
+
+    event: Event
+    id: str
+    ts: int | None
+    content: str | None
+    """The document; None for a row, which becomes one when its channel's columns are known."""
+    digest: str
+    """Of the content, by which an id seen again is told from an id reused."""
+    stream: StreamInfo | None = None
+    """What it named, if that was a stream of its channel (``resolved``)."""
+
+    @property
+    def by(self) -> int:
+        """The number of its stream, 0 without one."""
+        return 0 if self.stream is None else self.stream.number
+
+
+def check_channel_name(name: object) -> None:
+    """Refuse what is no name of a channel.
+
+    Raises:
+        DocumentError: ``XSCL_BAD_CHANNEL_NAME``.
+    """
+    if not isinstance(name, str) or not is_name(name):
+        raise DocumentError(
+            "XSCL_BAD_CHANNEL_NAME",
+            f"{name!r} is no name for a channel; letters, digits, '_', '-' and '.' make one, "
+            f"of at most {MAX_NAME} characters",
+        )
+
+
+def check_event(event: Event, limits: Limits = DEFAULT_LIMITS) -> CheckedEvent | Rejected:
+    """Everything that can be said of an event by itself."""
+    ts: int | None = None
+    try:
+        check_channel_name(event.channel)
+        id_ = _checked_id(event.id)
+        if id_ is not event.id:
+            event = replace(event, id=id_)
+        if (event.xml is None) == (event.row is None):
+            raise DocumentError("XSCL_BAD_EVENT", "an event has either 'xml' or 'row'")
+        if event.ts is not None:
+            try:
+                ts = to_micros(event.ts)
+            except ValueError as error:
+                raise DocumentError("XSCL_BAD_EVENT_TIME", str(error)) from None
+        content = None if event.xml is None else stored_document(event.xml, limits)
+    except XsclError as error:
+        return refused_event(event, error, event.id, ts)
+    digest = event.digest or content_digest(event, content)
+    return CheckedEvent(event, event.id or _own_id(event, ts, digest), ts, content, digest)
+
+
+def resolved(item: CheckedEvent, streams: Mapping[str, StreamInfo]) -> CheckedEvent:
+    """An event of its channel, where it named a stream; ``streams`` are all by name (``Catalog.streams``)."""
+    channel, stream = resolve_stream(streams, item.event.channel)
+    return item if stream is None else replace(item, event=replace(item.event, channel=channel), stream=stream)
+
+
+def require_kind(channel: ChannelInfo, event: Event) -> None:
+    """Refuse a row for a channel of documents, and the reverse.
+
+    Raises:
+        DocumentError: ``XSCL_CHANNEL_KIND``.
+    """
+    if channel.kind != ("xml" if event.row is None else "rows"):
+        raise DocumentError(
+            "XSCL_CHANNEL_KIND",
+            f"the channel {channel.name} takes {'documents' if channel.kind == 'xml' else 'rows'}",
+        )
+
+
+def event_content(
+    channel: ChannelInfo, item: CheckedEvent, limits: Limits = DEFAULT_LIMITS
+) -> tuple[str | None, list[str | None] | None, ChannelInfo]:
+    """The event's document, or the cells of its row; and the channel with what the event says of its columns.
+
+    Raises:
+        DocumentError: the row does not fit its channel, XML cannot hold it, or its document would be over a limit.
+    """
+    if item.content is not None:
+        return item.content, None, channel
+    assert item.event.row is not None
+    schema = dict(channel.schema) if channel.schema is not None else infer_schema(item.event.row)
+    row, fitted = fit_row(item.event.row, schema)
+    cells = row_cells(row, element=channel.element)
+    _check_cells(dict(zip(row, cells, strict=True)), limits)
+    if sum(map(len, row)) + sum(len(cell) for cell in cells if cell is not None) > _LONG_ROW:
+        parse_stored(cells_document(cells, list(row), element=channel.element))
+    return None, cells, channel if fitted == channel.schema else replace(channel, schema=fitted)
+
+
+def _check_cells(cells: Mapping[str, str | None], limits: Limits) -> None:
+    """A row has the limits of its document, but speaks of columns."""
+    if len(cells) > limits.max_names:
+        raise DocumentLimitError(
+            "XSCL_DOCUMENT_LIMIT", f"{len(cells):,} columns; the limit max_names is {limits.max_names:,}"
+        )
+    for name, cell in cells.items():
+        if cell is not None and len(cell) > limits.max_text:
+            raise DocumentLimitError(
+                "XSCL_DOCUMENT_LIMIT",
+                f"column {name}: {len(cell):,} characters; the limit max_text is {limits.max_text:,}",
+            )
+    size = sum(len(cell.encode()) for cell in cells.values() if cell is not None)
+    if size > limits.max_bytes:
+        raise DocumentLimitError(
+            "XSCL_DOCUMENT_LIMIT", f"the row has {size:,} bytes; the limit max_bytes is {limits.max_bytes:,}"
+        )
+
+
+def _own_id(event: Event, ts: int | None, digest: str) -> str:
+    """The id of an event that brought none: XML by its content and time if given, rows by their source and line."""
+    if event.row is not None:
+        # Standard input has lines, but no name that would tell one input from the next.
+        named = event.source is not None and not event.source.startswith("-:")
+        return event.source if named and event.source else f"row-{uuid.uuid4().hex}"
+    return digest if ts is None or event.feed is not None else digest_text(digest, str(ts))
+
+
+def _checked_id(value: object) -> str | None:
+    """An event's id; a whole number is taken as its digits, as in event files."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if value is None or (isinstance(value, str) and value and "\0" not in value and _is_unicode(value)):
+        return value
+    raise DocumentError("XSCL_BAD_EVENT_ID", "an event's id is a text of at least one character without NUL")
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be stored: half a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def refused_event(event: Event, error: XsclError, id_: str | None, ts: int | None) -> Rejected:
+    """The record of an event that was refused with ``error``."""
+    channel = event.channel if isinstance(event.channel, str) else None
+    return Rejected(event.source or "", error.condition, error.message, channel, id_, ts)

@@ -1,0 +1,89 @@
+"""Feeds at intake: which entries of a feed its channel does not have yet, and what is remembered of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import sqlalchemy as sa
+
+from xscl.base.safe_xml import Limits, in_fresh_dictionary
+from xscl.catalog.memberships import resolve_stream
+from xscl.catalog.tables import EVENT_IDS, in_parts
+from xscl.ingest.expand import entry_events
+from xscl.ingest.identity import Identified, identify, remember
+from xscl.ingest.records import FeedDocument, Rejected
+from xscl.intake.checks import CheckedEvent, check_event
+from xscl.intake.events import take_events
+from xscl.intake.feed_memory import FeedStates
+from xscl.intake.transaction import Chunk
+
+__all__ = ["events_of", "take_feed"]
+
+
+def take_feed(chunk: Chunk, states: FeedStates, document: FeedDocument) -> None:
+    """Take the entries of a feed that its channel does not have yet, and remember them."""
+    state = states.of(document)
+    found = identify(state.memory, document.entries, document.channel)
+    has = [known or repeat for known, repeat in zip(found.known, found.repeats, strict=True)]
+    for n in _taken_already(chunk, document, found, state.identity):
+        has[n] = True
+    wanted = [n for n, there in enumerate(has) if not there]
+    chunk.report.duplicates += events_of(document) - events_of(document, wanted)
+    if wanted:
+        limits = chunk.terms.limits
+        made = in_fresh_dictionary(_check_entries, document, wanted, found, state.identity, limits)
+        outcomes = iter(take_events(chunk, [event for events in made for event in events]))
+        for n, events in zip(wanted, made, strict=True):
+            of_entry = [next(outcomes) for _ in events]
+            has[n] = of_entry[0] != "rejected"
+            state.count(of_entry)
+    state.memory = remember(found, document.entries, has)
+    state.note(document)
+    if document.flaw is not None:
+        chunk.report.note_flaw(f"{document.source}: {document.flaw}")
+
+
+def events_of(document: FeedDocument, numbers: Sequence[int] | None = None) -> int:
+    """How many events the entries of a feed make, or those with these numbers."""
+    entries = document.entries if numbers is None else [document.entries[n] for n in numbers]
+    return sum(1 if entry.raw is None else 2 for entry in entries)
+
+
+def _check_entries(
+    document: FeedDocument, wanted: Sequence[int], found: Identified, feed: str, limits: Limits
+) -> list[list[CheckedEvent | Rejected]]:
+    """The events of some entries of a feed, by their numbers."""
+    policy = found.memory.policy
+    return [
+        [
+            check_event(event, limits)
+            for event in entry_events(document, document.entries[n], found.ids[n], feed=feed, policy=policy)
+        ]
+        for n in wanted
+    ]
+
+
+def _taken_already(chunk: Chunk, document: FeedDocument, found: Identified, feed: str) -> Iterator[int]:
+    """Entries that memory does not know and that were taken in as they are, by their numbers.
+
+    Old polls that are read again say what new ones no longer do, also before a guid or link was found to be no good.
+    """
+    names: dict[str, list[int]] = {}
+    for n, entry in enumerate(document.entries):
+        if not found.known[n]:
+            # Version 0.1 took the digest of an entry without a guid for its id.
+            for name in {entry.guid, entry.link, entry.digest, found.ids[n]} - {None}:
+                names.setdefault(str(name), []).append(n)
+    if not names:
+        return
+    channel, stream = resolve_stream(chunk.streams, document.channel)
+    mine = (EVENT_IDS.c.channel == channel) & (EVENT_IDS.c.feed == feed)
+    if stream is not None:
+        # Whether the stream gets what only others have is decided event by event.
+        mine &= EVENT_IDS.c.membership.in_(chunk.memberships.of_stream(stream.number))
+    for some in in_parts(sorted(names)):
+        part = EVENT_IDS.c.base.in_(some)
+        for row in chunk.connection.execute(sa.select(EVENT_IDS.c.base, EVENT_IDS.c.digest).where(mine, part)):
+            for n in names[row.base]:
+                if row.digest in (document.entries[n].digest, document.entries[n].body):
+                    yield n

@@ -1,0 +1,145 @@
+"""The rows of feeds in the catalogue as intake reads and writes them, in its transaction.
+
+A feed that is read, from a file or an address, has one row, found by its identity.  A subscription has its row before
+it was read first, and keeps the identity it had then, so that a feed that is renamed brings nothing anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog.tables import FEEDS
+from xscl.ingest.identity import Memory, Policy, memory_json, read_memory
+from xscl.ingest.records import FeedDocument
+from xscl.intake.report import Outcome
+
+__all__ = ["FeedState", "FeedStates"]
+
+
+@dataclass(slots=True)
+class FeedState:
+    """A feed as intake finds it, and what this transaction adds.
+
+    ``items`` counts the entries of which its channel got something new, ``versions`` those of them that are newer
+    versions, ``rejected`` the events of entries that were refused, ``polls`` the documents that were read.
+    """
+
+    number: int
+    """``feeds.number``."""
+    identity: str
+    memory: Memory
+    subscriptions: dict[int, dict[str, object]] = field(default_factory=dict)
+    """What polls leave in the rows they were made for, by number."""
+    values: dict[str, object] = field(default_factory=dict)
+    """What the feed says of itself."""
+    polls: int = 0
+    items: int = 0
+    versions: int = 0
+    rejected: int = 0
+
+    def note(self, document: FeedDocument) -> None:
+        """Count a document, and take over what it says of its feed and what its poll leaves."""
+        said = {"title": document.feed.title, "home": document.feed.home}
+        self.values |= {name: value for name, value in said.items() if value}
+        self.polls += 1
+        if document.poll is not None:
+            self.subscriptions.setdefault(document.poll.subscription, {}).update(document.poll.values)
+
+    def count(self, outcomes: Collection[Outcome]) -> None:
+        """Count what became of the events of one entry."""
+        self.items += bool({"taken", "version"} & set(outcomes))
+        self.versions += "version" in outcomes
+        self.rejected += sum(outcome == "rejected" for outcome in outcomes)
+
+
+class FeedStates:
+    """The feeds of a transaction, which ends with ``write``."""
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        self._connection = connection
+        self._now = now
+        self._by_identity: dict[str, FeedState] = {}
+        self._by_subscription: dict[int, FeedState] = {}
+
+    def of(self, document: FeedDocument) -> FeedState:
+        """The feed of a document."""
+        if document.poll is None:
+            states, key = self._by_identity, document.feed.identity
+            if (state := states.get(key)) is None:
+                state = states[key] = self._read(document)
+            return state
+        number = document.poll.subscription
+        if (state := self._by_subscription.get(number)) is None:
+            # Its row may take in that of a feed that was read from a file.
+            self.write()
+            state = self._by_subscription[number] = self._read(document)
+        return state
+
+    def _read(self, document: FeedDocument) -> FeedState:
+        state = _feed_state(self._connection, document, self._now)
+        return next((other for other in self._all() if other.number == state.number), state)
+
+    def _all(self) -> Iterator[FeedState]:
+        yield from self._by_identity.values()
+        yield from self._by_subscription.values()
+
+    def write(self) -> None:
+        """Write what was found out of feeds, and what polls left."""
+        for state in {state.number: state for state in self._all()}.values():
+            _write(self._connection, state)
+        self._by_identity.clear()
+        self._by_subscription.clear()
+
+
+def _feed_state(connection: Connection, document: FeedDocument, now: int) -> FeedState:
+    """The feed of a document; a feed that was never read gets its row."""
+    columns: tuple[Any, ...] = (FEEDS.c.number, FEEDS.c.identity, FEEDS.c.policy, FEEDS.c.reason, FEEDS.c.memory)
+    by_identity = sa.select(*columns).where(FEEDS.c.identity == document.feed.identity)
+    row: sa.Row[Any] | None = None
+    if document.poll is not None:
+        row = connection.execute(sa.select(*columns).where(FEEDS.c.number == document.poll.subscription)).first()
+        if row is not None and row.identity is None:
+            row = _first_read(connection, row.number, document.feed.identity, by_identity) or row
+    if row is None:
+        row = connection.execute(by_identity).first()
+    if row is None:
+        values = {"identity": document.feed.identity, "channel": document.channel, "added": now}
+        connection.execute(FEEDS.insert().values(values))
+        number = connection.execute(by_identity).one().number
+        return FeedState(number, document.feed.identity, Memory())
+    memory = read_memory(row.memory, cast(Policy, row.policy), row.reason)
+    return FeedState(row.number, row.identity or document.feed.identity, memory)
+
+
+def _first_read(connection: Connection, number: int, identity: str, by_identity: sa.Select[Any]) -> sa.Row[Any] | None:
+    """Give a subscription the identity of the feed that was read; the row that has it already, where one has.
+
+    A row that was only read from files becomes part of the subscription.
+    """
+    other = connection.execute(by_identity.add_columns(FEEDS.c.url)).first()
+    if other is not None and other.url is not None:
+        return other  # the same feed at two addresses: one memory
+    taken: dict[str, object] = {"identity": identity}
+    if other is not None:
+        counted = connection.execute(sa.select(FEEDS).where(FEEDS.c.number == other.number)).one()
+        names = ("policy", "reason", "memory", "polls", "items", "versions", "rejected")
+        taken |= {name: getattr(counted, name) for name in names}
+        connection.execute(FEEDS.delete().where(FEEDS.c.number == other.number))
+    connection.execute(FEEDS.update().where(FEEDS.c.number == number).values(taken))
+    return connection.execute(by_identity).first()
+
+
+def _write(connection: Connection, state: FeedState) -> None:
+    memory = state.memory
+    counted = {name: FEEDS.c[name] + getattr(state, name) for name in ("polls", "items", "versions", "rejected")}
+    found = {"policy": memory.policy, "reason": memory.reason, "memory": memory_json(memory)}
+    update = FEEDS.update().where(FEEDS.c.number == state.number)
+    connection.execute(update.values({**state.values, **found, **counted}))
+    for number, values in state.subscriptions.items():
+        if values:
+            connection.execute(FEEDS.update().where(FEEDS.c.number == number).values(values))

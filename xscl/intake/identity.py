@@ -1,0 +1,227 @@
+"""Which event an event is: one that was taken in before, a version of one, a copy by another stream, or a new one.
+
+Items of different feeds, and events of different streams, are different, even where they share a guid: the first keeps
+the guid as its id, the others get their feed or stream behind it.  Equal events of streams of one source are one event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.base.errors import DocumentError
+from xscl.catalog.catalog import ChannelInfo, StreamInfo
+from xscl.catalog.id_ranges import rows_by_id
+from xscl.catalog.memberships import Memberships
+from xscl.catalog.tables import EVENT_IDS, in_parts
+from xscl.ingest.rows import cells_digest
+from xscl.intake.checks import CheckedEvent
+from xscl.store.home import Home
+
+__all__ = ["Identity", "KnownEvent", "KnownEvents"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEvent:
+    """An event that was taken in, by one of the ways it came."""
+
+    id: str
+    """In ``event_ids``."""
+    feed: str
+    stream: int
+    version: int
+    docid: int
+    item: int
+    digest: str
+    ts: int | None
+    received: int | None
+    """When it was first seen; None: not kept."""
+    whole: bool
+    """Not a copy of an event that another stream brought."""
+
+    @property
+    def scope(self) -> tuple[str, int]:
+        """Within one scope an id is of one item: a feed, else a stream, else the channel."""
+        return _scope(self.feed, self.stream)
+
+    @property
+    def event(self) -> tuple[int, str, int | None]:
+        """What copies have in common."""
+        return self.item, self.digest, self.ts
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which event an event is that was not there before by its way."""
+
+    id: str
+    """Unique in its channel, in ``event_ids``."""
+    feed: str
+    version: int
+    item: int | None
+    """docid of the item's first version; None: its own."""
+    ts: int
+    copied: KnownEvent | None = None
+    """The event that it is a copy of, by another stream."""
+
+
+class KnownEvents:
+    """What a transaction knows of ids: those that were there, read once for each, and those that it adds.
+
+    Args:
+        connection: of the transaction.
+        home: where files of rows lie.
+        streams: all by name.
+        memberships: by which streams an event came.
+    """
+
+    def __init__(
+        self, connection: Connection, home: Home, streams: Mapping[str, StreamInfo], memberships: Memberships
+    ) -> None:
+        self._connection = connection
+        self._home = home
+        self._streams = streams
+        self._memberships = memberships
+        self._versions: dict[tuple[str, str], list[KnownEvent]] = {}
+        # By channel and id without feed and version.
+        self._taken: set[tuple[str, str]] = set()
+        self._asked: set[tuple[str, str]] = set()
+
+    def learn(self, items: Sequence[CheckedEvent], channels: Mapping[str, ChannelInfo]) -> None:
+        """Read what is known of the ids of these events."""
+        wanted: dict[str, set[str]] = {}
+        of_rows: dict[str, set[str]] = {}
+        for item in items:
+            channel = item.event.channel
+            if (channel, item.id) not in self._asked:
+                wanted.setdefault(channel, set()).add(item.id)
+                if item.event.row is not None:
+                    of_rows.setdefault(channel, set()).add(item.id)
+        for channel, bases in wanted.items():
+            self._asked.update((channel, base) for base in bases)
+            self._read(channel, bases)
+        for channel, row in rows_by_id(self._connection, self._home.root, of_rows):
+            digest = cells_digest(channels[channel].schema or {}, row.cells)
+            known = KnownEvent(row.id, "", 0, 1, row.docid, row.docid, digest, None, None, whole=True)
+            self.add(channel, row.id, known)
+
+    def _read(self, channel: str, bases: set[str]) -> None:
+        ordered = sorted(bases)
+        found: dict[str, list[KnownEvent]] = {}
+        for part in in_parts(ordered):
+            # OR would have SQLite read the whole channel: each half has an index of its own.
+            halves = (
+                sa.select(EVENT_IDS).where(EVENT_IDS.c.channel == channel, column.in_(part))
+                for column in (EVENT_IDS.c.base, EVENT_IDS.c.id)
+            )
+            for row in self._connection.execute(sa.union(*halves)):
+                self._taken.add((channel, row.id))
+                if row.base not in bases:
+                    continue  # not all its versions were read
+                streams, whole = self._memberships[row.membership]
+                known = KnownEvent(
+                    id=row.id,
+                    feed=row.feed,
+                    stream=next(iter(streams), 0),
+                    version=row.version,
+                    docid=row.docid,
+                    item=row.item,
+                    digest=row.digest,
+                    ts=row.ts,
+                    received=row.received,
+                    whole=whole,
+                )
+                found.setdefault(row.base, []).append(known)
+        for base, versions in found.items():
+            versions.sort(key=lambda known: (known.docid, not known.whole))
+            self._versions[channel, base] = versions
+
+    def add(self, channel: str, base: str, known: KnownEvent) -> None:
+        """Note an event; ``base`` is its id without feed and version."""
+        self._taken.add((channel, known.id))
+        self._versions.setdefault((channel, base), []).append(known)
+
+    def identify(self, item: CheckedEvent, channel: ChannelInfo, received: int) -> Identity | None:
+        """Which event an event is that was learnt of; None for what is known already.
+
+        Raises:
+            DocumentError: ``XSCL_EVENT_ID_REUSED``: the id is taken by other content.
+        """
+        event = item.event
+        known = self._versions.get((event.channel, item.id), [])
+        feed = event.feed or ""
+        if event.feed is None and channel.feed and known:
+            # An event that was not read from a feed, but has the id of an item: a version of that item.
+            feed = next((row.feed for row in known if row.stream == item.by or not item.by), "")
+        scope = _scope(feed, item.by)
+        mine = [row for row in known if row.scope == scope]
+        ts = received if item.ts is None else item.ts
+        if event.feed is not None:
+            ts = min(ts, _first_seen(item, mine, known, received))
+        if not known:
+            return Identity(self._free_id(item, item.id), feed, 1, None, ts)
+        copied = self._copied(known, mine, item, ts)
+        if copied is None:
+            if any(row.digest == item.digest for row in mine):
+                return None
+            if mine and not channel.feed:
+                raise DocumentError(
+                    "XSCL_EVENT_ID_REUSED",
+                    f"the id {item.id!r} is taken by other content in channel {event.channel}",
+                    hint="only items of feeds have versions",
+                )
+        base = item.id
+        if known[0].scope != scope:
+            base = f"{item.id} ({feed or (event.channel if item.stream is None else item.stream.name)})"
+        if not mine:
+            return Identity(self._free_id(item, base), feed, 1, None if copied is None else copied.item, ts, copied)
+        if copied is not None and copied in mine:
+            # One feed in two streams: its items are counted once.
+            return Identity(self._free_id(item, f"{copied.id}~"), feed, copied.version, copied.item, ts, copied)
+        version = max(row.version for row in mine) + 1
+        return Identity(self._free_id(item, f"{base}#{version}"), feed, version, mine[0].item, ts, copied)
+
+    def _copied(
+        self, known: Sequence[KnownEvent], mine: Sequence[KnownEvent], item: CheckedEvent, ts: int
+    ) -> KnownEvent | None:
+        """The event of another stream of the same source that an event equals, and that its stream has not had yet."""
+        if item.stream is None or item.stream.source is None:
+            return None
+        sharing = {stream.number for stream in self._streams.values() if stream.source == item.stream.source}
+        had = {row.event for row in known if row.stream == item.by}
+        for row in known:
+            equal = row.whole and (row.digest, row.ts) == (item.digest, ts) and row.stream in sharing
+            # Versions of one item never join with each other, so an item stays one item.
+            if equal and row.event not in had and all(row.item == own.item for own in mine):
+                return row
+        return None
+
+    def _free_id(self, item: CheckedEvent, id_: str) -> str:
+        """The id, or, where a publisher's own id looks like one of ours (``guid#2``), the id with a mark behind it."""
+        channel = item.event.channel
+        while (channel, id_) in self._taken or (id_ != item.id and self._is_taken(channel, id_)):
+            id_ += "~"
+        return id_
+
+    def _is_taken(self, channel: str, id_: str) -> bool:
+        """Of the event's own id ``learn`` has told already."""
+        statement = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel, EVENT_IDS.c.id == id_)
+        return self._connection.execute(statement).first() is not None
+
+
+def _scope(feed: str, stream: int) -> tuple[str, int]:
+    return feed, 0 if feed else stream
+
+
+def _first_seen(item: CheckedEvent, mine: Sequence[KnownEvent], known: Sequence[KnownEvent], received: int) -> int:
+    """What a feed item's date may be at most: a date in the future is the time that what it dates was first seen.
+
+    ``published`` dates the item, every other date the version.
+    """
+    if item.event.time_source != "published" or not mine:
+        return received
+    seen = (row.received for row in known if row.item == mine[0].item and row.received is not None)
+    return min([received, *seen])

@@ -1,0 +1,162 @@
+"""Taking in: events, registrations and drops get their place in the home's intake order (docs/time.md).
+
+Events are checked here, once: a document that is not well-formed, a row that does not fit, an id that is taken for
+other content are rejected with a named condition and counted, and nothing else is lost.  What is taken is written to
+one Parquet file for each chunk, which the catalogue names in the same transaction as the ids.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby, islice
+
+from sqlalchemy.engine import Connection
+
+from xscl.base.errors import XsclError
+from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, in_fresh_dictionary
+from xscl.base.system_errors import FAULTS, named_file_faults
+from xscl.base.types import Event
+from xscl.catalog.source_offsets import put_positions
+from xscl.catalog.tables import FLUSHES
+from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, RowTable
+from xscl.intake.checks import CheckedEvent, check_event
+from xscl.intake.events import take_events
+from xscl.intake.feed_entries import events_of, take_feed
+from xscl.intake.feed_memory import FeedStates
+from xscl.intake.report import IntakeReport
+from xscl.intake.rows import take_rows
+from xscl.intake.transaction import Terms, open_chunk, rejection
+from xscl.registry.registry import Registry
+from xscl.store.home import Home
+
+__all__ = ["Intake", "IntakeReport"]
+
+_CHUNK_EVENTS = 10_000
+_CHUNK_CHARACTERS = 32 * 1024 * 1024
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1000
+
+
+class Intake:
+    """Takes records into a home.  ``now`` gives microseconds since the epoch; ``limits`` say what a document may be."""
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        strict: bool = False,
+        now: Callable[[], int] = _wall_clock,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.home = home
+        self.catalog = home.catalog
+        self.terms = Terms(home, Registry(home.catalog), now, strict, limits)
+
+    def take(self, records: Iterable[Record]) -> IntakeReport:
+        """Take records in their order; everything that can be taken is."""
+        report = IntakeReport()
+        for chunk in _chunks(records):
+            with named_file_faults(self.home.root):
+                self._take(chunk, report)
+        return report
+
+    def _take(self, chunk: list[Record], report: IntakeReport) -> None:
+        first = chunk[0]
+        if isinstance(first, (Register, Drop, Flush)):
+            self._act(first, report)
+        elif isinstance(first, RowTable):
+            take_rows(self.terms, first, report)
+        else:
+            self._take_chunk(chunk, report)
+
+    def _act(self, record: Register | Drop | Flush, report: IntakeReport) -> None:
+        terms = self.terms
+
+        def keep_position(connection: Connection) -> None:
+            if record.position is not None:
+                put_positions(connection, [record.position], terms.now())
+
+        try:
+            match record:
+                case Register(text, name):
+                    terms.registry.register(text, name=name, strict=terms.strict, then=keep_position)
+                    report.registered += 1
+                case Drop(name):
+                    with self.catalog.begin() as connection:
+                        terms.registry.drop(name, connection=connection)
+                        keep_position(connection)
+                    report.dropped += 1
+                case Flush():
+                    with self.catalog.begin() as connection:
+                        place, _ = self.catalog.take_places(connection, 1, terms.now())
+                        connection.execute(FLUSHES.insert().values(place=place))
+                        keep_position(connection)
+        except XsclError as error:
+            if error.condition in FAULTS:
+                raise  # the record can do nothing about it
+            problem = Rejected(record.source, error.condition, str(error).partition("] ")[2])
+            report.note(problem)
+            with self.catalog.begin() as connection:
+                self.catalog.reject(connection, [rejection(problem)], terms.now())
+                keep_position(connection)
+
+    def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
+        positions = [record for record in records if isinstance(record, Position)]
+        records = [record for record in records if not isinstance(record, Position)]
+        plain: list[Record] = [record for record in records if not isinstance(record, FeedDocument)]
+        # What takes time is done before the transaction.
+        checked = iter(in_fresh_dictionary(_check_all, plain, self.terms.limits) if plain else [])
+        with open_chunk(self.terms, report) as chunk:
+            states = FeedStates(chunk.connection, chunk.now)
+            for is_feed, run in groupby(records, lambda record: isinstance(record, FeedDocument)):
+                if is_feed:
+                    for document in run:
+                        assert isinstance(document, FeedDocument)
+                        take_feed(chunk, states, document)
+                else:
+                    take_events(chunk, list(islice(checked, len(list(run)))))
+            states.write()
+            put_positions(chunk.connection, positions, chunk.now)
+
+
+def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Events in runs of a bounded size; everything else alone, in its place."""
+    run: list[Record] = []
+    count = size = 0
+    for record in records:
+        if isinstance(record, (Register, Drop, Flush, RowTable)):
+            if run:
+                yield run
+                run, count, size = [], 0, 0
+            yield [record]
+            continue
+        run.append(record)
+        events, characters = _weight(record)
+        count += events
+        size += characters
+        if count >= _CHUNK_EVENTS or size >= _CHUNK_CHARACTERS:
+            yield run
+            run, count, size = [], 0, 0
+    if run:
+        yield run
+
+
+def _weight(record: Record) -> tuple[int, int]:
+    """How many events a record makes at most, and with how many characters."""
+    if isinstance(record, FeedDocument):
+        return events_of(record), sum(len(entry.raw or "") for entry in record.entries)
+    return 1, len(record.xml or "") if isinstance(record, Event) else 0
+
+
+def _check_all(records: list[Record], limits: Limits) -> list[CheckedEvent | Rejected]:
+    return [check_event(record, limits) if isinstance(record, Event) else _as_rejected(record) for record in records]
+
+
+def _as_rejected(record: object) -> Rejected:
+    """What is no event at all is refused like a bad one."""
+    if isinstance(record, Rejected):
+        return record
+    return Rejected("", "XSCL_BAD_EVENT", f"a {type(record).__name__} is no event")

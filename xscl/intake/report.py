@@ -1,0 +1,95 @@
+"""What became of the records that were given to an intake."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from xscl.base.errors import SourceError
+from xscl.base.notebook import facts_html
+from xscl.ingest.records import Rejected
+
+__all__ = ["IntakeReport", "Outcome"]
+
+Outcome = Literal["taken", "version", "shared", "duplicate", "rejected"]
+"""Of one event; a ``version`` is taken, too."""
+
+_COUNTS = ("taken", "versions", "duplicates", "shared", "late", "rejected", "tolerant", "registered", "dropped")
+_SHOWN = 100
+
+
+@dataclass(slots=True, repr=False)
+class IntakeReport:
+    """What became of an intake: each event that is given is taken, a duplicate, shared or rejected."""
+
+    taken: int = 0
+    versions: int = 0
+    """Of those taken, newer versions of known items."""
+    duplicates: int = 0
+    shared: int = 0
+    """Events known by another stream of their source, of whose stream they are a member since."""
+    late: int = 0
+    """Of those taken and shared."""
+    rejected: int = 0
+    tolerant: int = 0
+    """Feeds that are not well-formed and were read all the same."""
+    registered: int = 0
+    dropped: int = 0
+    problems: list[Rejected] = field(default_factory=list)
+    """The first hundred rejections."""
+    flaws: list[str] = field(default_factory=list)
+    """What is wrong with the first hundred feeds that were read tolerantly: source, place and reason."""
+
+    def __repr__(self) -> str:
+        counts = [f"{name}={getattr(self, name)}" for name in _COUNTS if getattr(self, name)]
+        return f"IntakeReport({', '.join(counts)})"
+
+    def _repr_html_(self) -> str:
+        counts = {name: getattr(self, name) for name in _COUNTS if getattr(self, name)}
+        problems = [(f"{problem.source} {problem.condition}", problem.message) for problem in self.problems[:10]]
+        return facts_html("intake", {**counts, **dict(problems)})
+
+    def add(self, other: IntakeReport) -> None:
+        """Count what another intake did, too."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.problems += other.problems[: _SHOWN - len(self.problems)]
+        self.flaws += other.flaws[: _SHOWN - len(self.flaws)]
+
+    def count(self, outcome: Outcome) -> None:
+        """Count an event that was not rejected."""
+        match outcome:
+            case "taken" | "version":
+                self.taken += 1
+                self.versions += outcome == "version"
+            case "shared":
+                self.shared += 1
+            case "duplicate":
+                self.duplicates += 1
+
+    def raise_if_rejected(self) -> None:
+        """Raise what the first rejection says, if there is one; everything else was taken.
+
+        Raises:
+            SourceError: with the condition of the first rejection.
+        """
+        if not self.rejected:
+            return
+        first = self.problems[0]
+        more = f" (and {self.rejected - 1:,} more)" if self.rejected > 1 else ""
+        where = f"{first.source}: " if first.source and first.source not in first.message else ""
+        raise SourceError(
+            first.condition, f"{where}{first.message}{more}", hint="report.problems has the first hundred"
+        )
+
+    def note(self, problem: Rejected) -> None:
+        """Count a rejection."""
+        self.rejected += 1
+        if len(self.problems) < _SHOWN:
+            self.problems.append(problem)
+
+    def note_flaw(self, flaw: str) -> None:
+        """Count a feed that was read tolerantly."""
+        self.tolerant += 1
+        if len(self.flaws) < _SHOWN:
+            self.flaws.append(flaw)

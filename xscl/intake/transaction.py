@@ -1,0 +1,228 @@
+"""The transaction of a chunk: events get places, channels and clocks move, and all of it is written, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.base.errors import CatalogError, DocumentError
+from xscl.base.failpoints import step
+from xscl.base.safe_xml import Limits
+from xscl.base.types import Event, format_time
+from xscl.catalog.catalog import ChannelInfo, StreamInfo, channel_facts
+from xscl.catalog.clocks import Clocks, is_late
+from xscl.catalog.memberships import Memberships
+from xscl.catalog.suggestions import no_channel
+from xscl.catalog.tables import CHANNELS, EVENT_IDS, INTAKE_FILES, LATE
+from xscl.ingest.records import Rejected
+from xscl.intake.checks import require_kind
+from xscl.intake.identity import KnownEvents
+from xscl.intake.report import IntakeReport
+from xscl.registry.publish_graph import is_published
+from xscl.registry.registry import Registry
+from xscl.store.event_files import EVENT_SCHEMA, new_event_file, write_event_file
+from xscl.store.home import Home
+from xscl.store.inventory import may_be_named
+
+__all__ = ["Chunk", "Terms", "open_chunk", "rejection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Where records are taken to, and on which terms."""
+
+    home: Home
+    registry: Registry
+    now: Callable[[], int]
+    """Microseconds since the epoch."""
+    strict: bool
+    """Whether channels have to be there."""
+    limits: Limits
+    """What a document may be."""
+
+
+@dataclass(slots=True)
+class Chunk:
+    """What one transaction knows, and what it is going to write."""
+
+    terms: Terms
+    connection: Connection
+    now: int
+    channels: dict[str, ChannelInfo]
+    streams: Mapping[str, StreamInfo]
+    clocks: Clocks
+    memberships: Memberships
+    known: KnownEvents
+    moves: int = 0
+    """How often a clock has moved."""
+    moved: set[str] = field(default_factory=set)
+    """Channels that have a newer event than before."""
+    placed: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
+    """By channel and id the rows of events whose streams are of a source, each with the moves until then."""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """Of the file of events, in the shape of ``EVENT_SCHEMA``."""
+    ids: list[dict[str, object]] = field(default_factory=list)
+    """Of ``event_ids``."""
+    late: list[dict[str, object]] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    """Written so far."""
+    report: IntakeReport = field(default_factory=IntakeReport)
+    _unknown: dict[str, CatalogError] = field(default_factory=dict)
+    """The refusal of each channel that has to be there and is not."""
+
+    @property
+    def timeless(self) -> bool:
+        """Whether no event can be late."""
+        return all(channel.lateness is None for channel in self.channels.values())
+
+    def places(self, count: int) -> tuple[int, int]:
+        """The next places of the intake order: the first one, and its time of receipt; later ones grow by one."""
+        return self.terms.home.catalog.take_places(self.connection, count, self.now)
+
+    def channel_of(self, event: Event) -> ChannelInfo:
+        """The channel of an event; one that is not there yet is as the event says.
+
+        Raises:
+            CatalogError: ``XSCL_UNKNOWN_CHANNEL``: it has to be there.
+            DocumentError: ``XSCL_CHANNEL_KIND``.
+        """
+        channel = self.channels.get(event.channel)
+        if channel is None:
+            if self.terms.strict:
+                create = f"create it with 'xscl channel add {event.channel}', or leave out --strict"
+                if event.channel not in self._unknown:
+                    self._unknown[event.channel] = no_channel(self.connection, event.channel, create)
+                raise self._unknown[event.channel].with_traceback(None)
+            if event.row is not None and is_published(self.connection, event.channel):
+                raise DocumentError(
+                    "XSCL_CHANNEL_KIND",
+                    f"queries publish documents to the channel {event.channel}, so it takes no rows",
+                )
+            kind = "xml" if event.row is None else "rows"
+            channel = ChannelInfo.new(event.channel, kind)
+        require_kind(channel, event)
+        return channel if channel.feed or event.feed is None else replace(channel, feed=True)
+
+    def put_channel(self, channel: ChannelInfo) -> None:
+        """Note a channel that an event has made or changed; its queries learn of new columns."""
+        before = self.channels.get(channel.name)
+        if channel is before or channel == before:
+            return
+        self.channels[channel.name] = channel
+        self.terms.home.catalog.put_channel(self.connection, channel)
+        if channel.schema != (None if before is None else before.schema):
+            known = None if before is None else channel_facts(before)
+            self.terms.registry.refresh(self.connection, channel.name, known)
+
+    def see(self, channel: ChannelInfo, ts: int) -> None:
+        """Note the time of an event that is taken in."""
+        self.moves += self.clocks.see(channel, ts)
+        self.moved.add(channel.name)
+
+    def late_by(self, channel: ChannelInfo, ts: int) -> int | None:
+        """What the clock shows, if an event of this time is late now, and None if not; the event moves it."""
+        shown = self.clocks.shown(channel)
+        self.see(channel, ts)
+        return shown if is_late(channel, ts, shown) else None
+
+    def note_late(self, channel: ChannelInfo, id_: str, docid: int, ts: int, received: int, clock: int) -> None:
+        """Note an event that came when its clock showed ``clock``."""
+        self.report.late += 1
+        self.late.append(
+            {
+                "channel": channel.name,
+                "id": id_,
+                "docid": docid,
+                "ts": ts,
+                "received": received,
+                "condition": "XSCL_LATE",
+                "message": f"more than the channel's lateness behind {format_time(clock)}",
+            }
+        )
+
+    def write_file(self, table: pa.Table) -> str:
+        """Write events in the shape of ``EVENT_SCHEMA``, one after the other in number; the file's path in the home."""
+        first, last = table.column("docid")[0].as_py(), table.column("docid")[-1].as_py()
+        step("intake.write")
+        file = write_event_file(new_event_file(self.terms.home, first), table)
+        self.files.append(file)
+        step("intake.wrote")
+        path = f"events/{file.name}"
+        values = {"path": path, "first": first, "last": last, "rows": len(table)}
+        self.connection.execute(INTAKE_FILES.insert().values(values))
+        return path
+
+    def write(self) -> None:
+        """Write what was noted."""
+        connection = self.connection
+        if self.rows:
+            self.write_file(pa.Table.from_pylist(self.rows, schema=EVENT_SCHEMA))
+        if self.ids:
+            connection.execute(EVENT_IDS.insert(), self.ids)
+        for name in self.moved:
+            newest = self.clocks.newest[name]
+            connection.execute(CHANNELS.update().where(CHANNELS.c.name == name).values(newest=newest))
+        if self.late:
+            connection.execute(LATE.insert(), self.late)
+        self.terms.home.catalog.reject(connection, map(rejection, self.rejected), self.now)
+
+
+@contextmanager
+def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
+    """A transaction that is written at the end, and counted in ``report`` once it is committed."""
+    catalog = terms.home.catalog
+    chunk: Chunk | None = None
+    step("intake.chunk")
+    try:
+        with catalog.begin() as connection:
+            streams, memberships = catalog.streams(connection), Memberships(connection)
+            channels = catalog.channels(connection)
+            newest = {row.name: row.newest for row in connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.newest))}
+            chunk = Chunk(
+                terms,
+                connection,
+                terms.now(),
+                channels,
+                streams,
+                Clocks(channels.values(), newest),
+                memberships,
+                KnownEvents(connection, terms.home, streams, memberships),
+            )
+            yield chunk
+            chunk.write()
+            step("intake.commit")
+    except BaseException:
+        if chunk is not None:
+            _discard(terms.home, chunk.files)
+        raise
+    step("intake.committed")
+    for problem in chunk.rejected:
+        chunk.report.note(problem)
+    report.add(chunk.report)
+
+
+def _discard(home: Home, files: list[Path]) -> None:
+    """Unlink the files of a transaction that failed; one that may have been committed keeps them."""
+    if files and not may_be_named(home, INTAKE_FILES.c.path, f"events/{files[0].name}"):
+        for file in files:
+            file.unlink(missing_ok=True)
+
+
+def rejection(problem: Rejected) -> dict[str, object]:
+    """A row of ``rejected``, without the time."""
+    texts = {name: getattr(problem, name) for name in ("channel", "id", "condition", "message", "source")}
+    shown = {name: None if text is None else _shown(text) for name, text in texts.items()}
+    return {**shown, "ts": problem.ts}
+
+
+def _shown(text: str) -> str:
+    # PostgreSQL stores no NUL.
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

@@ -1,0 +1,349 @@
+"""The syntax tree of XSCL: frozen nodes with spans, as written, before any rewriting (docs/language.md, Statements)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from xscl.base.errors import Span
+
+__all__ = [
+    "And",
+    "Atom",
+    "Binding",
+    "Block",
+    "Call",
+    "Constructor",
+    "ConstructorAttribute",
+    "CreateQuery",
+    "DeclareNamespace",
+    "DropQuery",
+    "FunctionOperand",
+    "Join",
+    "Linear",
+    "Literal_",
+    "Not",
+    "Or",
+    "Predicate",
+    "Query",
+    "RelPath",
+    "RelativeWindow",
+    "Select",
+    "SelectItem",
+    "Statement",
+    "Step",
+    "StringOperand",
+    "Test",
+    "Truth",
+    "VarPath",
+    "Window",
+]
+
+Op = Literal["=", "!=", "<", "<=", ">", ">="]
+NOWHERE = Span(0, 0)
+
+
+def _span() -> Span:
+    return field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """``->x1`` or ``AS x1``."""
+
+    name: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A node test; ``prefix`` and ``local`` may be ``*``, ``prefix`` is None where none is written."""
+
+    kind: Literal["element", "attribute", "text"]
+    prefix: str | None
+    local: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``/test``, ``//test`` with its binding and brackets."""
+
+    axis: Literal["child", "descendant"]
+    test: Test
+    binding: Binding | None = None
+    predicates: tuple[Predicate, ...] = ()
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class RelPath:
+    """A path inside brackets; no step at all is ``.``."""
+
+    steps: tuple[Step, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Literal_:
+    """A string or, as written, a number."""
+
+    value: str
+    is_number: bool
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function inside brackets."""
+
+    name: str
+    args: tuple[RelPath | Literal_ | Call, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """``relpath``, ``function``, or one of these compared with a literal."""
+
+    operand: RelPath | Call
+    op: Op | None = None
+    literal: Literal_ | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of the parts."""
+
+    parts: tuple[Predicate, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """One of the parts at least."""
+
+    parts: tuple[Predicate, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """``not(…)``."""
+
+    part: Predicate
+    span: Span = _span()
+
+
+Predicate = Truth | And | Or | Not
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A query block: a channel and a tree pattern over its documents."""
+
+    channel: str
+    binding: Binding | None = None
+    predicates: tuple[Predicate, ...] = ()
+    steps: tuple[Step, ...] = ()
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class VarPath:
+    """A variable, possibly followed by steps (``x4/author``)."""
+
+    name: str
+    steps: tuple[Step, ...] = ()
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """``factor * path + constant``; a bare variable has factor 1 and constant 0; a number has no path."""
+
+    path: VarPath | None
+    factor: Fraction = Fraction(1)
+    constant: Fraction = Fraction(0)
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class StringOperand:
+    """A string in an atom."""
+
+    value: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOperand:
+    """A function applied to an operand of an atom."""
+
+    name: str
+    operand: Operand
+    span: Span = _span()
+
+
+Operand = Linear | StringOperand | FunctionOperand
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A comparison of two operands."""
+
+    left: Operand
+    op: Op
+    right: Operand
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A duration, range, UNBOUNDED, MAXWINDOW or ONCE of one operator; bounds in microseconds.
+
+    ``within``: high only (None = UNBOUNDED).  ``range``: low and high (None = UNBOUNDED).  ``max``: high.  ``once``.
+    """
+
+    kind: Literal["within", "range", "max", "once"]
+    low: int | None = None
+    high: int | None = None
+    span: Span = _span()
+    bare: str | None = field(default=None, compare=False, repr=False)
+    """A number that is written without a unit, and counts as seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeWindow:
+    """``later - earlier IN [low, high]``; bounds in microseconds, None = unbounded, open ends already moved by one."""
+
+    later: str
+    earlier: str
+    low: int | None
+    high: int | None
+    span: Span = _span()
+    later_span: Span = _span()
+    earlier_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """``left FOLLOWED BY {…} right`` or ``left JOIN {…} right``."""
+
+    op: Literal["followed by", "join"]
+    left: Source
+    right: Source
+    atoms: tuple[Atom, ...] = ()
+    windows: tuple[Window | RelativeWindow, ...] = ()
+    span: Span = _span()
+
+
+Source = Block | Join
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """``x4/title AS headline``."""
+
+    path: VarPath
+    name: str | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class ConstructorAttribute:
+    """An attribute of a constructor: texts and holes in turn."""
+
+    name: str
+    parts: tuple[str | VarPath, ...]
+    span: Span = _span()
+    """The name's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constructor:
+    """``<echo by="{x2}">{x1/title}</echo>``: an element with holes.
+
+    References and escapes are resolved, comments and white space alone between tags and holes are left out; no two
+    texts are neighbours and none is empty.
+    """
+
+    name: str
+    attributes: tuple[ConstructorAttribute, ...] = ()
+    content: tuple[str | VarPath | Constructor, ...] = ()
+    span: Span = _span()
+
+
+Select = tuple[SelectItem, ...] | Constructor | None
+"""What a query outputs; None is ``*``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query; ``select`` is None for ``*`` and for none."""
+
+    source: Source
+    select: Select = None
+    publish: str | None = None
+    starting: str = "NOW"
+    span: Span = _span()
+    publish_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateQuery:
+    """A registration; unnamed queries are named by the service.  ``text`` is the query as written."""
+
+    name: str | None
+    query: Query
+    text: str = ""
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class DropQuery:
+    """``DROP QUERY name``."""
+
+    name: str
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareNamespace:
+    """``DECLARE NAMESPACE prefix = 'uri'``."""
+
+    prefix: str
+    uri: str
+    span: Span = _span()
+
+
+Statement = CreateQuery | DropQuery | DeclareNamespace
+
+
+def blocks(source: Source) -> tuple[Block, ...]:
+    """All blocks in the order of FROM."""
+    if isinstance(source, Block):
+        return (source,)
+    return blocks(source.left) + blocks(source.right)
+
+
+def selected(select: Select) -> tuple[VarPath, ...]:
+    """All variable paths of a SELECT list or of a constructor's holes, as written."""
+    if select is None:
+        return ()
+    if isinstance(select, tuple):
+        return tuple(item.path for item in select)
+    found: list[VarPath] = []
+    waiting: list[str | VarPath | Constructor] = [select]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, VarPath):
+            found.append(part)
+        elif isinstance(part, Constructor):
+            waiting += reversed(part.content)
+            waiting += [piece for attribute in reversed(part.attributes) for piece in reversed(attribute.parts)]
+    return tuple(found)

@@ -1,0 +1,537 @@
+"""Normal form to what the engine registers: canonical variables, join graph, its minor, template, instance and group.
+
+The definition of a variable has the conditions on the nodes of its path: brackets without joined variables, and the
+patterns of leaves that the reduction removes; branches that keep a joined leaf are not part of it, the join checks them
+(docs/architecture.md, From text to rows).  Result nodes that the minor lost become output variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xscl.base.errors import UnsupportedFeatureError
+from xscl.base.values import time_key
+from xscl.language import ast
+from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
+from xscl.language.selection import prepare_select
+from xscl.templates.bounds import Bounds, Case, pair_index
+from xscl.templates.canonical import canonicalize
+from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
+from xscl.templates.links import anchor, linked_blocks
+from xscl.templates.reduce import Minor, reduce_tree
+from xscl.templates.template import Group, Instance, OutputNode, Template, is_symmetric, template_of
+from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.pattern import (
+    AllOf,
+    AnyOf,
+    Compared,
+    Comparison,
+    Condition,
+    Constant,
+    Definition,
+    Exists,
+    Here,
+    Negation,
+    Step,
+    conditions,
+)
+from xscl.xpath.states import spec_digests
+
+__all__ = [
+    "ChannelFacts",
+    "CompiledQuery",
+    "as_number",
+    "as_time",
+    "compile_query",
+    "names_column",
+    "settled_cases",
+    "whole_steps",
+]
+
+_Pairs = tuple[tuple[Definition, Definition], ...]
+MAX_CHARACTERS = 2_000_000
+"""Characters of all definitions of a query."""
+_KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelFacts:
+    """What registration knows of a channel."""
+
+    kind: str | None = None
+    """``xml``, ``rows``, or None while nothing is known of it."""
+    numeric: frozenset[str] = frozenset()
+    """Numeric columns of a row channel."""
+    texts: frozenset[str] = frozenset()
+    """String columns of a row channel."""
+    times: frozenset[str] = frozenset()
+    """Columns of times and dates of a row channel."""
+    truths: frozenset[str] = frozenset()
+    """Columns of truth values of a row channel."""
+    channel: str | None = None
+    """The channel that this is a stream of; None: it is a channel."""
+    stream: int = 0
+    """The stream's number, 0 for a channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuery:
+    """A query ready to be registered."""
+
+    normal: NormalQuery
+    template: Template
+    group: Group
+    specs: tuple[WitnessSpec, ...]
+    """What stage 1 has to find."""
+    channels: tuple[str, ...]
+    """Channel of each block; for one that names a stream, the stream's."""
+    block_names: tuple[str, ...]
+    """What to call each block: its first variable, or its place and channel."""
+    definitions: Mapping[str, Definition]
+    """Definition of every variable that takes part in the join or is a result node, by the query's own name."""
+    meta_names: tuple[str | None, ...]
+    """The query's own name of each meta-variable."""
+    result_names: tuple[str | None, ...]
+    """The query's own name of each node that makes a match: the blocks' result nodes, then SELECT's variables."""
+    result_blocks: tuple[int, ...]
+    """The block of each of these nodes."""
+    joined_names: tuple[str, ...]
+    """The variables that take part in value joins."""
+    notes: tuple[str, ...] = ()
+    """Notes on what its text says otherwise than it may seem to."""
+
+    @property
+    def read(self) -> frozenset[str]:
+        """The names of all channels and streams that it reads."""
+        return frozenset((*self.channels, *(block.channel for block in self.normal.blocks)))
+
+
+def compile_query(
+    query: ast.Query,
+    text: str,
+    *,
+    namespaces: Mapping[str, str] | None = None,
+    channels: Mapping[str, ChannelFacts] | None = None,
+) -> CompiledQuery:
+    """Everything registration needs of a query; a pure function of its text and of the channels' schemas.
+
+    Raises:
+        QueryError: as ``normalize``.
+    """
+    normal = normalize(query, text, namespaces)
+    if query.select is not None:
+        prepare_select(query.select, text, namespaces)  # refuses what could not be output
+    try:
+        return _Compiler(normal, channels or {}).compiled()
+    except UnsupportedFeatureError as error:
+        # What is unsupported about a join graph concerns the query as a whole.
+        raise UnsupportedFeatureError(
+            error.condition, error.message, text=text, span=query.source.span, hint=error.hint
+        ) from None
+
+
+def settled_cases(
+    cases: tuple[Case, ...], instance: Instance, channels: Sequence[str], streams: Sequence[int]
+) -> tuple[Case, ...]:
+    """The cases of a query, with simpler bounds where ``ONCE`` comes to as much.
+
+    Blocks over different channels never match in both orders.  A query of two blocks that asks the same of both always
+    does, so the left member has to be first.
+
+    Args:
+        cases: as windows have them.
+        instance: the query's.
+        channels: the channel of each block.
+        streams: the stream of each block, or none.
+    """
+    pairs = pair_index(len(channels))
+    apart = {place for (i, j), place in pairs.items() if channels[i] != channels[j]}
+    found = tuple(
+        tuple(replace(b, exchange=b.exchange and place not in apart) for place, b in enumerate(case)) for case in cases
+    )
+    if len(channels) != 2 or not found[0][0].exchange:
+        return found
+    ((bounds,),) = found
+    if bounds.lo != -bounds.hi or len(set(streams)) > 1 or not is_symmetric(instance):
+        return found
+    return ((Bounds(0, bounds.hi, 1),),)
+
+
+def whole_steps(
+    normal: NormalQuery, block: int, channels: Mapping[str, ChannelFacts]
+) -> tuple[list[Step | None], tuple[Condition, ...]]:
+    """Every node's step with all that is below it as conditions; and the conditions on the document node.
+
+    A node that such a step reaches has a witness of everything below.
+    """
+    compiler = _Compiler(normal, channels)
+    columns, times = compiler._numeric_columns(block), compiler._facts(block).times
+    return _final_steps(normal.blocks[block], set(), columns, times)
+
+
+@dataclass(slots=True)
+class _BlockPlan:
+    """One block, reduced."""
+
+    channel: str
+    joined: set[int]
+    minor: Minor
+    output: Minor
+    definitions: dict[int, Definition]
+    parents: list[int]
+    edges: list[tuple[int, int]]
+    """(upper, lower) of either pattern."""
+    hanging: list[tuple[int, int]]
+    """Those of them that lead away from the joined nodes, towards results."""
+    vertex: dict[int, int] = field(default_factory=dict)
+    """Node of the block to vertex of the join graph."""
+
+
+class _Compiler:
+    def __init__(self, normal: NormalQuery, channels: Mapping[str, ChannelFacts]) -> None:
+        self.normal = normal
+        self.channels = channels
+
+    def compiled(self) -> CompiledQuery:
+        normal = self.normal
+        plans = [self._plan(index, block) for index, block in enumerate(normal.blocks)]
+        self._check_size(plans)
+        graph = self._graph(plans)
+        canonical = canonicalize(graph)
+        template = template_of(canonical)
+        place = {old: new for new, old in enumerate(canonical.order)}
+        meta = {
+            place[vertex]: (block, node) for block, plan in enumerate(plans) for node, vertex in plan.vertex.items()
+        }
+        instance = self._instance(template, canonical.graph, plans, meta)
+        name_of = {where: name for name, where in normal.variables.items()}
+        results = self._results()
+        specs = self._specs(plans, instance, meta)
+        asked = {(block, spec.definition.key, digest) for block, spec in specs for digest in spec_digests(spec)}
+        named = [where for where in [*meta.values(), *results] if where in name_of]
+        channels_, streams = tuple(plan.channel for plan in plans), self._streams()
+        return CompiledQuery(
+            normal=normal,
+            template=template,
+            group=Group(
+                instance,
+                settled_cases(normal.cases, instance, channels_, streams),
+                self._links(),
+                streams,
+                tuple(sorted(asked)),
+            ),
+            specs=tuple(spec for _, spec in specs),
+            channels=channels_,
+            block_names=normal.block_names,
+            definitions={name_of[block, node]: plans[block].definitions[node] for block, node in named},
+            meta_names=tuple(name_of.get(meta[i]) for i in range(template.width)),
+            result_names=tuple(name_of.get(where) for where in results),
+            result_blocks=tuple(block for block, _ in results),
+            joined_names=tuple(dict.fromkeys(n for j in normal.joins for n in (j.left, j.right))),
+        )
+
+    def _check_size(self, plans: Sequence[_BlockPlan]) -> None:
+        """Refuse definitions that say the same too often: a variable's repeats the conditions on its whole way."""
+        characters = 0
+        for plan in plans:
+            for definition in plan.definitions.values():
+                characters += len(definition.text)
+                if characters > MAX_CHARACTERS:
+                    raise UnsupportedFeatureError(
+                        "XSCL_QUERY_LIMIT",
+                        "the paths of all joined and selected variables, with their conditions, "
+                        f"have more than {MAX_CHARACTERS:,} characters",
+                        hint="bind fewer variables, or put the conditions on a node above them into a query of its "
+                        "own that publishes",
+                    )
+
+    # -- reduction ---------------------------------------------------------------------------------------------
+
+    def _plan(self, index: int, block: NormalBlock) -> _BlockPlan:
+        parents = [node.parent for node in block.nodes]
+        names = {name for join in self.normal.joins for name in (join.left, join.right)}
+        joined = {node for name, (at, node) in self.normal.variables.items() if at == index and name in names}
+        # A block with no joined variable keeps its result node.
+        kept = joined or {block.result}
+        shown = {node for at, node in self._results() if at == index}
+        minor = reduce_tree(parents, kept)
+        output = minor if shown <= set(minor.nodes) else reduce_tree(parents, kept | shown)
+        steps, at_document = _final_steps(block, kept, self._numeric_columns(index), self._facts(index).times)
+        channel = self._facts(index).channel or block.channel
+        definitions = {
+            node: Definition(channel, _path(steps, parents, node), at_document)
+            for node in {*minor.nodes, *output.nodes}
+        }
+        edges = sorted({*minor.edges, *output.edges})
+        joined_ways = _with_ancestors(parents, minor.nodes)
+        hanging = [edge for edge in edges if edge[1] not in joined_ways]
+        return _BlockPlan(channel, joined, minor, output, definitions, parents, edges, hanging)
+
+    def _results(self) -> list[tuple[int, int]]:
+        """(block, node) of what makes a match."""
+        results = [(index, block.result) for index, block in enumerate(self.normal.blocks)]
+        return [*results, *(self.normal.variables[name] for name in self.normal.selected)]
+
+    def _links(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """The pairs of blocks that are joined with each other in each case."""
+        variables = self.normal.variables
+        joined = {(variables[join.left][0], variables[join.right][0]) for join in self.normal.joins}
+        return tuple(linked_blocks(len(self.normal.blocks), joined, case) for case in self.normal.cases)
+
+    def _streams(self) -> tuple[int, ...]:
+        """The stream that each block names, 0 for a channel; nothing if no block names one."""
+        streams = tuple(self._facts(block).stream for block in range(len(self.normal.blocks)))
+        return streams if any(streams) else ()
+
+    def _graph(self, plans: list[_BlockPlan]) -> JoinGraph:
+        vertices: list[Vertex] = []
+        for block, plan in enumerate(plans):
+            offset = len(vertices)
+            for node, parent in zip(plan.minor.nodes, plan.minor.parents, strict=True):
+                plan.vertex[node] = len(vertices)
+                above = parent + offset if parent >= 0 else -1
+                vertices.append(Vertex(block, above, str(plan.definitions[node])))
+        return JoinGraph(tuple(vertices), tuple(self._value_join(join, plans) for join in self.normal.joins))
+
+    def _value_join(self, join: NormalJoin, plans: list[_BlockPlan]) -> ValueJoin:
+        (block_l, node_l), (block_r, node_r) = (self.normal.variables[n] for n in (join.left, join.right))
+        fn_l, fn_r = join.fn_l, join.fn_r
+        if join.op in ("=", "!="):
+            numeric_l = not fn_l and node_l in self._numeric_columns(block_l)
+            numeric_r = not fn_r and node_r in self._numeric_columns(block_r)
+            of_numbers = join.linear or numeric_l or numeric_r
+        else:
+            ordered = [self._ordered_columns(block) for block in (block_l, block_r)]
+            of_numbers = join.linear or not (node_l in ordered[0] and node_r in ordered[1])
+            # A function makes a text of a time.
+            time_l = not fn_l and node_l in self._time_columns(block_l)
+            time_r = not fn_r and node_r in self._time_columns(block_r)
+            if not of_numbers and (time_l or time_r):
+                fn_l, fn_r = _before("time", fn_l), _before("time", fn_r)
+        if of_numbers:
+            fn_l, fn_r = _before("number", fn_l), _before("number", fn_r)
+        kind = "BAND" if join.linear else _KINDS.get(join.op, "BAND")
+        left, right = plans[block_l].vertex[node_l], plans[block_r].vertex[node_r]
+        return ValueJoin(left, right, kind, fn_l, fn_r, join.f, join.add, join.op)
+
+    def _numeric_columns(self, block: int) -> set[int]:
+        return self._columns(block, self._facts(block).numeric)
+
+    def _time_columns(self, block: int) -> set[int]:
+        return self._columns(block, self._facts(block).times)
+
+    def _ordered_columns(self, block: int) -> set[int]:
+        """Columns that are ordered among themselves, though they are no numbers."""
+        facts = self._facts(block)
+        return self._columns(block, facts.texts | facts.times)
+
+    def _is_open(self, block: int, node: int) -> bool:
+        """Whether it is not known yet what kind of values a node has."""
+        facts = self._facts(block)
+        return facts.kind != "xml" and node not in self._columns(block, facts.numeric | facts.texts | facts.times)
+
+    def _facts(self, block: int) -> ChannelFacts:
+        return self.channels.get(self.normal.blocks[block].channel, ChannelFacts())
+
+    def _columns(self, block: int, columns: frozenset[str]) -> set[int]:
+        """The nodes of a block that are such columns; a row's root element is none, whatever its name.
+
+        What ``*`` reaches below the root element is such a column if all columns are.
+        """
+        nodes = self.normal.blocks[block].nodes
+        facts = self._facts(block)
+        known = facts.numeric | facts.texts | facts.times | facts.truths
+        found = set()
+        for index, node in enumerate(nodes):
+            if node.step is None or node.step.test.kind != "element":
+                continue
+            if node.step.test.local is not None:
+                is_column = node.step.test.local in columns and not (node.parent == 0 and node.step.axis == "child")
+            else:
+                above = nodes[node.parent]
+                below_root = above.step is not None and above.parent == 0 and above.step.axis == "child"
+                is_column = facts.kind == "rows" and below_root and bool(known) and known <= columns
+            if is_column:
+                found.add(index)
+        return found
+
+    # -- instance ----------------------------------------------------------------------------------------------
+
+    def _instance(
+        self,
+        template: Template,
+        graph: JoinGraph,
+        plans: list[_BlockPlan],
+        meta: dict[int, tuple[int, int]],
+    ) -> Instance:
+        where = [meta[i] for i in range(template.width)]
+        extra = [
+            (block, node)
+            for block, plan in enumerate(plans)
+            for node in sorted(
+                set(plan.output.nodes) - set(plan.minor.nodes), key=lambda n: (str(plan.definitions[n]), n)
+            )
+        ]
+        place = {at: index for index, at in enumerate([*where, *extra])}
+        output_edges = [
+            (place[block, upper], place[block, lower])
+            for block, plan in enumerate(plans)
+            if plan.output != plan.minor
+            for upper, lower in plan.output.edges
+        ]
+        return Instance(
+            template=template.id,
+            variables=tuple(plans[block].definitions[node].key for block, node in where),
+            tree_edges=template.tree_edges,
+            joins=graph.joins,
+            nodes=tuple(OutputNode(block, plans[block].definitions[node].key) for block, node in place),
+            output_edges=tuple(sorted(output_edges)),
+            results=tuple(place[at] for at in self._results()),
+            links=tuple(sorted({pair for links in self._links() for pair in links})),
+        )
+
+    # -- stage 1 -----------------------------------------------------------------------------------------------
+
+    def _specs(
+        self, plans: list[_BlockPlan], instance: Instance, meta: dict[int, tuple[int, int]]
+    ) -> list[tuple[int, WitnessSpec]]:
+        """What stage 1 has to find, each with its block."""
+        functions: dict[tuple[int, int], set[str | None]] = {}
+        for join in instance.joins:
+            sides = ((meta[join.left], join.fn_l), (meta[join.right], join.fn_r))
+            # While a column may still turn out to be of another type, numbers are kept as well as strings, so that
+            # documents seen before its first row can join with it.
+            open_ = any(self._is_open(*where) for where, _ in sides)
+            for (block, node), name in sides:
+                wanted = functions.setdefault((block, node), set())
+                wanted.add(name)
+                if open_ and join.f == 1 and join.add == 0:
+                    plain = name.removeprefix("time" if name.startswith("time") else "number").removeprefix(" ")
+                    wanted.update((plain, _before("number", plain)))
+                    # The other side may still turn out to be a column of times.
+                    waits = name.startswith("number") and node in self._ordered_columns(block)
+                    if join.op not in ("=", "!=") and (waits or node in self._time_columns(block)):
+                        wanted.add(_before("time", plain))
+        if len(plans) == 1:
+            functions.setdefault(meta[0], set()).add(None)
+        for blocks in instance.links:
+            for place in anchor(instance, blocks) or ():
+                functions.setdefault(meta[place], set()).add(None)
+        return [
+            (
+                block,
+                WitnessSpec(
+                    plans[block].definitions[node],
+                    tuple(sorted(names, key=lambda name: name or "")),
+                    *_edges_around(plans[block], node),
+                ),
+            )
+            for (block, node), names in sorted(functions.items())
+        ]
+
+
+def _before(function: str, functions: str) -> str:
+    """A function applied to what others give."""
+    return f"{function} {functions}" if functions else function
+
+
+def _edges_around(plan: _BlockPlan, node: int) -> tuple[_Pairs, _Pairs]:
+    """The R_bin edges that rows of a joined node carry: those on its way, and those that hang off towards results."""
+    definitions = plan.definitions
+    on_the_way = _with_ancestors(plan.parents, (node,))
+    way = [(definitions[u], definitions[w]) for u, w in plan.edges if w in on_the_way]
+    if len(plan.minor.nodes) == 1:
+        way.append((definitions[plan.minor.nodes[0]],) * 2)
+    return tuple(way), tuple((definitions[u], definitions[w]) for u, w in plan.hanging)
+
+
+def _with_ancestors(parents: Sequence[int], nodes: Iterable[int]) -> set[int]:
+    """The nodes and all above them."""
+    found: set[int] = set()
+    for node in nodes:
+        while node >= 0 and node not in found:
+            found.add(node)
+            node = parents[node]
+    return found
+
+
+def _final_steps(
+    block: NormalBlock, kept: set[int], numeric: set[int], times: frozenset[str]
+) -> tuple[list[Step | None], tuple[Condition, ...]]:
+    """Every node's step with its conditions, removed branches included; and the conditions on the document node.
+
+    A branch without a kept node is a condition on the node above it; the same node's own step, by which an output
+    variable below is reached, has the conditions of its other branches.
+    """
+    live = set(kept)
+    own: list[list[Condition]] = [
+        [as_number(condition) if index in numeric else condition for condition in node.conditions]
+        for index, node in enumerate(block.nodes)
+    ]
+    if times:
+        for node, mine in zip(block.nodes, own, strict=True):
+            is_root = node.parent == 0 and node.step is not None and node.step.axis == "child"
+            is_time = node.step is not None and not is_root and names_column(node.step, times)
+            mine[:] = [as_time(condition, times, of_time=is_time) for condition in mine]
+    steps: list[Step | None] = [None] * len(block.nodes)
+    # Parents come before children, so children are finished first when going backwards.
+    for index in range(len(block.nodes) - 1, 0, -1):
+        node = block.nodes[index]
+        assert node.step is not None
+        # What a step says of itself stays with it, so a step without conditions is taken as it is.
+        steps[index] = Step(node.step.axis, node.step.test, conditions(own[index])) if own[index] else node.step
+        if index in live:
+            live.add(node.parent)
+        else:
+            own[node.parent].append(Exists(steps[index]))  # type: ignore[arg-type]
+    return steps, conditions(own[0])
+
+
+def as_number(condition: Condition) -> Condition:
+    """A comparison of a numeric column, which is numeric, whatever it is compared with."""
+    if isinstance(condition, Compared) and not condition.functions:
+        return replace(condition, numeric=True)
+    return condition
+
+
+def as_time(condition: Condition, times: frozenset[str], *, of_time: bool) -> Condition:
+    """A condition whose comparisons of columns of times with ISO 8601 texts compare times.
+
+    Args:
+        condition: the condition.
+        times: the names of the columns.
+        of_time: whether the condition's own node is such a column.
+    """
+
+    def timed(condition: Condition, of_time: bool) -> Condition:
+        match condition:
+            case Comparison(Here(()), op, Constant(value, False)) | Compared("", op, Constant(value, False), False):
+                key = time_key(value) if of_time else None
+                return condition if key is None else Compared("time", op, Constant(key, is_number=False), numeric=False)
+            case Exists(step):
+                of_time = names_column(step, times)
+                inner = conditions(timed(part, of_time) for part in step.conditions)
+                return Exists(replace(step, conditions=inner)) if inner != step.conditions else condition
+            case Negation(part):
+                return Negation(timed(part, of_time))
+            case AllOf(parts):
+                return AllOf(conditions(timed(part, of_time) for part in parts))
+            case AnyOf(parts):
+                return AnyOf(conditions(timed(part, of_time) for part in parts))
+        return condition
+
+    return timed(condition, of_time)
+
+
+def names_column(step: Step, columns: frozenset[str]) -> bool:
+    """Whether a step asks for one of these columns."""
+    return step.test.kind == "element" and step.test.uri in ("", None) and step.test.local in columns
+
+
+def _path(steps: list[Step | None], parents: list[int], node: int) -> tuple[Step, ...]:
+    found: list[Step] = []
+    while (step := steps[node]) is not None:
+        found.append(step)
+        node = parents[node]
+    return tuple(reversed(found))

@@ -1,0 +1,228 @@
+"""Syntax trees to canonical text: what it prints is parsed to an equal tree, and printed again to the same text."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from xscl.base.durations import format_duration
+from xscl.language import ast
+
+__all__ = ["format_query", "format_select", "format_statement"]
+
+_WHITE = " \t\r\n"
+
+
+def format_query(query: ast.Query) -> str:
+    """A query with a line for every block and every join.
+
+    Strings stand in single quotes, durations in the largest unit that divides them, ends of relative windows are
+    closed, paths in brackets begin with '.', and what is said by default is left out.
+    """
+    lines = _source(query.source)
+    first = lines[0].lower()
+    if query.select is not None:
+        lines[0] = f"SELECT {format_select(query.select)} FROM {lines[0]}"
+    elif first.startswith("select") and ast.blocks(query.source)[0].channel.lower() == "select":
+        # Before some words a channel of that name would be taken for the keyword.
+        lines[0] = f"SELECT * FROM {lines[0]}"
+    if query.publish is not None:
+        lines.append(f"PUBLISH {query.publish}")
+    if query.starting != "NOW":
+        lines.append(f"STARTING {query.starting if query.starting == 'ALL' else _string(query.starting)}")
+    return "\n".join(lines)
+
+
+def format_statement(statement: ast.Statement) -> str:
+    """A statement of a script with its ';'."""
+    match statement:
+        case ast.DropQuery(name):
+            return f"DROP QUERY {name};"
+        case ast.DeclareNamespace(prefix, uri):
+            return f"DECLARE NAMESPACE {prefix} = {_string(uri)};"
+        case ast.CreateQuery(None, query):
+            return format_query(query) + ";"
+        case ast.CreateQuery(name, query):
+            return f"CREATE QUERY {name} AS\n{format_query(query)};"
+
+
+def _string(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+# -- blocks ----------------------------------------------------------------------------------------------------
+
+
+def _source(source: ast.Source) -> list[str]:
+    if isinstance(source, ast.Block):
+        return [_block(source)]
+    right = _source(source.right)
+    if isinstance(source.right, ast.Join):
+        right[0] = "(" + right[0]
+        right[-1] += ")"
+    return [*_source(source.left), f"  {source.op.upper()} {{{_params(source)}}}", *right]
+
+
+def _block(block: ast.Block) -> str:
+    return block.channel + _binding(block.binding) + _brackets(block.predicates) + _steps(block.steps)
+
+
+def _binding(binding: ast.Binding | None) -> str:
+    return "" if binding is None else f"->{binding.name}"
+
+
+def _steps(steps: tuple[ast.Step, ...]) -> str:
+    return "".join(
+        ("/" if step.axis == "child" else "//") + _test(step.test) + _binding(step.binding) + _brackets(step.predicates)
+        for step in steps
+    )
+
+
+def _test(test: ast.Test) -> str:
+    if test.kind == "text":
+        return "text()"
+    name = test.local if test.prefix is None else f"{test.prefix}:{test.local}"
+    return "@" + name if test.kind == "attribute" else name
+
+
+# -- brackets --------------------------------------------------------------------------------------------------
+
+
+def _brackets(predicates: tuple[ast.Predicate, ...]) -> str:
+    return "".join(f"[{_predicate(predicate)}]" for predicate in predicates)
+
+
+def _predicate(predicate: ast.Predicate) -> str:
+    match predicate:
+        case ast.Or(parts):
+            return " or ".join(_part(part, (ast.Or,)) for part in parts)
+        case ast.And(parts):
+            return " and ".join(_part(part, (ast.And, ast.Or)) for part in parts)
+        case ast.Not(part):
+            return f"not({_predicate(part)})"
+        case ast.Truth(operand, op, literal):
+            text = _expression(operand)
+            return text if op is None or literal is None else f"{text} {op} {_expression(literal)}"
+
+
+def _part(part: ast.Predicate, parenthesised: tuple[type, ...]) -> str:
+    return f"({_predicate(part)})" if isinstance(part, parenthesised) else _predicate(part)
+
+
+def _expression(expression: ast.RelPath | ast.Literal_ | ast.Call) -> str:
+    match expression:
+        case ast.RelPath(steps):
+            # With the dot in front no name is taken for a word or a function.
+            return "." + _steps(steps)
+        case ast.Literal_(value, is_number):
+            return value if is_number else _string(value)
+        case ast.Call(name, args):
+            return f"{name}({', '.join(map(_expression, args))})"
+
+
+# -- parameters of a join --------------------------------------------------------------------------------------
+
+
+def _params(join: ast.Join) -> str:
+    atoms = " AND ".join(map(_atom, join.atoms))
+    return ", ".join([atoms] * bool(atoms) + list(map(_window, join.windows)))
+
+
+def _atom(atom: ast.Atom) -> str:
+    return f"{_operand(atom.left)} {atom.op} {_operand(atom.right)}"
+
+
+def _operand(operand: ast.Operand) -> str:
+    match operand:
+        case ast.StringOperand(value):
+            return _string(value)
+        case ast.FunctionOperand(name, inner):
+            return f"{name}({_operand(inner)})"
+        case ast.Linear(None, _, constant):
+            return _number(constant)
+        case ast.Linear(ast.VarPath() as path, factor, constant):
+            text = _var_path(path)
+            if factor == -1:
+                text = "-" + text
+            elif factor != 1:
+                text = f"{_number(factor)} * {text}"
+            if constant:
+                text += f" {'-' if constant < 0 else '+'} {_number(abs(constant))}"
+            return text
+    raise AssertionError(operand)
+
+
+def _number(number: Fraction) -> str:
+    # A fraction is written as a division, which is exact.
+    return str(number)
+
+
+def _var_path(path: ast.VarPath) -> str:
+    return path.name + _steps(path.steps)
+
+
+def _window(window: ast.Window | ast.RelativeWindow) -> str:
+    if isinstance(window, ast.RelativeWindow):
+        low = "-UNBOUNDED" if window.low is None else format_duration(window.low)
+        return f"{window.later} - {window.earlier} IN [{low}, {_limit(window.high)}]"
+    match window.kind:
+        case "once":
+            return "ONCE"
+        case "max":
+            return f"MAXWINDOW {_limit(window.high)}"
+        case "range":
+            return f"{_limit(window.low)}..{_limit(window.high)}"
+        case "within":
+            return _limit(window.high)
+
+
+def _limit(micros: int | None) -> str:
+    return "UNBOUNDED" if micros is None else format_duration(micros)
+
+
+# -- SELECT ----------------------------------------------------------------------------------------------------
+
+
+def format_select(select: tuple[ast.SelectItem, ...] | ast.Constructor) -> str:
+    """What SELECT outputs, without the word."""
+    if isinstance(select, ast.Constructor):
+        return _element(select)
+    return ", ".join(_var_path(item.path) + ("" if item.name is None else f" AS {item.name}") for item in select)
+
+
+def _element(element: ast.Constructor) -> str:
+    tag = element.name
+    for attribute in element.attributes:
+        value = "".join(_hole(part) if isinstance(part, ast.VarPath) else _value(part) for part in attribute.parts)
+        tag += f' {attribute.name}="{value}"'
+    if not element.content:
+        return f"<{tag}/>"
+    return f"<{tag}>{''.join(map(_content, element.content))}</{element.name}>"
+
+
+def _content(part: str | ast.VarPath | ast.Constructor) -> str:
+    match part:
+        case ast.Constructor():
+            return _element(part)
+        case ast.VarPath():
+            return _hole(part)
+        case str():
+            if not part.strip(_WHITE):
+                # Written out it would be left out.
+                return _references(part, _WHITE)
+            return _references(_escaped(part), "\r")
+
+
+def _hole(path: ast.VarPath) -> str:
+    return f"{{{_var_path(path)}}}"
+
+
+def _value(text: str) -> str:
+    return _references(_escaped(text).replace('"', "&quot;"), "\t\r\n")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
+
+
+def _references(text: str, characters: str) -> str:
+    return "".join(f"&#{ord(c)};" if c in characters else c for c in text)

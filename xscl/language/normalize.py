@@ -1,0 +1,503 @@
+"""Syntax trees to value-join normal form (thesis 6.2): names by URI, one tree of nodes per block, joins of variables
+only.
+
+What the normal form does to a query:
+
+- brackets with paths become branches of the block's tree, whether they bind variables or not; every other bracket
+  becomes a condition on its node;
+- a path that follows a variable in an atom becomes a branch with a variable of its own;
+- an atom with one variable becomes a condition on that variable's node;
+- windows become bounds on the differences of event times (``windows``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import NoReturn
+
+from xscl.base.errors import QueryError, Span
+from xscl.base.namespaces import DEFAULT_NAMESPACES
+from xscl.base.values import apply_functions, number_text
+from xscl.language import ast
+from xscl.language.parser import PREDICATE_FUNCTIONS
+from xscl.language.windows import PlacedJoin, bound_block, cases_of, placed_joins
+from xscl.templates.bounds import Case, pair_index
+from xscl.xpath.pattern import (
+    AllOf,
+    AnyOf,
+    Call,
+    Compared,
+    Comparison,
+    Condition,
+    Constant,
+    Expression,
+    Here,
+    Negation,
+    NodeTest,
+    Step,
+    Truth,
+    conditions,
+    exists_chain,
+)
+
+__all__ = [
+    "NormalBlock",
+    "NormalJoin",
+    "NormalQuery",
+    "TreeNode",
+    "normalize",
+    "select_steps",
+]
+
+_MIRRORED: Mapping[ast.Op, ast.Op] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+MAX_JOINS = 100
+"""Value joins of one query: each is seven columns of R_T, and stores limit columns."""
+_LARGEST = Fraction(10) ** 300
+"""Doubles end at 1.8e308 and lose digits below 2.2e-308."""
+_NUMBERS = ("count", "string-length")
+_BOOLEANS = ("contains", "starts-with")
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of an atom: ``factor * functions(path) + constant``."""
+
+    path: ast.VarPath
+    functions: str
+    linear: bool
+    factor: Fraction
+    constant: Fraction
+
+
+@dataclass(slots=True, eq=False)
+class TreeNode:
+    """A node of a block's tree; the document node has no step."""
+
+    parent: int
+    step: Step | None
+    variable: str | None = None
+    conditions: list[Condition] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    """The place of each condition in the text."""
+
+    def require(self, condition: Condition, span: Span) -> None:
+        """Add a condition."""
+        self.conditions.append(condition)
+        self.spans.append(span)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalBlock:
+    """A block's tree: node 0 is the document node, parents come before children."""
+
+    channel: str
+    nodes: list[TreeNode]
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class NormalJoin:
+    """A comparison of two variables of different blocks, the one of the earlier block on the left.
+
+    It says ``left op f * right + add``; ``linear`` is whether any arithmetic was written, which makes it a comparison
+    of numbers.  ``f`` and ``add`` are exact.
+    """
+
+    left: str
+    right: str
+    op: ast.Op
+    fn_l: str
+    fn_r: str
+    linear: bool = False
+    f: Fraction = Fraction(1)
+    add: Fraction = Fraction(0)
+    span: Span = field(default=ast.NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalQuery:
+    """A query in value-join normal form."""
+
+    blocks: tuple[NormalBlock, ...]
+    variables: Mapping[str, tuple[int, int]]
+    """Variable to (block, node)."""
+    joins: tuple[NormalJoin, ...]
+    cases: tuple[Case, ...]
+    """Which differences of event times are allowed; the cases are disjoint."""
+    block_names: tuple[str, ...]
+    """What to call each block: its first variable, or its place and channel."""
+    selected: tuple[str, ...]
+    """The variables that SELECT mentions, in the order of first mention."""
+
+
+def normalize(query: ast.Query, text: str, namespaces: Mapping[str, str] | None = None) -> NormalQuery:
+    """The normal form of a query; ``text`` is what spans speak of.
+
+    Raises:
+        QueryError: the query is not sound, or asks for something not supported; with line, column and hint.
+    """
+    return _Normalizer(text, {**DEFAULT_NAMESPACES, **(namespaces or {})}).query(query)
+
+
+class _Normalizer:
+    def __init__(self, text: str, namespaces: Mapping[str, str]) -> None:
+        self.text = text
+        self.namespaces = namespaces
+        self.trees: list[list[TreeNode]] = []
+        self.variables: dict[str, tuple[int, int]] = {}
+
+    def query(self, query: ast.Query) -> NormalQuery:
+        sources = ast.blocks(query.source)
+        blocks = tuple(self._block(block) for block in sources)
+        joins = tuple(self._joins(query.source))
+        named = {place: name for name, (place, _) in reversed(self.variables.items())}
+        names = tuple(named.get(i, f"block {i + 1} ({block.channel})") for i, block in enumerate(sources))
+        block_of = {name: place for name, (place, _) in self.variables.items()}
+        cases = cases_of(query.source, self.text, block_of, names)
+        self._require_ties(sources, joins, cases)
+        return NormalQuery(blocks, self.variables, joins, cases, names, self._selected(query.select))
+
+    def _selected(self, select: ast.Select) -> tuple[str, ...]:
+        found = [path for path in ast.selected(select) if self._lookup(path.name, path.span)]
+        return tuple(dict.fromkeys(path.name for path in found))
+
+    # -- blocks ------------------------------------------------------------------------------------------------
+
+    def _block(self, block: ast.Block) -> NormalBlock:
+        place = len(self.trees)
+        self.trees.append([TreeNode(-1, None)])
+        root = None
+        if block.binding or block.predicates or not block.steps:
+            root = self._add(place, 0, Step("child", NodeTest("element", None, None)), block.binding)
+            self._predicates(place, root, block.predicates)
+        result = root if not block.steps else self._path(place, 0, block.steps)
+        assert result is not None
+        return NormalBlock(block.channel, self.trees[place], result)
+
+    def _add(self, block: int, parent: int, step: Step, binding: ast.Binding | None) -> int:
+        nodes = self.trees[block]
+        nodes.append(TreeNode(parent, step))
+        if binding is not None:
+            self._bind(binding.name, binding.span, block, len(nodes) - 1)
+        return len(nodes) - 1
+
+    def _bind(self, name: str, span: Span, block: int, node: int) -> None:
+        if name in self.variables:
+            raise QueryError(
+                "XSCL_DUPLICATE_VARIABLE",
+                f"the variable {name} is bound twice",
+                text=self.text,
+                span=span,
+                hint="give one of them another name; primes are allowed, as in x5'",
+            )
+        self.variables[name] = (block, node)
+        self.trees[block][node].variable = name
+
+    def _path(self, block: int, parent: int, steps: tuple[ast.Step, ...]) -> int:
+        for step in steps:
+            parent = self._add(block, parent, Step(step.axis, self._test(step.test)), step.binding)
+            self._predicates(block, parent, step.predicates)
+        return parent
+
+    def _test(self, test: ast.Test) -> NodeTest:
+        if test.kind == "text":
+            return _node_test("text", "", None)
+        local = None if test.local == "*" else test.local
+        if test.prefix is None:
+            # '*' alone matches any namespace; an unprefixed name means none.
+            return _node_test(test.kind, None if local is None else "", local)
+        if test.prefix == "*":
+            return _node_test(test.kind, None, local)
+        uri = self.namespaces.get(test.prefix)
+        if uri is None:
+            raise QueryError(
+                "XSCL_UNDECLARED_PREFIX",
+                f"the prefix {test.prefix} is not declared",
+                text=self.text,
+                span=test.span,
+                hint=f"declare it: DECLARE NAMESPACE {test.prefix} = '…'; "
+                f"known without declaration: {' '.join(sorted(self.namespaces))}",
+            )
+        return _node_test(test.kind, uri, local)
+
+    # -- brackets ----------------------------------------------------------------------------------------------
+
+    def _predicates(self, block: int, node: int, predicates: tuple[ast.Predicate, ...]) -> None:
+        for predicate in predicates:
+            match predicate:
+                case ast.And(parts):
+                    self._predicates(block, node, parts)
+                case ast.Truth(ast.RelPath(steps), op, literal) if steps:
+                    last = self._path(block, node, steps)
+                    if op is not None and literal is not None:
+                        self.trees[block][last].require(_comparison(Here(), op, literal), predicate.span)
+                case _:
+                    self.trees[block][node].require(self._condition(predicate), predicate.span)
+
+    def _condition(self, predicate: ast.Predicate) -> Condition:
+        match predicate:
+            case ast.And(parts):
+                return AllOf(conditions(self._condition(part) for part in parts))
+            case ast.Or(parts):
+                return AnyOf(conditions(self._condition(part) for part in parts))
+            case ast.Not(part):
+                return Negation(self._condition(part))
+            case ast.Truth(ast.Call() as call, op, literal):
+                return self._call_condition(call, op, literal)
+            case ast.Truth(ast.RelPath(steps) as path, op, literal):
+                compared = () if op is None or literal is None else (_comparison(Here(), op, literal),)
+                if steps:
+                    return exists_chain(self._steps(steps), compared)
+                if op is None or literal is None:
+                    self._fail("XSCL_SYNTAX", "'.' alone is always true", path.span, "compare it, as in [. = 'x']")
+                return _comparison(Here(), op, literal)
+        raise AssertionError(predicate)
+
+    def _call_condition(self, call: ast.Call, op: str | None, literal: ast.Literal_ | None) -> Condition:
+        converted = self._call(call)
+        if op is None or literal is None:
+            if call.name in _NUMBERS:
+                self._fail(
+                    "XSCL_SYNTAX",
+                    f"{call.name}() is a number, which alone inside brackets would be a position",
+                    call.span,
+                    f"compare it, as in [{call.name}(…) > 0]",
+                )
+            return Truth(converted)
+        if call.name in _BOOLEANS:
+            self._fail(
+                "XSCL_SYNTAX",
+                f"{call.name}() is true or false and is not compared",
+                call.span,
+                f"write [{call.name}(…)] or [not({call.name}(…))]",
+            )
+        return _comparison(converted, op, literal)
+
+    def _call(self, call: ast.Call) -> Call:
+        assert call.name in PREDICATE_FUNCTIONS
+        return Call(call.name, tuple(self._expression(arg) for arg in call.args))
+
+    def _expression(self, arg: ast.RelPath | ast.Literal_ | ast.Call) -> Expression:
+        match arg:
+            case ast.Literal_():
+                return _constant(arg)
+            case ast.Call():
+                return self._call(arg)
+            case ast.RelPath(steps):
+                return Here(self._steps(steps))
+
+    def _steps(self, steps: tuple[ast.Step, ...]) -> tuple[Step, ...]:
+        """Steps where variables have no place: under ``or`` and ``not``, in functions and in SELECT."""
+        found = []
+        for step in steps:
+            if step.binding is not None:
+                self._fail(
+                    "XSCL_BINDING_IN_DISJUNCTION",
+                    f"the variable {step.binding.name} is bound under 'or', 'not', inside a function or in SELECT, "
+                    "where it may have no node",
+                    step.binding.span,
+                    "bind it in a bracket of its own",
+                )
+            found.append(
+                Step(
+                    step.axis,
+                    self._test(step.test),
+                    conditions(part for p in step.predicates for part in self._conjuncts(p)),
+                )
+            )
+        return tuple(found)
+
+    def _conjuncts(self, predicate: ast.Predicate) -> list[Condition]:
+        if isinstance(predicate, ast.And):
+            return [c for part in predicate.parts for c in self._conjuncts(part)]
+        return [self._condition(predicate)]
+
+    # -- atoms -------------------------------------------------------------------------------------------------
+
+    def _joins(self, source: ast.Source) -> Iterator[NormalJoin]:
+        found: set[NormalJoin] = set()
+        for placed in placed_joins(source):
+            for atom in placed.join.atoms:
+                join = self._atom(atom, placed)
+                if join is None or join in found:
+                    continue
+                if len(found) == MAX_JOINS:
+                    self._fail(
+                        "XSCL_TOO_MANY_ATOMS",
+                        f"a query has at most {MAX_JOINS} atoms that join two variables",
+                        atom.span,
+                        "leave out joins that follow from others, or publish a part of it as a channel and join that",
+                    )
+                found.add(join)
+                yield join
+
+    def _atom(self, atom: ast.Atom, placed: PlacedJoin) -> NormalJoin | None:
+        left, right = self._side(atom.left), self._side(atom.right)
+        op = atom.op
+        if isinstance(left, str | Fraction):
+            left, right, op = right, left, _MIRRORED[op]
+        if isinstance(left, str | Fraction):
+            self._fail("XSCL_SYNTAX", "this compares two constants", atom.span, "use a variable on one side")
+        block_l = self._lookup(left.path.name, left.path.span, placed)[0]
+        if isinstance(right, str | Fraction):
+            self._one_variable(left, op, right, atom.span)
+            return None
+        block_r = self._lookup(right.path.name, right.path.span, placed)[0]
+        if block_l == block_r:
+            self._fail(
+                "XSCL_ATOM_INSIDE_BLOCK",
+                f"{left.path.name} and {right.path.name} are variables of one block",
+                atom.span,
+                "conditions inside a document go into its brackets, compared with a literal",
+            )
+        name_l, name_r = self._variable(left.path), self._variable(right.path)
+        if block_l > block_r:
+            left, right, name_l, name_r, op = right, left, name_r, name_l, _MIRRORED[op]
+        if not (left.linear or right.linear):
+            return NormalJoin(name_l, name_r, op, left.functions, right.functions, span=atom.span)
+        f, add = right.factor / left.factor, (right.constant - left.constant) / left.factor
+        if (reason := _too_far(f, add)) is not None:
+            self._fail(
+                "XSCL_SYNTAX",
+                f"solved for one side, this has {reason} a number for arithmetic",
+                atom.span,
+                "factors lie between 1e-300 and 1e300, addends within 1e300",
+            )
+        if left.factor < 0:
+            op = _MIRRORED[op]
+        return NormalJoin(name_l, name_r, op, left.functions, right.functions, True, f, add, atom.span)
+
+    def _side(self, operand: ast.Operand) -> _Side | str | Fraction:
+        """An operand with a variable, or a constant."""
+        names: list[str] = []
+        while isinstance(operand, ast.FunctionOperand):
+            names.append(operand.name)
+            operand = operand.operand
+        functions = " ".join(names)
+        if isinstance(operand, ast.StringOperand):
+            value = apply_functions(functions, operand.value) if names else operand.value
+            if value is None:
+                self._fail("XSCL_SYNTAX", f"{names[0]}() has no value here", operand.span, "write the value itself")
+            return value
+        if operand.path is None:
+            if names:
+                self._fail("XSCL_SYNTAX", f"{names[0]}() is applied to a number", operand.span, "it takes text")
+            return operand.constant
+        if operand.factor == 0:
+            self._fail("XSCL_SYNTAX", f"{operand.path.name} is multiplied by 0", operand.span, "leave it out")
+        linear = operand.factor != 1 or operand.constant != 0
+        if linear and names:
+            self._fail(
+                "XSCL_SYNTAX", f"{names[0]}() takes text, not arithmetic", operand.span, "compare plain variables"
+            )
+        return _Side(operand.path, functions, linear, operand.factor, operand.constant)
+
+    def _variable(self, path: ast.VarPath) -> str:
+        """The variable a path stands for; a path with steps gets a branch and a variable of its own.
+
+        Every occurrence gets its own, because every atom speaks of some node that the path reaches.
+        """
+        block, node = self.variables[path.name]
+        if not path.steps:
+            return path.name
+        last = self.trees[block][self._path(block, node, path.steps)]
+        if last.variable is None:
+            name = _path_text(path)
+            while name in self.variables:
+                name += "'"
+            last.variable = name
+            self.variables[name] = (block, self.trees[block].index(last))
+        return last.variable
+
+    def _lookup(self, name: str, span: Span, placed: PlacedJoin | None = None) -> tuple[int, int]:
+        """(block, node) of a variable; with ``placed``, of one that is joined so far."""
+        block_of = {known: block for known, (block, _) in self.variables.items()}
+        bound_block(name, span, self.text, block_of, placed)
+        return self.variables[name]
+
+    def _one_variable(self, side: _Side, op: ast.Op, constant: str | Fraction, span: Span) -> None:
+        """A condition on a node: ``factor * node + constant op value`` is ``node op (value - constant) / factor``."""
+        if isinstance(constant, str) and side.linear:
+            number = number_text(constant)
+            if number is None:
+                self._fail("XSCL_SYNTAX", f"'{constant}' is no number", side.path.span, "arithmetic takes numbers")
+            constant = Fraction(number)
+        if isinstance(constant, Fraction):
+            constant = (constant - side.constant) / side.factor
+        op = _MIRRORED[op] if side.factor < 0 else op
+        value = Constant(str(constant), is_number=isinstance(constant, Fraction))
+        block, node = self.variables[self._variable(side.path)]
+        self.trees[block][node].require(Compared(side.functions, op, value, numeric=value.is_number), span)
+
+    # -- ties --------------------------------------------------------------------------------------------------
+
+    def _require_ties(
+        self, sources: tuple[ast.Block, ...], joins: tuple[NormalJoin, ...], cases: tuple[Case, ...]
+    ) -> None:
+        """Every block is tied to the others by predicates or finite bounds, whichever case holds."""
+        joined = {(self.variables[join.left][0], self.variables[join.right][0]) for join in joins}
+        for case in cases:
+            finite = {pair for pair, place in pair_index(len(sources)).items() if case[place].finite}
+            tied = {0}
+            while more := {b for pair in joined | finite for b in pair if tied & set(pair)} - tied:
+                tied |= more
+            for place, block in enumerate(sources):
+                if place not in tied:
+                    self._fail(
+                        "XSCL_UNTIED_BLOCK",
+                        f"no predicate and no finite window ties the block of {block.channel} to the ones before it: "
+                        "every pair of events would match for ever",
+                        block.span,
+                        "add a predicate such as {x = y}, or a window such as {1 h}",
+                    )
+
+    # -- refusals ----------------------------------------------------------------------------------------------
+
+    def _fail(self, condition: str, message: str, span: Span, hint: str | None) -> NoReturn:
+        raise QueryError(condition, message, text=self.text, span=span, hint=hint)
+
+
+def _too_far(f: Fraction, add: Fraction) -> str | None:
+    """What makes ``left op f * right + add``, solved for either side, unfit for doubles: too large or too small."""
+    if abs(f) > _LARGEST or abs(f) < 1 / _LARGEST:
+        return f"a factor that is too {'large' if abs(f) > 1 else 'small'}"
+    if max(abs(add), abs(add / f)) > _LARGEST:
+        return "an addend that is too large"
+    return None
+
+
+# Most tests are the same few.
+_node_test = lru_cache(maxsize=10_000)(NodeTest)
+
+
+def _constant(literal: ast.Literal_) -> Constant:
+    if not literal.is_number:
+        return Constant(literal.value, is_number=False)
+    return Constant(number_text(literal.value) or literal.value, is_number=True)
+
+
+def _comparison(left: Expression, op: str, literal: ast.Literal_) -> Comparison:
+    return Comparison(left, op, _constant(literal))
+
+
+def _path_text(path: ast.VarPath) -> str:
+    def step_text(step: ast.Step) -> str:
+        test = step.test
+        name = "text()" if test.kind == "text" else (f"{test.prefix}:" if test.prefix else "") + test.local
+        return ("/" if step.axis == "child" else "//") + ("@" if test.kind == "attribute" else "") + name
+
+    return path.name + "".join(map(step_text, path.steps))
+
+
+def select_steps(
+    steps: tuple[ast.Step, ...], text: str, namespaces: Mapping[str, str] | None = None
+) -> tuple[Step, ...]:
+    """Steps behind a variable of SELECT, with names by URI; ``text`` is what their spans speak of.
+
+    Raises:
+        QueryError: an undeclared prefix, a variable bound in a bracket, a bracket that means nothing.
+    """
+    return _Normalizer(text, {**DEFAULT_NAMESPACES, **(namespaces or {})})._steps(steps)

@@ -1,0 +1,41 @@
+"""Rows of the catalogue that follow from a compiled query alone."""
+
+from __future__ import annotations
+
+import json
+
+from xscl.language.compile import CompiledQuery
+from xscl.templates.relations import var_name
+
+__all__ = ["names_json", "variables_of"]
+
+
+def variables_of(compiled: CompiledQuery) -> list[dict[str, object]]:
+    """A row of ``variables`` for each definition that a query's witnesses speak of."""
+    names = {definition.key: name for name, definition in compiled.definitions.items()}
+    wanted = {d.key: d for d in compiled.definitions.values()}
+    for spec in compiled.specs:
+        for definition in (spec.definition, *(d for edge in (*spec.edges, *spec.hanging) for d in edge)):
+            wanted.setdefault(definition.key, definition)
+    return [
+        {
+            "key": key,
+            "var": var_name(key),
+            "channel": definition.channel,
+            "definition": str(definition),
+            "example": names.get(key),
+        }
+        for key, definition in wanted.items()
+    ]
+
+
+def names_json(compiled: CompiledQuery) -> str:
+    """A query's own names of its meta-variables and result nodes, as they are kept."""
+    return json.dumps(
+        {
+            "meta": compiled.meta_names,
+            "results": compiled.result_names,
+            "result_blocks": compiled.result_blocks,
+            "joined": compiled.joined_names,
+        }
+    )

@@ -1,0 +1,59 @@
+"""Notes on a text that says something else than it seems to: quoted numbers in comparisons, windows without a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from xscl.base.values import number_text
+from xscl.language import ast
+
+__all__ = ["text_notes"]
+
+_ORDERS = ("<", "<=", ">", ">=")
+
+
+def text_notes(query: ast.Query) -> tuple[str, ...]:
+    """Notes on what a text says otherwise than it may seem to."""
+    return tuple(dict.fromkeys(_text_notes(query.source)))
+
+
+def _text_notes(source: ast.Source) -> Iterator[str]:
+    if isinstance(source, ast.Block):
+        yield from _predicates(source.predicates)
+        yield from _steps(source.steps)
+        return
+    yield from _text_notes(source.left)
+    yield from _text_notes(source.right)
+    for atom in source.atoms:
+        for one, op, other in ((atom.left, atom.op, atom.right), (atom.right, atom.op, atom.left)):
+            if op in _ORDERS and isinstance(one, ast.StringOperand) and isinstance(other, ast.Linear):
+                yield from _quoted(one.value)
+    for window in source.windows:
+        if isinstance(window, ast.Window) and window.bare is not None:
+            units = ", ".join(f"{window.bare} {unit}" for unit in ("s", "min", "h", "days"))
+            yield f"a window of {window.bare} is {window.bare} seconds; write one of {units}"
+
+
+def _predicates(predicates: Iterable[ast.Predicate]) -> Iterator[str]:
+    for predicate in predicates:
+        match predicate:
+            case ast.And(parts) | ast.Or(parts):
+                yield from _predicates(parts)
+            case ast.Not(part):
+                yield from _predicates((part,))
+            case ast.Truth(operand, op, literal):
+                if isinstance(operand, ast.RelPath):
+                    yield from _steps(operand.steps)
+                if op in _ORDERS and literal is not None and not literal.is_number:
+                    yield from _quoted(literal.value)
+
+
+def _steps(steps: Iterable[ast.Step]) -> Iterator[str]:
+    for step in steps:
+        yield from _predicates(step.predicates)
+
+
+def _quoted(text: str) -> Iterator[str]:
+    number = number_text(text)
+    if number is not None:
+        yield f"'{text}' in quotes is compared as the number {number}; write it without quotes"

@@ -1,0 +1,353 @@
+"""What the live queries ask, compiled once, kept up to date as queries come and go, and written if workers need it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from sqlalchemy.engine import Connection
+
+from xscl.base.temporary import hold_folder, let_folder_go
+from xscl.catalog.catalog import Catalog, ChannelInfo, all_facts
+from xscl.catalog.memberships import stored_memberships
+from xscl.language.compile import ChannelFacts, CompiledQuery, compile_query
+from xscl.language.forms import Preparer
+from xscl.language.parser import parse_query
+from xscl.planning.subscribers import Chosen, Subscribers
+from xscl.templates.members import Membership
+from xscl.templates.program import GroupChange, LiveGroup, Program, ProgramFiles
+from xscl.templates.retention import ReachBuilder
+from xscl.templates.template import Group
+from xscl.xpath.relational import ChannelSplit, RowShape
+from xscl.xpath.row_files import RowFiles
+from xscl.xpath.row_witness import RowMatcher
+from xscl.xpath.spec_files import SpecFiles
+from xscl.xpath.states import SpecKey, WitnessSpec, spec_digests, spec_key
+
+__all__ = ["Plan", "Planner", "row_shapes"]
+
+_Facts = tuple[ChannelFacts | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the queries of a range need; good until the planner is asked for the next one.
+
+    Its files are for workers: they are written when they are asked for.
+    """
+
+    program: Program
+    matchers: Mapping[str, RowMatcher]
+    """What columns answer, by row channel."""
+    walked: frozenset[str]
+    """Channels with something to walk for."""
+    answered: frozenset[str]
+    """Row channels with something that columns answer."""
+    shapes: Mapping[str, RowShape]
+    asking: Callable[[Collection[int]], Mapping[int, Sequence[int]]]
+    """The groups of some digests of specs (``spec_digests``)."""
+    _files: _Files
+
+    @property
+    def specs_path(self) -> Path:
+        """What documents are walked for, and rows where columns do not answer."""
+        return self._files.walked.written(self._files.folder)
+
+    @property
+    def rows_path(self) -> Path:
+        """What columns answer, as it is asked of columns."""
+        return self._files.rows.written(self._files.folder, self.matchers)
+
+    @property
+    def program_path(self) -> Path:
+        """The program for workers."""
+        return self._files.program.written(self._files.folder)
+
+
+def row_shapes(channels: Mapping[str, ChannelInfo]) -> dict[str, RowShape]:
+    """What documents of rows look like, of each channel whose columns are known."""
+    return {
+        name: RowShape(channel.element, tuple(channel.schema))
+        for name, channel in channels.items()
+        if channel.schema is not None
+    }
+
+
+class _Files:
+    """What is written for workers, into a folder that is made when there is something to write."""
+
+    def __init__(self, parent: Path, program: Program) -> None:
+        self.walked = SpecFiles("walked")
+        self.program = ProgramFiles(program)
+        self.rows = RowFiles()
+        self._path = parent / uuid.uuid4().hex
+
+    @property
+    def folder(self) -> Path:
+        if not self._path.exists():
+            self._path.mkdir()
+            hold_folder(self._path)
+        return self._path
+
+    def remove(self) -> None:
+        let_folder_go(self._path)
+
+
+_Way = Literal["walk", "columns"]
+
+
+@dataclass(slots=True, eq=False)
+class _Spec:
+    """A spec that some groups ask for."""
+
+    key: SpecKey
+    spec: WitnessSpec
+    uses: int = 0
+    way: _Way | None = None
+    """Engine that answers it: the walk of documents, or columns of rows; None: nobody asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A group of the program."""
+
+    channels: tuple[str, ...]
+    facts: _Facts
+    """What was known of them when it was compiled."""
+    specs: tuple[_Spec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What a group's text comes to; all else of a compiled query is many times as large."""
+
+    gid: int
+    iid: int
+    group: Group
+    channels: tuple[str, ...]
+    specs: dict[SpecKey, WitnessSpec]
+
+
+class Planner:
+    """Compiles what the queries of a range ask, once per group, and keeps it for the next range.
+
+    A call reads what was registered and dropped since the last one, by any process, and changes what that changes.
+    What workers load is written by this process for this process, into a folder of its own that goes with it: nothing
+    that was left by another process, or version, is ever loaded.
+    """
+
+    def __init__(self, catalog: Catalog, folder: Path, chosen: Chosen | None = None) -> None:
+        """Begin without a plan.
+
+        Args:
+            catalog: names the live queries.
+            folder: gets the files that workers load.
+            chosen: groups to plan for, in place of those that queries of a range subscribe to.
+        """
+        self._catalog = catalog
+        self._folder = folder
+        self._chosen = chosen
+        self._start()
+
+    def _start(self) -> None:
+        self._subscribers: Subscribers | Chosen = self._chosen or Subscribers()
+        self.reach = ReachBuilder()
+        """How long the state is kept for the groups of the program."""
+        self._facts: dict[str, ChannelFacts] = {}
+        self._memberships: dict[int, Membership] = {}
+        self._shapes: dict[str, RowShape] = {}
+        self._groups: dict[int, _Known] = {}
+        """What is in the program."""
+        self._waiting: set[int] = set()
+        """Groups that may have changed since the program was changed last."""
+        self._program = Program()
+        self._files = _Files(self._folder, self._program)
+        self._specs: defaultdict[str, dict[int, dict[SpecKey, _Spec]]] = defaultdict(dict)
+        """By channel and definition."""
+        self._splits: dict[str, ChannelSplit] = {}
+        """By row channel."""
+        self._changed: defaultdict[str, set[_Spec]] = defaultdict(set)
+        """Specs that have come or gone since they were split, by channel."""
+        self._matchers: dict[str, RowMatcher] = {}
+        self._counts: dict[_Way, Counter[str]] = {"walk": Counter(), "columns": Counter()}
+        """The number of specs that are answered so, by channel."""
+        self._plan: Plan | None = None
+
+    def close(self) -> None:
+        """Remove what was written for workers, and forget everything."""
+        self._files.remove()
+        self._start()
+
+    def plan(self, first: int, last: int) -> Plan | None:
+        """What the queries need that see some event of a range; None if there is none.
+
+        It costs what has changed since the last range, unless this one begins or ends before it.
+        """
+        catalog = self._catalog
+        with catalog.snapshot() as connection:
+            channels = catalog.channels(connection)
+            facts = all_facts(channels, catalog.streams(connection))
+            memberships = stored_memberships(connection, max(self._memberships, default=0))
+            if facts != self._facts:
+                # Queries over channels of which more is known now may have gone to other groups.
+                self._subscribers.forget()
+            changed = self._subscribers.move(connection, first, last)
+            self._waiting |= {*self._groups, *self._subscribers} if changed is None else changed
+            self._facts = facts
+            stale = [gid for gid in self._waiting if gid in self._groups and not self._stays(gid)]
+            missing = [gid for gid in self._waiting if gid in self._subscribers]
+            missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
+            shared: dict[SpecKey, WitnessSpec] = {}
+            compiled = [
+                _Compiled(gid, iid, query.group, query.channels, _shared(query.specs, shared))
+                for gid, iid, query in self._compile(connection, missing)
+            ]
+        self._memberships |= memberships
+        self._change(stale, compiled, memberships)
+        self._split(row_shapes(channels))
+        return self._plan if self._groups else None
+
+    def variables(self) -> tuple[set[int], int]:
+        """The variables of what was planned last, and the number of the last query that was read for it."""
+        found: set[int] = set()
+        for known in self._groups.values():
+            for spec in known.specs:
+                parts = (*spec.spec.edges, *spec.spec.hanging)
+                found.update(d.key for d in (spec.spec.definition, *(d for edge in parts for d in edge)))
+        return found, self._subscribers.newest if isinstance(self._subscribers, Subscribers) else 0
+
+    def _asking(self, digests: Collection[int]) -> dict[int, list[int]]:
+        """The groups of some digests of specs."""
+        found: dict[int, list[int]] = {}
+        for gid, known in self._groups.items() if digests else ():
+            for digest in {digest for spec in known.specs for digest in spec_digests(spec.spec)}.intersection(digests):
+                found.setdefault(digest, []).append(gid)
+        return found
+
+    # -- groups ------------------------------------------------------------------------------------------------
+
+    def _facts_of(self, channels: Iterable[str]) -> _Facts:
+        return tuple(self._facts.get(channel) for channel in channels)
+
+    def _stays(self, gid: int) -> bool:
+        """Whether a group of the program may stay there: a group is compiled again only if its own channels change."""
+        known = self._groups[gid]
+        return gid in self._subscribers and known.facts == self._facts_of(known.channels)
+
+    def _compile(self, connection: Connection, gids: list[int]) -> Iterator[tuple[int, int, CompiledQuery]]:
+        """(group, instance, what it is compiled to)."""
+        rows = self._subscribers.texts(connection, gids)
+        rows.sort(key=lambda row: (row.iid, row.namespaces, row.number))
+        for (iid, namespaces), found in groupby(rows, key=lambda row: (row.iid, row.namespaces)):
+            alike = list(found)
+            declared = json.loads(namespaces)
+            # Groups of one instance differ in windows alone, but groups of different instances have different forms.
+            preparer = Preparer(declared, self._facts) if len(alike) > 1 else None
+            for row in alike:
+                if preparer is not None:
+                    yield row.number, iid, preparer.prepare_text(row.text).compiled
+                else:
+                    query = parse_query(row.text)
+                    yield row.number, iid, compile_query(query, row.text, namespaces=declared, channels=self._facts)
+
+    def _change(self, stale: list[int], compiled: list[_Compiled], memberships: Mapping[int, Membership]) -> None:
+        """Bring the program up to date with the groups that wait."""
+        span = self._subscribers.span
+        new = {made.gid for made in compiled}
+        spans = []
+        for gid in self._waiting.difference(stale, new):
+            if gid in self._groups:
+                live = self._program.groups[gid]
+                if (live.first, live.last) != span(gid):
+                    spans.append((gid, *span(gid)))
+        added = tuple(LiveGroup(made.gid, made.iid, made.group, *span(made.gid), made.channels) for made in compiled)
+        change = GroupChange(tuple(sorted(stale)), added, tuple(sorted(spans)), tuple(memberships.items()))
+        if len(change):
+            self._files.program.change(change)
+        # Those that come first, so that what they share with those that go stays.
+        gone = [self._groups.pop(gid) for gid in stale]
+        for made in compiled:
+            used = tuple(self._use(key, spec) for key, spec in made.specs.items())
+            self._groups[made.gid] = _Known(made.channels, self._facts_of(made.channels), used)
+        for known in gone:
+            for spec in known.specs:
+                self._release(spec)
+        self._waiting.clear()
+
+    # -- specs -------------------------------------------------------------------------------------------------
+
+    def _use(self, key: SpecKey, spec: WitnessSpec) -> _Spec:
+        known = self._specs[spec.definition.channel].setdefault(spec.definition.key, {})
+        if key not in known:
+            known[key] = _Spec(key, spec)
+            self._changed[spec.definition.channel].add(known[key])
+        known[key].uses += 1
+        return known[key]
+
+    def _release(self, spec: _Spec) -> None:
+        spec.uses -= 1
+        if not spec.uses:
+            channel, definition = spec.spec.definition.channel, spec.key[0]
+            asking = self._specs[channel][definition]
+            del asking[spec.key]
+            if not asking:
+                del self._specs[channel][definition]
+            self._changed[channel].add(spec)
+
+    def _split(self, shapes: dict[str, RowShape]) -> None:
+        """Tell what columns answer from what is walked for, of the channels of which something has changed."""
+        reshaped = {name for name in {*shapes, *self._shapes} if shapes.get(name) != self._shapes.get(name)}
+        if self._plan is not None and not self._changed and not reshaped:
+            return
+        matchers = dict(self._matchers)
+        for channel in {*self._changed, *reshaped}:
+            changed = self._changed[channel]
+            if channel in reshaped:
+                changed = changed.union(*(specs.values() for specs in self._specs[channel].values()))
+                self._splits.pop(channel, None)
+                matchers.pop(channel, None)
+            split = self._splits.get(channel)
+            if channel in shapes:
+                if split is None:
+                    split = self._splits[channel] = ChannelSplit(shapes[channel])
+                    matchers[channel] = RowMatcher(len(shapes[channel].columns))
+                asking = {spec.key[0]: self._specs[channel].get(spec.key[0], {}).values() for spec in changed}
+                split.put({definition: [spec.spec for spec in specs] for definition, specs in asking.items()})
+                changed = changed.union(*asking.values())
+                for definition in asking:
+                    matchers[channel].put(definition, split.rows(definition))
+            # Those that have gone first: one that came back has the same key.
+            for spec in sorted(changed, key=lambda spec: spec.uses):
+                by_columns = split is not None and split.answers(spec.key[0])
+                self._answer(spec, None if not spec.uses else "columns" if by_columns else "walk")
+        self._matchers, self._shapes = matchers, shapes
+        self._files.rows.changed()
+        walked, answered = frozenset(+self._counts["walk"]), frozenset(+self._counts["columns"])
+        self._plan = Plan(self._program, matchers, walked, answered, shapes, self._asking, self._files)
+        self._changed.clear()
+
+    def _answer(self, spec: _Spec, way: _Way | None) -> None:
+        """Have a spec answered in this way and no other; None: in none."""
+        if spec.way == way:
+            return
+        channel = spec.spec.definition.channel
+        if spec.way is not None:
+            self._counts[spec.way][channel] -= 1
+        if way is not None:
+            self._counts[way][channel] += 1
+        if spec.way == "walk":
+            self._files.walked.remove(spec.key)
+        if way == "walk":
+            self._files.walked.add(spec.key, spec.spec)
+        spec.way = way
+
+
+def _shared(specs: Iterable[WitnessSpec], known: dict[SpecKey, WitnessSpec]) -> dict[SpecKey, WitnessSpec]:
+    """Specs by their keys, each once in all that are ``known``."""
+    return {key: known.setdefault(key, spec) for spec in specs for key in (spec_key(spec),)}

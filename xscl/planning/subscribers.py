@@ -1,0 +1,217 @@
+"""Which groups have subscribers that see events of a range, kept up to date by reading what has changed.
+
+A query sees the events of a range if it was registered before the range's end and not dropped before its beginning.  A
+registration is no batch boundary: who sees which event is told apart by the places of the intake order.  A query that
+sees what was there before it counts from the range of its registration on, and then from the beginning.
+
+Queries' numbers and places grow together, so what was registered since is what has greater numbers, and what was
+dropped since has greater places.  Ranges go forward; after one that goes back everything is read again.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog.tables import GROUPS, HOME, IS_DROPPED, NEVER, QUERIES, in_parts
+
+__all__ = ["Chosen", "GroupText", "Subscribers", "group_texts"]
+
+_PAGE = 1_000
+"""Queries that are read together."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupText:
+    """A group by the number it has in a program, and what it is compiled from."""
+
+    number: int
+    iid: int
+    text: str
+    namespaces: str
+    """A JSON object."""
+
+
+@dataclass(slots=True)
+class _Subscribed:
+    """The subscribers of a group that see events of the range."""
+
+    first: int
+    """The least docid that one of them sees."""
+    live: int = 0
+    """Those that are not dropped."""
+    dropped: int = 0
+    end: int = 0
+    """The greatest place at which one of them was dropped."""
+
+
+class Subscribers:
+    """The groups that some query of a range subscribes to."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, _Subscribed] = {}
+        self._ends: list[tuple[int, int, int]] = []
+        """(place of the drop, group, least docid that it sees) of dropped queries, a heap."""
+        self._range: tuple[int, int] | None = None
+        self._seen = 0
+        """The greatest number of a query that was read."""
+        self._read_until = 0
+        """Drops before this place were read."""
+
+    def __contains__(self, gid: int) -> bool:
+        return gid in self._groups
+
+    @property
+    def newest(self) -> int:
+        """The greatest number of a query that was read."""
+        return self._seen
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._groups)
+
+    def span(self, gid: int) -> tuple[int, int]:
+        """The least and the greatest docid that a subscriber of a group sees."""
+        group = self._groups[gid]
+        return group.first, NEVER if group.live else group.end
+
+    def forget(self) -> None:
+        """Have everything read again by the next call of ``move``: queries have been put into other groups."""
+        self._range = None
+
+    def texts(self, connection: Connection, gids: Iterable[int]) -> list[GroupText]:
+        """What some groups are compiled from."""
+        return group_texts(connection, {gid: gid for gid in gids})
+
+    def move(self, connection: Connection, first: int, last: int) -> set[int] | None:
+        """Go to the range of places from ``first`` to ``last``.
+
+        Returns groups that may have come, gone or changed their spans; None if any group may.  The connection's
+        statements must read one state of the catalogue.
+        """
+        # What fails half way is read as a whole next time.
+        known, self._range = self._range, None
+        read_until = connection.execute(sa.select(HOME.c.next_place)).scalar_one()
+        changed = None
+        if known is None or first < known[0] or last < known[1]:
+            self._read_all(connection, first, last)
+        else:
+            changed = self._read_changes(connection, first, last)
+        self._range, self._read_until = (first, last), read_until
+        return changed
+
+    def _read_all(self, connection: Connection, first: int, last: int) -> None:
+        alive = QUERIES.c.docid_from < last, QUERIES.c.docid_until > first
+        live = sa.func.sum(sa.case((QUERIES.c.docid_until == NEVER, 1), else_=0))
+        statement = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.sees_from), live).where(*alive)
+        rows = connection.execute(statement.group_by(QUERIES.c.gid).order_by(QUERIES.c.gid))
+        self._groups = {gid: _Subscribed(least, int(count)) for gid, least, count in rows}
+        self._ends = []
+        ended = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(*alive, IS_DROPPED)
+        for end, gid, start in connection.execute(ended):
+            self._drop(end, gid, start)
+        newest = sa.select(QUERIES.c.query).where(QUERIES.c.docid_from < last).order_by(QUERIES.c.query.desc()).limit(1)
+        self._seen = connection.execute(newest).scalar() or 0
+
+    def _read_changes(self, connection: Connection, first: int, last: int) -> set[int]:
+        changed: set[int] = set()
+        dropped = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(
+            QUERIES.c.docid_until >= self._read_until, IS_DROPPED, QUERIES.c.query <= self._seen
+        )
+        for end, gid, start in connection.execute(dropped):
+            self._groups[gid].live -= 1
+            self._drop(end, gid, start)
+            changed.add(gid)
+        for gid, start, end in self._registered(connection, last):
+            group = self._groups.setdefault(gid, _Subscribed(start))
+            group.first = min(group.first, start)
+            if end < NEVER:
+                self._drop(end, gid, start)
+            else:
+                group.live += 1
+            changed.add(gid)
+        leaderless: set[int] = set()
+        while self._ends and self._ends[0][0] <= first:
+            _, gid, start = heapq.heappop(self._ends)
+            group = self._groups[gid]
+            group.dropped -= 1
+            changed.add(gid)
+            if start == group.first:
+                leaderless.add(gid)
+            if not group.live and not group.dropped:
+                del self._groups[gid]
+                leaderless.discard(gid)
+        for some in in_parts(sorted(leaderless)):
+            statement = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.sees_from)).where(
+                QUERIES.c.gid.in_(some),
+                QUERIES.c.docid_from < last,
+                QUERIES.c.docid_until > first,
+            )
+            for gid, least in connection.execute(statement.group_by(QUERIES.c.gid)):
+                self._groups[gid].first = least
+        return changed
+
+    def _drop(self, end: int, gid: int, start: int) -> None:
+        group = self._groups[gid]
+        group.dropped += 1
+        group.end = max(group.end, end)
+        heapq.heappush(self._ends, (end, gid, start))
+
+    def _registered(self, connection: Connection, last: int) -> Iterator[tuple[int, int, int]]:
+        """(group, least docid seen, place of the drop) of queries registered since; those that see nothing yet wait."""
+        columns = QUERIES.c.query, QUERIES.c.gid, QUERIES.c.docid_from, QUERIES.c.docid_until, QUERIES.c.sees_from
+        while True:
+            statement = sa.select(*columns).where(QUERIES.c.query > self._seen).order_by(QUERIES.c.query).limit(_PAGE)
+            rows = connection.execute(statement).all()
+            for row in rows:
+                if row.docid_from >= last:
+                    return
+                self._seen = row.query
+                yield row.gid, row.sees_from, row.docid_until
+            if len(rows) < _PAGE:
+                return
+
+
+class Chosen:
+    """Some groups, and no others, whatever the range: what ``Subscribers`` is to live queries."""
+
+    def __init__(self, groups: Iterable[GroupText], spans: Mapping[int, tuple[int, int]]) -> None:
+        """``spans`` are the least and the greatest docid that each of them sees, by number."""
+        self._texts: Mapping[int, GroupText] = {group.number: group for group in groups}
+        self._spans = spans
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._texts
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._texts)
+
+    def span(self, number: int) -> tuple[int, int]:
+        """The least and the greatest docid that a group sees."""
+        return self._spans[number]
+
+    def texts(self, connection: Connection, numbers: Iterable[int]) -> list[GroupText]:
+        """What some of them are compiled from."""
+        return [self._texts[number] for number in numbers]
+
+    def forget(self) -> None:
+        """Nothing is remembered."""
+
+    def move(self, connection: Connection, first: int, last: int) -> None:
+        """Any of them may have come."""
+
+
+def group_texts(connection: Connection, numbers: Mapping[int, int]) -> list[GroupText]:
+    """What stored groups are compiled from; ``numbers`` gives each the number it is to have."""
+    found = []
+    statement = sa.select(GROUPS.c.gid, GROUPS.c.iid, GROUPS.c.text, GROUPS.c.namespaces)
+    for gids in in_parts(sorted(numbers)):
+        for gid, iid, text, namespaces in connection.execute(statement.where(GROUPS.c.gid.in_(gids))):
+            found.append(GroupText(numbers[gid], iid, text, namespaces))
+    return found

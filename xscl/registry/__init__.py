@@ -1,0 +1,11 @@
+"""Texts of queries and definitions of channels to rows of the catalogue.
+
+* ``channel_names``: Names of elements and attributes that a channel's documents have, from its schema or from some
+  documents held
+* ``channels``: Creating, changing and dropping channels and their streams
+* ``loading``: Writing registered queries to the catalogue, many at a time
+* ``notes``: Notes on queries that are taken
+* ``publish_graph``: What ``PUBLISH`` is checked for at registration
+* ``query_list``: Listing queries by name, in pages, with filters
+* ``registry``: Registration
+"""

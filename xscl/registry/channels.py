@@ -1,0 +1,292 @@
+"""Creating, changing and dropping channels and their streams."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.base.durations import parse_duration
+from xscl.base.errors import CatalogError
+from xscl.base.types import MAX_NAME, is_name
+from xscl.catalog.catalog import RAW, Catalog, ChannelInfo
+from xscl.catalog.clocks import LONGEST
+from xscl.catalog.event_counts import event_count
+from xscl.catalog.memberships import hold_stream
+from xscl.catalog.suggestions import no_channel
+from xscl.catalog.tables import CHANNELS, FEEDS, HOME, NEVER, QUERIES, STREAMS
+from xscl.ingest.rows import parse_schema
+from xscl.registry.publish_graph import is_published
+from xscl.registry.query_list import reads
+from xscl.registry.registry import Registry
+
+__all__ = ["add_channel", "drop_channel", "set_channel"]
+
+
+def add_channel(
+    catalog: Catalog,
+    name: str,
+    *,
+    kind: str = "xml",
+    element: str | None = None,
+    schema: str | None = None,
+    lateness: str | None = None,
+    clock: str | None = None,
+    idle: str | None = None,
+    retention: str | None = None,
+    of: str | None = None,
+    source: str | None = None,
+) -> None:
+    """Create a channel, or a stream of one; the arguments are those of ``Engine.add_channel``.
+
+    Raises:
+        CatalogError: the name is taken or an argument is no good.
+        SourceError: the schema is no good.
+    """
+    _require_name(name)
+    if of is not None:
+        if (kind, element, schema, lateness, clock, idle, retention) != ("xml", *(None,) * 6):
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                "a stream has the kind, element, columns, lateness, clock, idle time and retention of its channel",
+                hint=f"set them with 'xscl channel set {of}'",
+            )
+        _add_stream(catalog, name, of, source)
+        return
+    if source is not None:
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL", "only streams have a source", hint=f"make it a stream of a channel: {name} --of CHANNEL"
+        )
+    channel = ChannelInfo.new(name)
+    with catalog.begin() as connection:
+        _require_free(catalog, connection, name)
+        _put(catalog, connection, _changed(channel, kind, element, schema, lateness, clock, idle, retention))
+
+
+def set_channel(
+    catalog: Catalog,
+    name: str,
+    *,
+    kind: str | None = None,
+    element: str | None = None,
+    schema: str | None = None,
+    lateness: str | None = None,
+    clock: str | None = None,
+    idle: str | None = None,
+    retention: str | None = None,
+    source: str | None = None,
+) -> None:
+    """Change a channel, or the source of a stream (``none``: no source); None leaves a setting as it is.
+
+    Raises:
+        CatalogError: there is no such channel, or it holds events that the change would contradict.
+    """
+    with catalog.begin() as connection:
+        channel = catalog.channels(connection).get(name)
+        stream = catalog.streams(connection).get(name)
+        if stream is not None:
+            if source is None or (kind, element, schema, lateness, clock, idle, retention) != (None,) * 7:
+                raise CatalogError(
+                    "XSCL_BAD_CHANNEL",
+                    f"{name} is a stream of {stream.channel}: only its source can be set",
+                    hint=f"--source LABEL or --source none; the rest with 'xscl channel set {stream.channel}'",
+                )
+            label = None if source == "none" else source
+            connection.execute(STREAMS.update().where(STREAMS.c.number == stream.number).values(source=label))
+            return
+        if source is not None:
+            raise CatalogError("XSCL_BAD_CHANNEL", "only streams have a source")
+        if channel is None:
+            raise no_channel(connection, name, f"create it with 'xscl channel add {name}'")
+        shape = (kind, element, schema)
+        if any(value is not None for value in shape) and event_count(connection, name):
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                f"the channel {name} holds events, so its kind, element and columns stay",
+                hint="lateness, clock, idle time and retention can be changed at any time",
+            )
+        if kind is not None and kind != channel.kind and _readers(connection, name):
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                f"queries read the channel {name}, so its kind stays: documents that joined with it were kept for it",
+                hint="drop the queries first",
+            )
+        changed = _changed(channel, kind or channel.kind, element, schema, lateness, clock, idle, retention)
+        if changed.schema != channel.schema and _readers(connection, name) and event_count(connection):
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                f"queries read the channel {name}, so its columns stay: events that joined with them were kept for it",
+                hint="drop the queries first",
+            )
+        _put(catalog, connection, changed)
+        if (changed.lateness, changed.clock, changed.idle) != (channel.lateness, channel.clock, channel.idle):
+            # Events up to here were judged by other settings, which join state waits for.
+            taken = connection.scalar(sa.select(HOME.c.next_place)) or 1
+            connection.execute(CHANNELS.update().where(CHANNELS.c.clock == changed.clock).values(settled=taken - 1))
+
+
+def drop_channel(catalog: Catalog, name: str) -> None:
+    """Remove a channel or a stream that nothing needs.
+
+    Raises:
+        CatalogError: there is none, or it holds events, queries read it or publish to it, it has streams, or a feed is
+            subscribed to it.
+    """
+    with catalog.begin() as connection:
+        stream = catalog.streams(connection).get(name)
+        if stream is None and name not in catalog.channels(connection):
+            raise no_channel(connection, name, f"create it with 'xscl channel add {name}'")
+        if stream is not None and stream.name.endswith(RAW) and not _stored_stream(connection, name):
+            raise CatalogError("XSCL_CHANNEL_USED", f"{name} goes with the stream {name.removesuffix(RAW)}")
+        names = [name] if stream is None else [name, name + RAW]
+        uses = {
+            "queries read it": any(_readers(connection, each) for each in names),
+            "queries publish to it": is_published(connection, name),
+            "it holds events": event_count(connection, name)
+            if stream is None
+            else hold_stream(connection, stream.number),
+            "it has streams": stream is None and _streams_of(connection, name),
+            "feeds are subscribed to it": _subscribed(connection, name),
+        }
+        reason = next((reason for reason, used in uses.items() if used), None)
+        if reason is not None:
+            raise CatalogError(
+                "XSCL_CHANNEL_USED",
+                f"the {'channel' if stream is None else 'stream'} {name} cannot be dropped: {reason}",
+                hint="drop queries, streams and subscriptions first; events go only when a retention ends",
+            )
+        if stream is None:
+            connection.execute(CHANNELS.delete().where(CHANNELS.c.name == name))
+        else:
+            connection.execute(STREAMS.delete().where(STREAMS.c.number == stream.number))
+
+
+def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> None:
+    """Add a stream of a channel, which is made, for documents, if it is not there."""
+    with catalog.begin() as connection:
+        channels, streams = catalog.channels(connection), catalog.streams(connection)
+        if of in streams:
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                f"{of} is a stream itself, of the channel {streams[of].channel}",
+                hint=f"--of {streams[of].channel}",
+            )
+        for each in (name,) if of.endswith(RAW) else (name, name + RAW):
+            _require_free(catalog, connection, each)
+            # Queries and events speak of a channel of that name already.
+            if _readers(connection, each) or is_published(connection, each):
+                raise CatalogError(
+                    "XSCL_NAME_TAKEN",
+                    f"queries read a channel {each!r} or publish to it",
+                    hint="give the stream another name, or drop them first",
+                )
+        if of not in channels:
+            _require_name(of)
+            _put(catalog, connection, ChannelInfo.new(of))
+        number = (connection.scalar(sa.select(sa.func.max(STREAMS.c.number))) or 0) + 1
+        connection.execute(STREAMS.insert().values(number=number, name=name, channel=of, source=source))
+
+
+def _require_name(name: str) -> None:
+    if not is_name(name):
+        raise CatalogError(
+            "XSCL_BAD_NAME",
+            f"{name!r} is no name",
+            hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
+        )
+
+
+def _require_free(catalog: Catalog, connection: Connection, name: str) -> None:
+    """Channels and streams have different names."""
+    streams = catalog.streams(connection)
+    if name in streams or name in catalog.channels(connection):
+        what = f"stream {name!r} of {streams[name].channel}" if name in streams else f"channel {name!r}"
+        raise CatalogError(
+            "XSCL_NAME_TAKEN", f"there is a {what} already", hint=f"change it with 'xscl channel set {name}'"
+        )
+
+
+def _stored_stream(connection: Connection, name: str) -> bool:
+    return connection.execute(sa.select(STREAMS.c.number).where(STREAMS.c.name == name)).first() is not None
+
+
+def _streams_of(connection: Connection, channel: str) -> bool:
+    mine = sa.select(STREAMS.c.number).where(STREAMS.c.channel.in_([channel, channel.removesuffix(RAW)]))
+    return connection.execute(mine.limit(1)).first() is not None
+
+
+def _subscribed(connection: Connection, name: str) -> bool:
+    mine = sa.select(FEEDS.c.number).where(FEEDS.c.channel == name, FEEDS.c.url.is_not(None))
+    return connection.execute(mine.limit(1)).first() is not None
+
+
+def _readers(connection: Connection, name: str) -> bool:
+    live = sa.select(QUERIES.c.query).where(QUERIES.c.docid_until == NEVER, reads(connection, name))
+    return connection.execute(live.limit(1)).first() is not None
+
+
+def _changed(
+    channel: ChannelInfo,
+    kind: str,
+    element: str | None,
+    schema: str | None,
+    lateness: str | None,
+    clock: str | None,
+    idle: str | None,
+    retention: str | None,
+) -> ChannelInfo:
+    if kind not in ("xml", "rows"):
+        raise CatalogError("XSCL_BAD_CHANNEL", f"a channel is of kind xml or rows, not {kind!r}")
+    if kind == "xml" and (schema or element):
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL", "only channels of kind rows have a schema or an element", hint="add --kind rows"
+        )
+    if element is not None and not is_name(element):
+        raise CatalogError("XSCL_BAD_CHANNEL", f"{element!r} is no name of an element of at most {MAX_NAME} characters")
+    if clock is not None and not clock.strip():
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL", "a clock has a name", hint=f"the clock of this channel alone is called {channel.name!r}"
+        )
+    columns = parse_schema(schema) if schema else channel.schema
+    if kind == "xml":
+        columns = None
+    return replace(
+        channel,
+        kind=kind,
+        element=element or channel.element,
+        schema=columns,
+        lateness=_duration("lateness", lateness, channel.lateness),
+        clock=clock or channel.clock,
+        idle=_duration("idle", idle, channel.idle),
+        retention=_duration("retention", retention, channel.retention),
+    )
+
+
+def _duration(option: str, text: str | None, known: int | None) -> int | None:
+    """An option's time in microseconds: ``none`` is none, None what is known."""
+    if text is None or text == "none":
+        return known if text is None else None
+    try:
+        found = parse_duration(text)
+    except ValueError as error:
+        raise CatalogError("XSCL_BAD_CHANNEL", f"{option}: {error}") from None
+    if found > LONGEST:
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL", f"{option}: {text!r} is longer than all time", hint="'none' for no limit"
+        )
+    return found
+
+
+def _put(catalog: Catalog, connection: Connection, channel: ChannelInfo) -> None:
+    before = catalog.facts(connection).get(channel.name)
+    if channel.kind == "rows" and is_published(connection, channel.name):
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL",
+            f"queries publish documents to the channel {channel.name}, so it cannot take rows",
+            hint="drop the queries first, or take another name",
+        )
+    catalog.put_channel(connection, channel)
+    if catalog.facts(connection).get(channel.name) != before:
+        # Queries over the channel compare its numeric columns as numbers from now on.
+        Registry(catalog).refresh(connection, channel.name, before)

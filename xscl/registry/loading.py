@@ -1,0 +1,313 @@
+"""Writing registered queries to the catalogue, many at a time.
+
+A transaction's queries wait here and are written together: one statement a table for some thousand of them, whatever
+they ask.  Names are checked when a query is added, so that whoever adds it hears of it at once; what waits counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.base.errors import CatalogError
+from xscl.base.types import to_micros
+from xscl.catalog.catalog import Catalog, channels_json, stored_rt, template_values
+from xscl.catalog.tables import GROUPS, HOME, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
+from xscl.language.compile import CompiledQuery
+from xscl.language.forms import Prepared
+from xscl.language.query_rows import variables_of
+from xscl.templates.relations import rt_rows
+from xscl.templates.template import Template
+
+__all__ = ["Known", "Loading", "query_digest"]
+
+_FREE = 200
+"""Names that are looked up together for queries without one."""
+_MOST_KNOWN = 500_000
+
+Row = dict[str, object]
+T = TypeVar("T", int, str)
+
+
+@dataclass(slots=True)
+class Known:
+    """What is committed in a catalogue: numbers of groups and instances, templates, variables.
+
+    All but templates stay until nobody needs them (``catalog_upkeep``).
+    It saves looking the same up for every transaction.
+    """
+
+    groups: dict[str, int] = field(default_factory=dict)
+    instances: dict[str, int] = field(default_factory=dict)
+    templates: set[str] = field(default_factory=set)
+    variables: dict[int, str] = field(default_factory=dict)
+    swept: int = 0
+    """How often groups had gone from the catalogue when this was true (``home.swept``)."""
+
+    def check(self, connection: Connection) -> None:
+        """Forget what may have gone since."""
+        swept = connection.execute(sa.select(HOME.c.swept)).scalar_one()
+        if swept != self.swept:
+            self.swept = swept
+            self._forget()
+
+    def _forget(self) -> None:
+        self.groups.clear()
+        self.instances.clear()
+        self.variables.clear()
+
+    def learn(self, other: Known) -> None:
+        """Take over what another transaction has committed; everything is forgotten when it gets too much."""
+        if len(self.groups) + len(self.instances) + len(self.variables) > _MOST_KNOWN:
+            self._forget()
+        self.groups |= other.groups
+        self.instances |= other.instances
+        self.templates |= other.templates
+        self.variables |= other.variables
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    name: str
+    text: str
+    namespaces: str
+    prepared: Prepared
+
+
+class Loading:
+    """The queries that one transaction registers; ``flush`` before the transaction reads queries or ends."""
+
+    def __init__(self, catalog: Catalog, connection: Connection, known: Known) -> None:
+        self.catalog = catalog
+        self.connection = connection
+        self.known = known
+        self.new = Known()
+        """What this transaction has found or made; to be learnt when it is committed."""
+        self._waiting: list[_Waiting] = []
+        self._taken: dict[str, bool] = {}
+        """Whether a name is taken, of the names that were looked up."""
+        self._last: int | None = None
+        """Number of the last query that is written."""
+
+    # -- names -------------------------------------------------------------------------------------------------
+
+    def look_up(self, names: Iterable[str]) -> None:
+        """Find out together whether names are taken, before they are asked for one by one."""
+        wanted = [name for name in names if name not in self._taken]
+        for part in in_parts(wanted):
+            statement = sa.select(QUERIES.c.qid).where(QUERIES.c.qid.in_(part), QUERIES.c.docid_until == NEVER)
+            taken = set(self.connection.scalars(statement))
+            self._taken.update((name, name in taken) for name in part)
+
+    def is_taken(self, name: str) -> bool:
+        """Whether a live query, or one that waits, has the name."""
+        if name not in self._taken:
+            self.look_up([name])
+        return self._taken[name]
+
+    def free_name(self) -> str:
+        """The next ``q<number>`` that nothing has."""
+        if self._last is None:
+            self._last = self.connection.scalar(sa.select(sa.func.max(QUERIES.c.query))) or 0
+        number = self._last + len(self._waiting) + 1
+        while True:
+            if f"q{number}" not in self._taken:
+                self.look_up(f"q{n}" for n in range(number, number + _FREE))
+            if not self.is_taken(f"q{number}"):
+                return f"q{number}"
+            number += 1
+
+    def forget(self, name: str) -> None:
+        """The query of that name was dropped."""
+        self._taken[name] = False
+
+    # -- adding ------------------------------------------------------------------------------------------------
+
+    def add(self, name: str, text: str, namespaces: str, prepared: Prepared) -> None:
+        """Let a query wait to be written; ``namespaces`` is JSON.
+
+        Raises:
+            CatalogError: the name is taken.
+        """
+        if self.is_taken(name):
+            raise CatalogError(
+                "XSCL_NAME_TAKEN",
+                f"there is a query {name!r} already",
+                hint=f"drop it first with 'xscl query drop {name}', or take another name",
+            )
+        self._taken[name] = True
+        self._waiting.append(_Waiting(name, text, namespaces, prepared))
+
+    def flush(self) -> None:
+        """Write what waits, in the order in which it came."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        groups = self._put_groups(waiting)
+        place, received = self.catalog.take_places(self.connection, len(waiting), time.time_ns() // 1000)
+        rows = [
+            {
+                "qid": one.name,
+                "text": one.text,
+                "namespaces": one.namespaces,
+                "gid": groups[one.prepared.compiled.group.key],
+                "template": one.prepared.compiled.template.id,
+                "digest": query_digest(one.name, one.text),
+                "names": one.prepared.names,
+                "docid_from": place + number,
+                "docid_until": NEVER,
+                "received": received + number,
+                "publish": one.prepared.publish,
+                **_sees(one.prepared.starting, place + number),
+            }
+            for number, one in enumerate(waiting)
+        ]
+        self.connection.execute(QUERIES.insert(), rows)
+        self._last = None
+
+    def put_groups(self, asked: Iterable[tuple[str, str, Prepared]]) -> dict[str, int]:
+        """The numbers of groups by their keys, new ones made; asked for by (text, namespaces as JSON, prepared)."""
+        return self._put_groups([_Waiting("", *one) for one in asked])
+
+    # -- groups ------------------------------------------------------------------------------------------------
+
+    def _put_groups(self, waiting: Collection[_Waiting]) -> dict[str, int]:
+        """The number of every group that is asked for, new ones written with all that belongs to them."""
+        self.known.check(self.connection)
+        firsts: dict[str, _Waiting] = {}
+        for one in waiting:
+            firsts.setdefault(one.prepared.compiled.group.key, one)
+        numbers = self._numbers(GROUPS.c.key, GROUPS.c.gid, firsts, self.known.groups, self.new.groups)
+        made = [one for key, one in firsts.items() if key not in numbers]
+        if made:
+            instances = self._put_instances([one.prepared.compiled for one in made])
+            last = self.connection.scalar(sa.select(sa.func.max(GROUPS.c.gid))) or 0
+            rows: list[Row] = []
+            filled: dict[str, list[Row]] = {}
+            for gid, one in enumerate(made, start=last + 1):
+                compiled = one.prepared.compiled
+                group = compiled.group
+                numbers[group.key] = gid
+                rows.append(
+                    {
+                        "gid": gid,
+                        "key": group.key,
+                        "iid": instances[group.instance.key],
+                        "template": compiled.template.id,
+                        "text": one.text,
+                        "namespaces": one.namespaces,
+                        "channels": channels_json(compiled.read),
+                    }
+                )
+                values = ({"gid": gid, **row} for row in rt_rows(compiled.template, group))
+                filled.setdefault(compiled.template.id, []).extend(values)
+            self.connection.execute(GROUPS.insert(), rows)
+            templates = {one.prepared.compiled.template.id: one.prepared.compiled.template for one in made}
+            for name, values_of in filled.items():
+                self.connection.execute(stored_rt(templates[name]).insert(), values_of)
+            self._put_variables([one.prepared.compiled for one in made])
+        self.new.groups |= numbers
+        return numbers
+
+    def _put_instances(self, compiled: Collection[CompiledQuery]) -> dict[str, int]:
+        firsts: dict[str, CompiledQuery] = {}
+        for one in compiled:
+            firsts.setdefault(one.group.instance.key, one)
+        self._put_templates({one.template.id: one.template for one in firsts.values()})
+        numbers = self._numbers(INSTANCES.c.key, INSTANCES.c.iid, firsts, self.known.instances, self.new.instances)
+        last = self.connection.scalar(sa.select(sa.func.max(INSTANCES.c.iid))) or 0
+        made = [one for key, one in firsts.items() if key not in numbers]
+        rows: list[Row] = []
+        for iid, one in enumerate(made, start=last + 1):
+            key = one.group.instance.key
+            numbers[key] = iid
+            rows.append({"iid": iid, "key": key, "template": one.template.id})
+        if rows:
+            self.connection.execute(INSTANCES.insert(), rows)
+        self.new.instances |= numbers
+        return numbers
+
+    def _put_templates(self, templates: Mapping[str, Template]) -> None:
+        wanted = {n: t for n, t in templates.items() if n not in self.known.templates and n not in self.new.templates}
+        if not wanted:
+            return
+        statement = sa.select(TEMPLATES.c.template, TEMPLATES.c.certificate)
+        there = {row.template: row.certificate for row in self.connection.execute(statement)}
+        for name, template in wanted.items():
+            if name not in there:
+                stored_rt(template).create(self.connection, checkfirst=True)
+                self.connection.execute(TEMPLATES.insert().values(**template_values(template)))
+            elif there[name] != template.certificate:
+                raise _collision("templates", there[name], template.certificate)
+        self.new.templates |= {*wanted, *there}
+
+    def _put_variables(self, compiled: Iterable[CompiledQuery]) -> None:
+        wanted: dict[int, Row] = {}
+        for one in compiled:
+            for row in variables_of(one):
+                key, definition = row["key"], row["definition"]
+                assert isinstance(key, int) and isinstance(definition, str)
+                first = wanted.setdefault(key, row)["definition"]
+                known = self.new.variables.get(key) or self.known.variables.get(key) or first
+                if known != definition:
+                    raise _collision("definitions", known, definition)
+        missing = [key for key in wanted if key not in self.known.variables and key not in self.new.variables]
+        there: dict[int, str] = {}
+        for part in in_parts(missing):
+            statement = sa.select(VARIABLES.c.key, VARIABLES.c.definition).where(VARIABLES.c.key.in_(part))
+            there.update((row.key, row.definition) for row in self.connection.execute(statement))
+        for key, definition in there.items():
+            if wanted[key]["definition"] != definition:
+                raise _collision("definitions", definition, wanted[key]["definition"])
+        rows = [wanted[key] for key in missing if key not in there]
+        if rows:
+            self.connection.execute(VARIABLES.insert(), rows)
+        self.new.variables |= {key: str(wanted[key]["definition"]) for key in missing}
+
+    def _numbers(
+        self,
+        key: sa.Column[str],
+        number: sa.Column[int],
+        wanted: Iterable[str],
+        known: Mapping[str, int],
+        new: Mapping[str, int],
+    ) -> dict[str, int]:
+        """The numbers of those keys that have one."""
+        found: dict[str, int] = {}
+        missing = []
+        for name in wanted:
+            value = known.get(name) or new.get(name)
+            if value is None:
+                missing.append(name)
+            else:
+                found[name] = value
+        for part in in_parts(missing):
+            found.update(
+                (row[0], row[1]) for row in self.connection.execute(sa.select(key, number).where(key.in_(part)))
+            )
+        return found
+
+
+def _collision(what: str, first: object, second: object) -> CatalogError:
+    return CatalogError(
+        "XSCL_DIGEST_COLLISION",
+        f"two {what} have one digest: {first} and {second}",
+        hint="write one of the paths differently",
+    )
+
+
+def query_digest(name: str, text: str) -> str:
+    """The part of a match's id that is the query's."""
+    return hashlib.sha256(f"{name}\0{text}".encode()).hexdigest()
+
+
+def _sees(starting: str, place: int) -> dict[str, object]:
+    """What a query sees that is registered at a place, as columns of ``queries`` (docs/history.md)."""
+    since = None if starting in ("NOW", "ALL") else to_micros(starting)
+    return {"starting": starting, "sees_from": place if starting == "NOW" else 0, "ts_from": since}

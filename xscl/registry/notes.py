@@ -1,0 +1,152 @@
+"""Notes on queries that are taken: what in them answers nothing, or means something else than it seems to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from xscl.base.namespaces import DEFAULT_NAMESPACES
+from xscl.catalog.suggestions import nearest
+from xscl.language.compile import ChannelFacts, CompiledQuery
+from xscl.registry.channel_names import DocumentNames
+from xscl.xpath.pattern import (
+    AllOf,
+    AnyOf,
+    Call,
+    Comparison,
+    Condition,
+    Exists,
+    Expression,
+    Here,
+    Negation,
+    NodeTest,
+    Step,
+    Truth,
+)
+
+__all__ = ["channel_note", "mixed_notes", "name_notes"]
+
+
+def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
+    """The note on a channel that does not exist; a query that is registered waits for its first event."""
+    found = nearest(name, known)
+    waits = " yet; its first event will create it" if registered else ""
+    return f"there is no channel {name!r}{waits}" + ("" if found is None else f"; did you mean {found!r}?")
+
+
+# -- names that no document has --------------------------------------------------------------------------------
+
+
+def name_notes(
+    compiled: CompiledQuery, namespaces: Mapping[str, str], names: Callable[[str], DocumentNames | None]
+) -> Iterator[str]:
+    """A note for each element, attribute or column that the documents of its channel do not have.
+
+    Args:
+        compiled: the query.
+        namespaces: declared prefixes.
+        names: gives what is known of a channel.
+    """
+    prefixes = {uri: prefix for prefix, uri in {**DEFAULT_NAMESPACES, **namespaces}.items()}
+    seen: set[tuple[str, NodeTest]] = set()
+    for block, channel in zip(compiled.normal.blocks, compiled.channels, strict=True):
+        known = names(channel)
+        if known is None:
+            continue
+        for test in _tests(node.step for node in block.nodes if node.step is not None):
+            if (channel, test) not in seen and not _is_known(test, known):
+                seen.add((channel, test))
+                yield _name_note(channel, test, known, prefixes)
+        for node in block.nodes:
+            for test in _tests_of(node.conditions):
+                if (channel, test) not in seen and not _is_known(test, known):
+                    seen.add((channel, test))
+                    yield _name_note(channel, test, known, prefixes)
+
+
+def _is_known(test: NodeTest, known: DocumentNames) -> bool:
+    if test.kind == "text" or test.local is None and test.uri is None:
+        return True
+    names = known.elements if test.kind == "element" else known.attributes
+    if test.uri is not None and test.local is not None:
+        return (test.uri, test.local) in names
+    return any(test.uri in (None, uri) and test.local in (None, local) for uri, local in names)
+
+
+def _name_note(channel: str, test: NodeTest, known: DocumentNames, prefixes: Mapping[str, str]) -> str:
+    def shown(kind: str, uri: str | None, local: str | None) -> str:
+        at = "@" if kind == "attribute" else ""
+        prefix = "*:" if uri is None else "" if not uri else f"{prefixes[uri]}:" if uri in prefixes else f"{{{uri}}}"
+        return f"{at}{prefix}{local or '*'}"
+
+    there = [("element", *name) for name in sorted(known.elements)]
+    there += [("attribute", *name) for name in sorted(known.attributes)]
+    # The same name in another namespace, or of the other kind, is meant rather than one spelt alike.
+    same = [name for name in there if name[2] == test.local]
+    same.sort(key=lambda name: name[0] != test.kind)
+    meant = shown(*same[0]) if same else None
+    if meant is None and test.local is not None:
+        meant = _as_path(test.local, known) if test.kind == "element" else None
+        if meant is None:
+            by_local = {name[2]: name for name in reversed(there) if name[0] == test.kind or known.is_schema}
+            found = nearest(test.local, by_local)
+            meant = None if found is None else shown(*by_local[found])
+    hint = "" if meant is None else f"; did you mean {meant}?"
+    if known.is_schema:
+        return f"the rows of channel {channel} have no column {shown(test.kind, test.uri, test.local)}{hint}"
+    looked = "" if known.is_all else f" ({known.documents} were looked at)"
+    what = f"{test.kind} {shown(test.kind, test.uri, test.local)}"
+    return f"no document of channel {channel} so far has an {what}{looked}{hint}"
+
+
+def _as_path(local: str, known: DocumentNames) -> str | None:
+    """``a/b`` for ``a.b``, if both are elements."""
+    parts = local.split(".")
+    return "/".join(parts) if len(parts) > 1 and all(("", part) in known.elements for part in parts) else None
+
+
+def _tests(steps: Iterable[Step]) -> Iterator[NodeTest]:
+    for step in steps:
+        yield step.test
+        yield from _tests_of(step.conditions)
+
+
+def _tests_of(conditions: Iterable[Condition]) -> Iterator[NodeTest]:
+    for condition in conditions:
+        match condition:
+            case Exists(step):
+                yield from _tests((step,))
+            case Comparison(left):
+                yield from _tests_in(left)
+            case Truth(call):
+                yield from _tests_in(call)
+            case Negation(part):
+                yield from _tests_of((part,))
+            case AllOf(parts) | AnyOf(parts):
+                yield from _tests_of(parts)
+
+
+def _tests_in(expression: Expression) -> Iterator[NodeTest]:
+    match expression:
+        case Here(steps):
+            yield from _tests(steps)
+        case Call(_, args):
+            for arg in args:
+                yield from _tests_in(arg)
+
+
+# -- columns of several kinds ----------------------------------------------------------------------------------
+
+
+def mixed_notes(compiled: CompiledQuery, facts: Mapping[str, ChannelFacts]) -> Iterator[str]:
+    """Yield a note for each joined variable that stands for numeric columns and for others of one row channel."""
+    for name in compiled.joined_names:
+        block, place = compiled.normal.variables[name]
+        found = compiled.normal.blocks[block]
+        known, step = facts.get(found.channel), found.nodes[place].step
+        if known is None or step is None or step.test.kind != "element" or step.test.local is not None:
+            continue
+        if known.numeric and (known.texts or known.times or known.truths):
+            yield (
+                f"{name} may be any column of {found.channel}, a number or not, and is compared as text; "
+                "name the column to compare numbers"
+            )

@@ -1,0 +1,135 @@
+"""Listing queries by name, in pages, with filters: made for catalogues of a million queries."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog.catalog import Catalog, QueryInfo, query_info
+from xscl.catalog.tables import GROUPS, NEVER, QUERIES, in_parts
+
+__all__ = ["QueryFilter", "count_queries", "list_queries", "of_groups", "reads"]
+
+_PAGE = 1_000
+_FEW = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFilter:
+    """Which live queries are wanted; None asks for nothing."""
+
+    like: str | None = None
+    """A pattern that the whole name fits: ``*`` is any text, ``?`` any character."""
+    template: str | None = None
+    """Queries of this template."""
+    group: int | None = None
+    """Queries of this group: those that ask the same."""
+    channel: str | None = None
+    """Queries that read this channel."""
+    after: str | None = None
+    """Queries whose names come after this one: the last of a page asks for the next."""
+    limit: int | None = None
+    """At most so many."""
+    offset: int = 0
+    """Without the first so many; slower than ``after``, the further the more."""
+
+
+_ALL = QueryFilter()
+
+
+def list_queries(catalog: Catalog, wanted: QueryFilter = _ALL) -> Iterator[QueryInfo]:
+    """Live queries by name (in the order of code points), read as they are asked for, a thousand at a time.
+
+    A query that is registered or dropped meanwhile may or may not be among them.
+    """
+    after, offset, left = wanted.after, wanted.offset, wanted.limit
+    while left is None or left > 0:
+        size = _PAGE if left is None else min(_PAGE, left)
+        with catalog.read() as connection:
+            conditions = _conditions(connection, wanted, after)
+            statement = sa.select(QUERIES).where(*conditions).order_by(QUERIES.c.qid).limit(size).offset(offset)
+            rows = connection.execute(statement).all()
+        yield from map(query_info, rows)
+        if len(rows) < size:
+            return
+        after, offset = rows[-1].qid, 0
+        left = None if left is None else left - len(rows)
+
+
+def count_queries(catalog: Catalog, wanted: QueryFilter = _ALL) -> int:
+    """How many live queries there are; ``limit`` and ``offset`` do not matter."""
+    with catalog.read() as connection:
+        conditions = _conditions(connection, wanted, wanted.after)
+        return connection.scalar(sa.select(sa.func.count()).select_from(QUERIES).where(*conditions)) or 0
+
+
+def of_groups(catalog: Catalog, groups: Collection[int]) -> Iterator[QueryInfo]:
+    """The queries of some groups, dropped ones included."""
+    wanted = sorted(groups)
+    with catalog.read() as connection:
+        for some in in_parts(wanted):
+            # OR would have SQLite read all queries: each half has an index of its own.
+            halves = (sa.select(QUERIES.c.query).where(of.in_(some)) for of in (QUERIES.c.gid, QUERIES.c.history))
+            statement = sa.select(QUERIES).where(QUERIES.c.query.in_(sa.union(*halves)))
+            yield from map(query_info, connection.execute(statement))
+
+
+def _conditions(connection: Connection, wanted: QueryFilter, after: str | None) -> list[sa.ColumnElement[bool]]:
+    found = [QUERIES.c.docid_until == NEVER]
+    if after is not None:
+        found.append(QUERIES.c.qid > after)
+    if wanted.like is not None:
+        found += _like(connection, wanted.like)
+    if wanted.template is not None:
+        found.append(QUERIES.c.template == wanted.template)
+    if wanted.group is not None:
+        found.append(QUERIES.c.gid == wanted.group)
+    if wanted.channel is not None:
+        found.append(reads(connection, wanted.channel))
+    return found
+
+
+def reads(connection: Connection, channel: str) -> sa.ColumnElement[bool]:
+    """The condition that a query reads a channel, in the form that finds it soonest."""
+    lists = [text for text in _channel_lists(connection) if channel in json.loads(text)]
+    if not lists:
+        return sa.false()
+    groups = sa.select(GROUPS.c.gid).where(GROUPS.c.channels.in_(lists))
+    joined = sa.select(QUERIES.c.query).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+    some = joined.where(GROUPS.c.channels.in_(lists)).limit(_FEW + 1).subquery()
+    if (connection.scalar(sa.select(sa.func.count()).select_from(some)) or 0) <= _FEW:
+        return QUERIES.c.gid.in_(groups)
+    # One in a hundred or more: going through queries in the order of names soon finds a page of them.
+    return sa.exists().where(GROUPS.c.gid == QUERIES.c.gid, GROUPS.c.channels.in_(lists))
+
+
+def _like(connection: Connection, pattern: str) -> Iterator[sa.ColumnElement[bool]]:
+    """Conditions for a pattern; its beginning as bounds, so that an index serves everywhere."""
+    if not set(pattern) & set("*?"):
+        yield QUERIES.c.qid == pattern
+        return
+    beginning = "".join(itertools.takewhile(lambda c: c.isascii() and c not in "*?", pattern))
+    if beginning:
+        yield QUERIES.c.qid >= beginning
+        yield QUERIES.c.qid < beginning[:-1] + chr(ord(beginning[-1]) + 1)
+    if pattern == beginning + "*":
+        return
+    if connection.dialect.name == "sqlite":
+        # LIKE takes upper and lower case for the same there.
+        yield QUERIES.c.qid.op("glob", is_comparison=True)(pattern.replace("[", "[[]"))
+        return
+    text = "".join({"*": "%", "?": "_"}.get(c, f"\\{c}" if c in "\\%_" else c) for c in pattern)
+    yield QUERIES.c.qid.like(text, escape="\\")
+
+
+def _channel_lists(connection: Connection) -> list[str]:
+    """The different texts in ``groups.channels``: there are few, and an index is walked from one to the next."""
+    following = sa.select(sa.func.min(GROUPS.c.channels).label("text")).cte("lists", recursive=True)
+    more = sa.select(sa.func.min(GROUPS.c.channels)).where(GROUPS.c.channels > following.c.text).scalar_subquery()
+    lists = following.union_all(sa.select(more).where(following.c.text.is_not(None)))
+    return [row.text for row in connection.execute(sa.select(lists.c.text)) if row.text is not None]

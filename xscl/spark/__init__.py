@@ -1,0 +1,11 @@
+"""The Spark session: how it starts, and what its jobs are counted by.
+
+* ``class_archive``: An archive of the classes Spark loads, made once on a machine, with which later sessions start in
+  half the time
+* ``java_output``: Errors that Java writes while it starts
+* ``job_counter``: How many Spark jobs something takes, as Spark itself counts them
+* ``session``: The Spark session
+* ``start_cost``: The processor time that Spark costs before its executors begin, as measured when a session was
+  started last
+* ``start_times``: How long Spark takes to start
+"""

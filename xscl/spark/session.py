@@ -1,0 +1,216 @@
+"""The Spark session: the caller's own, or one of ours with settings that fit small batches."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from xscl.base.errors import EngineError
+from xscl.base.private import private_children
+from xscl.base.temporary import scratch_folder
+from xscl.spark.class_archive import find_archive, make_in_background, reading_options, writing_options
+from xscl.spark.java_output import java_errors, lacks_memory, memory_error
+from xscl.spark.start_cost import cores, note_start
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["java_version", "register_sources", "session_has_ended", "start_session"]
+
+JAVA_HINT = (
+    "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@21) "
+    "and put it on the PATH or set JAVA_HOME"
+)
+
+_KNOWING: WeakSet[SparkSession] = WeakSet()
+"""Sessions that know our data sources."""
+
+# Spark's messages below errors are not for the users of xscl.
+_LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
+"""
+
+
+def java_version() -> tuple[int, str]:
+    """(major version, the line Java prints) of the Java that Spark would start.
+
+    Raises:
+        EngineError: there is none, or none that Spark runs on.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not shutil.which(java):
+        raise EngineError("XSCL_NO_JAVA", "Spark needs Java, and there is none here", hint=JAVA_HINT)
+    try:
+        # In a session of its own, because Ctrl-C would end it and look as if there were no Java.
+        run = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False, start_new_session=True
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        if lacks_memory(str(error)):
+            raise memory_error(str(error)) from None
+        raise EngineError("XSCL_NO_JAVA", f"{java} does not start: {error}", hint=JAVA_HINT) from None
+    if run.returncode != 0 and lacks_memory(said := f"{run.stderr}\n{run.stdout}"):
+        raise memory_error(said)
+    line = (run.stderr or run.stdout).strip().partition("\n")[0]
+    found = re.search(r'version "(\d+)', line)
+    if run.returncode != 0 or not found:
+        raise EngineError("XSCL_NO_JAVA", f"{java} does not tell its version: {line}", hint=JAVA_HINT)
+    major = int(found[1])
+    if major < 17:
+        raise EngineError("XSCL_JAVA_VERSION", f"Spark needs Java 17 or 21, this is {line}", hint=JAVA_HINT)
+    return major, line
+
+
+def start_session(*, classes_to: Path | None = None) -> SparkSession:
+    """The active session if there is one, else a local one on all cores.
+
+    Args:
+        classes_to: a file into which Java writes the classes it has loaded when it ends (``class_archive``).
+    """
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    # Workers otherwise run the python3 of the PATH, which need not have our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if session_has_ended():
+        _forget_session()
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        register_sources(active)
+        return active
+    _, java = java_version()
+    # A folder that nobody else can write to: the JVM reads its logging settings from here.
+    scratch = scratch_folder("xscl-spark")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if classes_to is not None:
+        return _local_session(scratch, writing_options(classes_to))
+    archive = find_archive(java)
+    if archive is None:
+        return _local_session(scratch, [])
+    made = archive.use()
+    if made is not None:
+        try:
+            return _local_session(scratch, reading_options(made))
+        except PySparkRuntimeError:
+            # Java trusts what an archive says.  If that is why it did not start, the archive must go.
+            made.unlink(missing_ok=True)
+    session = _local_session(scratch, [])
+    if archive.is_wanted():
+        atexit.register(make_in_background, archive)
+    return session
+
+
+def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    processors = cores()
+    logging = scratch / "log4j2.properties"
+    logging.write_text(_LOG4J, encoding="utf-8")
+    options = {
+        "spark.app.name": "xscl",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Hadoop gives files its own modes, whatever the process has.
+        "spark.hadoop.fs.permissions.umask-mode": "077",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # A Java that is killed leaves its own temporary folders behind.
+        "spark.local.dir": str(scratch),
+        "spark.sql.catalogImplementation": "in-memory",
+        # Batches are small: one shuffle partition a core, and plans that do not change under way.
+        "spark.sql.shuffle.partitions": str(max(2, processors)),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.files.maxPartitionBytes": "8m",
+        "spark.sql.files.openCostInBytes": "512k",
+        # Files are listed here, never by a job of their own.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+        "spark.sql.runSQLOnFiles": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        # The first compiler alone starts faster and compiles small plans sooner; its share of the code cache would
+        # run full after some fifty batches.
+        "spark.driver.extraJavaOptions": " ".join(
+            [
+                "-XX:TieredStopAtLevel=1",
+                "-XX:ReservedCodeCacheSize=256m",
+                f"-Dlog4j2.configurationFile={logging.as_uri()}",
+                *java_options,
+            ]
+        ),
+    }
+    builder = SparkSession.builder.master(f"local[{processors}]")
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        # Python's workers inherit it from Java.
+        with java_errors() as said, private_children():
+            session: SparkSession = builder.getOrCreate()
+    except PySparkRuntimeError:
+        if lacks_memory(text := "".join(said)):
+            raise memory_error(text) from None
+        raise
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupt)  # Spark has put in its own
+    process = _java_process()
+    if process is not None:
+        note_start(process.pid)
+    register_sources(session)
+    return session
+
+
+def session_has_ended() -> bool:
+    """Whether the Java of this process's sessions was started here and is no more."""
+    process = _java_process()
+    return process is not None and process.poll() is not None
+
+
+def _java_process() -> subprocess.Popen[bytes] | None:
+    """The Java that this process started for its sessions."""
+    from pyspark import SparkContext
+
+    return getattr(SparkContext._gateway, "proc", None)
+
+
+def _forget_session() -> None:
+    """Have the next session start a new Java: pyspark keeps the one that it started first."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        with suppress(Exception):  # nobody is there any more
+            gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+
+
+def register_sources(spark: SparkSession) -> None:
+    """Make the formats ``xscl-xml`` and ``xscl-feed`` known to a session."""
+    from xscl.ingest.spark_sources import FeedSource, XmlSource
+
+    if spark in _KNOWING:
+        return  # Spark would warn
+    for source in (XmlSource, FeedSource):
+        spark.dataSource.register(source)
+    _KNOWING.add(spark)

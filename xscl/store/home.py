@@ -1,0 +1,111 @@
+"""A home: the folder with the catalogue and the files that it names.
+
+    catalog.db      the catalogue (unless another database is given)
+    events/         what was taken in, in intake order: one Parquet file an intake, or merged of several
+    witness/        join state: witness rows, rows of links, and how long they are kept
+    results/        rows of R_out and matches, one folder a batch, or merged for several
+    programs/       what workers load: automata and programs by version
+    run.lock        held by the process that runs batches
+    polling.lock    held by the process that polls the feeds
+
+A file counts only if the catalogue names it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xscl.base.errors import CatalogError
+from xscl.base.failpoints import step
+from xscl.base.private import private_folder
+from xscl.base.sealed import check_file, listed_files
+from xscl.catalog.catalog import Catalog, open_catalog
+
+__all__ = ["HOME_FOLDERS", "Home", "default_home", "init_home", "open_home"]
+
+HOME_FOLDERS = ("events", "witness", "results", "programs")
+_CATALOG = "catalog.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """An open home."""
+
+    root: Path
+    catalog: Catalog
+
+    def folder(self, name: str) -> Path:
+        """One of the home's folders."""
+        return self.root / name
+
+    def paths(self, names: Sequence[str]) -> list[str]:
+        """Return the absolute paths of files that the catalogue names, which are as they were written.
+
+        Raises:
+            EngineError: ``XSCL_FILE_MISSING``; ``XSCL_FILE_DAMAGED``.
+        """
+        return [str(check_file(self.root / name)) for name in names]
+
+    def results(self, names: Iterable[str]) -> list[str]:
+        """Return the absolute paths of the files in folders of results, which are as they were written.
+
+        Raises:
+            EngineError: ``XSCL_FILE_MISSING``; ``XSCL_FILE_DAMAGED``.
+        """
+        return [str(file) for name in names for file in listed_files(self.root / name)]
+
+
+def default_home() -> Path:
+    """``XSCL_HOME`` or ``./xscl-home``."""
+    return Path(os.environ.get("XSCL_HOME", "xscl-home"))
+
+
+def _catalog_url(root: Path) -> str:
+    return f"sqlite:///{root / _CATALOG}"
+
+
+def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
+    """Create a home, or complete one; what is there stays.  Nobody but the user can look into a new one."""
+    path = Path(root).resolve()
+    try:
+        if not path.exists() or not any(path.iterdir()):
+            private_folder(path)
+        for folder in HOME_FOLDERS:
+            private_folder(path / folder)
+    except OSError as error:
+        raise CatalogError("XSCL_NO_HOME", f"no home can be made at {root}: {error.strerror}") from None
+    step("home.folders")
+    catalog = open_catalog(catalog_url or _catalog_url(path), create=True, folder=path)
+    if catalog_url is None:
+        # SQLite gives the files beside it the modes that it has.
+        for suffix in ("", "-wal", "-shm"):
+            if (file := path / f"{_CATALOG}{suffix}").exists():
+                file.chmod(0o600)
+    return Home(path, catalog)
+
+
+def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
+    """Open a home that exists.
+
+    Raises:
+        CatalogError: ``XSCL_NO_HOME``; ``XSCL_CATALOG_VERSION``: another version of xscl made it.
+    """
+    path = Path(root).resolve()
+    missing = [folder for folder in HOME_FOLDERS if not (path / folder).is_dir()]
+    if len(missing) == 1 or (missing and (path / _CATALOG).exists()):
+        raise CatalogError(
+            "XSCL_NO_HOME",
+            f"the home {root} lacks {' and '.join(f'its folder {folder}' for folder in missing)}",
+            hint="bring it back from a backup; or 'xscl init' makes it, empty, and 'xscl doctor --repair' says what "
+            "is lost",
+        )
+    if missing:
+        raise CatalogError(
+            "XSCL_NO_HOME",
+            f"there is no xscl home at {root}",
+            hint="create it with 'xscl init', or give --home",
+        )
+    return Home(path, open_catalog(catalog_url or _catalog_url(path), folder=path))

@@ -1,0 +1,219 @@
+"""Stored matches: combinations of documents by columns, and what the class of each means for queries.
+
+A row of the results is shared by all groups that have it, and often by thousands of combinations, so combinations are
+chosen and sorted as numbers first, and what they mean is looked up for the chosen ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from xscl.base.docids import place_of
+from xscl.catalog.catalog import QueryInfo
+from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
+from xscl.templates.columns import Bools, Int64s
+from xscl.templates.results import RESULT_SCHEMA, batch_of, origin_of
+
+__all__ = ["NO_DOC", "Combinations", "Meaning", "Meanings", "Results", "StoredMatch", "match_id", "stored_matches"]
+
+NO_DOC = -1
+"""Behind the documents of a combination that has fewer than others."""
+_ID_LENGTH = 32
+_REMEMBERED = 10_000
+"""Classes of one folder whose meanings are kept as objects."""
+_ALL_BATCHES = (0, 1 << 38)
+
+
+def match_id(query_digest: str, members: Sequence[tuple[str, str]], nodes: Sequence[int]) -> str:
+    """A match's id: a digest of the query's name and text, the members' channels and ids, and the result nodes.
+
+    Written so that Spark SQL computes the same (``views``): digests of fixed length side by side, then the nodes.
+    """
+    parts = [query_digest]
+    for channel, id_ in members:
+        parts += [_sha(channel), _sha(id_)]
+    parts.append(",".join(map(str, nodes)))
+    return _sha("".join(parts))[:_ID_LENGTH]
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMatch:
+    """A row of the results: a match with the groups that it satisfies."""
+
+    docids: tuple[int, ...]
+    nodes: tuple[int, ...]
+    witness: tuple[int, ...]
+    groups: frozenset[int]
+    batch: int
+    """That found it."""
+
+    def is_seen_by(self, query: QueryInfo) -> bool:
+        """Whether a query has it, as far as places tell; what times tell says ``QueryInfo.admits``.
+
+        A query that was answered from what was held has the matches found for it then (``history``), and of its group
+        those of later levels and batches, whose members may be older than the query.
+        """
+        places = [place_of(docid) for docid in self.docids]
+        if max(places) >= query.docid_until or (query.ended is not None and self.batch > query.ended):
+            return False
+        if query.history is not None and query.history in self.groups:
+            return True
+        waits = query.filled is None and query.sees_from < query.docid_from
+        later = not waits and (query.filled is None or self.batch >= query.filled)
+        return query.gid in self.groups and later and query.sees_from < min(places)
+
+
+class Meaning(NamedTuple):
+    """A match that every combination of a class has."""
+
+    nodes: tuple[int, ...]
+    witness: tuple[int, ...]
+    groups: frozenset[int]
+
+
+class Combinations(NamedTuple):
+    """Combinations of documents, by columns."""
+
+    origin: Int64s
+    number: Int64s
+    """Of the class, in its origin."""
+    docs: npt.NDArray[np.int64]
+    """A row each, in block order, filled up with ``NO_DOC``."""
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Self:
+        """Those of rows ``docs``."""
+        lengths, more = list_parts(table.column("docs"))
+        width = max(2, int(lengths.max(initial=0)))
+        docs = np.full((table.num_rows, width), NO_DOC, dtype=np.int64)
+        for place, name in enumerate(("d1", "d2")):
+            docs[:, place] = int64s(table.column(name), NO_DOC)
+        docs[np.arange(width) < lengths[:, None]] = more
+        return cls(int64s(table.column("origin")), int64s(table.column("class")), docs)
+
+    @classmethod
+    def together(cls, parts: list[Self]) -> Self:
+        """All of some parts, of which there is one at least."""
+        width = max(part.docs.shape[1] for part in parts)
+        filled = [
+            np.pad(part.docs, ((0, 0), (0, width - part.docs.shape[1])), constant_values=NO_DOC) for part in parts
+        ]
+        return cls(
+            np.concatenate([part.origin for part in parts]),
+            np.concatenate([part.number for part in parts]),
+            np.concatenate(filled),
+        )
+
+    def where(self, chosen: Bools | Int64s) -> Self:
+        """Some of them."""
+        return type(self)(self.origin[chosen], self.number[chosen], self.docs[chosen])
+
+    def docids(self, row: int) -> tuple[int, ...]:
+        """The documents of one, in block order."""
+        return tuple(doc for doc in self.docs[row].tolist() if doc != NO_DOC)
+
+
+class Results:
+    """The results of the batches from ``first`` to ``last`` in some files, whichever others are there too."""
+
+    def __init__(self, files: Iterable[str | Path], first: int = _ALL_BATCHES[0], last: int = _ALL_BATCHES[1]) -> None:
+        self._files = list(files)
+        self._first, self._last = origin_of(first, 0), origin_of(last + 1, 0) - 1
+
+    def combinations(self) -> Combinations:
+        """The combinations of documents, as they come in the files."""
+        return Combinations.of(self._rows("docs", ["d1", "d2", "docs"]))
+
+    def meanings(self, groups: Collection[int] | None = None) -> Meanings:
+        """What their classes mean, for some groups or for all."""
+        return Meanings(self._rows("match", ["nodes", "witness", "groups"]), groups)
+
+    def _rows(self, relation: str, columns: list[str]) -> pa.Table:
+        names = ["relation", "origin", "class", *columns]
+        found = []
+        for file in self._files:
+            table = read_columns(file, RESULT_SCHEMA, names, "origin", self._may_have)
+            numbers, values = codes(table.column("relation"))
+            if relation not in values:
+                continue
+            origin = int64s(table.column("origin"))
+            chosen = (numbers == values.index(relation)) & (self._first <= origin) & (origin <= self._last)
+            found.append(rows_where(table, chosen).drop_columns(["relation"]))
+        schema = pa.schema([RESULT_SCHEMA.field(name) for name in names[1:]])
+        return joined(found, schema)
+
+    def _may_have(self, least: int, greatest: int) -> bool:
+        return least <= self._last and self._first <= greatest
+
+
+class Meanings:
+    """The matches of classes; one object of each that is asked for."""
+
+    def __init__(self, rows: pa.Table, groups: Collection[int] | None) -> None:
+        if groups is not None:
+            lengths, values = list_parts(rows.column("groups"))
+            owner = np.repeat(np.arange(rows.num_rows), lengths)
+            chosen = np.zeros(rows.num_rows, dtype=np.bool_)
+            chosen[owner[np.isin(values, np.array(sorted(groups), dtype=np.int64))]] = True
+            rows = rows_where(rows, chosen)
+        self._origin, self._number = int64s(rows.column("origin")), int64s(rows.column("class"))
+        self._columns = [rows.column(name).combine_chunks() for name in ("nodes", "witness", "groups")]
+        self._places: dict[tuple[int, int], list[int]] = {}
+        for place, key in enumerate(zip(self._origin.tolist(), self._number.tolist(), strict=True)):
+            self._places.setdefault(key, []).append(place)
+        self._known: dict[tuple[int, int], list[Meaning]] = {}
+        self.size = sum(int(column.nbytes) for column in self._columns) + 300 * len(self._places)
+        """Bytes, about."""
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def have(self, combinations: Combinations) -> Bools:
+        """Which combinations have a match."""
+        origins = np.unique(self._origin)
+        if not len(origins):
+            return np.zeros(len(combinations.origin), dtype=np.bool_)
+        place = np.minimum(np.searchsorted(origins, combinations.origin), len(origins) - 1)
+        known = origins[place] == combinations.origin
+        mine = np.searchsorted(origins, self._origin) << 32 | self._number
+        found: Bools = known & np.isin(place << 32 | combinations.number, mine)
+        return found
+
+    def of(self, origin: int, number: int) -> list[Meaning]:
+        """The matches of a class."""
+        key = (origin, number)
+        if key not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = [self._meaning(place) for place in self._places.get(key, ())]
+        return self._known[key]
+
+    def _meaning(self, place: int) -> Meaning:
+        nodes, witness, groups = (column[place].as_py() for column in self._columns)
+        return Meaning(tuple(nodes), tuple(witness), frozenset(groups))
+
+
+def stored_matches(files: Iterable[str | Path], groups: Collection[int] | None = None) -> Iterator[StoredMatch]:
+    """Iterate over the matches in some files of results, of some groups or of all."""
+    results = Results(files)
+    meanings = results.meanings(groups)
+    if not meanings:
+        return
+    found = results.combinations()
+    found = found.where(meanings.have(found))
+    for row, (origin, number) in enumerate(zip(found.origin.tolist(), found.number.tolist(), strict=True)):
+        docids = found.docids(row)
+        for nodes, witness, satisfied in meanings.of(origin, number):
+            yield StoredMatch(docids, nodes, witness, satisfied, batch_of(origin))

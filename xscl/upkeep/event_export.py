@@ -1,0 +1,116 @@
+"""What a home has taken in, in its order, as an event file: events, registrations, drops and flushes.
+
+Taken into a home with the same channels it gives the same matches, with the same ids.  What an event file cannot say:
+
+- *Feeds.*  Items come as events with the ids they got (``guid#2`` for a second version), and so are no versions of each
+  other any more: a query may join them.  Copies of an item in feeds of several streams of a source become events apart.
+- What is gone: events that were held no more, what was rejected, how far inputs were read, subscriptions.
+- Settings of channels, which ``Replay.channels`` has as commands, as they are now: a lateness that changed on the way
+  is not told.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import BinaryIO
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.base.docids import PUBLISHED
+from xscl.base.durations import format_duration
+from xscl.base.types import format_time
+from xscl.catalog.catalog import RAW, query_info
+from xscl.catalog.memberships import stored_memberships
+from xscl.catalog.tables import CHANNELS, FLUSHES, LATE, NEVER, QUERIES, STREAMS
+from xscl.language import ast
+from xscl.language.format import format_statement
+from xscl.store.event_lines import EventLines, Line
+from xscl.store.home import Home
+from xscl.store.inventory import named_files
+
+__all__ = ["EventLines", "Replay", "export_events"]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What was written."""
+
+    events: int
+    """Lines of events: one for each stream that an event came by."""
+    queries: int
+    channels: tuple[str, ...]
+    """Commands that make the channels, to be run before."""
+    notes: tuple[str, ...]
+    """What the file does not say of this home."""
+
+
+def export_events(home: Home, stream: BinaryIO) -> Replay:
+    """Write what the home has taken in to a stream, as lines of an event file (NDJSON)."""
+    with home.catalog.snapshot() as connection:
+        streams = home.catalog.streams(connection)
+        writing = EventLines(home, home.catalog.channels(connection), streams, stored_memberships(connection))
+        paths = [f.path for f in named_files(connection) if f.kind == "events" and (f.first or 0) < PUBLISHED]
+        controls = sorted(_controls(connection), key=itemgetter(0))
+        channels = tuple(_channel_commands(connection))
+        notes = [*_notes(connection)]
+    lines = heapq.merge(writing.lines(paths), controls, key=itemgetter(0))
+    for _, line in lines:
+        stream.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+    if writing.versions:
+        notes.append(
+            f"{writing.versions:,} newer versions of items are events of their own in it, "
+            "which queries may join with each other"
+        )
+    return Replay(writing.count, sum("register" in line for _, line in controls), channels, tuple(notes))
+
+
+def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
+    """Registrations, drops and flushes with their places."""
+    for row in connection.execute(sa.select(QUERIES).order_by(QUERIES.c.docid_from)):
+        info = query_info(row)
+        declared = "".join(
+            f"{format_statement(ast.DeclareNamespace(prefix, uri))}\n" for prefix, uri in info.namespaces.items()
+        )
+        # The text as it was written: ids of matches speak of it.
+        yield info.docid_from, {"register": {"name": info.name, "text": f"{declared}{info.text}"}}
+        if info.docid_until != NEVER:
+            yield info.docid_until, {"drop": info.name}
+    for place in connection.scalars(sa.select(FLUSHES.c.place)):
+        yield place, {"flush": True}
+
+
+def _channel_commands(connection: Connection) -> Iterator[str]:
+    for row in connection.execute(sa.select(CHANNELS).order_by(CHANNELS.c.name)):
+        options: list[str] = []
+        if row.kind == "rows":
+            columns = json.loads(row.schema) if row.schema else {}
+            options += ["--kind", "rows"]
+            if columns and all(columns.values()):
+                options += ["--schema", ", ".join(f"{name} {kind}" for name, kind in columns.items())]
+            if row.element not in (None, row.name):
+                options += ["--element", row.element]
+        for name in ("lateness", "retention", "idle"):
+            if getattr(row, name) is not None:
+                options += [f"--{name}", format_duration(getattr(row, name))]
+        if row.clock != row.name:
+            options += ["--clock", row.clock]
+        if options:
+            yield shlex.join(["xscl", "channel", "add", row.name, *options])
+    own = sa.select(STREAMS).where(STREAMS.c.channel.not_like(f"%{RAW}"))
+    for row in connection.execute(own.order_by(STREAMS.c.name)):
+        source = [] if row.source is None else ["--source", row.source]
+        yield shlex.join(["xscl", "channel", "add", row.name, "--of", row.channel, *source])
+
+
+def _notes(connection: Connection) -> Iterator[str]:
+    for row in connection.execute(sa.select(CHANNELS).where(CHANNELS.c.kept_from.is_not(None))):
+        yield f"events of {row.name} from before {format_time(row.kept_from)} may be gone, and are not in it"
+    replayed = connection.scalar(sa.select(sa.func.count()).where(LATE.c.replayed.is_not(None)))
+    if replayed:
+        yield f"{replayed:,} late events were taken as if in time afterwards; in it they are late"

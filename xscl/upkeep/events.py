@@ -1,0 +1,335 @@
+"""Upkeep of the files of events: events that are kept no more leave them, and small files become large ones.
+
+Only files of processed events are touched.  A file without an event that is kept goes as a whole; one of which half is
+gone is written anew; neighbours of one size become one file, in the order of documents' numbers, by tiers like those
+of a log-structured tree, so that an event is written a logarithmic number of times.
+
+What is gone from a file is out of sight before: who reads events, or matches of them, asks
+``retention.keep_times``.  New files are written before a transaction names them, and the old ones stay for a while
+(``old_files``).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.base.docids import PUBLISHED, place_of
+from xscl.base.errors import EngineError
+from xscl.base.failpoints import step
+from xscl.base.sealed import PAGE_CHECKSUMS, write_sealed
+from xscl.catalog.counters import REMOVED_EVENTS, add_to_total, note_removed_docids
+from xscl.catalog.tables import EVENT_IDS, HOME, INTAKE_FILES, ROW_RANGES
+from xscl.store.event_files import EVENT_SCHEMA, new_event_file, write_event_file
+from xscl.store.home import Home
+from xscl.store.inventory import may_be_named
+from xscl.store.retired_files import put_out_of_use
+from xscl.store.tiers import tier_of
+
+__all__ = ["EventFile", "EventUpkeep", "runs_of"]
+
+Numbers = npt.NDArray[np.int64]
+
+FANOUT = 8
+"""Files of one tier that are merged; a tier's files have at most that many times the rows of the one before."""
+SMALL = 1_000
+"""Events of the greatest file of the lowest tier."""
+LARGE = 500_000
+"""Events from which on files are not merged, so that what is read together fits into memory."""
+LARGE_BYTES = 16 << 20
+_IDS = 20_000
+"""Ids that are removed in one transaction, so that the intake need not wait for long."""
+_SPLITS = 8
+"""A range of rows is not cut into more parts than that."""
+_FACTS = b"xscl.registry.channels"
+
+
+@dataclass(frozen=True, slots=True)
+class EventFile:
+    """A file of events as table ``intake_files`` has it."""
+
+    path: str
+    first: int
+    last: int
+    rows: int
+
+
+_Facts = Mapping[str, tuple[int, list[int]]]
+"""By channel: how many events, and some of their times in order, at equal distances, the least and the greatest too."""
+_TIMES = 17
+
+
+class EventUpkeep:
+    """Looks after the files of events of a home; what it learns of files it remembers."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._facts: dict[str, _Facts] = {}
+        self._sizes: dict[str, int] = {}
+        self._patient: set[str] = set()
+        """Files that were written anew with events that are gone, which wait until all of theirs are."""
+
+    def files(self) -> list[EventFile]:
+        """The files of processed events, in the order of documents' numbers."""
+        with self._home.catalog.read() as connection:
+            processed = connection.scalar(sa.select(HOME.c.processed)) or 0
+            done = (INTAKE_FILES.c.last <= processed) | (INTAKE_FILES.c.first >= PUBLISHED)
+            rows = connection.execute(sa.select(INTAKE_FILES).where(done).order_by(INTAKE_FILES.c.first)).all()
+        found = [EventFile(row.path, row.first, row.last, row.rows) for row in rows]
+        there = {file.path for file in found}
+        self._facts = {path: facts for path, facts in self._facts.items() if path in there}
+        self._sizes = {path: size for path, size in self._sizes.items() if path in there}
+        self._patient &= there
+        return found
+
+    def work(self, kept: Mapping[str, int]) -> Iterator[int]:
+        """Do one thing after another, until nothing is left to do; how many events each has removed.
+
+        ``kept`` says from which time on events of a channel are kept.
+        """
+        files = self.files()
+        if kept:
+            for file in files:
+                gone = self._gone(file, kept)
+                if gone == file.rows or (gone * 2 >= file.rows and file.path not in self._patient):
+                    yield self._replace([file], kept)
+        for inputs in self._merges(self.files()):
+            yield self._replace(inputs, kept)
+
+    def oldest_kept(self, kept: Mapping[str, int]) -> int | None:
+        """The least place of a file with an event that is kept; None without one."""
+        firsts = [place_of(file.first) for file in self.files() if not kept or self._gone(file, kept) < file.rows]
+        return min(firsts, default=None)
+
+    # -- what files hold ---------------------------------------------------------------------------------------
+
+    def _gone(self, file: EventFile, kept: Mapping[str, int]) -> float:
+        """How many events of a file are gone, about; exact if none or all are."""
+        gone = 0.0
+        for channel, (rows, times) in self._facts_of(file).items():
+            before = bisect_left(times, kept[channel]) if channel in kept else 0
+            gone += rows if before == len(times) else min(rows - 1, rows * before / len(times))
+        return gone
+
+    def _facts_of(self, file: EventFile) -> _Facts:
+        known = self._facts.get(file.path)
+        if known is None:
+            known = self._facts[file.path] = _read_facts(self._home, file.path)
+        return known
+
+    def _bytes(self, file: EventFile) -> int:
+        if file.path not in self._sizes:
+            self._sizes[file.path] = (self._home.root / file.path).stat().st_size
+        return self._sizes[file.path]
+
+    # -- merging -----------------------------------------------------------------------------------------------
+
+    def _merges(self, files: Sequence[EventFile]) -> Iterator[list[EventFile]]:
+        """Neighbours to be written as one, those of the lowest tier first."""
+        taken: set[str] = set()
+        tiers = [self._tier(file) for file in files]
+        for tier in sorted(set(tiers) - {None}, key=lambda number: number or 0):
+            for run in _runs(files, tiers, tier or 0):
+                for part in self._parts(run):
+                    mine = sum(self._tier(file) == tier for file in part)
+                    if mine >= FANOUT and not taken.intersection(file.path for file in part):
+                        taken.update(file.path for file in part)
+                        yield part
+
+    def _tier(self, file: EventFile) -> int | None:
+        """None for files that are large enough."""
+        if file.rows >= LARGE or self._bytes(file) >= LARGE_BYTES:
+            return None
+        by_rows = tier_of(file.rows, SMALL, FANOUT)
+        size = self._bytes(file) * LARGE // LARGE_BYTES
+        return max(by_rows, tier_of(size, SMALL, FANOUT))
+
+    def _parts(self, run: Sequence[EventFile]) -> Iterator[list[EventFile]]:
+        """Neighbours in parts that are not too large."""
+        part: list[EventFile] = []
+        rows = size = 0
+        for file in run:
+            rows, size = rows + file.rows, size + self._bytes(file)
+            if part and (rows > LARGE or size > LARGE_BYTES):
+                yield part
+                part, rows, size = [], file.rows, self._bytes(file)
+            part.append(file)
+        yield part
+
+    # -- writing anew ------------------------------------------------------------------------------------------
+
+    def _replace(self, inputs: Sequence[EventFile], kept: Mapping[str, int]) -> int:
+        """Write the events of some files that are kept into one; how many were not."""
+        home, now = self._home, time.time_ns() // 1000
+        with home.catalog.read() as connection:
+            ranges = [
+                row
+                for file in inputs
+                for row in connection.execute(sa.select(ROW_RANGES).where(ROW_RANGES.c.path == file.path))
+            ]
+        source = ds.dataset(home.paths([file.path for file in inputs]), schema=EVENT_SCHEMA)
+        told = source.to_table(columns=["docid", "channel", "ts", "id"]).sort_by("docid")
+        docids = told.column("docid").to_numpy()
+        stays = _stays(told, kept)
+        count = int(stays.sum())
+        spans = [span for row in ranges for span in _left(row, told, docids, stays)]
+        removed = docids[~stays]
+        path: str | None = None
+        try:
+            if stays.any():
+                file = self._write(source, docids[stays] if len(removed) else None, inputs)
+                path = f"events/{file.name}"
+            step("upkeep.events")
+            self._forget_ids(removed)
+            with home.catalog.begin() as connection:
+                _take_out(connection, inputs)
+                if path is not None:
+                    ends = {"first": int(docids[stays][0]), "last": int(docids[stays][-1])}
+                    connection.execute(INTAKE_FILES.insert().values(path=path, rows=int(stays.sum()), **ends))
+                    if spans:
+                        connection.execute(ROW_RANGES.insert(), [{**span, "path": path} for span in spans])
+                put_out_of_use(connection, [file.path for file in inputs], now)
+                add_to_total(connection, REMOVED_EVENTS, len(removed))
+            step("upkeep.swapped")
+        except BaseException:
+            if path is not None and not may_be_named(self._home, INTAKE_FILES.c.path, path):
+                (home.root / path).unlink(missing_ok=True)
+            raise
+        if path is not None and int(stays.sum()) > count:
+            self._patient.add(path)
+        return len(removed)
+
+    def _write(self, source: ds.Dataset, only: Numbers | None, inputs: Sequence[EventFile]) -> Path:
+        """Write events with these numbers, or all, as one file, with what is to be known of it in its footer."""
+        target = new_event_file(self._home, inputs[0].first)
+        if len(inputs) == 1 and self._tier(inputs[0]) is None:
+            return write_sealed(target, lambda path: _write_parts(path, source, only))
+        table = source.to_table()
+        if only is not None:
+            table = table.filter(pc.is_in(table.column("docid"), pa.array(only)))
+        if (np.diff(table.column("docid").to_numpy()) < 0).any():
+            table = table.sort_by("docid")
+        facts = json.dumps(_facts_of_rows(table), ensure_ascii=False).encode()
+        return write_event_file(target, table.replace_schema_metadata({_FACTS: facts}))
+
+    def _forget_ids(self, docids: Numbers) -> None:
+        """Remove the ids of events that go, some in each transaction: they are out of sight already."""
+        for start in range(0, len(docids), _IDS):
+            part = docids[start : start + _IDS]
+            with self._home.catalog.begin() as connection:
+                note_removed_docids(connection, part)
+                for first, last in runs_of(part):
+                    connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid.between(first, last)))
+            step("upkeep.ids")
+
+
+def _runs(files: Sequence[EventFile], tiers: Sequence[int | None], tier: int) -> Iterator[list[EventFile]]:
+    """Neighbours of a tier or of lower ones; events that were taken in and published ones are no neighbours."""
+    run: list[EventFile] = []
+    for file, of in zip(files, tiers, strict=True):
+        if of is None or of > tier or (run and run[-1].first < PUBLISHED <= file.first):
+            if len(run) >= FANOUT:
+                yield run
+            run = []
+        if of is not None and of <= tier:
+            run.append(file)
+    if len(run) >= FANOUT:
+        yield run
+
+
+def runs_of(docids: Numbers) -> Iterator[tuple[int, int]]:
+    """(first, last) of the numbers that follow each other, ``docids`` growing.
+
+    >>> list(runs_of(np.array([1, 2, 3, 7, 9, 10])))
+    [(1, 3), (7, 7), (9, 10)]
+    """
+    if len(docids):
+        ends = np.flatnonzero(np.diff(docids) != 1)
+        starts = np.concatenate([[0], ends + 1])
+        yield from zip(docids[starts].tolist(), docids[np.concatenate([ends, [len(docids) - 1]])].tolist(), strict=True)
+
+
+def _stays(told: pa.Table, kept: Mapping[str, int]) -> npt.NDArray[np.bool_]:
+    """Which events are kept."""
+    ts = told.column("ts").to_numpy()
+    stays = np.ones(len(ts), np.bool_)
+    channels = told.column("channel").combine_chunks().dictionary_encode()
+    codes = channels.indices.to_numpy(zero_copy_only=False)
+    for code, channel in enumerate(channels.dictionary.to_pylist()):
+        if channel in kept:
+            stays &= (codes != code) | (ts >= kept[channel])
+    return stays
+
+
+def _take_out(connection: Connection, inputs: Sequence[EventFile]) -> None:
+    """Remove the rows of files, as they are known here."""
+    for file in inputs:
+        mine = INTAKE_FILES.c.path == file.path, INTAKE_FILES.c.rows == file.rows
+        if connection.execute(INTAKE_FILES.delete().where(*mine)).rowcount != 1:
+            raise EngineError(
+                "XSCL_HOME_IN_USE",
+                f"{file.path} was changed by another process",
+                hint="one process works on a home at a time; nothing was lost",
+            )
+        connection.execute(ROW_RANGES.delete().where(ROW_RANGES.c.path == file.path))
+
+
+def _left(
+    row: sa.Row[tuple[object, ...]], told: pa.Table, docids: Numbers, stays: npt.NDArray[np.bool_]
+) -> list[dict[str, object]]:
+    """The ranges that are left of one; events between kept ones stay where the parts would be many."""
+    begin, end = np.searchsorted(docids, row.docid), np.searchsorted(docids, row.last_docid, side="right")
+    found = np.flatnonzero(stays[begin:end]) + begin
+    if not len(found):
+        return []
+    parts = list(runs_of(docids[found]))
+    if len(parts) > _SPLITS:
+        stays[found[0] : found[-1] + 1] = True
+        parts = [(int(docids[found[0]]), int(docids[found[-1]]))]
+    ids = told.column("id")
+    made = []
+    for first, last in parts:
+        numbers = [int(ids[int(np.searchsorted(docids, docid))].as_py()[len(row.prefix) :]) for docid in (first, last)]
+        ends = {"docid": first, "last_docid": last, "first": numbers[0], "last": numbers[1]}
+        made.append({"channel": row.channel, "prefix": row.prefix, **ends})
+    return made
+
+
+def _facts_of_rows(table: pa.Table) -> dict[str, tuple[int, list[int]]]:
+    facts = {}
+    for channel in pc.unique(table.column("channel")).to_pylist():
+        mine = table.column("ts").filter(pc.equal(table.column("channel"), channel))
+        times = np.sort(mine.to_numpy())
+        facts[channel] = len(times), times[np.linspace(0, len(times) - 1, _TIMES).astype(np.int64)].tolist()
+    return facts
+
+
+def _read_facts(home: Home, path: str) -> _Facts:
+    with pq.ParquetFile(home.paths([path])[0]) as source:
+        written = (source.schema_arrow.metadata or {}).get(_FACTS)
+        if written is not None:
+            return {channel: (rows, times) for channel, (rows, times) in json.loads(written).items()}
+        return _facts_of_rows(source.read(columns=["channel", "ts"]))
+
+
+def _write_parts(target: Path, source: ds.Dataset, only: Numbers | None) -> None:
+    """Write a file that is too large for memory, some row groups at a time; its events are in order already."""
+    wanted = None if only is None else pa.array(only)
+    with pq.ParquetWriter(target, EVENT_SCHEMA, compression="zstd", **PAGE_CHECKSUMS) as writer:
+        for batch in source.to_batches(batch_size=10_000):
+            part = batch if wanted is None else batch.filter(pc.is_in(batch.column("docid"), wanted))
+            if part.num_rows:
+                writer.write_batch(part.cast(EVENT_SCHEMA) if part.schema != EVENT_SCHEMA else part)

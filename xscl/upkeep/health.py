@@ -1,0 +1,262 @@
+"""What is wrong with a home, and how much of that can be made good: files, tables, and what is derived from texts.
+
+A look at a home changes nothing and needs no lock.  Without ``deep`` it reads the catalogue, and each file's footer.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.base.docids import PUBLISHED
+from xscl.base.locks import holder
+from xscl.base.sealed import LIST, damaged_files
+from xscl.catalog.catalog import stored_rt, stored_template
+from xscl.catalog.counters import REMOVED_EVENTS, total
+from xscl.catalog.event_counts import channel_counts
+from xscl.catalog.tables import BATCHES, CHANNELS, GROUPS, HOME, INSTANCES, INTAKE_FILES, NEVER, QUERIES, TEMPLATES
+from xscl.store.home import Home
+from xscl.store.inventory import NamedFile, files_of, named_files
+from xscl.store.orphans import unnamed_files
+from xscl.store.results import stored_matches
+
+__all__ = ["Damaged", "Health", "derived_problems", "examine_home", "has_removed", "looks_like_a_catalogue"]
+
+_LITTLE = 256 * 1024 * 1024
+"""Bytes of free disk below which a batch may fail."""
+_SHOWN = 5
+_NO_DOCID = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A file that the catalogue names and that is not as it says."""
+
+    file: NamedFile
+    why: str
+    """``missing``, or what is wrong."""
+
+    def __str__(self) -> str:
+        return f"{self.file.path}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What was found."""
+
+    damaged: tuple[Damaged, ...]
+    files: int
+    """Named ones."""
+    unnamed: tuple[Path, ...]
+    """Files and folders that no row names; while batches run, they may be about to."""
+    unnamed_bytes: int
+    derived: tuple[str, ...]
+    """What of that which is made from texts is not there, in sentences."""
+    places: tuple[str, ...]
+    """Places of the intake order that contradict each other."""
+    counts: tuple[str, ...]
+    """Files and ids that do not have the same events."""
+    catalogue: str | None
+    """What the database says of itself; None: it is sound."""
+    free: int
+    """Bytes on the home's disk."""
+    runs: str | None
+    """Which process runs batches; None: none does."""
+
+    @property
+    def problems(self) -> Iterator[tuple[str, str, str]]:
+        """(what, what was found, what helps) of everything that is not right."""
+        repair = "'xscl doctor --repair'; --dry-run says what that would do"
+        if self.catalogue is not None:
+            yield "catalogue", self.catalogue, "'xscl import' the last export; what is left may be read with sqlite3"
+        for what, found in (
+            ("files", [str(each) for each in self.damaged]),
+            ("derived", self.derived),
+            ("places", self.places),
+            ("ids", self.counts),
+        ):
+            if found:
+                more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+                yield what, "; ".join(found[:_SHOWN]) + more, repair
+        if self.free < _LITTLE:
+            yield "disk", f"{self.free:,} bytes are free", "make room, or lower the retention of channels"
+
+
+def examine_home(home: Home, *, deep: bool = False) -> Health:
+    """Look at a home; with ``deep``, read every file whole."""
+    with home.catalog.read() as connection:
+        sound = _checked_database(connection, deep)
+        if sound is not None:
+            free = shutil.disk_usage(home.root).free
+            return Health(
+                damaged=(),
+                files=0,
+                unnamed=(),
+                unnamed_bytes=0,
+                derived=(),
+                places=(),
+                counts=(),
+                catalogue=sound,
+                free=free,
+                runs=holder(home.root / "run.lock"),
+            )
+        named = list(named_files(connection))
+        removed = has_removed(connection)
+        derived = tuple(derived_problems(connection))
+        places, counts = tuple(_places(connection)), tuple(_counts(connection))
+    # Matches with an event that is gone leave when files are merged, and are counted by their batches all the same.
+    counting = deep and not removed
+    damaged = tuple(
+        found for file in named if (found := _damage(home.root, file, deep=deep, counting=counting)) is not None
+    )
+    unnamed = tuple(unnamed_files(home))
+    return Health(
+        damaged=damaged,
+        files=len(named),
+        unnamed=unnamed,
+        unnamed_bytes=sum(map(_size, unnamed)),
+        derived=derived,
+        places=places,
+        counts=counts,
+        catalogue=None,
+        free=shutil.disk_usage(home.root).free,
+        runs=holder(home.root / "run.lock"),
+    )
+
+
+def looks_like_a_catalogue(path: Path) -> str | None:
+    """What is wrong with the SQLite file of a catalogue before it is opened; None: nothing, or it is not there."""
+    if not path.is_file():
+        return None
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            found = str(connection.execute("pragma quick_check(1)").fetchone()[0])
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        return str(error)
+    return None if found == "ok" else found
+
+
+def _checked_database(connection: Connection, deep: bool) -> str | None:
+    """Return what SQLite finds wrong with its file; with ``deep``, indexes are compared with their tables too."""
+    if connection.dialect.name != "sqlite":
+        return None
+    try:
+        connection.exec_driver_sql("pragma cell_size_check = on")
+        check = "integrity_check" if deep else "quick_check"
+        found = str(connection.exec_driver_sql(f"pragma {check}(1)").scalar())
+    except sa.exc.DBAPIError as error:
+        return str(error.orig)
+    return None if found == "ok" else found
+
+
+def _size(path: Path) -> int:
+    if path.is_dir() and not path.is_symlink():
+        return sum(_size(each) for each in path.iterdir())
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def has_removed(connection: Connection) -> bool:
+    """Whether events may have been removed by retention."""
+    some = sa.select(CHANNELS.c.name).where(CHANNELS.c.kept_from.is_not(None)).limit(1)
+    # The channel may have been dropped since.
+    return total(connection, REMOVED_EVENTS) > 0 or connection.execute(some).first() is not None
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+
+def _damage(root: Path, file: NamedFile, *, deep: bool, counting: bool) -> Damaged | None:
+    full = root / file.path
+    if (wrong := next(damaged_files(full, deep=deep), None)) is not None:
+        at, why = wrong
+        return Damaged(file, why if at == full else f"{at.relative_to(full)} {_is(why)}")
+    rows = 0
+    found = [path for path in files_of(root, file.path) if not path.endswith(f"/{LIST}")]
+    for path in found:
+        try:
+            with pq.ParquetFile(root / path) as parquet:
+                rows += parquet.metadata.num_rows
+                if deep:
+                    for group in range(parquet.num_row_groups):
+                        parquet.read_row_group(group)
+        except (OSError, pa.ArrowException, ValueError) as error:
+            return Damaged(file, f"cannot be read ({str(error).splitlines()[0][:120] if str(error) else 'damaged'})")
+    if file.kind == "results":
+        if counting and (stored := sum(1 for _ in stored_matches(root / path for path in found))) != file.rows:
+            return Damaged(file, f"has {stored:,} matches, {file.rows:,} are told")
+        return None
+    return None if rows == file.rows else Damaged(file, f"has {rows:,} rows, {file.rows:,} are told")
+
+
+def _is(why: str) -> str:
+    return f"is {why}" if why == "missing" else why
+
+
+# -- tables ----------------------------------------------------------------------------------------------------
+
+
+def derived_problems(connection: Connection) -> Iterator[str]:
+    """What is missing of instances, groups, templates and ``rt_`` tables, for live queries."""
+    live = QUERIES.c.docid_until == NEVER
+    asked = sa.select(QUERIES.c.gid).where(live)
+
+    def count(statement: sa.Select[Any]) -> int:
+        return connection.scalar(statement) or 0
+
+    of_queries = partial(sa.select(sa.func.count()).select_from(QUERIES).where, live)
+    of_groups = partial(sa.select(sa.func.count()).select_from(GROUPS).where, GROUPS.c.gid.in_(asked))
+    for what, missing in (
+        ("queries have no group", of_queries(~sa.exists().where(GROUPS.c.gid == QUERIES.c.gid))),
+        (
+            "queries have another template than their group",
+            of_queries(sa.exists().where(GROUPS.c.gid == QUERIES.c.gid, GROUPS.c.template != QUERIES.c.template)),
+        ),
+        ("groups have no instance", of_groups(~sa.exists().where(INSTANCES.c.iid == GROUPS.c.iid))),
+        ("groups have no template", of_groups(~sa.exists().where(TEMPLATES.c.template == GROUPS.c.template))),
+    ):
+        if number := count(missing):
+            yield f"{number:,} {what}"
+    there = set(sa.inspect(connection).get_table_names())
+    for row in connection.execute(sa.select(TEMPLATES)).all():
+        table = stored_rt(stored_template(row))
+        if table.name not in there:
+            yield f"table {table.name} is missing"
+            continue
+        none = ~sa.exists().where(table.c.gid == GROUPS.c.gid)
+        if number := count(of_groups(GROUPS.c.template == row.template, none)):
+            yield f"{number:,} groups have no row in {table.name}"
+
+
+def _places(connection: Connection) -> Iterator[str]:
+    home = connection.execute(sa.select(HOME)).one()
+    done = connection.scalar(sa.select(sa.func.max(BATCHES.c.last))) or 0
+    taken = connection.scalar(sa.select(sa.func.max(INTAKE_FILES.c.last)).where(INTAKE_FILES.c.last < PUBLISHED)) or 0
+    registered = connection.scalar(sa.select(sa.func.max(QUERIES.c.docid_from))) or 0
+    if home.processed < done:
+        yield f"the last batch ends at place {done}, the home says {home.processed}"
+    most = max(home.processed, done, taken, registered)
+    if home.next_place <= most:
+        yield f"place {most} is taken, the home gives out {home.next_place} next"
+
+
+def _counts(connection: Connection) -> Iterator[str]:
+    ids = sum(channel_counts(connection, 0, _NO_DOCID).values())
+    rows = connection.scalar(sa.select(sa.func.coalesce(sa.func.sum(INTAKE_FILES.c.rows), 0))) or 0
+    if ids < rows:
+        yield f"the files of events have {rows:,} rows, {ids:,} of them have an id"

@@ -1,0 +1,229 @@
+"""A catalogue that a stranger sent: its rows are copied, one by one and checked, into a catalogue that we make.
+
+Nothing of the received database is executed or opened by anything else.  Its schema must be, word by word, what this
+program makes; so it has no trigger, view, generated column, virtual table, or expression of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import sqlalchemy as sa
+
+from xscl.catalog.catalog import stored_rt, stored_template
+from xscl.catalog.tables import METADATA, TEMPLATES
+from xscl.store.inventory import PATHS, is_inside
+
+__all__ = ["BadCatalogError", "copy_received"]
+
+_TEMPLATE = re.compile(r"[a-z][a-z0-9]*_[0-9a-f]{1,64}\Z")
+_ROWS = 5_000
+_MOST_ROWS = 1 << 32
+_MOST_TEXT = 64 << 20
+"""Characters of one text at most."""
+_INT32 = 1 << 31
+_JSON: Mapping[str, type | tuple[type, ...]] = {
+    "channels.schema": dict,
+    "templates.blocks": list,
+    "templates.parents": list,
+    "templates.joins": list,
+    "groups.namespaces": dict,
+    "groups.channels": list,
+    "queries.namespaces": dict,
+    "queries.names": dict,
+    "queries.held_from": dict,
+    "memberships.streams": list,
+    "feeds.outline": dict,
+    "feeds.hints": dict,
+    "feeds.memory": (dict, list),
+    "sources.position": (dict, list, int, str),
+}
+"""Columns of JSON, and which values they may have."""
+_NOT_NEGATIVE = {
+    "home.next_place",
+    "home.processed",
+    "intake_files.first",
+    "intake_files.last",
+    "intake_files.rows",
+    "event_ids.docid",
+    "event_ids.item",
+    "row_ranges.docid",
+    "row_ranges.last_docid",
+    "state_files.rows",
+    "state_files.held",
+    "state_files.bytes",
+    "batches.batch",
+    "batches.first",
+    "batches.last",
+    "queries.docid_from",
+    "queries.docid_until",
+}
+_PATHS = {f"{column.table.name}.{column.name}" for column in PATHS}
+
+
+class BadCatalogError(Exception):
+    """Says what is wrong with a received catalogue."""
+
+
+def copy_received(received: Path, target: Path) -> None:
+    """Make a catalogue at ``target`` with the rows of a received one.
+
+    Raises:
+        BadCatalogError: it is damaged, has another schema, or rows that this program does not write.
+    """
+    try:
+        with closing(_opened(received)) as source:
+            found = source.execute("pragma quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise BadCatalogError(f"its catalogue is damaged: {found}")
+            _require_schema(source, METADATA.sorted_tables, others=True)
+            templates = [_template_table(row) for row in _rows(source, TEMPLATES)]
+            tables = [*METADATA.sorted_tables, *templates]
+            _require_schema(source, tables, others=False)
+            engine = sa.create_engine(f"sqlite:///{target}")
+            try:
+                with engine.begin() as connection:
+                    METADATA.create_all(connection)
+                    for table in templates:
+                        table.create(connection)
+                    for table in tables:
+                        _copy(source, connection, table)
+                    _require_home(connection)
+            finally:
+                engine.dispose()
+    except sqlite3.DatabaseError as error:
+        raise BadCatalogError(f"its catalogue cannot be read: {error}") from None
+    except sa.exc.DBAPIError as error:
+        raise BadCatalogError(f"its rows contradict each other: {error.orig}") from None
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+    for setting in ("trusted_schema = off", "cell_size_check = on", "mmap_size = 0", "query_only = on"):
+        connection.execute(f"pragma {setting}")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4 * _MOST_TEXT)
+    return connection
+
+
+def _require_schema(source: sqlite3.Connection, tables: list[sa.Table], *, others: bool) -> None:
+    """Refuse a schema that is not what these tables have; ``others`` says whether tables of templates may be there."""
+    wanted = _schema(tables)
+    names = {table.name for table in tables}
+    found = {
+        (kind, name, table, sql)
+        for kind, name, table, sql in source.execute("select type, name, tbl_name, sql from sqlite_master")
+        if not (others and kind in ("table", "index") and str(table).startswith("rt_"))
+        # What ANALYZE has noted is not copied.
+        and not (kind == "table" and re.fullmatch(r"sqlite_stat[14]", str(name)))
+    }
+    for kind, name, table, _ in sorted(found - wanted, key=repr):
+        which = "is not as this program makes it" if name in names else "is none of this program"
+        raise BadCatalogError(f"{kind} {name!r} of its catalogue (table {table!r}) {which}")
+    for kind, name, *_ in sorted(wanted - found, key=repr):
+        raise BadCatalogError(f"its catalogue lacks {kind} {name!r}")
+
+
+def _schema(tables: list[sa.Table]) -> set[tuple[str, str, str, str | None]]:
+    """Return the rows of ``sqlite_master`` of a database with these tables."""
+    engine = sa.create_engine("sqlite://")
+    with engine.connect() as connection:
+        METADATA.create_all(connection)
+        for table in tables:
+            table.create(connection, checkfirst=True)
+        rows = connection.exec_driver_sql("select type, name, tbl_name, sql from sqlite_master").all()
+    engine.dispose()
+    return {(kind, name, table, sql) for kind, name, table, sql in rows}
+
+
+def _template_table(row: Mapping[str, Any]) -> sa.Table:
+    name = row["template"]
+    if not _TEMPLATE.match(name):
+        raise BadCatalogError(f"{name!r} in its table templates is no template")
+    try:
+        return stored_rt(stored_template(SimpleNamespace(**row)))  # type: ignore[arg-type]
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise BadCatalogError(f"the template {name!r} is none: {type(error).__name__}: {error}") from None
+
+
+def _rows(source: sqlite3.Connection, table: sa.Table) -> Iterator[dict[str, Any]]:
+    """Iterate over the rows of a table, checked."""
+    quoted = ", ".join(f'"{column.name}"' for column in table.columns)
+    checks = [(column.name, _check_of(table, column)) for column in table.columns]
+    for number, row in enumerate(source.execute(f'select {quoted} from "{table.name}"')):
+        if number >= _MOST_ROWS:
+            raise BadCatalogError(f"its table {table.name} has too many rows")
+        for (name, check), value in zip(checks, row, strict=True):
+            if (wrong := check(value)) is not None:
+                shown = repr(value)
+                shown = shown if len(shown) <= 80 else f"{shown[:80]}…"
+                raise BadCatalogError(f"column {name} of its table {table.name} has {shown}, which is {wrong}")
+        yield dict(zip(table.columns.keys(), row, strict=True))
+
+
+def _check_of(table: sa.Table, column: sa.Column[Any]) -> Callable[[object], str | None]:
+    """Return what says what is wrong with a value of a column; None: nothing."""
+    name = f"{table.name}.{column.name}"
+    nullable = bool(column.nullable) and not column.primary_key
+    wanted = _JSON.get(name)
+    kind = column.type
+
+    def check(value: object) -> str | None:
+        if value is None:
+            return None if nullable else "no value"
+        if isinstance(kind, sa.Boolean):
+            return None if value in (0, 1) and isinstance(value, int) else "neither true nor false"
+        if isinstance(kind, sa.Integer):
+            if not isinstance(value, int):
+                return "no whole number"
+            if not isinstance(kind, sa.BigInteger) and not -_INT32 <= value < _INT32:
+                return "out of range"
+            return "less than 0" if name in _NOT_NEGATIVE and value < 0 else None
+        if isinstance(kind, (sa.Double, sa.Float, sa.Numeric)):
+            return None if isinstance(value, (int, float)) else "no number"
+        if not isinstance(value, str):
+            return "no text"
+        if len(value) > _MOST_TEXT:
+            return "too long"
+        if name in _PATHS and not is_inside(value):
+            return "no file of a home"
+        return None if wanted is None else _wrong_json(value, wanted)
+
+    return check
+
+
+def _wrong_json(text: str, wanted: type | tuple[type, ...]) -> str | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return "no JSON"
+    return None if isinstance(found, wanted) else "JSON of another kind"
+
+
+def _copy(source: sqlite3.Connection, connection: sa.Connection, table: sa.Table) -> None:
+    truths = {column.name for column in table.columns if isinstance(column.type, sa.Boolean)}
+    part: list[dict[str, Any]] = []
+    for row in _rows(source, table):
+        part.append(
+            {name: value if name not in truths or value is None else bool(value) for name, value in row.items()}
+        )
+        if len(part) >= _ROWS:
+            connection.execute(table.insert(), part)
+            part = []
+    if part:
+        connection.execute(table.insert(), part)
+
+
+def _require_home(connection: sa.Connection) -> None:
+    home = METADATA.tables["home"]
+    rows = connection.execute(sa.select(home)).all()
+    if len(rows) != 1 or rows[0].one != 1:
+        raise BadCatalogError(f"its table home has {len(rows)} rows, and should have one")
+    if not rows[0].processed < rows[0].next_place:
+        raise BadCatalogError("places of its table home contradict each other")

@@ -1,0 +1,306 @@
+"""Upkeep of results: those of many batches become one folder, and matches with an event that is gone leave.
+
+Rows say themselves which batch found them (``origin``), so folders are merged by putting their rows one after another,
+in the order of batches, each batch's rows in the order they had.  What nobody reads after its batch (links, counts of
+pairs, refusals) stays behind, as does what a class means of which no combination of documents is left.  Sizes go by
+tiers, as those of events do (``event_upkeep``).
+
+Column ``result_path`` of a batch then names the folder that it shares with others, or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import uuid
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+
+from xscl.base.errors import EngineError
+from xscl.base.failpoints import step
+from xscl.base.sealed import PAGE_CHECKSUMS, seal_folder
+from xscl.catalog.tables import BATCHES
+from xscl.store.event_files import events_of
+from xscl.store.home import Home
+from xscl.store.inventory import may_be_named
+from xscl.store.retired_files import put_out_of_use
+from xscl.store.tiers import tier_of
+from xscl.templates.results import RESULT_SCHEMA
+
+__all__ = ["ResultFolder", "ResultUpkeep"]
+
+FANOUT = 8
+SMALL = 1_000
+"""Rows of the greatest folder of the lowest tier."""
+LARGE = 2_000_000
+"""Rows from which on folders are not merged."""
+_TIMES = 17
+_ROW_GROUP = 64_000
+_FACTS = b"xscl.members"
+_MEANING = ("match", "rout")
+_MERGED = "merged.parquet"
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFolder:
+    """A folder of results, and the batches that have it."""
+
+    path: str
+    batches: int
+    first: int
+    """The number of the first of them."""
+    last: int
+    last_place: int
+    """The last place of the last of them."""
+    matches: int
+
+
+_Facts = list[tuple[int, list[tuple[str, list[int]]]]]
+"""By the channels of their members: how many combinations of documents, and of each member the channel and some of its
+times in order, at equal distances.
+"""
+
+
+class ResultUpkeep:
+    """Looks after the results of a home; what it learns of folders it remembers."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._rows: dict[str, int] = {}
+        self._facts: dict[str, _Facts | None] = {}
+
+    def folders(self) -> list[ResultFolder]:
+        """The folders of results in the order of batches."""
+        first = sa.func.min(BATCHES.c.batch)
+        statement = (
+            sa.select(
+                BATCHES.c.result_path,
+                sa.func.count(),
+                first,
+                sa.func.max(BATCHES.c.batch),
+                sa.func.max(BATCHES.c.last),
+                sa.func.sum(BATCHES.c.matches + BATCHES.c.rout),
+            )
+            .where(BATCHES.c.result_path.is_not(None))
+            .group_by(BATCHES.c.result_path)
+            .order_by(first)
+        )
+        with self._home.catalog.read() as connection:
+            found = [ResultFolder(*row) for row in connection.execute(statement)]
+        there = {folder.path for folder in found}
+        self._rows = {path: rows for path, rows in self._rows.items() if path in there}
+        self._facts = {path: facts for path, facts in self._facts.items() if path in there}
+        return found
+
+    def work(self, kept: Mapping[str, int], oldest: int | None) -> Iterator[int]:
+        """Do one thing after another, until nothing is left to do; how many folders each has replaced.
+
+        Args:
+            kept: from which time on events of a channel are kept.
+            oldest: the least place of an event that is kept, or a lesser one; None: there is none.
+        """
+        folders = self.folders()
+        empty = [folder for folder in folders if not folder.matches or self._is_gone(folder, kept, oldest)]
+        if empty:
+            self._replace(empty, None)
+            yield len(empty)
+        left = [folder for folder in folders if folder not in empty]
+        for folder in left if kept else ():
+            if self._gone(folder, kept) >= 0.5:
+                self._merge([folder], kept)
+                yield 1
+        for inputs in self._merges([folder for folder in self.folders() if folder.matches]):
+            self._merge(inputs, kept)
+            yield len(inputs)
+
+    # -- what folders hold -------------------------------------------------------------------------------------
+
+    def _is_gone(self, folder: ResultFolder, kept: Mapping[str, int], oldest: int | None) -> bool:
+        """Whether no match of a folder is left: each has a member that came with its batch."""
+        if not kept:
+            return False
+        return oldest is None or folder.last_place < oldest or self._gone(folder, kept) == 1
+
+    def _gone(self, folder: ResultFolder, kept: Mapping[str, int]) -> float:
+        """Which part of a folder's matches is gone, about; exact if all are; 0 where it is not known yet."""
+        facts = self._facts_of(folder)
+        if not facts:
+            return 0.0
+        gone = whole = 0.0
+        for rows, members in facts:
+            parts = [bisect_left(times, kept[name]) / len(times) for name, times in members if name in kept]
+            gone, whole = gone + rows * max(parts, default=0.0), whole + rows
+        return gone / whole
+
+    def _facts_of(self, folder: ResultFolder) -> _Facts | None:
+        if folder.path not in self._facts:
+            files = self._home.results([folder.path])
+            merged = len(files) == 1 and Path(files[0]).name == _MERGED
+            written = (pq.read_schema(files[0]).metadata or {}).get(_FACTS) if merged else None
+            self._facts[folder.path] = None if written is None else json.loads(written)
+        return self._facts[folder.path]
+
+    def _size(self, folder: ResultFolder) -> int:
+        if folder.path not in self._rows:
+            files = self._home.results([folder.path])
+            self._rows[folder.path] = sum(pq.read_metadata(file).num_rows for file in files)
+        return self._rows[folder.path]
+
+    # -- merging -----------------------------------------------------------------------------------------------
+
+    def _merges(self, folders: Sequence[ResultFolder]) -> Iterator[list[ResultFolder]]:
+        """Neighbours to be written as one, those of the lowest tier first."""
+        tiers = [_tier(self._size(folder)) for folder in folders]
+        taken: set[str] = set()
+        for tier in sorted({tier for tier in tiers if tier is not None}):
+            run: list[ResultFolder] = []
+            for folder, of in [*zip(folders, tiers, strict=True), (None, None)]:
+                if folder is not None and of is not None and of <= tier:
+                    run.append(folder)
+                    if sum(self._size(one) for one in run) <= LARGE:
+                        continue
+                mine = sum(_tier(self._size(one)) == tier for one in run)
+                if mine >= FANOUT and not taken.intersection(one.path for one in run):
+                    taken.update(one.path for one in run)
+                    yield run
+                run = []
+
+    def _merge(self, inputs: Sequence[ResultFolder], kept: Mapping[str, int]) -> None:
+        """Write what is left of some folders into one."""
+        home = self._home
+        wanted = ds.field("relation").isin([*_MEANING, "docs"])
+        tables = [
+            ds.dataset(home.results([folder.path]), schema=RESULT_SCHEMA).to_table(filter=wanted) for folder in inputs
+        ]
+        rows = pa.concat_tables(tables)
+        del tables
+        of_docs = pc.equal(rows.column("relation"), "docs")
+        docs, meant = rows.filter(of_docs), rows.filter(pc.invert(of_docs))
+        facts: _Facts | None = None
+        if kept:
+            docs, facts = _left(home, docs, kept)
+        meant = meant.filter(pa.array(_has_class(meant, docs)))
+        if not docs.num_rows:
+            self._replace(inputs, None)
+            return
+        name = f"results/{inputs[0].first:08d}-{inputs[-1].last:08d}-{uuid.uuid4().hex[:8]}"
+        folder = home.root / name / "0"
+        try:
+            folder.mkdir(parents=True)
+            schema = RESULT_SCHEMA
+            if facts is not None:
+                schema = schema.with_metadata({_FACTS: json.dumps(facts, ensure_ascii=False).encode()})
+            with pq.ParquetWriter(folder / _MERGED, schema, compression="zstd", **PAGE_CHECKSUMS) as writer:
+                for part in (meant, docs):
+                    if part.num_rows:
+                        writer.write_table(part.replace_schema_metadata(schema.metadata), row_group_size=_ROW_GROUP)
+            seal_folder(home.root / name)
+            step("upkeep.results")
+            self._replace(inputs, name)
+            step("upkeep.folders")
+        except BaseException:
+            if not may_be_named(home, BATCHES.c.result_path, name):
+                shutil.rmtree(home.root / name, ignore_errors=True)
+            raise
+
+    def _replace(self, inputs: Sequence[ResultFolder], path: str | None) -> None:
+        """Have the batches of some folders name another one, or none."""
+        with self._home.catalog.begin() as connection:
+            for folder in inputs:
+                mine = BATCHES.update().where(BATCHES.c.result_path == folder.path)
+                if connection.execute(mine.values(result_path=path)).rowcount != folder.batches:
+                    raise EngineError(
+                        "XSCL_HOME_IN_USE",
+                        f"{folder.path} was changed by another process",
+                        hint="one process works on a home at a time; nothing was lost",
+                    )
+            put_out_of_use(connection, [folder.path for folder in inputs], time.time_ns() // 1000)
+
+
+def _tier(rows: int) -> int | None:
+    """None for folders that are large enough."""
+    return None if rows >= LARGE else tier_of(rows, SMALL, FANOUT)
+
+
+# -- members ---------------------------------------------------------------------------------------------------
+
+
+def _left(home: Home, docs: pa.Table, kept: Mapping[str, int]) -> tuple[pa.Table, _Facts]:
+    """The combinations of which every member is kept, and what is to be known of them."""
+    rows, members = _members(docs)
+    events = events_of(home, set(np.unique(members).tolist()), ["docid", "channel", "ts"])
+    docids = events.column("docid").to_numpy()
+    order = np.argsort(docids)
+    docids = docids[order]
+    channels = events.column("channel").combine_chunks().dictionary_encode()
+    names = channels.dictionary.to_pylist()
+    codes = channels.indices.to_numpy(zero_copy_only=False).astype(np.int64)[order]
+    ts = events.column("ts").to_numpy()[order]
+    bounds = np.array([kept.get(name, -(1 << 63)) for name in names], np.int64)
+    at = np.minimum(np.searchsorted(docids, members), max(len(docids) - 1, 0))
+    alive = (
+        np.zeros(len(members), np.bool_) if not len(docids) else (docids[at] == members) & (ts[at] >= bounds[codes[at]])
+    )
+    stays = np.ones(docs.num_rows, np.bool_)
+    stays[rows[~alive]] = False
+    inside = stays[rows]
+    rows, at = rows[inside], at[inside]
+    return docs.filter(pa.array(stays)), _facts(rows, codes[at], ts[at], names) if len(rows) else []
+
+
+def _members(docs: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(row, document) of every member, row by row and in block order."""
+    many = docs.column("docs").combine_chunks()
+    own = np.arange(docs.num_rows, dtype=np.int64)
+    found = [(own[~pc.is_null(docs.column(name)).to_numpy()], docs.column(name).drop_null()) for name in ("d1", "d2")]
+    listed = pc.list_parent_indices(many).to_numpy(zero_copy_only=False).astype(np.int64)
+    rows = np.concatenate([*(rows for rows, _ in found), listed])
+    values = np.concatenate([*(column.to_numpy() for _, column in found), pc.list_flatten(many).to_numpy()])
+    order = np.argsort(rows, kind="stable")
+    return rows[order], values[order]
+
+
+def _facts(
+    rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64], ts: npt.NDArray[np.int64], names: Sequence[str]
+) -> _Facts:
+    """What is to be known of combinations of documents; ``rows`` tells the members of one from those of the next."""
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    lengths = np.diff(np.append(starts, len(rows)))
+    kinds: dict[tuple[int, ...], list[int]] = {}
+    for length in np.unique(lengths).tolist():
+        mine = starts[lengths == length]
+        signatures = codes[mine[:, None] + np.arange(length)]
+        distinct, which = np.unique(signatures, axis=0, return_inverse=True)
+        for number, signature in enumerate(distinct.tolist()):
+            kinds[tuple(signature)] = mine[which.reshape(-1) == number].tolist()
+    facts: _Facts = []
+    for signature, begins in kinds.items():
+        members = []
+        for place, code in enumerate(signature):
+            times = np.sort(ts[np.array(begins) + place])
+            members.append((names[code], times[np.linspace(0, len(times) - 1, _TIMES).astype(np.int64)].tolist()))
+        facts.append((len(begins), members))
+    return facts
+
+
+def _has_class(meant: pa.Table, docs: pa.Table) -> Mask:
+    """Of which rows a combination has the class."""
+    origins = np.concatenate([table.column("origin").to_numpy() for table in (meant, docs)])
+    _, dense = np.unique(origins, return_inverse=True)
+    classes = np.concatenate([table.column("class").to_numpy() for table in (meant, docs)]).astype(np.int64)
+    keys = dense.astype(np.int64) << 32 | classes
+    found: Mask = np.isin(keys[: meant.num_rows], keys[meant.num_rows :])
+    return found

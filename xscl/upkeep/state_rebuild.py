@@ -1,0 +1,78 @@
+"""Join state that was lost, made again: the events that are there are walked for all live queries."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections.abc import Collection
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+
+from xscl.base.settings import DEFAULT_SETTINGS
+from xscl.batches.history_walk import HeldEvents, HeldWalk
+from xscl.batches.missing_rows import LackingRows
+from xscl.catalog.tables import BATCHES, INTAKE_FILES, LATE, NEVER, QUERIES, STATE_FILES
+from xscl.planning.planner import Plan, Planner
+from xscl.planning.subscribers import Chosen, group_texts
+from xscl.spark.session import start_session
+from xscl.store.home import Home
+from xscl.store.join_state import Kind, commit_state, held_state, next_state
+from xscl.templates.retention import REACH_SCHEMA
+
+__all__ = ["rebuild_state"]
+
+
+def rebuild_state(home: Home, lost: Collection[str]) -> int:
+    """Make again what the join state lacks of processed events; how many rows.
+
+    Until its one transaction the lost files stay named, so that a process may end anywhere.
+
+    Args:
+        home: the home, whose lock the caller holds.
+        lost: files of join state, as they are named, that are not read any more.
+    """
+    with home.catalog.snapshot() as connection:
+        last = home.catalog.processed()[0]
+        batch = connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0
+        gids = set(connection.scalars(sa.select(QUERIES.c.gid).where(QUERIES.c.docid_until == NEVER)))
+        texts = group_texts(connection, {gid: gid for gid in gids})
+        again = connection.scalars(sa.select(LATE.c.docid).where(LATE.c.replayed <= last, LATE.c.docid.is_not(None)))
+        count = connection.scalar(sa.select(sa.func.sum(INTAKE_FILES.c.rows))) or 0
+        # All that is there: what is held no more may still have partners to come.
+        events = HeldEvents(last + 1, {}, frozenset(again), int(count))
+        named = held_state(home, connection)
+        state = replace(named, files=tuple(file for file in named.files if file.path not in lost))
+    programs = home.folder("programs")
+    current = Planner(home.catalog, programs)
+    chosen = Planner(home.catalog, programs, Chosen(texts, dict.fromkeys(gids, (0, last + 1))))
+    try:
+        now, plan = current.plan(last, last + 1), chosen.plan(last + 1, last + 1)
+        reach = REACH_SCHEMA.empty_table() if now is None else current.reach.table(now.program, last)
+        written, rows = ([], 0) if plan is None else _walked(home, plan, events, batch, LackingRows(state, reach))
+        change = next_state(home, state, batch=batch, last=last, reach=reach, newest={}, fresh=written)
+        with home.catalog.begin() as connection:
+            connection.execute(STATE_FILES.delete().where(STATE_FILES.c.path.in_(lost)))
+            commit_state(connection, change, time.time_ns() // 1000)
+    finally:
+        current.close()
+        chosen.close()
+    return rows
+
+
+def _walked(
+    home: Home, plan: Plan, events: HeldEvents, batch: int, lacking: LackingRows
+) -> tuple[list[tuple[Kind, str]], int]:
+    """Files of the rows that are lacking, and how many rows they have."""
+    tag = f"{batch:08d}-{uuid.uuid4().hex[:8]}"
+    walk = HeldWalk(home, DEFAULT_SETTINGS, start_session, plan, events, batch, tag)
+    written: list[tuple[Kind, str]] = []
+    try:
+        for level in walk.parts():
+            written += walk.write(f"{tag}-held-{level.name}", lacking)
+    finally:
+        walk.close()
+        shutil.rmtree(home.root / "results" / tag, ignore_errors=True)
+    return written, sum(pq.read_metadata(home.root / path).num_rows for _, path in written)

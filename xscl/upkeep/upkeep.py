@@ -1,0 +1,84 @@
+"""Upkeep of a home between batches, so that one that runs for years levels off.
+
+It is done by the process that runs batches, after a commit, a few things at a time: what is left waits for a later one.
+Nothing it does changes an answer.  A process may end anywhere: what no row names means nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from typing import Protocol
+
+from xscl.base.failpoints import step
+from xscl.catalog.retained_from import keep_times
+from xscl.store.home import Home
+from xscl.store.retired_files import unlink_old
+from xscl.upkeep.catalog_rows import sweep_queries, trim_catalog
+from xscl.upkeep.events import EventUpkeep
+from xscl.upkeep.results import ResultUpkeep
+
+__all__ = ["EVERY", "Upkeep"]
+
+EVERY = 8
+"""Commits between two looks at what there is to do: as many as files of one tier are left alone."""
+_SECONDS = 0.25
+"""After so long the rest waits for the next look."""
+_TRIMS = 16
+"""Looks between two at the rows of listings."""
+
+
+class _Knows(Protocol):
+    def variables(self) -> tuple[Collection[int], int]:
+        """The variables of what live queries ask, and the number of the last query that was looked at for it."""
+
+
+class Upkeep:
+    """Looks after a home.
+
+    Args:
+        home: the home.
+        planner: knows what live queries ask.
+    """
+
+    def __init__(self, home: Home, planner: _Knows) -> None:
+        self._home = home
+        self._planner = planner
+        self._events = EventUpkeep(home)
+        self._results = ResultUpkeep(home)
+        self._commits = 0
+        self._looks = 0
+
+    def after_commit(self) -> None:
+        """Do some of what there is to do, each ``EVERY`` commits; the first commit of a process is one of them."""
+        if self._commits % EVERY == 0:
+            self.work(_SECONDS)
+        self._commits += 1
+
+    def work(self, seconds: float) -> None:
+        """Do what there is to do with events, until that has taken some time, and with results likewise."""
+        step("upkeep.begin")
+        with self._home.catalog.read() as connection:
+            kept = keep_times(connection)
+        unlink_old(self._home, time.time_ns() // 1000)
+        _some(self._events.work(kept), seconds)
+        oldest = self._events.oldest_kept(kept)
+        _some(self._results.work(kept, oldest), seconds)
+        if self._looks % _TRIMS == 0:
+            self._look_at_rows(kept, oldest)
+        self._looks += 1
+
+    def _look_at_rows(self, kept: Mapping[str, int], oldest: int | None) -> None:
+        with self._home.catalog.begin() as connection:
+            trim_catalog(connection, kept, oldest)
+        step("upkeep.trimmed")
+        if sweep_queries(self._home, self._planner.variables):
+            step("upkeep.swept")
+
+
+def _some(jobs: Iterator[object], seconds: float) -> None:
+    """Do one thing at least, and others until some time has passed."""
+    end = time.monotonic() + seconds
+    for _ in jobs:
+        if time.monotonic() >= end:
+            return
