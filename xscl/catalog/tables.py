@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 METADATA = MetaData()
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 1
 """Number of the tables, the files that they name, and the rows that are made of texts; other homes are refused."""
 NEVER = 1 << 62
 """``docid_until`` of a live query: later than any event."""
