@@ -6,8 +6,8 @@ is new.  An entry's digest is taken over the entry alone, in canonical form and 
 it came from (``atom:source``), so that a change of a feed's head makes no new version of its entries.
 
 Extensions of Dublin Core, Media RSS, ``content:encoded``, Atom elements inside RSS and ``itunes:author`` are read as
-well; docs/feeds.md has the table.  What a feed gives only half (a date without its time, a link that is no address)
-is left out or left as published, never guessed.
+well; docs/reference/feeds.md has the table.  What a feed gives only half (a date without its time, a link that is no
+address) is left out or left as published, never guessed.
 """
 
 from __future__ import annotations

@@ -587,7 +587,7 @@ SPACES = ("", "", " ", " ", "  ", "\n", "\t", " (: c :) ", "(: a (: b :) 'c :)",
 
 @dataclass
 class _Grammar:
-    """Tokens by the rules of docs/language.md, Statements: syntax only, so variables need not be bound."""
+    """Tokens by the rules of docs/reference/language.md, Statements: syntax only, so variables need not be bound."""
 
     choose: Choices
     room: int = 12

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SOURCES = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
+SOURCES = (ROOT / "docs" / "how-to" / "sources.md").read_text(encoding="utf-8")
 
 
 def test_every_condition_is_documented_and_every_documented_one_exists() -> None:
     sources = [path for folder in ("xscl", "xpath", "templates", "ingest") for path in (ROOT / folder).glob("**/*.py")]
     used = {name for path in sources for name in re.findall(r'"(XSCL_[A-Z_]+)"', path.read_text(encoding="utf-8"))}
     used -= {"XSCL_HOME", "XSCL_CRASH_AT", "XSCL_CLASS_ARCHIVE", "XSCL_CONTACT", "XSCL_ALLOW_PRIVATE"}
-    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"`(XSCL_[A-Z_]+)`", page))
     for first, rest in re.findall(r"`(XSCL_UNSUPPORTED)_[A-Z]+`((?:, `…_[A-Z]+`)+)", page):
         documented |= {first + name for name in re.findall(r"…(_[A-Z]+)", rest)}
@@ -69,10 +69,10 @@ def unknown_places(text: str) -> list[str]:
 
 
 def test_pages_and_headings_that_sources_cite_exist() -> None:
-    assert unknown_places("(docs/language.md, Joins, Output), docs/time.md") == []
-    assert unknown_places("(language.md, section 4; docs/language.md, section\n    5; docs/no.md)") == [
+    assert unknown_places("(docs/reference/language.md, Joins, Output), docs/explanation/time.md") == []
+    assert unknown_places("(language.md, section 4; docs/reference/language.md, section\n    5; docs/no.md)") == [
         "language.md",
-        "docs/language.md, section 5",
+        "docs/reference/language.md, section 5",
         "docs/no.md",
     ]
     folders = ("xscl", "xpath", "templates", "ingest", "tests")
@@ -97,7 +97,7 @@ def said(path: Path) -> str:
 
 def test_links_between_pages_lead_somewhere() -> None:
     wrong = []
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
             if "://" in target:
                 continue
@@ -111,7 +111,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_columns_of_stats_are_described() -> None:
     from xscl.answers.status import batch_columns
 
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     table = page.split("*What stats shows.*")[1].split("\n\n")[1]
     assert sorted(re.findall(r"`([a-z0-9_]+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)))) == sorted(
         batch_columns()
@@ -119,7 +119,7 @@ def test_columns_of_stats_are_described() -> None:
 
 
 def test_the_architecture_has_a_line_for_each_room() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     table = page.split("| room |", 1)[1].split("\n\n")[0]
     named = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)[/.]", row.split("|")[1])]
     rooms = {path.parent.name for path in (ROOT / "xscl").glob("*/__init__.py")} | {"engine"}
@@ -130,7 +130,7 @@ def test_types_of_columns_are_named() -> None:
     from xscl.ingest.rows import COLUMN_TYPES
 
     for name, heading in (("channels", "| `--schema`"), ("rows", "| type | also |")):
-        page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
         table = page[page.index(heading) :].split("\n" if name == "channels" else "\n\n")[0]
         assert {type_ for type_ in COLUMN_TYPES if f"`{type_}`" in table} == set(COLUMN_TYPES), name
 
@@ -257,7 +257,7 @@ def test_commands_of_history_print_what_it_shows(
 
     from xscl.cli.app import main
 
-    page = (ROOT / "docs" / "history.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "history.md").read_text(encoding="utf-8")
     assert (ROOT / "docs" / "examples" / "history" / "cold.xscl").read_text(encoding="utf-8") in page
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("XSCL_HOME", str(tmp_path / "home"))
@@ -275,7 +275,7 @@ def test_commands_of_history_print_what_it_shows(
 def test_the_example_of_delivery_prints_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "delivery.md").read_text(encoding="utf-8")
     code, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "delivery.md", "exec"), {})

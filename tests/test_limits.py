@@ -1,4 +1,4 @@
-"""docs/limits.md lists every limit that can drop an answer, with the figure that the code has."""
+"""docs/reference/limits.md lists every limit that can drop an answer, with the figure that the code has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from xscl.base.safe_xml import DEFAULT_LIMITS
 
 ROOT = Path(__file__).resolve().parents[1]
-TEXT = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "reference" / "limits.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (.+) \| ([\d,]+) \| `([\w.]+)` \| (.+) \|$", TEXT, re.MULTILINE)
 SIZES = {
     "xscl.ingest.markup.MAX_ADDRESS": "a longer address is left as it is, or out of an item",

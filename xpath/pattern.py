@@ -134,7 +134,7 @@ class Compared:
     """A join predicate's comparison of the node's own value with a constant.
 
     Unlike ``Comparison`` (XPath 1.0) it is exact, and a value that is no number satisfies no numeric comparison, not
-    even ``!=`` (docs/architecture.md, Choices, and what was decided against).  ``functions`` as in
+    even ``!=`` (docs/explanation/architecture.md, Choices, and what was decided against).  ``functions`` as in
     ``xscl.base.values.apply_functions``; the constant is a string or the text of a fraction.
     """
 

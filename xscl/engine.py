@@ -652,7 +652,8 @@ class Engine:
         since: int | datetime | None = None,
         until: int | datetime | None = None,
     ) -> DataFrame:
-        """Matches of one query, or of all, as a DataFrame of Spark, in no order; docs/sql.md lists its columns.
+        """Matches of one query, or of all, as a DataFrame of Spark, in no order; docs/reference/sql.md lists its
+        columns.
 
         Spark's tasks build values and documents when rows are read.
 
@@ -671,7 +672,7 @@ class Engine:
         return matches_frame(self.home, self.spark, query, begin, end)
 
     def sql(self, statement: str, /, **frames: object) -> DataFrame:
-        """Read the home's relations with one statement of Spark SQL, which docs/sql.md describes.
+        """Read the home's relations with one statement of Spark SQL, which docs/reference/sql.md describes.
 
         DataFrames of Spark and pandas and tables of pyarrow that are given by name are relations of this statement.
         So are the temporary views of the session that ``connect`` was given, unless the home has a relation of

@@ -1,6 +1,7 @@
 """The cube of times: joins of three and four blocks, one document per block at every combination of times.
 
-The rules are those of docs/language.md, Joins, and of composites those of docs/architecture.md, From text to rows.
+The rules are those of docs/reference/language.md, Joins, and of composites those of docs/explanation/architecture.md,
+From text to rows.
 
 The expected answers are arithmetic on three or four numbers, written here a second time, differently from the oracle.
 """

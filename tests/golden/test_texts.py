@@ -73,7 +73,7 @@ def test_a_query_as_it_is_printed() -> None:
 
 
 def test_the_page_on_the_language() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "language.md").read_text(encoding="utf-8")
     examples = re.findall(r"```xscl\n(.*?)```", page, re.DOTALL)
     assert len(examples) >= 6
     for example in examples:

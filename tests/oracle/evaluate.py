@@ -1,4 +1,4 @@
-"""The oracle: what a query answers, by trying everything (docs/language.md, Blocks, Joins, Output).
+"""The oracle: what a query answers, by trying everything (docs/reference/language.md, Blocks, Joins, Output).
 
 ``answers`` tries every combination of documents and every assignment of nodes to variables.  It reads the
 syntax tree as written and knows nothing of normal forms, templates, state or batches.  Its one thrift: members are

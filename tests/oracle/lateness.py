@@ -1,4 +1,5 @@
-"""The oracle of lateness (docs/time.md, Clocks and lateness): looks back over everything for each event anew."""
+"""The oracle of lateness (docs/explanation/time.md, Clocks and lateness): looks back over everything for each event
+anew."""
 
 from __future__ import annotations
 

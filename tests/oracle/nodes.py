@@ -1,4 +1,4 @@
-"""Documents as plain trees with node ids, and the steps of paths on them (docs/language.md, Blocks).
+"""Documents as plain trees with node ids, and the steps of paths on them (docs/reference/language.md, Blocks).
 
 Slow and obvious on purpose: this is what the engine is held against, so it shares no code with it.
 """

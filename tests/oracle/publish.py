@@ -1,4 +1,4 @@
-"""Queries that publish, by trying everything (docs/language.md, Published channels).
+"""Queries that publish, by trying everything (docs/reference/language.md, Published channels).
 
 Until nothing new is published, every query is asked again about all documents that are known.  Knows nothing of levels
 and batches.

@@ -1,4 +1,5 @@
-"""The oracle of streams: which event each copy is, by the rules as they are told (docs/channels.md), one by one."""
+"""The oracle of streams: which event each copy is, by the rules as they are told (docs/reference/channels.md), one by
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strings as the language compares them: numbers and functions (docs/language.md, Blocks, Joins)."""
+"""Strings as the language compares them: numbers and functions (docs/reference/language.md, Blocks, Joins)."""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ def test_fields_agree_with_what_feedparser_states(shared_data: Path) -> None:
         return stated, agreeing, differences
 
     stated, agreeing, differences = in_fresh_dictionary(run)
-    # What differs, by kind, is in docs/feeds.md.
+    # What differs, by kind, is in docs/reference/feeds.md.
     shown = "\n".join(differences)
     assert stated.total() == 977, shown
     assert agreeing.total() >= 941, shown

@@ -434,7 +434,7 @@ _RELATIONS = "xscl sql 'SHOW TABLES' lists the relations"
 
 
 def _refusal(message: str, *, hint: str | None = None) -> EngineError:
-    return EngineError("XSCL_SQL", message, hint=hint or "docs/sql.md says what statements may hold")
+    return EngineError("XSCL_SQL", message, hint=hint or "docs/reference/sql.md says what statements may hold")
 
 
 def _unknown_function(name: str) -> EngineError:

@@ -93,7 +93,7 @@ RELATION_NAMES = (
 """Relations of every home; ``rt_<template>`` and ``rout_<template>`` come with templates."""
 _OF_MEMBERS = frozenset(["match", "ts_min", "ts_max", "received_min", "received_max", "replaces"])
 """Columns of ``matches`` for which events are read."""
-_HINT = f"relations: {', '.join(RELATION_NAMES)}, rt_<template>, rout_<template>; docs/sql.md"
+_HINT = f"relations: {', '.join(RELATION_NAMES)}, rt_<template>, rout_<template>; docs/reference/sql.md"
 
 _MEMBERSHIPS = pa.schema(
     [

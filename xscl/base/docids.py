@@ -1,7 +1,8 @@
 """Places in the intake order, and the document numbers that stand for them.
 
 An event's docid is its place.  A published document is found with the last member of its match and takes that member's
-place (docs/language.md, Published channels), so its docid holds the place and a serial number: greater than any place,
+place (docs/reference/language.md, Published channels), so its docid holds the place and a serial number: greater than
+any place,
 unique, and the same whenever the batch runs.  A leaf module: numbers here, ``place_sql`` for whoever asks in SQL.
 """
 

@@ -151,7 +151,7 @@ class QueryOutcome:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can name a query or a channel (docs/language.md, Statements, Limits).
+    """Whether a text can name a query or a channel (docs/reference/language.md, Statements, Limits).
 
     >>> is_name("items.raw"), is_name("x-"), is_name("1a")
     (True, False, False)

@@ -1,7 +1,7 @@
 """Values as queries compare them: numbers, canonical URLs, the functions of atoms, and hashes.
 
 A leaf module, which everything may import, so that a function has one meaning for standing and historical answers and
-for feed items alike (docs/language.md, Joins; numbers: docs/architecture.md, From text to rows).
+for feed items alike (docs/reference/language.md, Joins; numbers: docs/explanation/architecture.md, From text to rows).
 """
 
 from __future__ import annotations

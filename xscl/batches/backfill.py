@@ -1,4 +1,4 @@
-"""Answers from what is held, for queries that see what was there before them (docs/history.md).
+"""Answers from what is held, for queries that see what was there before them (docs/how-to/history.md).
 
 Such a query waits until everything before its registration is processed.  Then the events held of the channels that it
 reads are walked for it and for those registered with it, and joined among themselves, some thousand at a time, by a

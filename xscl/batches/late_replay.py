@@ -1,4 +1,4 @@
-"""Late events taken again, as if they had been in time (docs/time.md).
+"""Late events taken again, as if they had been in time (docs/explanation/time.md).
 
 A replay has a place in the intake order, and is a batch of its own.  The chosen events are walked for the queries of
 two and more blocks that are live there, and joined with the events before that place that are kept: with those of the

@@ -1,6 +1,6 @@
 """What a batch publishes: the matches of publishing queries become events of their channels.
 
-The rules are in docs/language.md, Published channels.
+The rules are in docs/reference/language.md, Published channels.
 
 Channels are published to in levels: those of a level are fed by queries over channels of levels before it, so a channel
 is complete before it is read, and every match of the batch is found in the level of its last document.  A published

@@ -1,7 +1,7 @@
 """Refusals at matching and joining: each names the query and the document, and whoever runs the batch is told.
 
-A limit drops documents for the query that exceeds it, and for no other (docs/limits.md).  Stages know groups; this
-module knows whose they are.
+A limit drops documents for the query that exceeds it, and for no other (docs/reference/limits.md).  Stages know
+groups; this module knows whose they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Benchmarks: what stage 1, registration and batches cost, with baselines in the same run (docs/benchmarks.md).
+"""Benchmarks: what stage 1, registration and batches cost, with baselines in the same run
+(docs/reference/benchmarks.md).
 
 Modules in reading order:
 

@@ -33,7 +33,7 @@ class Report:
     settings: Row
     """Sizes and seed with which the run can be repeated."""
     figures: Row
-    """Figures by the names of docs/benchmarks.md; times in the unit that the name ends in."""
+    """Figures by the names of docs/reference/benchmarks.md; times in the unit that the name ends in."""
     table: tuple[Row, ...]
     """Rows of equal columns."""
     plot: Plot

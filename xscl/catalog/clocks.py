@@ -1,4 +1,4 @@
-"""Clocks: what counts as the time of a channel, and what is late by it (docs/time.md, Clocks and lateness).
+"""Clocks: what counts as the time of a channel, and what is late by it (docs/explanation/time.md, Clocks and lateness).
 
 Each channel knows the greatest event time it has had.  A clock shows the greatest of its channels'.  For a channel
 that is set aside when idle, the clock counts as at most so far behind the newest of all channels.  So what a clock

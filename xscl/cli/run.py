@@ -118,7 +118,9 @@ def sql(
 def stats(
     home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
 ) -> None:
-    """Print what each batch did, and what the home holds (columns: docs/architecture.md, What stats shows)."""
+    """Print what each batch did, and what the home holds (columns: docs/explanation/architecture.md, What stats
+    shows).
+    """
     from xscl.answers.status import batch_columns, batch_rows, state_notes
     from xscl.cli.next_steps import no_batches
 
@@ -143,7 +145,7 @@ def demo(
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which (docs/benchmarks.md); or all.")],
+    name: Annotated[str, typer.Argument(help="Which (docs/reference/benchmarks.md); or all.")],
     out: Annotated[Path | None, typer.Option("--out", help="Write tables, plots and the machine's data here.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object of figures.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, within about a minute.")] = False,
@@ -154,7 +156,7 @@ def bench(
     workload: Annotated[str, typer.Option(help="For register: two-level, three-level or rss.")] = "two-level",
     windows: Annotated[str, typer.Option(help="For register: '7 days'; random: '1 h..30 days'.")] = "unbounded",
 ) -> None:
-    """Measure, with baselines in the same run (docs/benchmarks.md)."""
+    """Measure, with baselines in the same run (docs/reference/benchmarks.md)."""
     from json import dumps
 
     from xscl.bench.bench import Options, run_bench

@@ -1,4 +1,4 @@
-"""Taking in: events, registrations and drops get their place in the home's intake order (docs/time.md).
+"""Taking in: events, registrations and drops get their place in the home's intake order (docs/explanation/time.md).
 
 Events are checked here, once: a document that is not well-formed, a row that does not fit, an id that is taken for
 other content are rejected with a named condition and counted, and nothing else is lost.  What is taken is written to

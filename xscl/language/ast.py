@@ -1,4 +1,6 @@
-"""The syntax tree of XSCL: frozen nodes with spans, as written, before any rewriting (docs/language.md, Statements)."""
+"""The syntax tree of XSCL: frozen nodes with spans, as written, before any rewriting (docs/reference/language.md,
+Statements).
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The definition of a variable has the conditions on the nodes of its path: brackets without joined variables, and the
 patterns of leaves that the reduction removes; branches that keep a joined leaf are not part of it, the join checks them
-(docs/architecture.md, From text to rows).  Result nodes that the minor lost become output variables.
+(docs/explanation/architecture.md, From text to rows).  Result nodes that the minor lost become output variables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A recursive-descent parser for XSCL: one method a rule of docs/language.md, Statements.
+"""A recursive-descent parser for XSCL: one method a rule of docs/reference/language.md, Statements.
 
 ``parse_script`` takes every good statement of a text and one error for every bad one, ``iter_script`` one statement at
 a time; ``parse_query`` takes one query.

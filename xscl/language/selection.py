@@ -1,4 +1,4 @@
-"""Output documents: what a match shows of its members (docs/language.md, Output).
+"""Output documents: what a match shows of its members (docs/reference/language.md, Output).
 
 Without SELECT it is the result nodes.  A SELECT list or a constructor is prepared once for its query, where names and
 prefixes are resolved, and filled with the nodes of every match.

@@ -1,6 +1,7 @@
 """Windows of a query to its cases: one tightened matrix of bounds for each block that may be the latest of a composite.
 
-A composite operand counts by its latest member (docs/architecture.md, From text to rows).  Where an operator limits how
+A composite operand counts by its latest member (docs/explanation/architecture.md, From text to rows).  Where an
+operator limits how
 late that is and it is not known which member it is (after ``JOIN``), the query is split into disjoint cases, one for
 each candidate.  Members with equal times are told apart by their place in FROM, or, where ``ONCE`` compares composites,
 by channel and id.  ``ONCE`` between two blocks is no bound: it chooses between two matches (``Bounds.exchange``).

@@ -308,6 +308,6 @@ def query_digest(name: str, text: str) -> str:
 
 
 def _sees(starting: str, place: int) -> dict[str, object]:
-    """What a query sees that is registered at a place, as columns of ``queries`` (docs/history.md)."""
+    """What a query sees that is registered at a place, as columns of ``queries`` (docs/how-to/history.md)."""
     since = None if starting in ("NOW", "ALL") else to_micros(starting)
     return {"starting": starting, "sees_from": place if starting == "NOW" else 0, "ts_from": since}

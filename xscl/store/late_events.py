@@ -1,4 +1,4 @@
-"""Late events: which there are, and asking for them to be taken again (docs/time.md)."""
+"""Late events: which there are, and asking for them to be taken again (docs/explanation/time.md)."""
 
 from __future__ import annotations
 

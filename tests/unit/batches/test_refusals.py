@@ -1,4 +1,5 @@
-"""One query never costs another its answers: what a query exceeds is refused to it alone, by name (docs/limits.md)."""
+"""One query never costs another its answers: what a query exceeds is refused to it alone, by name
+(docs/reference/limits.md)."""
 
 from __future__ import annotations
 

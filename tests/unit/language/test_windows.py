@@ -211,7 +211,7 @@ def test_places_of_joins() -> None:
 
 
 def holds(source: ast.Source, times: tuple[int, ...], start: int = 0) -> tuple[bool, int, int]:
-    """(whether the windows hold, ts, place behind) of an operand (docs/architecture.md, From text to rows).
+    """(whether the windows hold, ts, place behind) of an operand (docs/explanation/architecture.md, From text to rows).
 
     Times are in seconds; a block's place stands for channel and id.
     """
