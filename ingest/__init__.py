@@ -7,6 +7,7 @@ Modules in reading order:
 * ``dates``: the dates of feeds, read strictly
 * ``markup``: HTML and XHTML of strangers → plain text and links
 * ``item``: one normalised feed item and its document
+* ``feed_fields``: elements of a feed → what the feed and its entries say, in any dialect
 * ``feed``: a feed's tree → its entries, and an entry → its item
 * ``json_feed``: the same for JSON Feed
 * ``broken_feed``: the same for feeds that are not well-formed XML, without the published entries
@@ -16,7 +17,10 @@ Modules in reading order:
 * ``rows``: a row's schema, and a row as a flat two-level document
 * ``columns``: a table's columns as columns of such cells
 * ``row_times``: the event times of a table's rows
-* ``row_files``: CSV, JSON lines and Parquet → tables of rows
+* ``row_format``: how files of rows are written, as users say and as names and content tell
+* ``csv_files``: CSV → tables of rows
+* ``json_rows``: JSON lines and rows of Python → tables of rows
+* ``row_files``: files of rows of any format → tables of rows
 * ``sql_tables``: tables of databases with a growing key → tables of rows
 * ``archives``: compressed and archived input as streams
 * ``paths``: which elements are records, and where a document has its id or time

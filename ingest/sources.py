@@ -32,7 +32,8 @@ from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.json_feed import looks_like_json_feed
 from xscl.ingest.paths import SplitPath, ValuePath
 from xscl.ingest.records import Record, Rejected, rejected
-from xscl.ingest.row_files import Format, RowFormat, file_channel, read_row_file, row_format
+from xscl.ingest.row_files import read_row_file
+from xscl.ingest.row_format import Format, RowFormat, file_channel, row_format
 from xscl.ingest.splitting import SplitRecord, split_records
 
 __all__ = ["DEFAULT_READING", "MAX_DOCUMENT_BYTES", "Reading", "files_in", "read_paths", "read_stream", "shown_name"]

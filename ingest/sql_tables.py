@@ -21,8 +21,9 @@ import sqlalchemy as sa
 from xscl.base.errors import SourceError
 from xscl.base.shown import masked
 from xscl.base.types import Scalar
+from xscl.ingest.json_rows import python_table
 from xscl.ingest.records import Position, RowTable
-from xscl.ingest.row_files import RowFormat, python_table
+from xscl.ingest.row_format import RowFormat
 
 __all__ = ["key_position", "keyed_table", "position_key", "read_sql_table", "shown_url", "sql_source"]
 

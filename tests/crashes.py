@@ -48,8 +48,9 @@ from xscl.catalog.retained_from import keep_times
 from xscl.catalog.subscriptions import add_feed
 from xscl.catalog.tables import BATCHES, CHANNELS, FEEDS, INTAKE_FILES, LATE, NEVER, QUERIES, REJECTED
 from xscl.engine import Engine
+from xscl.intake.host_queue import Clock
 from xscl.intake.intake import IntakeReport
-from xscl.intake.polling import Clock, poll
+from xscl.intake.polling import poll
 from xscl.store import retired_files as old_files
 from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.orphans import unnamed_files

@@ -6,14 +6,12 @@ import itertools
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -23,17 +21,18 @@ from xscl.answers.match_listing import MatchListing, list_matches
 from xscl.answers.match_reader import named_queries
 from xscl.answers.sql_views import matches_frame, sql_session
 from xscl.base.durations import parse_duration
-from xscl.base.errors import EngineError, SourceError, XsclError
+from xscl.base.errors import EngineError, SourceError
 from xscl.base.failpoints import step
 from xscl.base.locks import RunLock
 from xscl.base.notebook import facts_html
 from xscl.base.progress import told
 from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
 from xscl.base.shown import masked
-from xscl.base.system_errors import Patience, named_file_faults
+from xscl.base.system_errors import named_file_faults
 from xscl.base.types import Event, QueryName, QueryOutcome, to_micros
 from xscl.batches.batch import BatchReport, next_range, process_batch
 from xscl.batches.driver_join import Driver
+from xscl.batches.run_handle import RunHandle
 from xscl.catalog.catalog import QueryInfo
 from xscl.catalog.source_offsets import position_of
 from xscl.ingest.event_file import event_of
@@ -47,7 +46,7 @@ from xscl.ingest.records import (
     Rejected,
     RowTable,
 )
-from xscl.ingest.row_files import row_options
+from xscl.ingest.row_format import row_options
 from xscl.ingest.sources import read_paths
 from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
 from xscl.intake.data_frames import arrow_table, frame_events, frame_texts, has_documents
@@ -686,115 +685,6 @@ class Engine:
         """
         caller = self.spark if self._is_given else None
         return sql_session(self.home, self.spark, statement, frames=frames, caller=caller)
-
-
-class RunHandle:
-    """A loop that processes batches in a thread of its own, and holds the home's lock until it ends.
-
-    It goes on by itself after what passes (``faults.PASSES``); ``lastProblem`` says what it waits for.
-    """
-
-    def __init__(
-        self, run: Callable[[Callable[[], bool]], list[BatchReport]], every_s: float, lock: RunLock, name: str
-    ) -> None:
-        lock.take()
-        self._run = run
-        self._every_s = every_s
-        self._lock = lock
-        self._stop = threading.Event()
-        self._progress: list[BatchReport] = []
-        self._error: BaseException | None = None
-        self._problem: XsclError | None = None
-        self.id = uuid4()
-        """Of this handle alone."""
-        self.name = name
-        """As ``start`` was given it."""
-        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
-        self._thread.start()
-
-    def __repr__(self) -> str:
-        return f"<xscl.RunHandle {self.name}: {self.status['message']}>"
-
-    def _repr_html_(self) -> str:
-        batch = None if self.lastProgress is None else self.lastProgress.batch
-        return facts_html(f"xscl.RunHandle {self.name}", {"id": self.id, **self.status, "last batch": batch})
-
-    @property
-    def status(self) -> dict[str, object]:
-        """``message`` and ``isActive``, in the manner of pyspark's StreamingQuery."""
-        if self._error is not None:
-            message = f"ended: {self._error}"
-        elif not self.isActive:
-            message = "stopped"
-        elif self._problem is not None:
-            message = f"tries again: {self._problem}"
-        else:
-            message = "stopping" if self._stop.is_set() else "running"
-        return {"message": message, "isActive": self.isActive}
-
-    @property
-    def isActive(self) -> bool:  # noqa: N802 - pyspark's name
-        """Whether the loop goes on."""
-        return self._thread.is_alive()
-
-    @property
-    def lastProgress(self) -> BatchReport | None:  # noqa: N802 - pyspark's name
-        """The last batch."""
-        return self._progress[-1] if self._progress else None
-
-    @property
-    def recentProgress(self) -> list[BatchReport]:  # noqa: N802 - pyspark's name
-        """The last hundred batches."""
-        return list(self._progress)
-
-    @property
-    def lastProblem(self) -> XsclError | None:  # noqa: N802 - as the others
-        """What the last try failed with, if that may pass; None if it went well."""
-        return self._problem
-
-    def exception(self) -> BaseException | None:
-        """What ended the loop, if it failed."""
-        return self._error
-
-    def processAllAvailable(self) -> None:  # noqa: N802 - pyspark's name
-        """Process everything taken in so far, now."""
-        self._note(self._run(lambda: False))
-
-    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - pyspark's name
-        """Wait until the loop ends; raises what ended it. False if ``timeout`` seconds passed first."""
-        self._thread.join(timeout)
-        if self._error is not None:
-            raise self._error
-        return not self.isActive
-
-    def stop(self) -> None:
-        """End the loop after the batch that is running."""
-        self._stop.set()
-        self._thread.join()
-
-    def _note(self, reports: list[BatchReport]) -> None:
-        self._progress = [*self._progress, *reports][-100:]
-
-    def _loop(self) -> None:
-        patience = Patience()
-        try:
-            while not self._stop.is_set():
-                began = time.monotonic()
-                try:
-                    self._note(self._run(self._stop.is_set))
-                    self._problem = None
-                    patience.went_well()
-                    pause = self._every_s - (time.monotonic() - began)
-                except XsclError as error:
-                    pause_s = patience.wait_s(error)
-                    if pause_s is None:
-                        raise
-                    self._problem, pause = error, pause_s
-                self._stop.wait(max(0.0, pause))
-        except BaseException as error:
-            self._error = error
-        finally:
-            self._lock.release()
 
 
 def _micros(name: str, time: int | datetime | None) -> int | None:

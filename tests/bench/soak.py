@@ -39,7 +39,8 @@ from xscl.bench.apart import resident_memory
 from xscl.bench.plot import Plot, draw
 from xscl.catalog.subscriptions import add_feed
 from xscl.engine import Engine
-from xscl.intake.polling import Clock, poll
+from xscl.intake.host_queue import Clock
+from xscl.intake.polling import poll
 from xscl.store.join_state import held_state
 
 RETENTION_S = 6 * 3600

@@ -21,8 +21,9 @@ from xscl.catalog.tables import EVENT_IDS, FEEDS, HOSTS
 from xscl.ingest.fetch import FetchLimits
 from xscl.ingest.fetch_policy import SPACING
 from xscl.ingest.records import FeedDocument
+from xscl.intake.host_queue import Clock
 from xscl.intake.intake import Intake
-from xscl.intake.polling import Clock, PollReport, PollSettings, poll
+from xscl.intake.polling import PollReport, PollSettings, poll
 from xscl.intake.transaction import Chunk
 from xscl.store.home import Home, init_home
 

@@ -12,4 +12,5 @@
 * ``missing_rows``: What the join state lacks of what a walk of held events has found
 * ``publisher``: What a batch publishes
 * ``refusals``: Refusals at matching and joining
+* ``run_handle``: A loop that processes batches in a thread of its own
 """

@@ -5,6 +5,7 @@
 * ``events``: Taking in events one by one
 * ``feed_entries``: Feeds at intake
 * ``feed_memory``: The rows of feeds in the catalogue as intake reads and writes them, in its transaction
+* ``host_queue``: One request at a time to each host, spaced, and not before its time
 * ``identity``: Which event an event is
 * ``inputs``: Files as users name them
 * ``intake``: Taking in

@@ -17,7 +17,7 @@ from xscl.base.safe_xml import DEFAULT_LIMITS, Limits
 from xscl.catalog.source_offsets import positions_in
 from xscl.ingest.following import Follower, source_name
 from xscl.ingest.paths import split_path, value_path
-from xscl.ingest.row_files import row_options
+from xscl.ingest.row_format import row_options
 from xscl.ingest.sources import Reading
 from xscl.intake.intake import Intake, IntakeReport
 

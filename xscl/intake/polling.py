@@ -10,17 +10,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import httpx2
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from xscl.base.errors import SourceError, XsclError
 from xscl.base.failpoints import step
@@ -29,29 +26,25 @@ from xscl.base.progress import told
 from xscl.base.version import VERSION
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.subscriptions import DueFeed, due_feeds, find_feeds, move_feed, store_values
-from xscl.catalog.tables import FEEDS, HOSTS
+from xscl.catalog.tables import FEEDS
 from xscl.ingest.addresses import Resolve, private_allowed
 from xscl.ingest.fetch import DEFAULT_FETCH_LIMITS, Exchange, Fetched, Fetcher, FetchLimits, follow, user_agent
 from xscl.ingest.fetch_policy import (
     Answer,
-    HostState,
     after_failure,
     after_success,
-    host_after,
     host_key,
     lasting_move,
-    spaced,
 )
 from xscl.ingest.fetched import FetchedFeed, read_fetched
 from xscl.ingest.poll_hints import hints_json
 from xscl.ingest.records import FeedDocument, Poll
+from xscl.intake.host_queue import SECOND, Clock, Hosts, NotNowError
 from xscl.intake.intake import Intake
 from xscl.store.home import Home
 
 __all__ = ["DEFAULT_POLL_SETTINGS", "Clock", "PollReport", "PollSettings", "environment_settings", "poll"]
 
-_SECOND = 1_000_000
-_DAY = 24 * 3600 * _SECOND
 _WAITING = 64
 """Bodies that wait to be taken in at most."""
 _MAX_PROBLEM = 2_000
@@ -93,16 +86,6 @@ def environment_settings(settings: PollSettings = DEFAULT_POLL_SETTINGS) -> Poll
     return replace(settings, contact=contact, allow_private=private_allowed(settings.allow_private))
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Time and waiting; tests have their own."""
-
-    now: Callable[[], int] = lambda: time.time_ns() // 1000
-    """Microseconds since the epoch."""
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Seconds."""
-
-
 @dataclass(slots=True)
 class PollReport:
     """What a pass did."""
@@ -123,10 +106,6 @@ class PollReport:
     seconds: float = 0.0
     problems: list[tuple[str, str]] = field(default_factory=list)
     """(address, what was wrong) of feeds that brought nothing they should have."""
-
-
-class _NotNowError(Exception):
-    """The host's turn comes after the pass."""
 
 
 def poll(
@@ -243,8 +222,8 @@ class _Pass:
         self.fetcher = fetcher
         self.report = PollReport()
         self.intake = Intake(home, now=clock.now)
-        until = clock.now() + int(settings.patience_s * _SECOND)
-        self.hosts = _Hosts(home.catalog, clock, chance, until)
+        until = clock.now() + int(settings.patience_s * SECOND)
+        self.hosts = Hosts(home.catalog, clock, chance, until)
         self.arrived: asyncio.Queue[tuple[DueFeed, Fetched] | None] = asyncio.Queue(_WAITING)
         self.slots = asyncio.Semaphore(settings.at_once)
 
@@ -281,7 +260,7 @@ class _Pass:
 
         try:
             fetched = await follow(feed.subscription.url, exchange)
-        except _NotNowError:
+        except NotNowError:
             self.report.left += 1
             return
         await self.arrived.put((feed, fetched))
@@ -374,82 +353,3 @@ def _told(problem: XsclError) -> str:
     """A problem as it is stored and printed: terminals obey some of what strangers send."""
     text = "".join(c if c.isprintable() or c == "\n" else "·" for c in str(problem))
     return text if len(text) <= _MAX_PROBLEM else f"{text[:_MAX_PROBLEM]}…"
-
-
-@dataclass(slots=True)
-class _Turn:
-    """What came of it; None where nothing was sent."""
-
-    answer: Answer | None = None
-
-
-class _Hosts:
-    """Whose turn it is: one request at a time to a host, not before its time, which is stored.
-
-    Args:
-        catalog: holds the times.
-        clock: the time.
-        chance: gives numbers from 0 up to 1.
-        until: no turn begins later, microseconds since the epoch.
-    """
-
-    def __init__(self, catalog: Catalog, clock: Clock, chance: Callable[[], float], until: int) -> None:
-        self._catalog = catalog
-        self._clock = clock
-        self._chance = chance
-        self._until = until
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._new: dict[str, HostState] = {}
-        self._noting = threading.Lock()
-        with catalog.begin() as connection:
-            old = (HOSTS.c.next_request < clock.now() - _DAY) & (HOSTS.c.failures == 0)
-            connection.execute(HOSTS.delete().where(old))
-            rows = connection.execute(sa.select(HOSTS)).all()
-        self._states = {row.host: HostState(row.next_request, row.failures) for row in rows}
-
-    @asynccontextmanager
-    async def turn(self, host: str, slots: asyncio.Semaphore) -> AsyncIterator[_Turn]:
-        """Wait until the host may be asked and one of the slots is free; inside, no one else asks the host.
-
-        Raises:
-            _NotNowError: that is after the pass.
-        """
-        async with self._locks.setdefault(host, asyncio.Lock()):
-            await self._wait(host)
-            async with slots:
-                before = self._state(host)
-                self._note(host, HostState(spaced(self._clock.now(), self._chance()), before.failures))
-                turn = _Turn()
-                yield turn
-                after = before
-                if turn.answer is not None:
-                    after = host_after(before, turn.answer, self._clock.now(), self._chance())
-                self._note(host, after)
-
-    def save(self, connection: Connection) -> None:
-        """Write what is new since the last call; from any thread."""
-        with self._noting:
-            new, self._new = self._new, {}
-        if new:
-            connection.execute(HOSTS.delete().where(HOSTS.c.host.in_(list(new))))
-            rows = [
-                {"host": host, "next_request": state.next_request, "failures": state.failures}
-                for host, state in new.items()
-            ]
-            connection.execute(HOSTS.insert(), rows)
-
-    async def _wait(self, host: str) -> None:
-        """Until the host may be asked."""
-        while (state := self._state(host)).next_request > (now := self._clock.now()):
-            if state.next_request > self._until:
-                raise _NotNowError
-            await self._clock.sleep((state.next_request - now) / _SECOND)
-        if now > self._until:
-            raise _NotNowError
-
-    def _state(self, host: str) -> HostState:
-        return self._states.get(host, HostState(0, 0))
-
-    def _note(self, host: str, state: HostState) -> None:
-        with self._noting:
-            self._states[host] = self._new[host] = state

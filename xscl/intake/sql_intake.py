@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xscl.catalog.source_offsets import position_of
-from xscl.ingest.row_files import RowFormat
+from xscl.ingest.row_format import RowFormat
 from xscl.ingest.sql_tables import read_sql_table, shown_url, sql_source
 from xscl.intake.intake import Intake, IntakeReport
 

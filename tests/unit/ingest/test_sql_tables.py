@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from xscl.base.errors import SourceError, XsclError
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.tables import REJECTED, ROW_RANGES, SOURCES
-from xscl.ingest.row_files import row_options
+from xscl.ingest.row_format import row_options
 from xscl.ingest.sql_tables import key_position, position_key, read_sql_table, shown_url
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.intake.sql_intake import take_sql_table

@@ -1,0 +1,244 @@
+"""CSV (RFC 4180, UTF-8) into tables of rows, a block of whole records at a time."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from xscl.base.errors import SourceError
+from xscl.ingest.event_file import ByteStream
+from xscl.ingest.records import Rejected, RowTable
+from xscl.ingest.row_format import BOM, ENDINGS, RowFormat, check_width, ending
+from xscl.ingest.rows import is_column
+
+__all__ = ["read_csv"]
+
+
+_BLOCK = 16 * 1024 * 1024
+"""Bytes of CSV that are read at once, and what one record may have."""
+
+
+_NO_NAME = re.compile(r"[^\w.-]+")
+
+
+def read_csv(
+    stream: ByteStream,
+    *,
+    channel: str,
+    source: str,
+    how: RowFormat,
+    columns: Sequence[str] | None = None,
+    line: int = 1,
+) -> Iterator[RowTable]:
+    """The rows of CSV (RFC 4180, UTF-8); a record of another number of values is a problem of its table.
+
+    A row's number is that of the line it begins in.  Blank lines are passed over.
+
+    Args:
+        stream: from the beginning of a record on.
+        channel: the rows' channel.
+        source: what places and ids begin with.
+        how: options; ``format`` has no meaning here.
+        columns: their names, if the stream begins after the header; else the header or ``how.schema`` has them.
+        line: the number of the stream's first line in its file.
+
+    Raises:
+        SourceError: ``XSCL_BAD_CSV``: no header, or a record that does not end.
+    """
+    delimiter = how.delimiter or ENDINGS.get(ending(source), ",")
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+        raise SourceError("XSCL_BAD_OPTION", f"{delimiter!r} cannot stand between values", hint="one character, as ;")
+    for block in _blocks(stream):
+        if line == 1:
+            block = block.removeprefix(BOM)
+        if columns is None:
+            columns, used, lines = _header(block, how, delimiter, source)
+            line, block = line + lines, block[used:]
+        if block.strip():
+            table = _csv_table(block, line, columns, delimiter, channel, source, how)
+            yield table
+            assert table.numbers is not None
+            # Where records end with a carriage return alone there are more of them than line feeds.
+            least = int(table.numbers[-1]) + 1 if len(table.numbers) else line
+        else:
+            least = line
+        line = max(line + block.count(b"\n"), least)
+
+
+def _blocks(stream: ByteStream) -> Iterator[bytes]:
+    """The stream in pieces of whole records."""
+    rest = b""
+    while data := stream.read(_BLOCK):
+        rest += data
+        end = _last_end(rest)
+        if end:
+            yield rest[:end]
+            rest = rest[end:]
+        elif len(rest) > 2 * _BLOCK:
+            raise SourceError("XSCL_BAD_CSV", f"a record has more than {_BLOCK:,} bytes; is a quotation mark missing?")
+    if rest:
+        yield rest
+
+
+def _last_end(data: bytes) -> int:
+    """Where the last whole record ends; 0 if none does."""
+    if b'"' not in data:
+        return data.rfind(b"\n") + 1
+    ends = _record_ends(data)
+    return int(ends[-1]) + 1 if len(ends) else 0
+
+
+def _record_ends(data: bytes) -> npt.NDArray[np.int64]:
+    """The line ends that are not inside quotation marks."""
+    found = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero(found == 10)
+    marks = np.flatnonzero(found == 34)
+    whole: npt.NDArray[np.int64] = ends[np.searchsorted(marks, ends) % 2 == 0]
+    return whole
+
+
+def _header(block: bytes, how: RowFormat, delimiter: str, source: str) -> tuple[list[str], int, int]:
+    """The names of the columns, and the bytes and lines before the first row."""
+    ends = _record_ends(block)
+    begin = 0
+    for end in [*ends.tolist(), len(block)]:
+        if block[begin:end].strip():
+            break
+        begin = end + 1
+    else:
+        end = len(block)
+    try:
+        text = block[begin:end].decode("utf-8")
+    except UnicodeDecodeError:
+        raise SourceError("XSCL_BAD_CSV", f"{source}: the first line is not UTF-8") from None
+    check_width(text.count(delimiter) + 1, source)
+    try:
+        names = next(csv.reader([text], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise SourceError("XSCL_BAD_CSV", f"{source}: the first line does not name columns: {error}") from None
+    names = [name if is_column(name) else _name_of(name) for name in map(str.strip, names)]
+    known = list(how.schema or ())
+    if how.header is False or (how.header is None and known and set(names) != set(known)):
+        if not known:
+            raise SourceError("XSCL_BAD_CSV", f"{source}: without a header the columns are not known", hint="--schema")
+        return known, 0, 0
+    if not names or not all(map(is_column, names)) or len(set(names)) < len(names):
+        raise SourceError(
+            "XSCL_BAD_CSV",
+            f"{source}: the first line does not name columns: {text.strip()[:80]!r}",
+            hint="give --schema 'column type, …' if there is no header, --delimiter if it is no comma",
+        )
+    used = min(end + 1, len(block))
+    return names, used, block[:used].count(b"\n")
+
+
+def _name_of(text: str) -> str:
+    """A column's name of a header's: what a name cannot hold becomes ``_``."""
+    name = _NO_NAME.sub("_", text)
+    return name if is_column(name) or not name else f"_{name}"
+
+
+def _csv_table(
+    block: bytes, line: int, columns: Sequence[str], delimiter: str, channel: str, source: str, how: RowFormat
+) -> RowTable:
+    problems: list[Rejected] = []
+    block, broken = _decoded(block)
+    problems += [Rejected(f"{source}:{line + at}", "XSCL_BAD_CSV", "the line is not UTF-8", channel) for at in broken]
+    bad: list[pacsv.InvalidRow] = []
+    table = _parsed(block, columns, delimiter, how.nulls, bad, threads=True)
+    if bad:
+        # Only a reader with one thread counts.
+        bad.clear()
+        table = _parsed(block, columns, delimiter, how.nulls, bad, threads=False)
+    lines = line + _first_lines(block, len(table) + len(bad))
+    for row in bad:
+        problems.append(
+            Rejected(
+                f"{source}:{lines[row.number - 1]}",
+                "XSCL_BAD_CSV",
+                f"expected {row.expected_columns} values, found {row.actual_columns}",
+                channel,
+            )
+        )
+    numbers = np.delete(lines, [row.number - 1 for row in bad])
+    return RowTable(
+        channel,
+        table,
+        source,
+        numbers,
+        texts=True,
+        options=how.options,
+        schema=how.schema,
+        problems=tuple(problems),
+    )
+
+
+def _decoded(block: bytes) -> tuple[bytes, list[int]]:
+    """The block with lines that are not UTF-8 left empty, and their places."""
+    try:
+        block.decode("utf-8")
+        return block, []
+    except UnicodeDecodeError:
+        pass
+    lines, broken = block.split(b"\n"), []
+    for place, text in enumerate(lines):
+        try:
+            text.decode("utf-8")
+        except UnicodeDecodeError:
+            broken.append(place)
+            lines[place] = b""
+    return b"\n".join(lines), broken
+
+
+def _parsed(
+    block: bytes,
+    columns: Sequence[str],
+    delimiter: str,
+    nulls: Sequence[str],
+    bad: list[pacsv.InvalidRow],
+    *,
+    threads: bool,
+) -> pa.Table:
+    def skip(row: pacsv.InvalidRow) -> str:
+        bad.append(row)
+        return "skip"
+
+    if not block.strip():
+        return pa.table({name: pa.array([], pa.string()) for name in columns})
+    return pacsv.read_csv(
+        pa.BufferReader(block),
+        read_options=pacsv.ReadOptions(column_names=list(columns), use_threads=threads, block_size=len(block) + 1),
+        parse_options=pacsv.ParseOptions(
+            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=True, invalid_row_handler=skip
+        ),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict.fromkeys(columns, pa.string()),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=["", *nulls],
+        ),
+    )
+
+
+def _first_lines(block: bytes, count: int) -> npt.NDArray[np.int64]:
+    """For each record the lines before the one it begins in."""
+    if b'"' not in block and b"\n\n" not in block and b"\n\r\n" not in block and block[:1] not in (b"\n", b"\r"):
+        return np.arange(count, dtype=np.int64)
+    ends = _record_ends(block)
+    starts = np.concatenate([[0], ends + 1])
+    stops = np.concatenate([ends, [len(block)]])
+    found = np.frombuffer(block, dtype=np.uint8)
+    sizes = stops - starts
+    last = found[np.clip(stops - 1, 0, len(block) - 1)]
+    blank = (sizes == 0) | ((sizes == 1) & (last == 13))
+    lines: npt.NDArray[np.int64] = np.searchsorted(np.flatnonzero(found == 10), starts[~blank]).astype(np.int64)
+    # A stray quotation mark makes records of other lines; then they are just counted.
+    if len(lines) != count:
+        lines = np.arange(count, dtype=np.int64)
+    return lines

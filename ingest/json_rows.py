@@ -1,0 +1,133 @@
+"""JSON lines and rows of Python into tables of rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from xscl.base.errors import SourceError
+from xscl.base.types import Scalar
+from xscl.ingest.event_file import ByteStream, bounded_lines, read_row_line
+from xscl.ingest.records import Rejected, RowTable, rejected
+from xscl.ingest.row_format import RowFormat
+
+__all__ = ["python_table", "read_json_lines"]
+
+
+_LINES = 20_000
+
+
+_EXACT = 2**53
+
+
+def read_json_lines(
+    stream: ByteStream, *, channel: str, source: str, how: RowFormat, line: int = 1
+) -> Iterator[RowTable]:
+    """The rows of JSON lines, one flat object each; a line that is none is a problem of its table.
+
+    Args:
+        stream: from the beginning of a line on.
+        channel: the rows' channel.
+        source: what places and ids begin with.
+        how: options; ``format`` has no meaning here.
+        line: the number of the stream's first line in its file.
+    """
+    rows: list[dict[str, Scalar]] = []
+    numbers: list[int] = []
+    problems: list[Rejected] = []
+    for number, text in enumerate(bounded_lines(stream), start=line):
+        try:
+            row = read_row_line(text, first=number == 1)
+            if row is not None:
+                rows.append(row)
+                numbers.append(number)
+        except SourceError as error:
+            problems.append(rejected(f"{source}:{number}", error, channel))
+        if len(rows) == _LINES:
+            yield python_table(rows, numbers, problems, channel=channel, source=source, how=how)
+            rows, numbers, problems = [], [], []
+    if rows or problems:
+        yield python_table(rows, numbers, problems, channel=channel, source=source, how=how)
+
+
+def python_table(
+    rows: Sequence[Mapping[str, Scalar]],
+    numbers: Sequence[int],
+    problems: Sequence[Rejected] = (),
+    *,
+    channel: str,
+    source: str,
+    how: RowFormat,
+) -> RowTable:
+    """A table of rows as Python has them; the values of a column are of the kind that most are, other rows problems."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    wrong: dict[int, str] = {}
+    for name, values in columns.items():
+        if _is_sound(set(map(type, values)) - {type(None)}, values):
+            continue
+        kinds = Counter(_kind(value) for value in values if value is not None)
+        wanted = kinds.most_common(1)[0][0] if kinds else None
+        # Numbers with and without fractions are of one kind.
+        allowed = {"bigint", "double"} if wanted in ("bigint", "double") else {wanted}
+        exact = "double" not in kinds
+        for place, value in enumerate(values):
+            if value is None:
+                continue
+            kind = _kind(value)
+            if kind not in allowed or (kind == "bigint" and not _fits(cast(int, value), exact=exact)):
+                wrong.setdefault(place, f"column {name!r}: expected {wanted}, found {kind} {str(value)[:80]!r}")
+    where = [f"{source}:{number}" for number in numbers]
+    refused = [Rejected(where[place], "XSCL_ROW_SCHEMA", wrong[place], channel) for place in sorted(wrong)]
+    kept = [place for place in range(len(rows)) if place not in wrong]
+    arrays = {name: _python_array([values[place] for place in kept]) for name, values in columns.items()}
+    taken = np.array([numbers[place] for place in kept], dtype=np.int64)
+    return RowTable(
+        channel,
+        pa.table(arrays),
+        source,
+        taken,
+        options=how.options,
+        schema=how.schema,
+        problems=(*problems, *refused),
+    )
+
+
+_KINDS = (
+    (bool, "boolean"),
+    (int, "bigint"),
+    (float, "double"),
+    (str, "string"),
+    (Decimal, "decimal"),
+    (datetime, "timestamp"),
+    (date, "date"),
+)
+
+
+def _is_sound(types: set[type], values: Sequence[Scalar]) -> bool:
+    """Whether all values of a column are of one kind, told without looking at each; most columns are."""
+    if types <= {float, int} and int in types:
+        numbers = [value for value in values if type(value) is int]
+        exact = float not in types
+        return _fits(min(numbers), exact=exact) and _fits(max(numbers), exact=exact)
+    return len(types) <= 1 and all(type_ in dict(_KINDS) for type_ in types)
+
+
+def _kind(value: object) -> str:
+    return next((name for type_, name in _KINDS if isinstance(value, type_)), type(value).__name__)
+
+
+def _fits(value: int, *, exact: bool) -> bool:
+    return -(2**63) <= value < 2**63 if exact else -_EXACT <= value <= _EXACT
+
+
+def _python_array(values: list[Scalar]) -> pa.Array:
+    if any(isinstance(value, float) for value in values):
+        return pa.array([None if value is None else float(cast(float, value)) for value in values], pa.float64())
+    return pa.array(values)
