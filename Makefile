@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := build/.installed
 
-.PHONY: demo test lint format docs bench crash soak clean java
+.PHONY: demo test lint format docs site bench crash soak clean java
 
 demo: java $(STAMP)
 	@$(BIN)/xscl demo
@@ -22,8 +22,13 @@ format: $(STAMP)
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: $(STAMP)
+# The site in build/site, without a warning, and every example of the documentation run.
+docs: site java
 	@$(BIN)/python -m pytest -q tests/test_docs.py
+
+site: $(STAMP)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@$(BIN)/python docs/tools/prose.py
 
 bench: java $(STAMP)
 	@$(BIN)/xscl bench all --quick --out build/bench

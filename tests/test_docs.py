@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from xscl.language.parser import parse_query, parse_script
+from xscl.language.parser import parse_script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+sys.path.insert(0, str(ROOT / "docs" / "tools"))
 SOURCES = (ROOT / "docs" / "how-to" / "sources.md").read_text(encoding="utf-8")
 
 
@@ -135,15 +138,16 @@ def test_types_of_columns_are_named() -> None:
         assert {type_ for type_ in COLUMN_TYPES if f"`{type_}`" in table} == set(COLUMN_TYPES), name
 
 
-def test_queries_of_the_readme_are_queries() -> None:
+def test_queries_of_the_pages_are_queries() -> None:
+    """Blocks of README without a language that hold a query, and all blocks of language xscl."""
     blocks = [block.partition("\n") for block in README.split("```")[1::2]]
     queries = [text for language, _, text in blocks if not language and "FOLLOWED BY" in text]
-    assert len(queries) == 4
+    assert len(queries) == 2
+    for page in PAGES:
+        queries += re.findall(r"```xscl\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(queries) > 15
     for text in queries:
-        assert all(item.error is None for item in parse_script(text))
-    for text in re.findall(r"`((?:items|ticks|rooms)[./\[][^`…]*)`", README):
-        if text != "items.raw":
-            parse_query(text)
+        assert [str(item.error) for item in parse_script(text) if item.error] == []
 
 
 def test_the_picture_names_the_folders() -> None:
@@ -162,47 +166,115 @@ def test_the_library_example_prints_what_the_readme_shows(
     assert capsys.readouterr().out == output
 
 
-def test_the_example_of_the_readme_puts_out_what_it_shows(engine: Engine, tmp_path: Path) -> None:
-    section = README.split("## How a query reads")[1].split("\n## ")[0]
-    script, events, documents = re.findall(r"```(?:json|xml)?\n(.*?)```", section, re.DOTALL)[-3:]
-    (tmp_path / "market.ndjson").write_text(events, encoding="utf-8")
-    assert all(outcome.ok for outcome in engine.load(script))
-    assert engine.ingest(tmp_path / "market.ndjson").rejected == 0
-    engine.run_once()
-    assert [match.document for match in engine.matches()] == documents.splitlines()
+def test_scripts_that_pages_show_are_the_files_beside_them() -> None:
+    examples = {
+        "tutorial/first-match.md": ["tutorial/alerts.xscl"],
+        "how-to/join-rows-and-feeds.md": ["house/house.xscl", "market/market.xscl", "market/market.ndjson"],
+        "how-to/history.md": ["history/cold.xscl"],
+        "explanation/time.md": ["shop/shop.ndjson"],
+    }
+    for page, files in examples.items():
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        for name in files:
+            assert f"\n{(ROOT / 'docs' / 'examples' / name).read_text(encoding='utf-8')}```" in text, (page, name)
+    # Every example is on a page.
+    shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for path in (ROOT / "docs" / "examples").glob("*/*"):
+        assert path.name in shown, path
 
 
-def test_the_house_of_the_readme_puts_out_what_it_shows(engine: Engine) -> None:
-    section = README.split("## What comes in")[1].split("\n## ")[0]
-    script, documents = (block.partition("\n")[2] for block in section.split("```")[3::2])
-    house = ROOT / "docs" / "examples" / "house"
-    assert script == (house / "house.xscl").read_text(encoding="utf-8")
-    assert all(outcome.ok for outcome in engine.load(script))
-    assert engine.ingest(house / "notices.atom", channel="notices").rejected == 0
-    assert engine.ingest(house / "rooms.csv", ts="time").rejected == 0
-    engine.run_once()
-    assert [match.document for match in engine.matches()] == documents.splitlines()
-
-
-def test_commands_of_the_readme_are_commands() -> None:
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.stem)
+def test_commands_of_pages_are_commands(page: Path) -> None:
     import typer.main
     from typer.core import TyperGroup
 
     from xscl.cli.app import app
 
     group = typer.main.get_command(app)
-    lines = [line for block in README.split("```sh\n")[1:] for line in block.partition("```")[0].splitlines()]
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    lines += [
+        part.partition("\n")[0]
+        for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+        for part in block.split("$ ")[1:]
+    ]
+    lines += re.findall(r"`(xscl [^`]*)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     for line in lines:
-        words = line.partition("#")[0].split()
+        words = line.partition("  #")[0].split()
         if words[:1] != ["xscl"]:
             continue
         command: object = group
         for word in words[1:3]:
             if isinstance(command, TyperGroup):
                 command = command.get_command(typer.Context(command), word) or command
+        if command is not group and isinstance(command, TyperGroup) and len(words) == 2 or words[1] == "COMMAND":
+            continue  # a group by itself, as "xscl feed"
         assert not isinstance(command, TyperGroup), line
-        options = {option for parameter in command.params for option in parameter.opts}  # type: ignore[attr-defined]
-        assert {word for word in words if word.startswith("-")} <= options, line
+        options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}  # type: ignore[attr-defined]
+        assert {word.strip("[],;") for word in words if re.match(r"\[?--?[a-z]", word)} <= options | {"--help"}, line
+
+
+CONSOLES = [page for page in PAGES if "```console\n" in page.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("page", CONSOLES, ids=lambda page: page.stem)
+def test_commands_of_pages_print_what_they_show(page: Path) -> None:
+    """No Spark is needed."""
+    from consoles import masked, replayed
+
+    text = page.read_text(encoding="utf-8")
+    assert masked(replayed(text)) == masked(text)
+
+
+def test_consoles_are_compared() -> None:
+    from consoles import masked, replayed
+
+    page = "```console\n$ xscl init\nhome at …/xscl-home\n$ xscl query list --count\n1\n```"
+    assert masked(replayed(page)) == page.replace("\n1\n", "\n0\n")
+    assert masked("batch 1: 0.25 s, at 2026-11-22T20:34:29.926129Z") == "batch 1: 0 s, at NOW"
+
+
+def test_the_english_of_the_pages() -> None:
+    from prose import faults, pages
+
+    assert {page.name: found for page in pages() if (found := faults(page))} == {}
+
+
+def test_the_check_of_english_finds_faults(tmp_path: Path) -> None:
+    from prose import faults
+
+    def found(text: str) -> list[str]:
+        (tmp_path / "page.md").write_text(text, encoding="utf-8")
+        return faults(tmp_path / "page.md")
+
+    assert (
+        found("# What is it\n\nWhat is a home? A home is a folder.\n\n| What | it |\n\n```\nIt runs anew.\n```\n") == []
+    )
+    assert found("A batch ends. What it found stays.\n") == ["begins with 'What': What it found stays."]
+    assert found("- Rows are taken in.\n") == ["'taken in', write 'ingest': Rows are taken in."]
+    assert len(found("- A row " + "of a table " * 15 + "ends.\n")) == 2
+
+
+def test_every_command_has_a_section() -> None:
+    from commands import commands, commands_text
+
+    text = commands_text()
+    assert len(dict(commands())) > 35
+    for words, command in commands():
+        section = text.split(f"# `{words}`\n", 1)[1].partition("\n#")[0]
+        options = {
+            name for parameter in command.params if not getattr(parameter, "hidden", False) for name in parameter.opts
+        }
+        missing = {name for name in options if name.startswith("--") and f"{name}" not in section}
+        assert missing <= {"--help"}, words
+
+
+def test_every_public_name_has_an_entry() -> None:
+    import xscl
+
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    assert set(xscl.__all__) == set(re.findall(r"^::: xscl\.(\w+)$", page, re.MULTILINE))
 
 
 def test_matches_shown_in_the_readme_come_from_the_bundled_feeds() -> None:
@@ -249,34 +321,12 @@ def test_python_of_sources_runs(engine: Engine, tmp_path: Path) -> None:
     assert [tuple(row) for row in found] == [("documents", 3), ("news", 1), ("news.raw", 1)]
 
 
-def test_commands_of_history_print_what_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["deliver", "library"])
+def test_the_example_in_python_prints_what_its_page_shows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No Spark is needed."""
-    import shlex
-
-    from xscl.cli.app import main
-
-    page = (ROOT / "docs" / "how-to" / "history.md").read_text(encoding="utf-8")
-    assert (ROOT / "docs" / "examples" / "history" / "cold.xscl").read_text(encoding="utf-8") in page
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("XSCL_HOME", str(tmp_path / "home"))
-    shown = "".join(block.partition("```")[0] for block in page.split("```console\n")[1:])
-    for part in shown.split("$ ")[1:]:
-        command, _, output = part.partition("\n")
-        monkeypatch.setattr("sys.argv", shlex.split(command))
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        assert stopped.value.code in (0, None), command
-        printed = capsys.readouterr().out
-        assert [line.rstrip() for line in printed.splitlines()] == output.splitlines(), command
-
-
-def test_the_example_of_delivery_prints_what_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = (ROOT / "docs" / "explanation" / "delivery.md").read_text(encoding="utf-8")
-    code, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.DOTALL)
+    page = (ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8")
+    code, output = re.findall(r"```python\n(.*?)```\n.*?```\n(.*?)```", page, re.DOTALL)[0]
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "delivery.md", "exec"), {})
+    exec(compile(code, name, "exec"), {})
     assert capsys.readouterr().out == output

@@ -1,6 +1,6 @@
 """Which events a query sees, and which are late, by the rules as they are told.
 
-These are in docs/how-to/history.md, What held means, and in docs/explanation/time.md, Clocks and lateness.
+These are in docs/how-to/history.md, Retained events, and in docs/explanation/time.md, Clocks and lateness.
 
 Everything is a function of the intake order: events, registrations and drops at places that grow.  Knows nothing of
 batches.
