@@ -133,6 +133,12 @@ class QueryInfo:
     held_from: Mapping[str, int] = field(default_factory=dict)
     """By channel, the least event time of members from before it: older ones were held no more.  Without one all were.
     """
+    owner: str = ""
+    """Who registered it; '' where nobody said."""
+    suspended: str | None = None
+    """The quota that ended it, in words; None: none did."""
+    released: int | None = None
+    """The place at which its suspension ended, by resuming or dropping it; None: it has not."""
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -153,8 +159,13 @@ class QueryInfo:
 
     @property
     def live(self) -> bool:
-        """Not dropped."""
+        """Whether it is neither dropped nor suspended."""
         return self.docid_until == NEVER
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether a quota has ended it, and it was neither resumed nor dropped since."""
+        return self.suspended is not None and self.released is None
 
 
 def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) -> Catalog:
@@ -646,6 +657,9 @@ def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
         filled=row.filled,
         ended=row.ended,
         held_from={} if row.held_from is None else json.loads(row.held_from),
+        owner=row.owner,
+        suspended=row.suspended,
+        released=row.released,
     )
 
 

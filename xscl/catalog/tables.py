@@ -23,7 +23,9 @@ __all__ = [
     "INSTANCES",
     "INTAKE_FILES",
     "IS_DROPPED",
+    "IS_LISTED",
     "IS_PUBLISHING",
+    "IS_SUSPENDED",
     "IS_WAITING",
     "LATE",
     "MEMBERSHIPS",
@@ -68,6 +70,16 @@ HOME = Table(
     Column("received", BigInteger, nullable=False, comment="time of the last intake, microseconds"),
     Column("processed", BigInteger, nullable=False, comment="last place of the last committed batch"),
     Column("swept", Integer, nullable=False, server_default="0", comment="how often groups and what they need went"),
+    Column("max_queries", BigInteger, comment="live queries of one owner at most; NULL: any number"),
+    Column("max_bindings", BigInteger, comment="bindings of one query in one batch at most; NULL: any number"),
+    Column("max_pairs", BigInteger, comment="combinations of documents of one query in one batch; NULL: any number"),
+    Column(
+        "repeated",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="place up to which batches run again after a repair, so that nothing is suspended there",
+    ),
 )
 CHANNELS = Table(
     "channels",
@@ -164,16 +176,23 @@ QUERIES = Table(
         comment="JSON: by channel, it sees events from before it only of this event time or later; NULL: of any",
     ),
     Column("ended", BigInteger, comment="it has no matches of later batches; NULL: places tell"),
+    Column("owner", _NAME, nullable=False, server_default="", comment="who registered it; '': nobody said"),
+    Column("suspended", Text, comment="the quota that ended it, in words; NULL: none did"),
+    Column("released", BigInteger, comment="where its suspension ended, by resuming or dropping it; NULL: it has not"),
     # Live names are unique, because all of them have the same end.
     sa.Index("queries_name", "qid", "docid_until", unique=True),
     sa.Index("queries_group", "gid", "qid"),
     sa.Index("queries_template", "template", "qid"),
+    sa.Index("queries_owner", "owner", "qid"),
 )
 # Conditions on queries for which there are indexes.  Values are written out: with parameters SQLite would use none.
 IS_DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
 IS_WAITING = sa.and_(QUERIES.c.starting != sa.literal_column("'NOW'"), QUERIES.c.filled.is_(None))
 """For its answers from what is held."""
 IS_PUBLISHING = QUERIES.c.publish.is_not(None)
+IS_SUSPENDED = sa.and_(QUERIES.c.suspended.is_not(None), QUERIES.c.released.is_(None))
+IS_LISTED = sa.or_(QUERIES.c.docid_until == NEVER, IS_SUSPENDED)
+"""Live, or suspended: its name is taken."""
 VARIABLES = Table(
     "variables",
     METADATA,
@@ -386,6 +405,7 @@ def _declare_partial_indexes(*_: object, **__: object) -> None:
         ("queries_dropped", QUERIES.c.docid_until, IS_DROPPED),
         ("queries_waiting", QUERIES.c.docid_from, IS_WAITING),
         ("queries_publish", QUERIES.c.publish, IS_PUBLISHING),
+        ("queries_suspended", QUERIES.c.qid, IS_SUSPENDED),
         ("queries_history", QUERIES.c.history, QUERIES.c.history.is_not(None)),
         ("late_replayed", LATE.c.replayed, LATE.c.replayed.is_not(None)),
         ("batches_results", BATCHES.c.result_path, BATCHES.c.result_path.is_not(None)),

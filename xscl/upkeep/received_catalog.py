@@ -49,6 +49,10 @@ _JSON: Mapping[str, type | tuple[type, ...]] = {
 _NOT_NEGATIVE = {
     "home.next_place",
     "home.processed",
+    "home.max_queries",
+    "home.max_bindings",
+    "home.max_pairs",
+    "home.repeated",
     "intake_files.first",
     "intake_files.last",
     "intake_files.rows",
@@ -64,6 +68,7 @@ _NOT_NEGATIVE = {
     "batches.last",
     "queries.docid_from",
     "queries.docid_until",
+    "queries.released",
 }
 _PATHS = {f"{column.table.name}.{column.name}" for column in PATHS}
 
