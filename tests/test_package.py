@@ -55,6 +55,7 @@ ALLOWED = {
         "xscl.batches.late_replay",
         "xscl.answers.ask_once",
         "xscl.batches.level",
+        "xscl.answers.sql_sources",
         "xscl.answers.sql_views",
         "xscl.cli.make_class_archive",
         "xscl.engine",

@@ -1,8 +1,9 @@
-"""Matches, relations and explanations for who asks.
+"""Matches, relations and explanations for people and programs that ask.
 
 * ``ask_once``: Asking once
 * ``cards``: A match as a card
 * ``channel_listing``: Rows of a listing of channels and their streams
+* ``combination_steps``: Steps of combinations of documents
 * ``explain``: What there is to say about a query and about a template, for listings and for people
 * ``feed_health``: The words for how a feed does
 * ``feed_listing``: Rows of a listing of feeds, how each of them does, and finding one by its address or a part of it
@@ -12,13 +13,17 @@
 * ``match_listing``: Matches for whoever asks
 * ``match_reader``: Reading matches
 * ``match_rows``: Rows of ``Engine.matches_df``
+* ``match_steps``: Steps of the relations ``matches`` and ``rout_<template>``
 * ``match_window``: Windows of an invocation (PSoup)
+* ``relation_steps``: Steps of the relations that statements of SQL read
 * ``replacements``: Which match a match over a newer version of an item replaces
 * ``sql_counts``: Statements that only count matches, which counts of classes answer as well as the matches themselves
 * ``sql_functions``: The functions of Spark that statements may call
 * ``sql_guard``: Statements of SQL that only read a home's relations, told from all others without Spark
-* ``sql_views``: The relations of the architecture as Spark views, and read-only SQL over them
+* ``sql_relations``: Relations that a statement of SQL reads, each with the steps that the statement needs
+* ``sql_sources``: Sources that steps of relations read
+* ``sql_steps``: Steps of SQL
+* ``sql_views``: Read-only SQL over a home's relations, on Spark
 * ``status``: What there is to say about batches and a home, for listings and messages
 * ``try_query``: Trying a query on documents
-* ``view_texts``: Texts of the views of relations, in Spark SQL
 """

@@ -42,7 +42,7 @@ MATCH_ROW_SCHEMA = (
 
 
 def match_rows(batches: Iterator[pa.RecordBatch], facts: Mapping[str, ChannelFacts]) -> Iterator[pa.RecordBatch]:
-    """Turn matches with their members' documents (``view_texts.OUTPUTS``) into rows of ``MATCH_ROW_SCHEMA``.
+    """Turn matches with their members' documents (``match_steps.output_steps``) into rows of ``MATCH_ROW_SCHEMA``.
 
     Args:
         batches: the matches.

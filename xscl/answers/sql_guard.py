@@ -48,7 +48,7 @@ class Judged:
     listed_aliases: frozenset[str] = frozenset()
     """Aliases with a list of columns, in lower case: their text is that of a call."""
     counts: str | None = None
-    """The text for a relation ``matches`` of counts (``view_texts.match_counts_text``), if it only counts matches."""
+    """The text for a relation ``matches`` of counts (``match_steps.count_steps``), if it only counts matches."""
 
 
 class _Dialect(Spark):

@@ -50,5 +50,6 @@ def serial_of(docids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def place_sql(docid: str) -> str:
-    """``place_of`` of a column, as a text of SQL (Spark, SQLite, PostgreSQL)."""
-    return f"(case when {docid} >= {PUBLISHED} then ({docid} - {PUBLISHED}) >> {SERIAL_BITS} else {docid} end)"
+    """Write ``place_of`` of a column in Spark SQL."""
+    # Behind the words array and struct, Spark's lexer takes no >>.
+    return f"if({docid} >= {PUBLISHED}, shiftright({docid} - {PUBLISHED}, {SERIAL_BITS}), {docid})"

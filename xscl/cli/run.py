@@ -97,12 +97,20 @@ def run(
 def sql(
     statement: str,
     limit: Annotated[int, typer.Option(min=0, help="At most so many rows; 0 for all.")] = 1000,
+    show_steps: Annotated[
+        bool, typer.Option("--show-steps", help="Only print how the statement's relations are made, as SQL.")
+    ] = False,
     home: HomeOption = None,
     catalog: CatalogOption = None,
     format: FormatOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run a read-only Spark SQL statement over the home's relations."""
+    if show_steps:
+        from xscl.answers.sql_relations import steps_text
+
+        show(steps_text(open_given(home, catalog), statement))
+        return
     from xscl.answers.sql_views import sql_errors
     from xscl.engine import Engine
 

@@ -1,0 +1,74 @@
+"""Steps of relations: each runs alone on a home with something for all of them, and has the columns that it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+import pytest
+import sample_home
+
+from xscl.answers.match_steps import count_steps, output_steps
+from xscl.answers.relation_steps import relation_steps
+from xscl.answers.sql_relations import HomeRelations
+from xscl.answers.sql_sources import source_frame
+from xscl.answers.sql_steps import Needs, Step, with_statement
+from xscl.catalog.tables import CHANNELS
+from xscl.engine import Engine, connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Engine]:
+    folder = tmp_path_factory.mktemp("steps")
+    with connect(home=folder / "home", spark=spark) as engine:
+        sample_home.fill(engine, folder)
+        sample_home.more(engine, folder)
+        engine.drop("all")
+        engine.register(sample_home.LATER["all"], name="all")
+        engine.run_once()
+        with engine.home.catalog.begin() as connection:
+            connection.execute(CHANNELS.update().where(CHANNELS.c.name == "S").values(kept_from=2_000_000))
+        yield engine
+
+
+def all_steps(relations: HomeRelations, needs: Needs) -> Iterator[tuple[str, list[Step]]]:
+    shapes = sorted(relations.templates, key=lambda name: relations.templates[name].block_count)
+    for name in sorted(relations.names - {*shapes[:-2]}):  # of the greatest template
+        yield name, relation_steps(name, needs, relations.templates)
+    yield "counts", count_steps()
+    yield "outputs", output_steps(replace(needs, members=True))
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["every step", "as few steps as possible"])
+def test_each_step_runs_alone(filled: Engine, spark: SparkSession, plain: bool) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    relations = HomeRelations.of(filled.home)
+    needs = relations.needs(relations=["r_doc"])
+    flags = [field.name for field in fields(Needs) if field.name != "processed"]
+    assert all(getattr(needs, flag) for flag in flags), f"the home has something for each step: {needs}"
+    if plain:
+        needs = replace(needs, **dict.fromkeys(flags, False))
+    rows: dict[str, int] = {}
+    now: dict[str, str] = {}
+    arguments = {"query": None, "since": None, "until": None}
+    for relation, steps in all_steps(relations, needs):
+        for source in {source for each in steps for source in each.sources} - now.keys():
+            source_frame(filled.home, session, source, relations.templates).cache().createOrReplaceTempView(source)
+            now[source] = ""
+        assert session.sql(with_statement(steps), arguments).columns == [*steps[-1].columns], relation
+        changed = False
+        for each in steps:
+            assert each.about.endswith(".") and "previous_step" not in each.text
+            changed |= now.get(each.name) != each.text
+            if changed:
+                frame = session.sql(each.text, arguments).cache()
+                assert tuple(frame.columns) == each.columns, (relation, each.name)
+                rows[each.name] = max(rows.get(each.name, 0), frame.count())
+                frame.createOrReplaceTempView(each.name)
+                now[each.name] = each.text
+    assert [name for name, number in rows.items() if not number] == [], "each step has rows in this home"

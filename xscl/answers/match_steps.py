@@ -1,0 +1,329 @@
+"""Steps of the relations ``matches`` and ``rout_<template>``.
+
+A batch stores combinations of documents, each with the number of its class, and once for each class its rows of R_out
+and its matches, with their groups (``templates.results``).  Both meet here so that no step makes, carries or shuffles
+a row that a statement does not ask for:
+
+1. *Combinations* get facts of their documents: times, and the members' ids.  A statement that asks for none of these
+   reads no event.
+2. *Classes* get the queries that have their groups.
+3. Both meet in one join by class.  It comes last, so its many rows are used as they come.
+
+Spark leaves out columns that no later step reads, so steps compute columns freely; steps with a join of their own are
+left out here.  Combinations compress so well that Spark takes a million of them for few bytes and would send them to
+all executors; hints have them sorted and merged instead.  For a statement that only counts matches, the combinations
+of each class are counted first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xscl.answers.combination_steps import combinations, documents
+from xscl.answers.sql_steps import Needs, Step, chained, commas, step
+from xscl.catalog.tables import NEVER
+from xscl.templates.results import batch_sql
+from xscl.templates.template import Template
+
+__all__ = ["count_steps", "match_steps", "output_steps", "rout_steps"]
+
+_SEEN = "m.first > c.after and m.last < c.docid_until"
+"""Condition under which a query (``c``) sees all members of a combination (``m``)."""
+_FOUND = (
+    "match query qid case ts_min ts_max received_min received_max docids docs nodes witness replaces batch "
+    "members before times docid_from ts_from held_from"
+)
+_MATCHES = "match qid ts_min ts_max received_min received_max docids nodes replaces batch"
+
+
+def match_steps(needs: Needs) -> list[Step]:
+    """Define the relation ``matches``: ids are the same digests as ``results.match_id``.
+
+    A column that costs something and is not asked for is NULL.
+    """
+    return chained([*_found_matches(needs), step("matches", "Matches of each query.", _MATCHES, _select(_MATCHES))])
+
+
+def output_steps(needs: Needs) -> list[Step]:
+    """Define the rows that ``Engine.matches_df`` builds its rows from.
+
+    The statement has the parameters ``query`` (a name), ``since`` and ``until`` (microseconds), which may be NULL.
+    """
+    return chained(
+        [
+            *_found_matches(needs),
+            step(
+                "wanted_matches",
+                "The matches of the query and times that are asked for.",
+                _FOUND,
+                f"""
+                select {commas(_FOUND)} from previous_step
+                where (:query is null or qid = :query)
+                  and (:since is null or ts_max >= :since) and (:until is null or ts_max <= :until)
+                """,
+            ),
+            step(
+                "matches_with_documents",
+                "Each of these matches, with the documents of its members in block order.",
+                "match query ts_min ts_max replaces nodes witness batch members",
+                """
+                select match, any_value(m.query) as query, any_value(ts_min) as ts_min, any_value(ts_max) as ts_max,
+                       any_value(replaces) as replaces, any_value(nodes) as nodes, any_value(witness) as witness,
+                       any_value(batch) as batch,
+                       array_sort(collect_list(struct(m.place, e.docid, e.channel, e.id, e.ts, e.content))) as members
+                from (select * from wanted_matches lateral view posexplode(docs) p as place, docid) m
+                join held_events e on e.docid = m.docid
+                group by match
+                having count(*) = any_value(size(docs))
+                """,
+            ),
+            step(
+                "outputs",
+                "The same, with the query's row of the catalogue.",
+                "match ts_min ts_max replaces nodes witness batch members subscriber",
+                """
+                select m.match, m.ts_min, m.ts_max, m.replaces, m.nodes, m.witness, m.batch, m.members,
+                       struct(q.*) as subscriber
+                from matches_with_documents m join xscl_queries q on q.query = m.query
+                """,
+            ),
+        ]
+    )
+
+
+def count_steps() -> list[Step]:
+    """Define the relation that stands for ``matches`` where they are only counted: (qid, batch, counted_rows).
+
+    A class counts once for a query that sees all its combinations; of others each is looked at.
+    """
+    return [
+        documents(),
+        step(
+            "class_sizes",
+            "The number of combinations of each class, and the first and last places of all their members.",
+            "origin class total first last",
+            """
+            select origin, class, count(*) as total, min(first) as first, max(last) as last
+            from documents group by origin, class
+            """,
+        ),
+        *_classes(_group_rows("xscl_results", "match")),
+        step(
+            "classes_seen_in_part",
+            "The classes of which a query does not see every combination.",
+            "origin class qid batch after docid_until",
+            f"""
+            select c.origin, c.class, c.qid, c.batch, c.after, c.docid_until
+            from classes c join class_sizes m on m.origin = c.origin and m.class = c.class and not ({_SEEN})
+            """,
+        ),
+        step(
+            "matches",
+            "The counts of whole classes, and one for each combination of the others.",
+            "qid batch counted_rows",
+            f"""
+            select c.qid, c.batch, m.total as counted_rows
+            from classes c join class_sizes m on m.origin = c.origin and m.class = c.class and {_SEEN}
+            union all
+            select /*+ MERGE(m) */ c.qid, c.batch, 1L as counted_rows
+            from classes_seen_in_part c join documents m on m.origin = c.origin and m.class = c.class and {_SEEN}
+            """,
+        ),
+    ]
+
+
+def rout_steps(template: Template, needs: Needs) -> list[Step]:
+    """Define the relation ``rout_<template>``, whose rows have no facts of members."""
+    docs = [f"docs[{i}] as docid{i + 1}" for i in range(template.block_count)]
+    nodes = [f"nodes[{i}] as node{i + 1}" for i in range(template.width)]
+    names = [text.split()[-1] for text in (*docs, *nodes)]
+    places = [f"m{i}" for i in range(template.width)]
+    stored = "origin class relation nodes others witness groups cases"
+    rows = [
+        step(
+            "stored_rows",
+            "Stored rows of R_out of the template's instances.",
+            stored,
+            f"""
+            select {commas(stored)} from xscl_results
+            where relation = 'rout' and instance in (select iid from xscl_instances where template = '{template.id}')
+            """,
+        ),
+        step(
+            "single_rows",
+            "The same, with a row for each choice where several nodes stand alike.",
+            "origin class relation nodes witness groups cases",
+            f"""
+            select origin, class, relation, nodes, witness, groups, cases from stored_rows where others is null
+            union all
+            select origin, class, relation, array({", ".join(places)}) as nodes, witness, groups, cases
+            from (select * from stored_rows where others is not null)
+            {" ".join(f"lateral view explode(others[{i}]) n{i} as {place}" for i, place in enumerate(places))}
+            """,
+        ),
+    ]
+    return chained(
+        [
+            *combinations(replace(needs, members=False, replaces=False, repeats=False)),
+            *rows,
+            *_classes(_group_rows("single_rows", "rout")),
+            *_found(needs),
+            step(
+                "first_found",
+                "Each row with the first batch that found it.",
+                "qid case docs nodes batch",
+                "select qid, case, docs, nodes, min(batch) as batch from previous_step group by qid, case, docs, nodes",
+            )
+            if needs.repeats
+            else None,
+            step(
+                f"rout_{template.id}",
+                "Rows of R_out of each query.",
+                " ".join(["qid case", *names, "batch"]),
+                f"select qid, case, {', '.join(docs + nodes)}, batch from previous_step",
+            ),
+        ]
+    )
+
+
+def _found_matches(needs: Needs) -> list[Step | None]:
+    return [
+        *combinations(needs),
+        *_classes(_group_rows("xscl_results", "match")),
+        *_found(needs),
+        *(_replacements("admitted" if needs.timed else "found") if needs.replaces else ()),
+        step(
+            "first_found",
+            "Each match with the first batch that found it.",
+            _FOUND,
+            f"""
+            select {commas(_FOUND)}
+            from (select *, row_number() over (partition by match order by batch, query) as turn from previous_step)
+            where turn = 1
+            """,
+        )
+        if needs.repeats
+        else None,
+    ]
+
+
+# -- classes --------------------------------------------------------------------------------------------------------
+
+
+def _group_rows(rows: str, relation: str) -> Step:
+    groups = (
+        ("r.groups", "g.col", "null")
+        if relation == "match"
+        else ("arrays_zip(r.groups, r.cases)", "g.col.groups", "g.col.cases")
+    )
+    exploded, gid, case = groups
+    return step(
+        "group_rows",
+        "The nodes of each class, once for each group that has them.",
+        "origin class nodes witness batch gid case",
+        f"""
+        select r.origin, r.class, r.nodes, r.witness, {batch_sql("r.origin")} as batch, {gid} as gid, {case} as case
+        from {rows} r lateral view explode({exploded}) g
+        where r.relation = '{relation}'
+        """,
+    )
+
+
+def _classes(group_rows: Step) -> list[Step]:
+    return [
+        group_rows,
+        step(
+            "subscribers",
+            # As ``results.StoredMatch.is_seen_by``.
+            "Each query once for each group whose matches it may have, and the batches of these.",
+            "query qid digest gid after since ended docid_until docid_from ts_from held_from",
+            f"""
+            select query, qid, digest, gid, sees_from as after,
+                   coalesce(filled, if(sees_from < docid_from, {NEVER}, 0)) as since, coalesce(ended, {NEVER}) as ended,
+                   docid_until, docid_from, ts_from, held_from
+            from xscl_queries
+            union all
+            select query, qid, digest, history as gid, 0 as after, 0 as since, coalesce(ended, {NEVER}) as ended,
+                   docid_until, docid_from, ts_from, held_from
+            from xscl_queries where history is not null
+            """,
+        ),
+        step(
+            "classes",
+            "The nodes of each class, once for each query that may see them.",
+            "origin class nodes witness batch case query qid digest after docid_until docid_from ts_from held_from",
+            """
+            select c.origin, c.class, c.nodes, c.witness, c.batch, c.case, q.query, q.qid, q.digest, q.after,
+                   q.docid_until, q.docid_from, q.ts_from, q.held_from
+            from group_rows c join subscribers q on q.gid = c.gid and c.batch >= q.since and c.batch <= q.ended
+            """,
+        ),
+    ]
+
+
+# -- both -----------------------------------------------------------------------------------------------------------
+
+
+def _found(needs: Needs) -> list[Step | None]:
+    """Define the rows that queries see: combinations and classes brought together."""
+    combinations = "whole_combinations" if needs.kept else "combinations"
+    return [
+        step(
+            "found",
+            "Combinations, once for each query that sees all their members.",
+            _FOUND,
+            f"""
+            select /*+ MERGE(m) */
+                   substring(sha2(concat(c.digest, m.members, array_join(c.nodes, ',')), 256), 1, 32) as match,
+                   c.query, c.qid, c.case, m.ts_min, m.ts_max, m.received_min, m.received_max, m.docids, m.docs,
+                   c.nodes, c.witness, cast(null as string) as replaces, c.batch, m.members, m.before, m.times,
+                   c.docid_from, c.ts_from, c.held_from
+            from {combinations} m join classes c on c.origin = m.origin and c.class = m.class and {_SEEN}
+            """,
+        ),
+        step(
+            "admitted",
+            # As ``catalog.QueryInfo.admits``.
+            "Those whose members are not from before the time at which the query starts.",
+            _FOUND,
+            f"""
+            select {commas(_FOUND)} from found
+            where not exists(times, t -> coalesce(t.ts < ts_from, false) or coalesce(
+              t.came <= docid_from and t.ts < try_element_at(from_json(held_from, 'map<string, bigint>'), t.channel),
+              false))
+            """,
+        )
+        if needs.timed
+        else None,
+    ]
+
+
+def _replacements(found: str) -> list[Step]:
+    others = ", ".join(f"f.{name}" for name in _FOUND.split() if name != "replaces")
+    shown = _FOUND.replace("replaces ", "") + " replaces"
+    return [
+        step(
+            "older",
+            "The matches of each query and combination, by which newer ones find what they replace.",
+            "query members matches",
+            f"""
+            select query, members, array_sort(collect_list(struct(match, nodes))) as matches
+            from {found} group by query, members
+            """,
+        ),
+        step(
+            "replacing",
+            "Each match with the one that it replaces: with the same nodes, or else with the least id.",
+            shown,
+            f"""
+            select {others},
+                   coalesce(get(filter(o.matches, m -> m.nodes = f.nodes), 0).match, get(o.matches, 0).match)
+                     as replaces
+            from {found} f left join older o on o.query = f.query and o.members = f.before
+            """,
+        ),
+    ]
+
+
+def _select(columns: str) -> str:
+    return f"select {commas(columns)} from previous_step"

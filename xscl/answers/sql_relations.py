@@ -1,0 +1,87 @@
+"""Relations that a statement of SQL reads, each with the steps that the statement needs.  Nothing here needs Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from xscl.answers.match_steps import count_steps
+from xscl.answers.relation_steps import RELATION_NAMES, relation_steps, template_relations
+from xscl.answers.sql_guard import Judged, judge
+from xscl.answers.sql_steps import Needs, Step, with_statement
+from xscl.catalog.memberships import member_names
+from xscl.catalog.tables import CHANNELS, EVENT_IDS, QUERIES
+from xscl.store.home import Home
+from xscl.store.join_state import held_state
+from xscl.templates.template import Template
+
+__all__ = ["HomeRelations", "steps_text"]
+
+_OF_MEMBERS = frozenset(["match", "ts_min", "ts_max", "received_min", "received_max", "replaces"])
+"""Columns of ``matches`` for which events are read."""
+_OF_STATE = frozenset(["r_bin", "r_doc"])
+"""Relations of rows of the join state."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeRelations:
+    """Relations of a home, as of one moment."""
+
+    home: Home
+    templates: Mapping[str, Template]
+    """By ``rt_<template>`` and ``rout_<template>``."""
+
+    @classmethod
+    def of(cls, home: Home) -> HomeRelations:
+        """Read the templates of a home."""
+        return cls(home, template_relations(home.catalog.shapes()))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all relations."""
+        return frozenset(RELATION_NAMES) | self.templates.keys()
+
+    def steps(self, judged: Judged) -> tuple[str, dict[str, list[Step]]]:
+        """Give the text of a statement for Spark, and the steps of each relation that it reads."""
+        relations = sorted(judged.relations & self.names)
+        needs = self.needs(judged.columns, relations)
+        found = {name: relation_steps(name, needs, self.templates) for name in relations}
+        if judged.counts is None or needs.reads_events:
+            return judged.text, found
+        return judged.counts, {**found, "matches": count_steps()}
+
+    def needs(self, columns: Collection[str] | None = None, relations: Collection[str] = ()) -> Needs:
+        """Find out what these columns of ``matches`` need, or with None all of them, and the state of the home."""
+        catalog = self.home.catalog
+        streams = bool(list(member_names(catalog)))
+        named = None if columns is None else frozenset(columns)
+        newer = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.version > 1).limit(1)
+        by_time = sa.or_(QUERIES.c.ts_from.is_not(None), QUERIES.c.held_from.is_not(None))
+        timed = sa.select(QUERIES.c.query).where(by_time).limit(1)
+        held = sa.select(QUERIES.c.digest).where(QUERIES.c.history.is_not(None)).group_by(QUERIES.c.digest)
+        processed = catalog.processed()[0]
+        with catalog.read() as connection:
+            return Needs(
+                processed=processed,
+                members=named is None or bool(named & (_OF_MEMBERS | {"docids"} if streams else _OF_MEMBERS)),
+                # What is replaced costs a join of all matches with themselves.
+                replaces=(named is None or "replaces" in named) and connection.scalar(newer) is not None,
+                streams=streams,
+                kept=bool(connection.scalar(sa.select(sa.func.count(CHANNELS.c.kept_from)))),
+                timed=connection.scalar(timed) is not None,
+                repeats=connection.scalar(held.having(sa.func.count() > 1).limit(1)) is not None,
+                floors=not _OF_STATE.isdisjoint(relations) and held_state(self.home, connection).floors is not None,
+            )
+
+
+def steps_text(home: Home, statement: str) -> str:
+    """Write the relations that a statement reads as WITH statements, one after another.
+
+    Raises:
+        EngineError: ``XSCL_SQL``: the statement does something else than reading.
+    """
+    relations = HomeRelations.of(home)
+    _, steps = relations.steps(judge(statement, relations.names))
+    return "\n\n".join(f"{with_statement(each)};" for each in steps.values())
