@@ -26,7 +26,11 @@ Modules in reading order:
 * ``verify``: edges looked up on pairs that other edges found
 * ``passes``: how the plans of a program are resolved in the driver
 * ``find``: the joins of a batch in the driver
-* ``assemble``: rows of links → rows of R_out of queries of three and more blocks, or of two orders
+* ``partial_matches``: the documents and nodes that rows of links have bound so far
+* ``link_rows``: rows of links in the driver, by the events of their members
+* ``once``: the same events in all orders, of which ``ONCE`` chooses
+* ``assemble``: rows of links → rows of R_out of queries of three and more blocks, or of two orders, in the driver
+* ``assembly_tasks``: the same, as Spark's workers do it
 * ``worker``: what Spark ships for resolution
 * ``join``: the joins of a batch in Spark SQL
 """

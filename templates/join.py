@@ -4,7 +4,7 @@ New witnesses are joined with all witnesses, once per enumerated edge (``order``
 Everything after is one relation that flows on by shuffles, in one job: matched edges, beside them what is to be
 verified on their pairs, which two outer joins look up; then the rows of each pair together, resolved and written.  What
 that says of two blocks of a longer query (``links``) is joined with what earlier batches found, block by block, in one
-more job.  The statements' texts are fixed; what queries ask for are rows (``probe``, ``assemble``).
+more job.  The statements' texts are fixed; what queries ask for are rows (``probe``, ``assembly_tasks``).
 
 Law: a matched edge is one of a pair of documents of which one is new and neither is late; every such pair that some
 group's windows allow, and that has all edges of an instance or link, has all its rows here.
@@ -21,7 +21,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from xscl.base.arrow_schemas import spark_schema
-from xscl.templates.assemble import FOUND_SCHEMA, REQUEST_SCHEMA, assembled_batches, extend_batches, start_batches
+from xscl.templates.assembly_tasks import (
+    ASSEMBLED_SCHEMA,
+    REQUEST_SCHEMA,
+    assembled_batches,
+    extend_batches,
+    start_batches,
+)
 from xscl.templates.order import JoinOrder
 from xscl.templates.probe import (
     ASKED_SCHEMA,
@@ -92,12 +98,13 @@ where verified is null or left_node is not null and right_node is not null and
 """
 
 _SIDES = """
-select link, members, nodes, fresh, side, member.docid as doc
+select link, members, nodes, fresh, side, member.place, members[1 - side].place as other
 from {links} lateral view posexplode(members) m as side, member
 """
 _MEETING = """
 select /*+ SHUFFLE_HASH(l) */ r.*, l.members as link_members, l.nodes as link_nodes, l.fresh
-from {requests} r left join {sides} l on l.link = r.link and l.side = r.side and l.doc = r.doc
+from {requests} r left join {sides} l
+  on l.link = r.link and l.side = r.side and l.place = r.place and coalesce(l.other = r.other, true)
 """
 
 
@@ -205,8 +212,8 @@ def assembled(
         found = met.mapInArrow(extend, spark_schema(REQUEST_SCHEMA))
     named = spark.sql(
         "select assembly, array_sort(transform(members, m -> m.place)) as alike, "
-        "transform(members, m -> m.docid) as docs, members, nodes from {found}",
+        "transform(members, m -> m.docid) as docs, members, nodes, wanted from {found}",
         found=found,
     )
     together = named.repartition("alike").sortWithinPartitions("alike", "assembly", "docs")
-    return together.select(*FOUND_SCHEMA.names).mapInArrow(assemble, spark_schema(RESULT_SCHEMA))
+    return together.select(*ASSEMBLED_SCHEMA.names).mapInArrow(assemble, spark_schema(RESULT_SCHEMA))

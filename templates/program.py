@@ -220,6 +220,8 @@ class Assembly:
     """``steps[m]`` is the order in which the others follow link m."""
     bounds: Case
     """Enclose the cases of all groups that link these blocks."""
+    crossings: frozenset[tuple[int, int]]
+    """Pairs of blocks that ``ONCE`` joins and that read different streams, in any group."""
     results: tuple[int, ...]
     groups: dict[int, LiveGroup] = field(compare=False, repr=False)
     """By number; the program changes it."""
@@ -286,6 +288,8 @@ class Program:
         """Number of an instance to its assemblies by the blocks that they link."""
         self._link_counts: Counter[int] = Counter()
         """Number of links to the number of assemblies with so many."""
+        self._crossed: set[int] = set()
+        """Numbers of assemblies with crossings."""
         self._windows: dict[int, Windows] = {}
         self._stale: defaultdict[int, set[int]] = defaultdict(set)
         """Instance number to the groups that have changed since its ``_windows`` were made."""
@@ -295,8 +299,16 @@ class Program:
 
     @property
     def rounds(self) -> int:
-        """How often a row of a link is joined with others: one less than the most links of an instance."""
-        return max(self._link_counts, default=1) - 1
+        """How often rows of links are joined with others.
+
+        To complete a match: one less than the most links of an instance.  To look for its exchange: the most links.
+        """
+        most = max(self._link_counts, default=1)
+        return most - 1 + (most if self._crossed else 0)
+
+    def assemblies_of(self, instance: int) -> list[Assembly]:
+        """The assemblies of an instance."""
+        return [self.assemblies[number] for number in self._assemblies[instance].values()]
 
     @property
     def groups(self) -> Mapping[int, LiveGroup]:
@@ -451,34 +463,39 @@ class Program:
     # -- many blocks -------------------------------------------------------------------------------------------
 
     def _add_to_assemblies(self, live: LiveGroup) -> None:
-        cases: defaultdict[tuple[tuple[int, int], ...], list[Case]] = defaultdict(list)
-        for case, pairs in zip(live.group.cases, live.group.links, strict=True):
-            cases[pairs].append(case)
+        cases: defaultdict[tuple[tuple[int, int], ...], list[int]] = defaultdict(list)
+        for number, pairs in enumerate(live.group.links):
+            cases[pairs].append(number)
         known = self._assemblies[live.iid]
         for pairs in sorted(cases):
-            bounds = _envelope(cases[pairs])
+            bounds = _envelope(live.group.cases[number] for number in cases[pairs])
+            crossings = frozenset[tuple[int, int]]().union(*map(live.group.crossings, cases[pairs]))
             if pairs in known:
                 assembly = self.assemblies[known[pairs]]
                 assembly.groups[live.gid] = live
-                self._widen_assembly(assembly, bounds)
+                self._widen_assembly(assembly, bounds, crossings)
                 continue
-            assembly = _assembly(self._next_assembly, live, pairs, bounds)
+            assembly = _assembly(self._next_assembly, live, pairs, bounds, crossings)
             self._next_assembly += 1
             self.structure += 1
             known[pairs] = assembly.number
             self.assemblies[assembly.number] = assembly
+            if crossings:
+                self._crossed.add(assembly.number)
             self._link_counts[len(assembly.links)] += 1
             for place, link in enumerate(assembly.links):
                 self.starts.setdefault(link.key, []).append((assembly.number, place))
                 self._linked[link.key] += 1
                 self._link(live.group, assembly, link)
 
-    def _widen_assembly(self, assembly: Assembly, bounds: Case) -> None:
-        wider = _envelope((assembly.bounds, bounds))
-        if wider == assembly.bounds:
+    def _widen_assembly(self, assembly: Assembly, bounds: Case, crossings: frozenset[tuple[int, int]]) -> None:
+        wider, more = _envelope((assembly.bounds, bounds)), assembly.crossings | crossings
+        if (wider, more) == (assembly.bounds, assembly.crossings):
             return
         self.structure += 1
-        assembly = self.assemblies[assembly.number] = replace(assembly, bounds=wider)
+        assembly = self.assemblies[assembly.number] = replace(assembly, bounds=wider, crossings=more)
+        if more:
+            self._crossed.add(assembly.number)
         group = next(iter(assembly.groups.values())).group
         for link in assembly.links:
             self._link(group, assembly, link)
@@ -508,6 +525,7 @@ class Program:
                 continue
             self.structure += 1
             del self.assemblies[known.pop(pairs)]
+            self._crossed.discard(assembly.number)
             self._link_counts[len(assembly.links)] -= 1
             self._link_counts = +self._link_counts
             for place, link in enumerate(assembly.links):
@@ -678,7 +696,13 @@ def _told_apart(instance: Instance, link: Link, group: Group) -> Link:
     return replace(link, key=hash64(repr((link.key, specs)))) if specs else link
 
 
-def _assembly(number: int, live: LiveGroup, pairs: tuple[tuple[int, int], ...], bounds: Case) -> Assembly:
+def _assembly(
+    number: int,
+    live: LiveGroup,
+    pairs: tuple[tuple[int, int], ...],
+    bounds: Case,
+    crossings: frozenset[tuple[int, int]],
+) -> Assembly:
     """How rows of links between these pairs of blocks are put together; of the group's instance."""
     instance = live.group.instance
     links = tuple(_told_apart(instance, link, live.group) for link in links_of(instance, pairs))
@@ -692,6 +716,7 @@ def _assembly(number: int, live: LiveGroup, pairs: tuple[tuple[int, int], ...], 
         links=links,
         steps=tuple(_steps(links, start) for start in range(len(links))),
         bounds=bounds,
+        crossings=crossings,
         results=instance.results,
         groups={live.gid: live},
     )

@@ -8,7 +8,8 @@ Window Predicates*, 2004, keeps what an operator holds for the greatest window o
 What shares a reach is the *block variable*, the result node of a block with the conditions on its way: a document's
 rows under one block variable go together, and a variable is kept as long as the longest of its block variables.
 
-A row of a link (``links``) is of use while a document of a third block may come, which is bounded by both members.
+A row of a link (``links``) is of use while a document of a third block may come, which is bounded by both members; and
+while a stream may bring a copy of a member that completes an exchange (``once``), which is no later than the member.
 """
 
 from __future__ import annotations
@@ -155,9 +156,13 @@ def _third_members(assembly: Assembly) -> Iterator[_OfLink]:
     """What the rows of an assembly's links wait for."""
     channels = next(iter(assembly.groups.values())).channels
     later = {(block, partner): reach for block, partner, reach in _partners(assembly.bounds, assembly.blocks)}
+    crossed = {block for pair in assembly.crossings for block in pair}
     for link in assembly.links:
-        for block in set(range(assembly.blocks)) - set(link.blocks):
-            yield link.key, channels[block], later[link.blocks[0], block], later[link.blocks[1], block]
+        left, right = link.blocks
+        for block in {*range(assembly.blocks)} - {left, right}:
+            yield link.key, channels[block], later[left, block], later[right, block]
+        for block in crossed & {left, right}:
+            yield link.key, channels[block], later.get((left, block), 0), later.get((right, block), 0)
 
 
 # -- what is kept ------------------------------------------------------------------------------------------------

@@ -7,10 +7,13 @@ equal to these statements, which run unchanged on Spark SQL and on SQLite.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, Select, and_, case, false, not_, or_, select, true
 from sqlalchemy.engine.default import DefaultDialect
-from sqlalchemy.sql.compiler import IdentifierPreparer
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import IdentifierPreparer, SQLCompiler
+from sqlalchemy.sql.functions import GenericFunction
 from sqlalchemy.sql.selectable import NamedFromClause
 
 from xscl.base.docids import PUBLISHED, SERIAL_BITS
@@ -112,17 +115,35 @@ class _Matched:
             self.conditions.append(or_(member.c.docid.is_not(None), and_(stream.is_(None), doc.c.whole == true())))
 
 
+class _Greatest(GenericFunction[int]):
+    """The greatest of some numbers."""
+
+    name = "greatest"
+    inherit_cache = True
+
+
+@compiles(_Greatest, "sqlite")
+def _greatest_on_sqlite(element: _Greatest, compiler: SQLCompiler, **options: Any) -> str:
+    return f"max({compiler.process(element.clauses, **options)})"
+
+
 def _exchanged(template: Template, streams: bool, found: _Matched) -> ColumnElement[bool]:
-    """Whether the query matches with two neighbouring members exchanged, of which the first is then the left one."""
+    """Whether the query matches with two neighbouring members exchanged, and that match is complete before this one.
+
+    Where both are complete with one document, that of which the left member is first counts as the earlier one.
+    Without streams both have the same documents.
+    """
     other = _Matched(template, streams, "x")
+    last, other_last = (_Greatest(*(_place(doc.c.docid) for doc in docs)) for docs in (found.docs, other.docs))
     ways = []
     for i in range(len(found.docs) - 1):
         docs = list(found.docs)
         docs[i], docs[i + 1] = docs[i + 1], docs[i]
+        right_first = not_(_is_first(found.docs[i], found.docs[i + 1]))
         ways.append(
             and_(
                 found.rt.c[f"exchange_{i + 1}_{i + 2}"] == true(),
-                not_(_is_first(found.docs[i], found.docs[i + 1])),
+                or_(other_last < last, and_(other_last == last, right_first)) if streams else right_first,
                 *(
                     and_(mine.c.channel == theirs.c.channel, mine.c.id == theirs.c.id)
                     for mine, theirs in zip(other.docs, docs, strict=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 from xscl.base.values import digest_text
 from xscl.templates.bounds import Case
@@ -154,6 +155,15 @@ class Group:
     def exchanges(self) -> bool:
         """Whether a match may be left out because the same members match in another order (``ONCE``)."""
         return any(bounds.exchange for case in self.cases for bounds in case)
+
+    def crossings(self, case: int) -> frozenset[tuple[int, int]]:
+        """The pairs of blocks of a case that ``ONCE`` joins and that read different streams."""
+        pairs = combinations(range(len(self.streams)), 2)
+        return frozenset(
+            (i, j)
+            for bounds, (i, j) in zip(self.cases[case], pairs, strict=False)
+            if bounds.exchange and self.streams[i] != self.streams[j]
+        )
 
     def stream(self, block: int) -> int:
         """The stream that a block (from 0) names, 0 for the channel."""

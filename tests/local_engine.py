@@ -23,15 +23,10 @@ from programs import build_program, save_program
 from xscl.base.safe_xml import parse_xml, serialize
 from xscl.language.compile import ChannelFacts, CompiledQuery, compile_query
 from xscl.language.parser import parse_query
-from xscl.templates.assemble import (
-    FOUND_SCHEMA,
-    LinkRows,
-    assemble,
-    assembled_batches,
-    extend_batches,
-    start_batches,
-)
+from xscl.templates.assemble import assemble
+from xscl.templates.assembly_tasks import ASSEMBLED_SCHEMA, assembled_batches, extend_batches, start_batches
 from xscl.templates.find import Finder
+from xscl.templates.link_rows import LinkRows
 from xscl.templates.members import NONE, Membership
 from xscl.templates.order import join_order
 from xscl.templates.probe import CLOSE, MATCHED_SCHEMA, TINY, asked_batches, probe_batches, single_batches
@@ -201,7 +196,7 @@ class LocalEngine:
             met = [joined for row in found for joined in _met(row, links)]
             table = pa.Table.from_pylist(met, schema=_met_schema())
             found = [row for b in extend_batches(self.program, table.to_batches()) for row in b.to_pylist()]
-        rows = [{name: row[name] for name in FOUND_SCHEMA.names} for row in found]
+        rows = [{name: row[name] for name in ASSEMBLED_SCHEMA.names} for row in found]
         rows.sort(
             key=lambda row: (
                 sorted(m["place"] for m in row["members"]),
@@ -209,7 +204,7 @@ class LocalEngine:
                 [m["docid"] for m in row["members"]],
             )
         )
-        table = pa.Table.from_pylist(rows, schema=FOUND_SCHEMA)
+        table = pa.Table.from_pylist(rows, schema=ASSEMBLED_SCHEMA)
         origin = origin_of(self.batches, 0, 1)
         self.results += self._rows(assembled_batches(self.program, table.to_batches(max_chunksize=3), origin))
 
@@ -383,13 +378,15 @@ def _met(row: dict[str, object], links: list[dict[str, object]]) -> list[dict[st
     found = [
         {**row, "link_members": link["members"], "link_nodes": link["nodes"], "fresh": link["fresh"]}
         for link in links
-        if link["link"] == row["link"] and link["members"][row["side"]]["docid"] == row["doc"]
+        if link["link"] == row["link"]
+        and link["members"][row["side"]]["place"] == row["place"]
+        and row["other"] in (None, link["members"][1 - row["side"]]["place"])
     ]
     return found or [{**row, "link_members": None, "link_nodes": None, "fresh": None}]
 
 
 def _met_schema() -> pa.Schema:
-    from xscl.templates.assemble import REQUEST_SCHEMA
+    from xscl.templates.assembly_tasks import REQUEST_SCHEMA
 
     more = {"link_members": "members", "link_nodes": "nodes"}
     fields = [REQUEST_SCHEMA.field(old).with_name(new) for new, old in more.items()]

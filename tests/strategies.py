@@ -6,7 +6,7 @@ Documents and queries use one tiny alphabet, so that patterns match and joins hi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar
 
@@ -148,6 +148,24 @@ def _plain_document(choose: Choices) -> str:
     root = choose.one("a", "a", "a", "a", "b")
     attribute = f' k="{choose.one(*values)}"' if choose.chance(60) else ""
     return f"<{root}{attribute}>{inner}</{root}>"
+
+
+def with_copies(choose: Choices, docs: Sequence[Doc], streams: Sequence[str]) -> list[Doc]:
+    """Make the documents of S events of streams, some with copies that come by another stream later."""
+    found: list[Doc] = []
+    waiting: list[Doc] = []
+    for doc in docs:
+        if doc.channel == "S":
+            names = [name for name in streams if choose.chance(50)]
+            first = tuple(names[: choose.count(0, len(names))])
+            # Copies are of one item with the event, like versions.
+            doc = replace(doc, streams=first, item=doc.item or f"item of {doc.id}")
+            late = [replace(doc, streams=(name,), whole=False, late=choose.chance(10)) for name in names[len(first) :]]
+            waiting += late if first else []
+        found.append(doc)
+        while waiting and choose.chance(40):
+            found.append(waiting.pop(choose.count(0, len(waiting) - 1)))
+    return found + waiting
 
 
 def row_stream(choose: Choices, least: int = 10, most: int = 16) -> list[Doc]:

@@ -139,7 +139,7 @@ def bindings_rows(
     """Every combination of documents and assignments that satisfies the query, as ``ONCE`` leaves them."""
     found = _all_rows(query, docs, numeric=numeric, texts=texts, times=times, namespaces=namespaces)
     chosen = [start for join, start in _placed(query.source, 0) if _chooses(join)]
-    return _once(list(found), chosen) if chosen else found
+    return _once(list(found), chosen, docs) if chosen else found
 
 
 def _chooses(join: ast.Join) -> bool:
@@ -148,18 +148,25 @@ def _chooses(join: ast.Join) -> bool:
     return single and any(isinstance(w, ast.Window) and w.kind == "once" for w in join.windows)
 
 
-def _once(rows: Sequence[Row], pairs: Sequence[int]) -> Iterator[Row]:
-    """The rows of which none is there with two neighbours exchanged that are in their order then."""
+def _once(rows: Sequence[Row], pairs: Sequence[int], docs: Sequence[Doc]) -> Iterator[Row]:
+    """The rows that no row with two neighbours exchanged forestalls.
 
-    def names(docs: Sequence[Doc]) -> tuple[tuple[str, str], ...]:
-        return tuple((doc.channel, doc.id) for doc in docs)
+    A row forestalls its exchange if its last document comes first, and of two that are complete with one document that
+    whose left neighbour is first by time, channel and id.  ``docs`` are in the order in which they come.
+    """
 
-    present = {names(row.docs) for row in rows}
+    def names(of: Sequence[Doc]) -> tuple[tuple[str, str], ...]:
+        return tuple((doc.channel, doc.id) for doc in of)
+
+    places = {doc: place for place, doc in enumerate(docs)}
+    complete = {names(row.docs): max(places[doc] for doc in row.docs) for row in rows}
     for row in rows:
+        own = complete[names(row.docs)]
         for at in pairs:
             a, b = row.docs[at : at + 2]
-            exchanged = names((*row.docs[:at], b, a, *row.docs[at + 2 :]))
-            if (b.ts, b.channel, b.id) < (a.ts, a.channel, a.id) and exchanged in present:
+            other = complete.get(names((*row.docs[:at], b, a, *row.docs[at + 2 :])))
+            right_first = (b.ts, b.channel, b.id) < (a.ts, a.channel, a.id)
+            if other is not None and (other < own or (other == own and right_first)):
                 break
         else:
             yield row

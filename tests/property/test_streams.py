@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +11,7 @@ from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc, answers, rout
 from oracle.nodes import NAMESPACES
 from sqlite_relations import joined_columns, load, statement_rows
-from strategies import Dice, many_block_query, plain_stream
+from strategies import Dice, many_block_query, plain_stream, with_copies
 
 from xscl.base.errors import QueryError
 from xscl.language.compile import ChannelFacts
@@ -24,27 +23,9 @@ FACTS = {name: ChannelFacts(channel="S", stream=number) for name, number in STRE
 SPACES = {**NAMESPACES, "n": "urn:n"}
 
 
-def with_copies(choose: Dice, docs: Sequence[Doc]) -> list[Doc]:
-    """The documents of S as events of streams, some with copies that come by another stream later."""
-    found: list[Doc] = []
-    waiting: list[Doc] = []
-    for doc in docs:
-        if doc.channel == "S":
-            names = [name for name in sorted(STREAMS) if choose.chance(50)]
-            first = tuple(names[: choose.count(0, len(names))])
-            # Copies are of one item with the event, like versions.
-            doc = replace(doc, streams=first, item=doc.item or f"item of {doc.id}")
-            late = [replace(doc, streams=(name,), whole=False, late=choose.chance(10)) for name in names[len(first) :]]
-            waiting += late if first else []
-        found.append(doc)
-        while waiting and choose.chance(40):
-            found.append(waiting.pop(choose.count(0, len(waiting) - 1)))
-    return found + waiting
-
-
 def workload(seed: int) -> tuple[list[str], list[Doc], list[list[Doc]]]:
     choose = Dice(seed)
-    docs = with_copies(choose, plain_stream(choose, 8, 12, late=True))
+    docs = with_copies(choose, plain_stream(choose, 8, 12, late=True), sorted(STREAMS))
     texts = {many_block_query(choose, ("A", "B", "C", "S", "A", "T"), least=1, most=3): None for _ in range(4)}
     ends = sorted({0, len(docs), *(choose.count(0, len(docs)) for _ in range(2))})
     return list(texts), docs, [docs[a:b] for a, b in pairwise(ends)]

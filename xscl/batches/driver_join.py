@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from xscl.base.settings import Settings
 from xscl.planning.planner import Plan
 from xscl.store.join_state import LINK_SCHEMA, HeldState
-from xscl.templates.assemble import LinkRows, assemble
+from xscl.templates.assemble import assemble
 from xscl.templates.columns import rising
 from xscl.templates.find import Finder, TooManyRows
+from xscl.templates.link_rows import LinkRows
 from xscl.templates.results import ResultColumns
 from xscl.templates.slices import STATE_COLUMNS, SliceCache
 from xscl.xpath.witness import WITNESS_SCHEMA

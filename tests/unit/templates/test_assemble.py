@@ -12,7 +12,7 @@ import pytest
 from local_engine import LocalEngine, _met, _met_schema, compiled
 from strategies import Dice
 
-from xscl.templates.assemble import FOUND_SCHEMA, assembled_batches, extend_batches, start_batches
+from xscl.templates.assembly_tasks import ASSEMBLED_SCHEMA, assembled_batches, extend_batches, start_batches
 from xscl.templates.program import Assembly, Program, load_program
 from xscl.templates.results import origin_of
 
@@ -49,7 +49,7 @@ def link_row(key: int, docs: Sequence[int], nodes: Sequence[int]) -> Row:
 
 
 def found_in(path: str, batches: Sequence[Sequence[Row]]) -> Iterator[list[Row]]:
-    """The rows of ``FOUND_SCHEMA`` of each batch, joined as Spark joins them."""
+    """The rows of ``ASSEMBLED_SCHEMA`` of each batch, joined as Spark joins them."""
     links: list[Row] = []
     for new in batches:
         rows = [{**row, "fresh": False} for row in links] + [{**row, "fresh": True} for row in new]
@@ -62,7 +62,7 @@ def found_in(path: str, batches: Sequence[Sequence[Row]]) -> Iterator[list[Row]]
             table = pa.Table.from_pylist(met, schema=_met_schema())
             found = [row for b in extend_batches(path, table.to_batches(max_chunksize=4)) for row in b.to_pylist()]
         assert all(row["link"] == 0 for row in found)
-        yield [{name: row[name] for name in FOUND_SCHEMA.names} for row in found]
+        yield [{name: row[name] for name in ASSEMBLED_SCHEMA.names} for row in found]
 
 
 def bindings(rows: Sequence[Row]) -> list[Binding]:
@@ -211,7 +211,7 @@ def test_groups_take_what_their_windows_take(tmp_path: Path) -> None:
     rows += [link_row(keys[1], docs, (20, 30)) for docs in ((2, 3), (2, 6))]
     (found,) = found_in(path, [rows])
     found.sort(key=lambda row: (row["assembly"], [m["docid"] for m in row["members"]]))  # type: ignore[union-attr, attr-defined]
-    table = pa.Table.from_pylist(found, schema=FOUND_SCHEMA)
+    table = pa.Table.from_pylist(found, schema=ASSEMBLED_SCHEMA)
     results = results_of(path, table.to_batches(max_chunksize=1))
     names = {gid: text for text, gid in engine.gid.items()}
     taken = {
@@ -237,7 +237,7 @@ def test_matches_are_told_apart_by_results_only(tmp_path: Path) -> None:
     rows = [row(0, (1, 2), r=1, x=x, y=9) for x in (5, 6)] + [row(1, (1, 3), r=1, p=p, z=8) for p in (7, 9)]
     (found,) = found_in(path, [rows])
     assert len(found) == 4
-    table = pa.Table.from_pylist(found, schema=FOUND_SCHEMA)
+    table = pa.Table.from_pylist(found, schema=ASSEMBLED_SCHEMA)
     results = results_of(path, table.to_batches())
     assert Counter(r["relation"] for r in results) == {"rout": 4, "match": 1}
     (match,) = [r for r in results if r["relation"] == "match"]

@@ -21,6 +21,7 @@ TEXTS = one_block_queries() | two_block_queries()
 
 def prepared(template: Template) -> sqlite3.Connection:
     database = sqlite3.connect(":memory:")
+    database.create_function("greatest", -1, max)  # Spark's name; SQLAlchemy writes SQLite's own
     for table in [*RELATIONS.sorted_tables, rt_table(template)]:
         database.execute(str(sa.schema.CreateTable(table).compile(dialect=sqlite.dialect())))
     return database
