@@ -17,13 +17,14 @@ Modules in reading order:
 * ``rows``: a row's schema, and a row as a flat two-level document
 * ``columns``: a table's columns as columns of such cells
 * ``row_times``: the event times of a table's rows
-* ``row_format``: how files of rows are written, as users say and as names and content tell
+* ``row_format``: formats of files of rows, told by name and content
+* ``paths``: which elements are records, and where a document has its id or time
+* ``reading``: options of reading, as users name them
 * ``csv_files``: CSV → tables of rows
 * ``json_rows``: JSON lines and rows of Python → tables of rows
 * ``row_files``: files of rows of any format → tables of rows
 * ``sql_tables``: tables of databases with a growing key → tables of rows
 * ``archives``: compressed and archived input as streams
-* ``paths``: which elements are records, and where a document has its id or time
 * ``splitting``: a document of many records → its records, as a stream
 * ``sources``: paths and standard input → records, by looking at the content
 * ``following``: directories and event files that grow → records and positions

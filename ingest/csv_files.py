@@ -13,8 +13,9 @@ import pyarrow.csv as pacsv
 
 from xscl.base.errors import SourceError
 from xscl.ingest.event_file import ByteStream
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import Rejected, RowTable
-from xscl.ingest.row_format import BOM, ENDINGS, RowFormat, check_width, ending
+from xscl.ingest.row_format import BOM, ENDINGS, check_width, ending
 from xscl.ingest.rows import is_column
 
 __all__ = ["read_csv"]
@@ -32,7 +33,7 @@ def read_csv(
     *,
     channel: str,
     source: str,
-    how: RowFormat,
+    reading: Reading,
     columns: Sequence[str] | None = None,
     line: int = 1,
 ) -> Iterator[RowTable]:
@@ -44,24 +45,24 @@ def read_csv(
         stream: from the beginning of a record on.
         channel: the rows' channel.
         source: what places and ids begin with.
-        how: options; ``format`` has no meaning here.
-        columns: their names, if the stream begins after the header; else the header or ``how.schema`` has them.
+        reading: options; ``format`` has no meaning here.
+        columns: their names, if the stream begins after the header; else the header or ``reading.declared`` has them.
         line: the number of the stream's first line in its file.
 
     Raises:
         SourceError: ``XSCL_BAD_CSV``: no header, or a record that does not end.
     """
-    delimiter = how.delimiter or ENDINGS.get(ending(source), ",")
+    delimiter = reading.delimiter or ENDINGS.get(ending(source), ",")
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
         raise SourceError("XSCL_BAD_OPTION", f"{delimiter!r} cannot stand between values", hint="one character, as ;")
     for block in _blocks(stream):
         if line == 1:
             block = block.removeprefix(BOM)
         if columns is None:
-            columns, used, lines = _header(block, how, delimiter, source)
+            columns, used, lines = _header(block, reading, delimiter, source)
             line, block = line + lines, block[used:]
         if block.strip():
-            table = _csv_table(block, line, columns, delimiter, channel, source, how)
+            table = _csv_table(block, line, columns, delimiter, channel, source, reading)
             yield table
             assert table.numbers is not None
             # Where records end with a carriage return alone there are more of them than line feeds.
@@ -103,7 +104,7 @@ def _record_ends(data: bytes) -> npt.NDArray[np.int64]:
     return whole
 
 
-def _header(block: bytes, how: RowFormat, delimiter: str, source: str) -> tuple[list[str], int, int]:
+def _header(block: bytes, reading: Reading, delimiter: str, source: str) -> tuple[list[str], int, int]:
     """The names of the columns, and the bytes and lines before the first row."""
     ends = _record_ends(block)
     begin = 0
@@ -123,8 +124,8 @@ def _header(block: bytes, how: RowFormat, delimiter: str, source: str) -> tuple[
     except csv.Error as error:
         raise SourceError("XSCL_BAD_CSV", f"{source}: the first line does not name columns: {error}") from None
     names = [name if is_column(name) else _name_of(name) for name in map(str.strip, names)]
-    known = list(how.schema or ())
-    if how.header is False or (how.header is None and known and set(names) != set(known)):
+    known = list(reading.declared or ())
+    if reading.header is False or (reading.header is None and known and set(names) != set(known)):
         if not known:
             raise SourceError("XSCL_BAD_CSV", f"{source}: without a header the columns are not known", hint="--schema")
         return known, 0, 0
@@ -145,17 +146,17 @@ def _name_of(text: str) -> str:
 
 
 def _csv_table(
-    block: bytes, line: int, columns: Sequence[str], delimiter: str, channel: str, source: str, how: RowFormat
+    block: bytes, line: int, columns: Sequence[str], delimiter: str, channel: str, source: str, reading: Reading
 ) -> RowTable:
     problems: list[Rejected] = []
     block, broken = _decoded(block)
     problems += [Rejected(f"{source}:{line + at}", "XSCL_BAD_CSV", "the line is not UTF-8", channel) for at in broken]
     bad: list[pacsv.InvalidRow] = []
-    table = _parsed(block, columns, delimiter, how.nulls, bad, threads=True)
+    table = _parsed(block, columns, delimiter, reading.nulls, bad, threads=True)
     if bad:
         # Only a reader with one thread counts.
         bad.clear()
-        table = _parsed(block, columns, delimiter, how.nulls, bad, threads=False)
+        table = _parsed(block, columns, delimiter, reading.nulls, bad, threads=False)
     lines = line + _first_lines(block, len(table) + len(bad))
     for row in bad:
         problems.append(
@@ -173,8 +174,8 @@ def _csv_table(
         source,
         numbers,
         texts=True,
-        options=how.options,
-        schema=how.schema,
+        options=reading.rows,
+        schema=reading.declared,
         problems=tuple(problems),
     )
 

@@ -28,8 +28,9 @@ from xscl.base.values import digest_text
 from xscl.ingest.archives import first_character, unreadable
 from xscl.ingest.event_file import MAX_LINE_BYTES, ByteStream, bounded_lines, read_event_lines
 from xscl.ingest.json_feed import looks_like_json_feed
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, rejected
-from xscl.ingest.sources import Reading, files_in, read_stream, shown_name
+from xscl.ingest.sources import files_in, read_stream, shown_name
 
 __all__ = ["FilePosition", "Follower", "Signature", "resume", "source_name", "unchanged_s"]
 

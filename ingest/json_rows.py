@@ -14,8 +14,8 @@ import pyarrow as pa
 from xscl.base.errors import SourceError
 from xscl.base.types import Scalar
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_row_line
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import Rejected, RowTable, rejected
-from xscl.ingest.row_format import RowFormat
 
 __all__ = ["python_table", "read_json_lines"]
 
@@ -27,7 +27,7 @@ _EXACT = 2**53
 
 
 def read_json_lines(
-    stream: ByteStream, *, channel: str, source: str, how: RowFormat, line: int = 1
+    stream: ByteStream, *, channel: str, source: str, reading: Reading, line: int = 1
 ) -> Iterator[RowTable]:
     """The rows of JSON lines, one flat object each; a line that is none is a problem of its table.
 
@@ -35,7 +35,7 @@ def read_json_lines(
         stream: from the beginning of a line on.
         channel: the rows' channel.
         source: what places and ids begin with.
-        how: options; ``format`` has no meaning here.
+        reading: options; ``format`` has no meaning here.
         line: the number of the stream's first line in its file.
     """
     rows: list[dict[str, Scalar]] = []
@@ -50,10 +50,10 @@ def read_json_lines(
         except SourceError as error:
             problems.append(rejected(f"{source}:{number}", error, channel))
         if len(rows) == _LINES:
-            yield python_table(rows, numbers, problems, channel=channel, source=source, how=how)
+            yield python_table(rows, numbers, problems, channel=channel, source=source, reading=reading)
             rows, numbers, problems = [], [], []
     if rows or problems:
-        yield python_table(rows, numbers, problems, channel=channel, source=source, how=how)
+        yield python_table(rows, numbers, problems, channel=channel, source=source, reading=reading)
 
 
 def python_table(
@@ -63,7 +63,7 @@ def python_table(
     *,
     channel: str,
     source: str,
-    how: RowFormat,
+    reading: Reading,
 ) -> RowTable:
     """A table of rows as Python has them; the values of a column are of the kind that most are, other rows problems."""
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -93,8 +93,8 @@ def python_table(
         pa.table(arrays),
         source,
         taken,
-        options=how.options,
-        schema=how.schema,
+        options=reading.rows,
+        schema=reading.declared,
         problems=(*problems, *refused),
     )
 

@@ -19,8 +19,9 @@ from xscl.base.errors import SourceError
 from xscl.ingest.csv_files import read_csv
 from xscl.ingest.event_file import ByteStream
 from xscl.ingest.json_rows import read_json_lines
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import Rejected, RowTable, rejected
-from xscl.ingest.row_format import Format, RowFormat, check_width
+from xscl.ingest.row_format import Format, check_width
 
 __all__ = ["read_row_file"]
 
@@ -29,7 +30,7 @@ _ROWS = 200_000
 
 
 def read_row_file(
-    stream: ByteStream, kind: Format, *, channel: str, source: str, how: RowFormat
+    stream: ByteStream, kind: Format, *, channel: str, source: str, reading: Reading
 ) -> Iterator[RowTable | Rejected]:
     """The rows of a file, unpacked, ``-`` for one without a name; what cannot be read is a ``Rejected``.
 
@@ -38,11 +39,11 @@ def read_row_file(
     try:
         tables: Iterator[RowTable]
         if kind == "csv":
-            tables = read_csv(stream, channel=channel, source=source, how=how)
+            tables = read_csv(stream, channel=channel, source=source, reading=reading)
         elif kind == "jsonl":
-            tables = read_json_lines(stream, channel=channel, source=source, how=how)
+            tables = read_json_lines(stream, channel=channel, source=source, reading=reading)
         else:
-            tables = _read_parquet(cast(BinaryIO, stream), channel=channel, source=source, how=how)
+            tables = _read_parquet(cast(BinaryIO, stream), channel=channel, source=source, reading=reading)
         for table in tables:
             yield replace(table, named=source != "-")
     except SourceError as error:
@@ -54,7 +55,7 @@ def read_row_file(
 # -- Parquet ---------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(stream: BinaryIO, *, channel: str, source: str, how: RowFormat) -> Iterator[RowTable]:
+def _read_parquet(stream: BinaryIO, *, channel: str, source: str, reading: Reading) -> Iterator[RowTable]:
     first = 1
     with pq.ParquetFile(stream) as file:
         check_width(file.metadata.num_columns, source)
@@ -62,7 +63,7 @@ def _read_parquet(stream: BinaryIO, *, channel: str, source: str, how: RowFormat
             numbers = np.arange(first, first + len(batch), dtype=np.int64)
             first += len(batch)
             table = pa.Table.from_batches([batch])
-            yield RowTable(channel, table, source, numbers, options=how.options, schema=how.schema)
+            yield RowTable(channel, table, source, numbers, options=reading.rows, schema=reading.declared)
 
 
 # -- JSON lines ------------------------------------------------------------------------------------------------

@@ -16,27 +16,27 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from xscl.base.errors import DocumentError, SourceError, XsclError
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml
+from xscl.base.safe_xml import in_fresh_dictionary, parse_xml
 from xscl.base.types import Event, to_micros
 from xscl.ingest.archives import Budget, first_character, members, peeled, unreadable
 from xscl.ingest.dates import parse_date
 from xscl.ingest.event_file import ByteStream, bounded_lines, read_event_lines
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.json_feed import looks_like_json_feed
-from xscl.ingest.paths import SplitPath, ValuePath
+from xscl.ingest.paths import SplitPath
+from xscl.ingest.reading import DEFAULT_READING, Reading
 from xscl.ingest.records import Record, Rejected, rejected
 from xscl.ingest.row_files import read_row_file
-from xscl.ingest.row_format import Format, RowFormat, file_channel, row_format
+from xscl.ingest.row_format import Format, file_channel, row_format
 from xscl.ingest.splitting import SplitRecord, split_records
 
-__all__ = ["DEFAULT_READING", "MAX_DOCUMENT_BYTES", "Reading", "files_in", "read_paths", "read_stream", "shown_name"]
+__all__ = ["MAX_DOCUMENT_BYTES", "files_in", "read_paths", "read_stream", "shown_name"]
 
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 """What a document may have before it is parsed; inclusive."""
@@ -46,31 +46,6 @@ _BLANKS = b" \t\r\n"
 _SECONDS = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _RUN_RECORDS = 1_000
 _RUN_BYTES = 4 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How inputs are read."""
-
-    channel: str | None = None
-    """For documents (else ``documents``) and feed items (else ``items``); events of event files keep theirs."""
-    whole: bool = False
-    """Take a feed as one document."""
-    limits: Limits = DEFAULT_LIMITS
-    """What a document may be."""
-    split: SplitPath | None = None
-    """Take these elements of a document, also of a feed, each as a document of its own."""
-    id: ValuePath | None = None
-    """Where a document has its id; without one there, or without this, it is a digest of the content."""
-    ts: ValuePath | None = None
-    """Where a document has its event time; without one there, or without this, it is the time of receipt."""
-    rows: RowFormat = RowFormat()
-    """How files of rows are written; their channel is else called as the file."""
-    no_paths: XsclError | None = None
-    """Why ``id`` or ``ts`` as given is no path in documents, if it is none; it may still be a column of rows."""
-
-
-DEFAULT_READING = Reading()
 
 
 def read_paths(
@@ -116,7 +91,7 @@ def _read_path(path: Path, reading: Reading) -> Iterator[Record]:
             yield rejected(name, unreadable(name, error), reading.channel)
             continue
         with stream:
-            if row_format(name, stream.peek(4), reading.rows.format) == "parquet":
+            if row_format(name, stream.peek(4), reading.format) == "parquet":
                 # Its end is read first, which a stream that is unpacked cannot.
                 yield from _read_rows(cast("ByteStream", stream), "parquet", name, reading)
             else:
@@ -185,17 +160,17 @@ def _printable(name: str) -> str:
 
 def _read_content(head: bytes, content: io.BufferedIOBase, source: str, reading: Reading) -> Iterator[Record]:
     first = first_character(head)
-    kind = row_format(source, head, reading.rows.format)
+    kind = row_format(source, head, reading.format)
     if kind == "parquet":
         yield from _read_rows(io.BytesIO(_read_all(content, source)), kind, source, reading)
     elif kind is not None:
         yield from _read_rows(content, kind, source, reading)
-    elif first == "<" and reading.split is not None:
-        yield from _read_split(content, reading.split, source, reading)
+    elif first == "<" and reading.split_path is not None:
+        yield from _read_split(content, reading.split_path, source, reading)
     elif first == "<" or (first == "{" and looks_like_json_feed(head)):
         document = _read_all(content, source)
         whole = reading.whole and first == "<"
-        yield in_fresh_dictionary(_read_document, document, source, replace(reading, whole=whole))
+        yield in_fresh_dictionary(_read_document, document, source, reading, whole)
     elif first == "{":
         yield from read_event_lines(bounded_lines(content), source=source)
     else:
@@ -214,7 +189,7 @@ def _read_rows(stream: ByteStream, kind: Format, source: str, reading: Reading) 
         error = SourceError("XSCL_BAD_CHANNEL_NAME", f"{source}: no channel is given for these rows", hint="--channel")
         yield rejected(source, error)
         return
-    yield from read_row_file(stream, kind, channel=channel, source=source, how=reading.rows)
+    yield from read_row_file(stream, kind, channel=channel, source=source, reading=reading)
 
 
 def _read_split(content: io.BufferedIOBase, split: SplitPath, source: str, reading: Reading) -> Iterator[Record]:
@@ -250,14 +225,14 @@ def _document_of(record: SplitRecord, source: str, reading: Reading) -> Record:
         return rejected(where, error, reading.channel)
 
 
-def _read_document(data: bytes, source: str, reading: Reading) -> Record:
+def _read_document(data: bytes, source: str, reading: Reading, whole: bool) -> Record:
     stripped = data.removeprefix(_UTF8_BOM).lstrip(_BLANKS)
     if stripped.startswith(b"<?xml"):
         # XML wants its declaration at the very start; publishers leave blank lines before it.
         data = stripped
     limits = reading.limits
     try:
-        if not reading.whole:
+        if not whole:
             feed = read_feed(data, source=source, channel=reading.channel or "items", limits=limits)
             if feed is not None:
                 return feed
@@ -280,9 +255,9 @@ def _document(data: bytes, source: str, reading: Reading) -> Event | Rejected:
     if reading.id is None and reading.ts is None:
         return Event(channel, xml=data, source=source)
     root = parse_xml(data, limits=reading.limits)
-    id_ = None if reading.id is None else reading.id.value(root)
+    id_ = None if reading.id_path is None else reading.id_path.value(root)
     try:
-        ts = None if reading.ts is None else _time(reading.ts.value(root))
+        ts = None if reading.ts_path is None else _time(reading.ts_path.value(root))
     except DocumentError as error:
         return Rejected(source, error.condition, error.message, channel, id_)
     return Event(channel, id_, ts, xml=data, source=source)

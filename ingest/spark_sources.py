@@ -20,7 +20,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
 from xscl.base.errors import SourceError
-from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.safe_xml import Limits
 from xscl.base.version import VERSION
 from xscl.ingest.addresses import normal_url, private_allowed
@@ -29,8 +28,8 @@ from xscl.ingest.fetch import user_agent
 from xscl.ingest.file_offsets import BEGIN, after, groups, listing
 from xscl.ingest.frames import FEED_COLUMNS, MODES, XML_COLUMNS, Row, chosen, feed_rows, xml_rows
 from xscl.ingest.opml import read_opml
-from xscl.ingest.paths import split_path, value_path
-from xscl.ingest.sources import Reading, read_paths
+from xscl.ingest.reading import Reading
+from xscl.ingest.sources import read_paths
 from xscl.ingest.spool import Wanted, fetch_all, poll_spool, read_answer, read_spooled
 
 if TYPE_CHECKING:
@@ -121,14 +120,11 @@ class XmlSource(_Source):
     def reading(self) -> Reading:
         """How files are read."""
         split, id_, ts = (self.options.get(name) for name in ("split", "id", "ts"))
-        return Reading(
-            channel=self.options.get("channel", "documents"),
-            whole=True,
-            limits=self.limits(),
-            split=None if split is None else split_path(split, DEFAULT_NAMESPACES),
-            id=None if id_ is None else value_path(id_, DEFAULT_NAMESPACES),
-            ts=None if ts is None else value_path(ts, DEFAULT_NAMESPACES),
-        )
+        channel = self.options.get("channel", "documents")
+        reading = Reading(channel, whole=True, limits=self.limits(), split=split, id=id_, ts=ts)
+        if reading.no_paths is not None:
+            raise reading.no_paths
+        return reading
 
 
 class FeedSource(_Source):

@@ -22,8 +22,8 @@ from xscl.base.errors import SourceError
 from xscl.base.shown import masked
 from xscl.base.types import Scalar
 from xscl.ingest.json_rows import python_table
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import Position, RowTable
-from xscl.ingest.row_format import RowFormat
 
 __all__ = ["key_position", "keyed_table", "position_key", "read_sql_table", "shown_url", "sql_source"]
 
@@ -75,11 +75,11 @@ def position_key(position: str) -> int | str | datetime:
 
 
 def read_sql_table(
-    url: str, table: str, *, key: str, channel: str, position: str | None, how: RowFormat
+    url: str, table: str, *, key: str, channel: str, position: str | None, reading: Reading
 ) -> Iterator[RowTable]:
     """The rows of a table or view above a position, in the order of the key, with the position they lead to.
 
-    Ids are the table's name and the key, unless ``how.options.id`` names a column.
+    Ids are the table's name and the key, unless ``reading.id`` names a column.
 
     Args:
         url: SQLAlchemy URL of the database.
@@ -87,7 +87,7 @@ def read_sql_table(
         key: a column that grows from row to row.
         channel: the rows' channel.
         position: what was stored with the last rows; None: from the beginning.
-        how: options, and the columns of a channel that is not known yet.
+        reading: options, and the columns of a channel that is not known yet.
 
     Raises:
         SourceError: ``XSCL_BAD_OPTION``, ``XSCL_NO_COLUMN``, ``XSCL_SOURCE_UNREADABLE``.
@@ -97,8 +97,8 @@ def read_sql_table(
     try:
         engine = _engine(url, shown)
         try:
-            for rows in _partitions(engine, table, key, None if position is None else position_key(position), how):
-                yield _row_table(rows, table, key, channel, kept_as, how)
+            for rows in _partitions(engine, table, key, None if position is None else position_key(position), reading):
+                yield _row_table(rows, table, key, channel, kept_as, reading)
         finally:
             engine.dispose()
     except (sa.exc.SQLAlchemyError, ImportError) as error:
@@ -107,7 +107,7 @@ def read_sql_table(
 
 
 def keyed_table(
-    rows: pa.Table, table: str, *, key: str, channel: str, kept_as: str, how: RowFormat
+    rows: pa.Table, table: str, *, key: str, channel: str, kept_as: str, reading: Reading
 ) -> Iterator[RowTable]:
     """Rows in the order of a key as ``read_sql_table`` yields them; nothing if there are none.
 
@@ -116,7 +116,7 @@ def keyed_table(
     """
     for start in range(0, len(rows), _ROWS):
         part = rows.slice(start, _ROWS)
-        yield _row_table(part.to_pylist(), table, key, channel, kept_as, how)
+        yield _row_table(part.to_pylist(), table, key, channel, kept_as, reading)
 
 
 def _engine(url: str, shown: str) -> sa.Engine:
@@ -129,14 +129,14 @@ def _engine(url: str, shown: str) -> sa.Engine:
 
 
 def _partitions(
-    engine: sa.Engine, table: str, key: str, above: object, how: RowFormat
+    engine: sa.Engine, table: str, key: str, above: object, reading: Reading
 ) -> Iterator[list[dict[str, object]]]:
     schema, _, name = table.rpartition(".")
     if not sa.inspect(engine).has_table(name, schema=schema or None):
         known = ", ".join(sa.inspect(engine).get_table_names()[:20])
         raise SourceError("XSCL_BAD_OPTION", f"there is no table {table!r}", hint=f"tables are {known}")
     found = sa.Table(name, sa.MetaData(), schema=schema or None, autoload_with=engine)
-    options = how.options
+    options = reading.rows
     wanted = found.columns.keys() if options.columns is None else list(options.columns)
     times = options.ts.split() if options.ts and options.ts not in found.columns else [options.ts]
     needed = [name for name in dict.fromkeys([*wanted, key, options.id, *times]) if name]
@@ -164,12 +164,12 @@ def _plain(value: object) -> object:
 
 
 def _row_table(
-    rows: list[dict[str, object]], table: str, key: str, channel: str, kept_as: str, how: RowFormat
+    rows: list[dict[str, object]], table: str, key: str, channel: str, kept_as: str, reading: Reading
 ) -> RowTable:
     position = key_position(rows[-1][key])
     keys = [row[key] for row in rows]
     whole = all(isinstance(value, int) for value in keys)
-    options = how.options
+    options = reading.rows
     if not whole and options.id is None:
         if not all(isinstance(value, str) for value in keys):
             raise SourceError(
@@ -180,5 +180,5 @@ def _row_table(
         options = replace(options, columns=tuple(rows[0]))
     numbers = cast(list[int], keys) if whole else list(range(1, len(rows) + 1))
     given = cast(list[dict[str, Scalar]], rows)
-    made = python_table(given, numbers, channel=channel, source=table, how=replace(how, options=options))
-    return replace(made, position=Position(kept_as, position))
+    made = python_table(given, numbers, channel=channel, source=table, reading=reading)
+    return replace(made, options=options, position=Position(kept_as, position))

@@ -290,7 +290,7 @@ def test_commands_of_sources_are_understood() -> None:
     import typer.main
 
     from xscl.cli.app import app
-    from xscl.intake.inputs import reading_of
+    from xscl.ingest.reading import Reading
 
     group = typer.main.get_command(app)
     command = group.get_command(typer.Context(group), "ingest")  # type: ignore[attr-defined]
@@ -298,8 +298,8 @@ def test_commands_of_sources_are_understood() -> None:
     assert len(lines) == 3
     for _, _, *words in lines:
         given = command.make_context("ingest", words).params
-        found = reading_of(split=given["split"], id=given["id"], ts=given["ts"])
-        assert found.split is not None and given["channel"] and given["paths"]
+        found = Reading(split=given["split"], id=given["id"], ts=given["ts"])
+        assert found.split_path is not None and given["channel"] and given["paths"]
 
 
 def test_python_of_sources_runs(engine: Engine, tmp_path: Path) -> None:

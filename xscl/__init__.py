@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from xscl.base.settings import Settings
     from xscl.base.types import Event, Match, MatchEvent, QueryOutcome
     from xscl.engine import Engine, RunHandle, connect
+    from xscl.ingest.reading import Reading
+    from xscl.registry.channels import ChannelOptions
     from xscl.spark.session import register_sources
 
 __all__ = [
     "Answer",
     "CatalogError",
+    "ChannelOptions",
     "DocumentError",
     "Engine",
     "EngineError",
@@ -45,6 +48,7 @@ __all__ = [
     "MatchEvent",
     "QueryError",
     "QueryOutcome",
+    "Reading",
     "RunHandle",
     "Settings",
     "SourceError",
@@ -58,6 +62,8 @@ _HOME_OF = {
     "xscl.engine": ("Engine", "RunHandle", "connect"),
     "xscl.base.errors": ("CatalogError", "DocumentError", "EngineError", "QueryError", "SourceError", "XsclError"),
     "xscl.answers.ask_once": ("Answer",),
+    "xscl.ingest.reading": ("Reading",),
+    "xscl.registry.channels": ("ChannelOptions",),
     "xscl.spark.session": ("register_sources",),
     "xscl.base.settings": ("Settings",),
     "xscl.base.types": ("Event", "Match", "MatchEvent", "QueryOutcome"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -29,35 +28,24 @@ from xscl.base.progress import told
 from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
 from xscl.base.shown import masked
 from xscl.base.system_errors import named_file_faults
-from xscl.base.types import Event, QueryName, QueryOutcome, to_micros
+from xscl.base.types import QueryName, QueryOutcome, to_micros
 from xscl.batches.batch import BatchReport, next_range, process_batch
 from xscl.batches.driver_join import Driver
 from xscl.batches.run_handle import RunHandle
 from xscl.catalog.catalog import QueryInfo
 from xscl.catalog.source_offsets import position_of
-from xscl.ingest.event_file import event_of
+from xscl.ingest.reading import DEFAULT_READING, Reading
 from xscl.ingest.records import (
-    Drop,
-    FeedDocument,
-    Flush,
-    Position,
     Record,
-    Register,
-    Rejected,
-    RowTable,
 )
-from xscl.ingest.row_format import row_options
-from xscl.ingest.sources import read_paths
 from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
-from xscl.intake.data_frames import arrow_table, frame_events, frame_texts, has_documents
-from xscl.intake.inputs import follow_paths, reading_of
+from xscl.intake.data_frames import frame_texts
+from xscl.intake.inputs import follow_paths, records_of, take_sql_table
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.intake.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
-from xscl.intake.row_columns import check_columns
-from xscl.intake.sql_intake import take_sql_table
 from xscl.planning.planner import Planner
 from xscl.registry.channel_names import ChannelNames
-from xscl.registry.channels import add_channel, drop_channel
+from xscl.registry.channels import NEW_CHANNEL, ChannelOptions, add_channel, drop_channel
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries
 from xscl.registry.registry import Registry, read_script
 from xscl.spark.session import register_sources, session_has_ended, start_session
@@ -170,41 +158,17 @@ class Engine:
 
     # -- channels and queries ----------------------------------------------------------------------------------
 
-    def add_channel(
-        self,
-        name: str,
-        *,
-        kind: str = "xml",
-        element: str | None = None,
-        schema: str | None = None,
-        lateness: str | None = None,
-        clock: str | None = None,
-        idle: str | None = None,
-        retention: str | None = None,
-        of: str | None = None,
-        source: str | None = None,
-    ) -> None:
+    def add_channel(self, name: str, options: ChannelOptions = NEW_CHANNEL, **given: Any) -> None:
         """Create a channel, or a stream of one.
 
         Args:
             name: the channel's name.
-            kind: ``xml`` or ``rows``.
-            element: root element of a row's document; the channel's name by default.
-            schema: columns of a row channel, ``room string, temp double``; fixed by the first row by default.
-            lateness: how far behind the channel's clock an event may be; no limit by default.
-            clock: name of a clock that several channels share; each has its own by default.
-            idle: the clock counts as at most so far behind the newest of all channels, so that a channel to which
-                nothing comes does not hold up the others; by default it is as it is.
-            retention: how long events are held, as of the channel's clock; for ever by default.
-            of: make it a stream of this channel, with which it shares all of the above; the channel is made, for
-                documents, if it is not there.
-            source: of a stream: equal events of streams of one source are one event.
+            options: kind, columns, times and the like; ``given`` are fields of it, such as ``lateness="1 h"``.
 
         Raises:
             CatalogError: the name is taken, or queries use it for a channel that is not there yet.
         """
-        times = {"lateness": lateness, "clock": clock, "idle": idle, "retention": retention}
-        add_channel(self.home.catalog, name, kind=kind, element=element, schema=schema, **times, of=of, source=source)
+        add_channel(self.home.catalog, name, options, **given)
 
     def drop_channel(self, name: str) -> None:
         """Remove a channel or a stream that holds no events and that nothing reads.
@@ -297,15 +261,11 @@ class Engine:
         self,
         source: str | Path | Iterable[Record | Mapping[str, object]] | Iterable[str | Path] | DataFrame,
         *,
-        channel: str | None = None,
-        whole: bool = False,
         strict: bool = False,
-        split: str | None = None,
-        id: str | None = None,
-        ts: str | None = None,
         table: str | None = None,
         key: str | None = None,
-        **rows: Any,
+        reading: Reading = DEFAULT_READING,
+        **options: Any,
     ) -> IntakeReport:
         """Take in events: paths, an iterable of events, a table of rows, or a table of a database.
 
@@ -322,54 +282,32 @@ class Engine:
         ``ingest_stream``.
 
         Args:
-            source: what to take in.
-            channel: for documents, feed items and rows that name none.
-            whole: take a feed as one document.
+            source: path, paths, events, dicts, table, DataFrame, or the SQLAlchemy URL of a database.
             strict: refuse events of channels that do not exist.
-            split: of files: take these elements of a document as documents (``//item``).
-            id: where a document has its id (``@id``), or the column of rows that has it.
-            ts: where a document has its event time (``head/date``), or the column of rows.
-            table: a table or view of the database at the SQLAlchemy URL ``source``.
+            table: a table or view of the database at the URL ``source``.
             key: the table's growing key; only rows above the last one taken are read.
-            rows: how rows are written: ``format delimiter header null schema columns ts_format ts_zone``, as of
-                ``row_options``.
+            reading: options of reading.
+            options: fields of ``reading``, such as ``channel``, ``whole``, ``split``, ``id``, ``ts``.
 
         Returns:
-            What became of the events.  One that cannot be taken is counted there, and the rest is taken;
+            Counts of the events.  One that cannot be taken is counted there, and the rest is taken;
             ``raise_if_rejected`` makes an error of it.
 
         Raises:
-            EngineError: ``XSCL_BAD_OPTION``; ``XSCL_BAD_EVENT``: an item of the iterable is nothing that events come
-                from, which ends the intake there.
+            EngineError: ``XSCL_BAD_OPTION``; ``XSCL_BAD_EVENT``: an item of the iterable is no event, which ends the
+                intake there.
             SourceError: ``XSCL_SOURCE_UNREADABLE``: a path leads nowhere, and nothing was taken; a database's table
                 cannot be taken, or an option is not understood.  ``XSCL_NO_COLUMN``, ``XSCL_BAD_OPTION``,
                 ``XSCL_COLUMN_TYPE``: a table of rows, or the one file that is named, lacks a column of the options, or
                 its column cannot have ids or times; nothing of it was taken.
         """
         intake = Intake(self.home, strict=strict)
-        if has_documents(source):
-            return intake.take(frame_events(source, channel))
-        reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts, **rows)
-        if table is not None:
-            if key is None or channel is None or not isinstance(source, str):
-                raise EngineError("XSCL_BAD_OPTION", "a table needs the URL of its database, a key and a channel")
-            return take_sql_table(intake, source, table, key=key, channel=channel, how=reading.rows)
-        if isinstance(source, (str, Path)):
-            records = read_paths(_there([source]), reading)
-            # Files of a folder are what they are; the columns of the one file that the call names can be asked for.
-            return intake.take(records if Path(source).is_dir() else _columns_checked(records))
-        if (found := arrow_table(source)) is not None:
-            if channel is None:
-                raise EngineError("XSCL_BAD_OPTION", "a table of rows needs a channel", hint="channel='readings'")
-            how = reading.rows
-            check_columns(found.schema, how.options)
-            return intake.take([RowTable(channel, found, "table", options=how.options, schema=how.schema, named=False)])
-        if isinstance(source, (bytes, Mapping)) or not isinstance(source, Iterable):
-            raise _no_source(source)
-        first, items = _peek(iter(source))
-        if isinstance(first, (str, Path)):
-            return intake.take(read_paths(_there(list(items)), reading))
-        return intake.take(_records(items))
+        reading = replace(reading, **options)
+        if table is None:
+            return intake.take(records_of(source, reading))
+        if key is None or not isinstance(source, str):
+            raise EngineError("XSCL_BAD_OPTION", "a table needs the URL of its database, a key and a channel")
+        return take_sql_table(intake, source, table, key=key, reading=reading)
 
     def ingest_jdbc(
         self,
@@ -391,13 +329,13 @@ class Engine:
             channel: the rows' channel.
             strict: refuse a channel that does not exist.
             properties: options of the ``jdbc`` source, such as user, password and driver.
-            options: as of ``ingest``.
+            options: fields of ``Reading``, for rows.
 
         Raises:
             SourceError: the table cannot be read.
             DocumentError: its rows do not fit the channel as a whole.
         """
-        how = row_options(**options)
+        reading = Reading(channel, **options)
         source = sql_source(masked(re.split("[?;]", url)[0]), table, channel)
         with self.home.catalog.read() as connection:
             position = position_of(connection, source)
@@ -410,7 +348,7 @@ class Engine:
         except (PySparkException, Py4JError) as error:
             reason = str(error).partition("\n")[0]
             raise SourceError("XSCL_SOURCE_UNREADABLE", f"{table}: {reason}") from error
-        made = keyed_table(found, table, key=key, channel=channel, kept_as=source, how=how)
+        made = keyed_table(found, table, key=key, channel=channel, kept_as=source, reading=reading)
         return Intake(self.home, strict=strict).take(made)
 
     def follow(
@@ -418,12 +356,9 @@ class Engine:
         paths: str | Path | Sequence[str | Path],
         *,
         every: str = "5 seconds",
-        channel: str | None = None,
-        whole: bool = False,
         strict: bool = False,
-        split: str | None = None,
-        id: str | None = None,
-        ts: str | None = None,
+        reading: Reading = DEFAULT_READING,
+        **options: Any,
     ) -> Iterator[IntakeReport]:
         """Take in what is there and what is added to directories and event files, without end.
 
@@ -436,11 +371,10 @@ class Engine:
         Args:
             paths: files and directories.
             every: time between two looks; the first is made at once.
-            channel, whole, strict, split, id, ts: as of ``ingest``.
+            strict, reading, options: as of ``ingest``.
         """
-        reading = reading_of(channel=channel, whole=whole, split=split, id=id, ts=ts)
         given = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        return follow_paths(Intake(self.home, strict=strict), given, reading, every=every)
+        return follow_paths(Intake(self.home, strict=strict), given, replace(reading, **options), every=every)
 
     def fetch_feeds(
         self,
@@ -466,7 +400,6 @@ class Engine:
         frame: DataFrame,
         *,
         checkpoint: str,
-        channel: str | None = None,
         available_now: bool = False,
         **options: Any,
     ) -> StreamingQuery:
@@ -478,13 +411,12 @@ class Engine:
         Args:
             frame: with columns as of ``ingest``.
             checkpoint: folder in which Spark keeps how far it is.
-            channel: for rows that name none.
             available_now: end when everything that is there now was taken.
             options: as of ``ingest``.
         """
 
         def take(batch: DataFrame, number: int) -> None:
-            self.ingest(batch, channel=channel, **options)
+            self.ingest(batch, **options)
 
         writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
         return (writer.trigger(availableNow=True) if available_now else writer).start()
@@ -705,61 +637,3 @@ def _micros(name: str, time: int | datetime | None) -> int | None:
         return to_micros(time)
     except ValueError as error:
         raise EngineError("XSCL_BAD_OPTION", f"{name}: {error}") from None
-
-
-def _there(paths: Sequence[object]) -> list[str | Path]:
-    """The paths, all of which lead somewhere."""
-    found: list[str | Path] = []
-    for path in paths:
-        if not isinstance(path, (str, Path)):
-            raise _no_source(path)
-        if "\0" in str(path) or not os.path.lexists(path):
-            raise SourceError(
-                "XSCL_SOURCE_UNREADABLE",
-                f"{str(path)!r} leads to no file",
-                hint="texts of documents go in events: engine.ingest([xscl.Event(channel, xml=…)])"
-                if str(path).lstrip()[:1] in ("<", "{", "[")
-                else f"paths begin at {Path.cwd()}",
-            )
-        found.append(path)
-    return found
-
-
-def _columns_checked(records: Iterator[Record]) -> Iterator[Record]:
-    """Iterate over the same, when the first table of rows among them has the columns that its options name."""
-    for record in records:
-        if isinstance(record, RowTable):
-            check_columns(record.rows.schema, record.options)
-            yield record
-            break
-        yield record
-    yield from records
-
-
-def _records(items: Iterable[object]) -> Iterator[Record]:
-    for number, item in enumerate(items, start=1):
-        match item:
-            case Event() | FeedDocument() | RowTable() | Register() | Drop() | Flush() | Rejected() | Position():
-                yield item
-            case Mapping():
-                yield event_of(item, source=f"item {number}")
-            case _:
-                raise EngineError(
-                    "XSCL_BAD_EVENT",
-                    f"item {number} is {type(item).__name__}, and no event",
-                    hint='xscl.Event(…), or a dict like {"channel": "S", "xml": "<a/>"}; those before it were taken '
-                    "as far as their part was full",
-                )
-
-
-def _no_source(source: object) -> EngineError:
-    return EngineError(
-        "XSCL_BAD_OPTION",
-        f"nothing can be taken in from {type(source).__name__}",
-        hint="a path, a list of paths, of events or of dicts, a table of rows, or a DataFrame",
-    )
-
-
-def _peek(items: Iterator[object]) -> tuple[object, Iterable[object]]:
-    first = next(items, None)
-    return first, () if first is None else itertools.chain([first], items)

@@ -1,7 +1,8 @@
-"""The command line, a module a noun.
+"""Commands by noun, options, printing.
 
 * ``app``: The command line
 * ``channels``: ``xscl channel``
+* ``commands``: Commands made of functions
 * ``feeds``: ``xscl feed``
 * ``home``: ``xscl init``, ``doctor``, ``export`` and ``import``
 * ``ingest``: ``xscl ingest`` and ``xscl eval``
@@ -11,11 +12,11 @@
 * ``match_print``: Printing of matches
 * ``matches``: ``xscl match``
 * ``next_steps``: Telling what to do next where a listing is empty
-* ``options``: What the commands of all nouns share
+* ``options``: Options and messages that commands of several nouns share
 * ``printing``: Printing rows
 * ``progress``: Progress bars
 * ``queries``: ``xscl query``
-* ``row_options``: How documents and rows are read
+* ``reading_options``: Options of reading
 * ``run``: ``xscl run``, ``stats``, ``sql``, ``demo`` and ``bench``
 * ``signals``: SIGTERM and Ctrl-C
 * ``templates``: ``xscl template``

@@ -1,8 +1,8 @@
 """The command line: ``xscl noun verb``.
 
-Data goes to stdout, messages to stderr; exit 0 ok, 1 failure, 2 usage, 3 partly done.  Commands are in the modules
-``cli_*``, those of a noun in one; a module is imported when one of its commands is asked for, and libraries that are
-slow to load where a command needs them.  Only ``run``, ``query run``, ``eval``, ``sql``, ``demo``, ``bench`` and
+Data goes to stdout, messages to stderr; exit 0 ok, 1 failure, 2 usage, 3 partly done.  A noun's commands are in the
+module of its name.  A module is imported when one of its commands is asked for, and libraries that are slow to load
+where a command needs them.  Only ``run``, ``query run``, ``eval``, ``sql``, ``demo``, ``bench`` and
 ``doctor`` import Spark, and start it if need be.
 """
 
@@ -27,6 +27,7 @@ from xscl import __version__
 from xscl.base.errors import XsclError
 from xscl.base.private import keep_files_private
 from xscl.base.terminal import safe_message, show, tell
+from xscl.cli.commands import command
 from xscl.cli.options import Output, complain
 
 __all__ = ["app", "main"]
@@ -87,7 +88,7 @@ class _Commands(TyperGroup):
         return list(_COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command; an unknown name imports all, of which the nearest is then suggested."""
+        """Import a command; an unknown name imports all, so that the nearest can be suggested."""
         for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
             if name not in self.commands:
                 self.add_command(_command(name), name)
@@ -101,7 +102,7 @@ def _command(name: str) -> Any:
     if isinstance(found, typer.Typer):
         alone.add_typer(found, name=name)
     else:
-        alone.command(name)(found)
+        command(alone, name)(found)
     return get_group(alone).commands[name]
 
 

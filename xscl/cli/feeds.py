@@ -12,18 +12,9 @@ import typer
 
 from xscl.answers.feed_health import Health
 from xscl.base.terminal import give_bytes, show
+from xscl.cli.commands import command
 from xscl.cli.items import put_items
-from xscl.cli.options import (
-    CatalogOption,
-    FormatOption,
-    HomeOption,
-    JsonOption,
-    complain,
-    exit_partly,
-    format_of,
-    open_given,
-    say,
-)
+from xscl.cli.options import HomeOptions, Printing, complain, exit_partly, say
 from xscl.cli.printing import Format, print_rows
 from xscl.cli.progress import shown_progress
 
@@ -65,7 +56,7 @@ def poll_settings(
     return settings if patience_s is None else replace(settings, patience_s=patience_s)
 
 
-@feed_app.command("add")
+@command(feed_app, "add")
 def feed_add(
     url: str,
     channel: ChannelOption = "items",
@@ -74,13 +65,16 @@ def feed_add(
     fetch: Annotated[bool, typer.Option("--fetch", help="Ask for it at once.")] = False,
     contact: ContactOption = None,
     allow_private: PrivateOption = False,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
+    *,
+    at: HomeOptions,
 ) -> None:
-    """Subscribe to a feed."""
+    """Subscribe to a feed.
+
+    Example: xscl feed add https://example.org/news.xml --channel news --interval '30 min'
+    """
     from xscl.catalog.subscriptions import add_feed, parse_interval
 
-    opened = open_given(home, catalog)
+    opened = at.open()
     every = None if interval is None else parse_interval(interval)
     url = add_feed(
         opened.catalog, url, now=_now(), channel=channel, interval=every, folder=folder, allow_private=allow_private
@@ -90,19 +84,22 @@ def feed_add(
         _fetch(opened, [url], False, poll_settings(contact))
 
 
-@feed_app.command("import")
+@command(feed_app, "import")
 def feed_import(
     file: Annotated[str, typer.Argument(help="A list in OPML; '-' reads stdin.")],
     channel: ChannelOption = "items",
     allow_private: PrivateOption = False,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
+    *,
+    at: HomeOptions,
 ) -> None:
-    """Subscribe to the feeds of a list; those that are subscribed already stay as they are."""
+    """Subscribe to the feeds of a list; those that are subscribed already stay as they are.
+
+    Example: xscl feed import subscriptions.opml --channel news
+    """
     from xscl.catalog.subscriptions import import_outlines
     from xscl.ingest.opml import read_opml
 
-    opened = open_given(home, catalog)
+    opened = at.open()
     data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     found = read_opml(data, source=file)
     done = failed = 0
@@ -120,16 +117,15 @@ def feed_import(
     exit_partly(done, failed)
 
 
-@feed_app.command("list")
+@command(feed_app, "list")
 def feed_list(
     like: Annotated[str | None, typer.Option(help="Addresses or titles that fit a pattern of '*' and '?'.")] = None,
     channel: Annotated[str | None, typer.Option(help="Feeds whose items go to a channel.")] = None,
     folder: Annotated[str | None, typer.Option(help="Feeds in a folder of the list, and in those inside it.")] = None,
     health: Annotated[Health | None, typer.Option(help="Feeds that do so.")] = None,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: FormatOption = None,
-    json: JsonOption = False,
+    *,
+    at: HomeOptions,
+    printing: Printing,
 ) -> None:
     """List feeds, subscribed and read from files, with what became of them and what identifies their items.
 
@@ -139,8 +135,8 @@ def feed_list(
     from xscl.cli.next_steps import no_feeds
 
     wanted = FeedFilter(like, channel, folder, health)
-    rows = list(feed_rows(open_given(home, catalog).catalog, wanted))
-    printed = format_of(format, json)
+    rows = list(feed_rows(at.open().catalog, wanted))
+    printed = printing.chosen()
     if printed is not Format.table:
         print_rows(rows, FEED_COLUMNS, printed)
         return
@@ -154,13 +150,11 @@ def feed_list(
         say(no_feeds() if wanted == FeedFilter() else "no feed fits")
 
 
-@feed_app.command("show")
+@command(feed_app, "show")
 def feed_show(
     feed: Annotated[str, typer.Argument(metavar="URL", help="Its address, or a part of its address or title.")],
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: FormatOption = None,
-    json: JsonOption = False,
+    at: HomeOptions,
+    printing: Printing,
 ) -> None:
     """Show a feed: all that is known of it, and its newest items.
 
@@ -171,10 +165,10 @@ def feed_show(
     from xscl.answers.feed_listing import one_listed
     from xscl.answers.item_listing import ItemFilter, item_rows
 
-    opened = open_given(home, catalog)
+    opened = at.open()
     row, identity = one_listed(opened.catalog, feed)
-    if json or format is not None:
-        print_rows([row], [*row], format_of(format, json))
+    if printing.given:
+        print_rows([row], [*row], printing.chosen())
         return
     width = max(map(len, row))
     for name, value in row.items():
@@ -197,20 +191,23 @@ def _short(row: dict[str, object]) -> dict[str, object]:
     return {**row, "last": word, "problem": message}
 
 
-@feed_app.command("fetch")
+@command(feed_app, "fetch")
 def feed_fetch(
     urls: Annotated[list[str] | None, typer.Argument(metavar="[URL]…", help="Only these, also before time.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="All active feeds, also before time.")] = False,
     wait: Annotated[str, typer.Option(help="How long to go on where hosts must be left alone in between.")] = "5 min",
     contact: ContactOption = None,
     allow_private: PrivateOption = False,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
+    *,
+    at: HomeOptions,
 ) -> None:
     """Ask the feeds that are due, and take in what is new; 'xscl run' processes it.
 
     Hosts get one request at a time, with a pause in between, and are left alone for as long as they say.  Feeds that
     are gone (410) are not asked again.
+
+    Example: xscl feed fetch --contact mailto:me@example.org
+    xscl feed fetch https://example.org/news.xml
     """
     from xscl.base.durations import parse_duration
 
@@ -219,7 +216,7 @@ def feed_fetch(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--wait") from None
     settings = poll_settings(contact, allow_private=allow_private, patience_s=patience)
-    _fetch(open_given(home, catalog), urls or None, all_, settings)
+    _fetch(at.open(), urls or None, all_, settings)
 
 
 def _fetch(home: Home, urls: list[str] | None, everything: bool, settings: PollSettings) -> None:
@@ -266,7 +263,7 @@ def report_poll(report: PollReport, *, only_news: bool = False) -> None:
     say(", ".join(parts))
 
 
-@feed_app.command("set")
+@command(feed_app, "set")
 def feed_set(
     url: str,
     channel: Annotated[str | None, typer.Option(help="Channel of new items.")] = None,
@@ -277,16 +274,19 @@ def feed_set(
     allow_private: Annotated[
         bool | None, typer.Option("--allow-private/--no-private", help="Whether its host may be on a private network.")
     ] = None,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
+    *,
+    at: HomeOptions,
 ) -> None:
-    """Change a subscription."""
+    """Change a subscription.
+
+    Example: xscl feed set https://example.org/news.xml --interval '2 h'
+    """
     from xscl.catalog.subscriptions import set_feed
 
     if pause and resume:
         raise typer.BadParameter("--pause and --resume exclude each other")
     set_feed(
-        open_given(home, catalog).catalog,
+        at.open().catalog,
         url,
         now=_now(),
         channel=channel,
@@ -298,26 +298,32 @@ def feed_set(
     say(f"feed {url}")
 
 
-@feed_app.command("drop")
-def feed_drop(url: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
-    """End a subscription; its items stay."""
+@command(feed_app, "drop")
+def feed_drop(url: str, at: HomeOptions) -> None:
+    """End a subscription; its items stay.
+
+    Example: xscl feed drop https://example.org/news.xml
+    """
     from xscl.catalog.subscriptions import drop_feed
 
-    drop_feed(open_given(home, catalog).catalog, url)
+    drop_feed(at.open().catalog, url)
     say(f"dropped {url}")
 
 
-@feed_app.command("export")
+@command(feed_app, "export")
 def feed_export(
     file: Annotated[str, typer.Argument(help="Where to write; '-' is stdout.")] = "-",
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
+    *,
+    at: HomeOptions,
 ) -> None:
-    """Write the subscriptions as a list in OPML 2.0, which 'xscl feed import' takes."""
+    """Write the subscriptions as a list in OPML 2.0, which 'xscl feed import' takes.
+
+    Example: xscl feed export subscriptions.opml
+    """
     from xscl.catalog.subscriptions import outlines
     from xscl.ingest.opml import write_opml
 
-    data = write_opml(outlines(open_given(home, catalog).catalog))
+    data = write_opml(outlines(at.open().catalog))
     if file == "-":
         give_bytes(data)
         return

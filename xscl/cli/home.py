@@ -11,26 +11,20 @@ from typing import Annotated, BinaryIO
 import typer
 
 from xscl.base.errors import SourceError
-from xscl.cli.options import (
-    CatalogOption,
-    FormatOption,
-    HomeOption,
-    JsonOption,
-    exit_partly,
-    format_of,
-    open_given,
-    say,
-)
+from xscl.cli.options import HomeOptions, Printing, exit_partly, say
 from xscl.cli.printing import print_rows
 
 __all__ = ["doctor", "export", "import_", "init"]
 
 
-def init(home: HomeOption = None, catalog: CatalogOption = None) -> None:
-    """Create a home: catalogue, tables, folders."""
-    from xscl.store.home import default_home, init_home
+def init(at: HomeOptions) -> None:
+    """Create a home: catalogue, tables, folders.
 
-    made = init_home(home or default_home(), catalog)
+    Example: xscl init --home plant
+    """
+    from xscl.store.home import init_home
+
+    made = init_home(at.root, at.catalog)
     say(f"home at {made.root}")
 
 
@@ -41,29 +35,31 @@ def doctor(
     deep: Annotated[bool, typer.Option("--deep", help="Read every file of the home whole.")] = False,
     repair: Annotated[bool, typer.Option("--repair", help="Repair the home, and say what is lost.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --repair: only say what would be done.")] = False,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: FormatOption = None,
-    json: JsonOption = False,
+    *,
+    at: HomeOptions,
+    printing: Printing,
 ) -> None:
-    """Check Java, Python packages, Spark, home and catalogue; say what to do, or do it."""
-    from xscl.store.home import default_home
+    """Check Java, Python packages, Spark, home and catalogue; say what to do, or do it.
+
+    Example: xscl doctor --start
+    xscl doctor --deep --repair --dry-run
+    """
     from xscl.upkeep.doctor import examine
 
     if repair:
         from xscl.upkeep.repair import repair_home
 
-        done = repair_home(open_given(home, catalog), deep=deep, dry_run=dry_run)
-        print_rows([{"lost": each.lost, "done": each.text} for each in done], ["lost", "done"], format_of(format, json))
+        done = repair_home(at.open(), deep=deep, dry_run=dry_run)
+        print_rows([{"lost": each.lost, "done": each.text} for each in done], ["lost", "done"], printing.chosen())
         if not done:
             say("there is nothing to repair")
         exit_partly(1, sum(each.lost for each in done))
         return
     if dry_run:
         raise typer.BadParameter("--dry-run goes with --repair")
-    checks = list(examine(home or default_home(), catalog, start=start, deep=deep))
+    checks = list(examine(at.root, at.catalog, start=start, deep=deep))
     rows = [{"check": c.what, "state": "ok" if c.ok else "FAILS", "found": c.found, "advice": c.advice} for c in checks]
-    print_rows(rows, ["check", "state", "found", "advice"], format_of(format, json))
+    print_rows(rows, ["check", "state", "found", "advice"], printing.chosen())
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
 
@@ -73,11 +69,15 @@ def export(
     events: Annotated[
         bool, typer.Option("--events", help="Only what was taken in, in its order, as an event file.")
     ] = False,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
+    *,
+    at: HomeOptions,
 ) -> None:
-    """Write everything of a home to one file; other processes may go on meanwhile."""
-    opened = open_given(home, catalog)
+    """Write everything of a home to one file; other processes may go on meanwhile.
+
+    Example: xscl export backup.tar
+    xscl export --events - | gzip > events.ndjson.gz
+    """
+    opened = at.open()
     if events:
         from xscl.base.system_errors import named_file_faults
         from xscl.upkeep.event_export import export_events
@@ -102,16 +102,17 @@ def export(
 
 def import_(
     file: Annotated[str, typer.Argument(help="An archive that 'xscl export' wrote; '-': stdin.")],
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
+    at: HomeOptions,
 ) -> None:
-    """Make a home of an archive; there must be none yet."""
-    from xscl.store.home import default_home
+    """Make a home of an archive; there must be none yet.
+
+    Example: xscl import backup.tar --home restored
+    """
     from xscl.upkeep.archive import import_home
 
-    root = home or default_home()
+    root = at.root
     with _opened(file) as stream:
-        packed = import_home(root, stream, catalog)
+        packed = import_home(root, stream, at.catalog)
     say(f"home at {root}: {packed.events:,} events, {packed.queries:,} queries, {packed.batches:,} batches")
 
 

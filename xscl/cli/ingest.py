@@ -6,63 +6,35 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from xscl.base.errors import XsclError
-from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES, DEFAULT_SETTINGS
-from xscl.cli.match_print import DocumentsOption, MatchFormatOption, match_format, print_matches
+from xscl.base.settings import DEFAULT_BATCH_DOCS
+from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
-    CACHE,
     BatchDocsOption,
-    CacheOption,
-    CatalogOption,
-    DriverRowsOption,
-    HomeOption,
-    JsonOption,
+    HomeOptions,
     StrictOption,
+    WorkOptions,
     complain,
     exit_partly,
-    open_given,
     read_text,
+    rejection,
     report_outcomes,
     report_rejected,
     say,
-    settings_of,
 )
 from xscl.cli.progress import shown_progress, shown_records
-from xscl.cli.row_options import (
-    ColumnsOption,
-    DelimiterOption,
-    HeaderOption,
-    IdOption,
-    NullOption,
-    SchemaOption,
-    SplitOption,
-    TsFormatOption,
-    TsOption,
-    TsZoneOption,
-    WholeOption,
-    delimiter_of,
-    rejection,
-)
+from xscl.cli.reading_options import ChannelOption, IngestReading, TimedReading
 from xscl.cli.signals import interrupted_by_ctrl_c
 
 if TYPE_CHECKING:
-    from xscl.ingest.sources import Reading
+    from xscl.ingest.reading import Reading
     from xscl.intake.intake import Intake, IntakeReport
 
 __all__ = ["eval_", "ingest"]
-
-
-class RowsFormat(StrEnum):
-    """Files of rows."""
-
-    csv = "csv"
-    jsonl = "jsonl"
-    parquet = "parquet"
 
 
 _SAME = 5
@@ -80,71 +52,38 @@ def ingest(
             help="Event files, XML documents, feeds, files of rows, archives, directories, '-'; or a database's URL."
         ),
     ],
-    channel: Annotated[str | None, typer.Option(help="Channel of documents, feed items and rows.")] = None,
-    whole: WholeOption = False,
-    split: SplitOption = None,
-    id: IdOption = None,
-    ts: TsOption = None,
+    channel: ChannelOption = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until stopped.")] = False,
     every: Annotated[str, typer.Option(help="How often --follow looks.")] = "5s",
     strict: StrictOption = False,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = DEFAULT_MAX_BYTES,
-    max_nodes: Annotated[
-        int, typer.Option(min=1, help="Elements, attributes and the like of a document.")
-    ] = DEFAULT_MAX_NODES,
-    format: Annotated[
-        RowsFormat | None, typer.Option("--format", help="Rows in this format.", show_default="by name and content")
-    ] = None,
-    delimiter: DelimiterOption = None,
-    header: HeaderOption = None,
-    null: NullOption = None,
-    schema: SchemaOption = None,
-    columns: ColumnsOption = None,
-    ts_format: TsFormatOption = None,
-    ts_zone: TsZoneOption = "UTC",
     table: Annotated[str | None, typer.Option(help="A table or view of the database whose URL is given.")] = None,
     key: Annotated[str | None, typer.Option(help="Its growing key; only rows above the last one are read.")] = None,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
+    *,
+    options: IngestReading,
+    at: HomeOptions,
 ) -> None:
-    """Take in documents, feeds, event files and rows; 'xscl run' processes them."""
-    from xscl.base.safe_xml import Limits
+    """Take in documents, feeds, event files and rows; 'xscl run' processes them.
+
+    Example: xscl ingest feeds/ --channel news
+    xscl ingest readings.csv --channel readings --id seq --ts time --null NA
+    """
     from xscl.ingest.sources import read_paths
-    from xscl.intake.inputs import reading_of
+    from xscl.intake.inputs import take_sql_table
     from xscl.intake.intake import Intake, IntakeReport
 
-    opened = open_given(home, catalog)
-    limits = Limits(max_bytes=max_bytes, max_nodes=max_nodes)
-    reading = reading_of(
-        channel=channel,
-        whole=whole,
-        split=split,
-        id=id,
-        ts=ts,
-        limits=limits,
-        format=format.value if format else None,
-        delimiter=delimiter_of(delimiter),
-        header=header,
-        null=null or (),
-        schema=schema,
-        columns=columns,
-        ts_format=ts_format,
-        ts_zone=ts_zone,
-    )
+    opened, reading = at.open(), options.reading(channel)
     if table is None and (urls := [path for path in paths if "://" in path]):
         raise typer.BadParameter(
             f"{urls[0].partition('://')[0]}:// is no file; a database goes with --table, --key and --channel, "
             "a feed with 'xscl feed add URL'"
         )
-    intake = Intake(opened, strict=strict, limits=limits)
+    intake = Intake(opened, strict=strict, limits=reading.limits)
     if table is not None:
-        from xscl.intake.sql_intake import take_sql_table
-
         if key is None or channel is None or len(paths) != 1:
             raise typer.BadParameter("--table goes with one URL of a database, --key and --channel")
         if follow:
             raise typer.BadParameter("--table reads what is there now; to go on, call it again", param_hint="--follow")
-        report = take_sql_table(intake, paths[0], table, key=key, channel=channel, how=reading.rows)
+        report = take_sql_table(intake, paths[0], table, key=key, reading=reading)
         report_intake(report)
     elif not follow:
         report = intake.take(shown_records(read_paths(paths, reading, stdin=sys.stdin.buffer)))
@@ -188,30 +127,20 @@ def eval_(
     query: Annotated[
         list[str] | None, typer.Option("-q", "--query", help="A query's text; then all arguments are inputs.")
     ] = None,
-    channel: Annotated[str | None, typer.Option(help="Channel of documents, feed items and rows.")] = None,
-    whole: WholeOption = False,
-    split: SplitOption = None,
-    id: IdOption = None,
-    ts: TsOption = None,
-    delimiter: DelimiterOption = None,
-    header: HeaderOption = None,
-    null: NullOption = None,
-    schema: SchemaOption = None,
-    columns: ColumnsOption = None,
-    ts_format: TsFormatOption = None,
-    ts_zone: TsZoneOption = "UTC",
+    channel: ChannelOption = None,
     batch_docs: BatchDocsOption = DEFAULT_BATCH_DOCS,
-    driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
-    cache: CacheOption = CACHE,
-    format: MatchFormatOption = None,
-    json: JsonOption = False,
-    documents: DocumentsOption = False,
+    *,
+    options: TimedReading,
+    work: WorkOptions,
+    printing: MatchPrinting,
 ) -> None:
-    """Evaluate queries over inputs in a temporary home, and list the matches."""
+    """Evaluate queries over inputs in a temporary home, and list the matches.
+
+    Example: xscl eval queries.xscl feeds/ --format documents
+    """
     from xscl.base.temporary import temporary_folder
     from xscl.engine import Engine
     from xscl.ingest.sources import read_paths
-    from xscl.intake.inputs import reading_of
     from xscl.intake.intake import Intake
     from xscl.registry.registry import Registry
     from xscl.store.home import init_home
@@ -220,21 +149,8 @@ def eval_(
     if not texts and len(arguments) < 2:
         raise typer.BadParameter("give a file of queries and at least one input, or -q TEXT and inputs")
     inputs = arguments if texts else arguments[1:]
-    printed, settings = match_format(format, json, documents), settings_of(driver_rows, cache)
-    reading = reading_of(
-        channel=channel,
-        whole=whole,
-        split=split,
-        id=id,
-        ts=ts,
-        delimiter=delimiter_of(delimiter),
-        header=header,
-        null=null or (),
-        schema=schema,
-        columns=columns,
-        ts_format=ts_format,
-        ts_zone=ts_zone,
-    )
+    printed, settings = printing.chosen(), work.settings()
+    reading = options.reading(channel)
     with temporary_folder("xscl-eval") as folder:
         opened = init_home(folder)
         registry = Registry(opened.catalog)

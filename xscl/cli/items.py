@@ -10,18 +10,8 @@ from typing import Annotated
 import typer
 
 from xscl.base.terminal import show
-from xscl.cli.options import (
-    MOST,
-    CatalogOption,
-    FormatOption,
-    HomeOption,
-    JsonOption,
-    format_of,
-    one_line,
-    open_given,
-    say,
-    time_given,
-)
+from xscl.cli.commands import command
+from xscl.cli.options import MOST, HomeOptions, Printing, one_line, say, time_given
 from xscl.cli.printing import Format, print_rows
 
 __all__ = ["item_app", "put_items"]
@@ -35,7 +25,7 @@ FeedOption = Annotated[
 ]
 
 
-@item_app.command("list")
+@command(item_app, "list")
 def item_list(
     feed: FeedOption = None,
     channel: Annotated[str | None, typer.Option(help="Of this channel.")] = None,
@@ -45,10 +35,9 @@ def item_list(
     limit: Annotated[
         int | None, typer.Option(min=0, max=MOST, help="At most so many.", show_default="50 for a person, else all")
     ] = None,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: FormatOption = None,
-    json: JsonOption = False,
+    *,
+    at: HomeOptions,
+    printing: Printing,
 ) -> None:
     """List items, the newest first, each in its newest version.
 
@@ -57,15 +46,15 @@ def item_list(
     from xscl.answers.item_listing import ITEM_COLUMNS, ItemFilter, item_rows
     from xscl.cli.next_steps import no_items
 
-    opened = open_given(home, catalog)
+    opened = at.open()
     begin, end = time_given(since, "--since"), time_given(until, "--until")
     wanted = ItemFilter(feed, channel, begin, end, like)
     rows = item_rows(opened, wanted)
-    printed = format_of(format, json)
+    printed = printing.chosen()
     for_a_person = printed is Format.table and sys.stdout.isatty()
     most = _SCREEN if limit is None and for_a_person else limit
     some = islice(rows, most)
-    if for_a_person and format is None:
+    if for_a_person and printing.format is None:
         shown = put_items(some)
     else:
         shown = print_rows(some, ["ts", "feed", "title", "link"] if for_a_person else ITEM_COLUMNS, printed)
@@ -75,14 +64,13 @@ def item_list(
         say("no item fits" if wanted != ItemFilter() or limit == 0 else no_items(opened.catalog))
 
 
-@item_app.command("show")
+@command(item_app, "show")
 def item_show(
     item: Annotated[str, typer.Argument(help="Its id, or a part of it.")],
     feed: FeedOption = None,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: FormatOption = None,
-    json: JsonOption = False,
+    *,
+    at: HomeOptions,
+    printing: Printing,
 ) -> None:
     """Show an item: when it came and from where, and the fields of its document.
 
@@ -90,9 +78,9 @@ def item_show(
     """
     from xscl.answers.item_listing import find_item
 
-    found, fields = find_item(open_given(home, catalog), item, feed)
-    if json or format is not None:
-        print_rows([found], [*found], format_of(format, json))
+    found, fields = find_item(at.open(), item, feed)
+    if printing.given:
+        print_rows([found], [*found], printing.chosen())
         return
     told = [(name, value) for name, value in found.items() if name not in ("title", "link", "feed", "document")]
     told += [*fields]

@@ -6,18 +6,8 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli.options import (
-    MOST,
-    PARTLY,
-    CatalogOption,
-    FormatOption,
-    HomeOption,
-    JsonOption,
-    format_of,
-    open_given,
-    say,
-    time_given,
-)
+from xscl.cli.commands import command
+from xscl.cli.options import MOST, PARTLY, HomeOptions, Printing, say, time_given
 from xscl.cli.printing import Format, print_rows
 
 __all__ = ["late_app"]
@@ -29,49 +19,54 @@ _Since = Annotated[str | None, typer.Option("--since", help="Event time at or af
 _Until = Annotated[str | None, typer.Option("--until", help="Event time at or before.")]
 
 
-@late_app.command("list")
+@command(late_app, "list")
 def late_list(
     channel: _Channel = None,
     since: _Since = None,
     until: _Until = None,
     limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
     events: Annotated[bool, typer.Option("--events", help="Print lines of an event file.")] = False,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: FormatOption = None,
-    json: JsonOption = False,
+    *,
+    at: HomeOptions,
+    printing: Printing,
 ) -> None:
-    """List late events in the order in which they came; 'replayed' is the place at which one was taken again."""
+    """List late events in the order in which they came; 'replayed' is the place at which one was taken again.
+
+    Example: xscl late list --channel readings --since 2026-11-01T00:00:00Z
+    """
     from itertools import islice
 
     from xscl.cli.next_steps import no_late_events
     from xscl.store.late_events import LateChoice, late_lines, late_rows
 
     choice = LateChoice(channel, time_given(since, "--since"), time_given(until, "--until"))
-    opened = open_given(home, catalog)
+    opened = at.open()
     if events:
         print_rows(islice(late_lines(opened, choice), limit), [], Format.ndjson)
         return
     rows = islice(late_rows(opened.catalog, choice), limit)
     columns = ["channel", "id", "ts", "received", "message", "replayed"]
-    if not print_rows(rows, columns, format_of(format, json)):
+    if not print_rows(rows, columns, printing.chosen()):
         say("no late event fits" if choice != LateChoice() or limit is not None else no_late_events(opened.catalog))
 
 
-@late_app.command("replay")
+@command(late_app, "replay")
 def late_replay(
     ids: Annotated[list[str] | None, typer.Argument(help="Only events of these ids.", show_default="all")] = None,
     channel: _Channel = None,
     since: _Since = None,
     until: _Until = None,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
+    *,
+    at: HomeOptions,
 ) -> None:
-    """Take late events as if they had been in time: the next 'xscl run' finds what they join with."""
+    """Take late events as if they had been in time: the next 'xscl run' finds what they join with.
+
+    Example: xscl late replay --channel readings
+    """
     from xscl.store.late_events import LateChoice, take_again
 
     choice = LateChoice(channel, time_given(since, "--since"), time_given(until, "--until"), tuple(ids or ()))
-    taken = take_again(open_given(home, catalog), choice)
+    taken = take_again(at.open(), choice)
     told = [f"late events that the next run takes again: {taken.events:,}"] if taken.events else []
     told += [f"taken again before: {taken.before:,}"] if taken.before else []
     told += [f"held no more: {taken.gone:,}"] if taken.gone else []

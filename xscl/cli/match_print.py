@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from xscl.base.terminal import give, show
-from xscl.cli.options import cut, one_line
+from xscl.cli.options import JsonOption, cut, one_line
 from xscl.cli.printing import Format, print_rows
 
 if TYPE_CHECKING:
     from xscl.base.types import Match
 
-__all__ = ["DocumentsOption", "MatchFormat", "MatchFormatOption", "match_format", "print_matches"]
+__all__ = ["MatchFormat", "MatchPrinting", "print_matches"]
 
 
 class MatchFormat(StrEnum):
@@ -30,27 +31,30 @@ class MatchFormat(StrEnum):
     documents = "documents"
 
 
-MatchFormatOption = Annotated[
-    MatchFormat | None,
-    typer.Option("--format", help="How to print.", show_default="cards; on a pipe ndjson"),
-]
-DocumentsOption = Annotated[
-    bool, typer.Option("--documents", help="Print output documents only, as --format documents.")
-]
+@dataclass(frozen=True, slots=True)
+class MatchPrinting:
+    """Options that say how matches are printed."""
 
+    format: Annotated[
+        MatchFormat | None, typer.Option("--format", help="How to print.", show_default="cards; on a pipe ndjson")
+    ] = None
+    json: JsonOption = False
+    documents: Annotated[
+        bool, typer.Option("--documents", help="Print output documents only, as --format documents.")
+    ] = False
 
-def match_format(format_: MatchFormat | None, as_json: bool, documents: bool) -> MatchFormat:
-    """Tell how to print, by the options and by who reads.
+    def chosen(self) -> MatchFormat:
+        """Choose the format, by the options and by who reads.
 
-    Raises:
-        BadParameter: two options ask for different things.
-    """
-    flags = ((as_json, MatchFormat.json), (documents, MatchFormat.documents))
-    asked = {wanted for given, wanted in flags if given} | ({format_} if format_ is not None else set())
-    if len(asked) > 1:
-        raise typer.BadParameter("--format, --json and --documents exclude each other")
-    default = MatchFormat.cards if sys.stdout.isatty() else MatchFormat.ndjson
-    return next(iter(asked), default)
+        Raises:
+            BadParameter: two options ask for different things.
+        """
+        flags = ((self.json, MatchFormat.json), (self.documents, MatchFormat.documents))
+        asked = {wanted for given, wanted in flags if given} | ({self.format} if self.format is not None else set())
+        if len(asked) > 1:
+            raise typer.BadParameter("--format, --json and --documents exclude each other")
+        default = MatchFormat.cards if sys.stdout.isatty() else MatchFormat.ndjson
+        return next(iter(asked), default)
 
 
 def print_matches(found: Iterable[Match], format_: MatchFormat, *, cursors: bool = False) -> int:

@@ -11,17 +11,9 @@ import typer
 from xscl.base.atomic_files import check_place, written_whole
 from xscl.base.errors import EngineError, SourceError
 from xscl.base.terminal import give, show
-from xscl.cli.match_print import DocumentsOption, MatchFormat, MatchFormatOption, match_format, print_matches
-from xscl.cli.options import (
-    MOST,
-    CatalogOption,
-    HomeOption,
-    JsonOption,
-    one_line,
-    open_given,
-    say,
-    time_given,
-)
+from xscl.cli.commands import command
+from xscl.cli.match_print import MatchFormat, MatchPrinting, print_matches
+from xscl.cli.options import MOST, HomeOptions, JsonOption, one_line, say, time_given
 from xscl.cli.printing import Format, print_rows
 
 __all__ = ["match_app"]
@@ -31,7 +23,7 @@ _OPTIONS = {"XSCL_BAD_WINDOW": "--window", "XSCL_BAD_CURSOR": "--after"}
 match_app = typer.Typer(no_args_is_help=True, help="Matches of standing queries.")
 
 
-@match_app.command("list")
+@command(match_app, "list")
 def match_list(
     query: Annotated[str | None, typer.Argument(help="Only matches of this query.")] = None,
     since: Annotated[str | None, typer.Option(help="Match time at or after (ISO 8601 or seconds).")] = None,
@@ -53,22 +45,24 @@ def match_list(
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: MatchFormatOption = None,
-    json: JsonOption = False,
-    documents: DocumentsOption = False,
+    *,
+    at: HomeOptions,
+    printing: MatchPrinting,
 ) -> None:
-    """List matches, sorted by time, query and match, or behind a cursor as they were committed."""
+    """List matches, sorted by time, query and match, or behind a cursor as they were committed.
+
+    Example: xscl match list same_story --window NOW-7d..NOW
+    xscl match list --cursor place.txt --format ndjson
+    """
     from xscl.answers.match_listing import list_matches
     from xscl.cli.next_steps import no_matches
 
-    printed = match_format(format, json, documents)
+    printed = printing.chosen()
     if cursor is not None:
         if after is not None:
             raise typer.BadParameter("the file says behind which", param_hint="--after with --cursor")
         after = _cursor_in(cursor)
-    opened = open_given(home, catalog)
+    opened = at.open()
     try:
         found = list_matches(
             opened,
@@ -100,14 +94,17 @@ def match_list(
         say(f"go on with --after {found.cursor}")
 
 
-@match_app.command("show")
-def match_show(match: str, home: HomeOption = None, catalog: CatalogOption = None, json: JsonOption = False) -> None:
-    """Show one match with its output document; the first characters of its id suffice."""
+@command(match_app, "show")
+def match_show(match: str, json: JsonOption = False, *, at: HomeOptions) -> None:
+    """Show one match with its output document; the first characters of its id suffice.
+
+    Example: xscl match show 9f2c
+    """
     from xscl.answers.cards import member_lines
     from xscl.answers.match_listing import find_match, match_json
     from xscl.base.types import format_time
 
-    found = find_match(open_given(home, catalog), match)
+    found = find_match(at.open(), match)
     if json:
         print_rows([match_json(found)], [], Format.ndjson)
         return

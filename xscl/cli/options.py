@@ -1,9 +1,10 @@
-"""What the commands of all nouns share: options, messages, how rows are printed."""
+"""Options and messages that commands of several nouns share."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,32 +18,28 @@ from xscl.cli.printing import Format
 if TYPE_CHECKING:
     from xscl.base.types import QueryOutcome
     from xscl.batches.refusals import Rejection
+    from xscl.ingest.records import Rejected
     from xscl.store.home import Home
 
 __all__ = [
-    "CACHE",
     "MOST",
     "PARTLY",
     "BatchDocsOption",
-    "CacheOption",
-    "CatalogOption",
-    "DriverRowsOption",
-    "FormatOption",
-    "HomeOption",
+    "HomeOptions",
     "JsonOption",
     "Output",
+    "Printing",
     "StrictOption",
+    "WorkOptions",
     "complain",
     "cut",
     "exit_partly",
-    "format_of",
     "one_line",
-    "open_given",
     "read_text",
+    "rejection",
     "report_outcomes",
     "report_rejected",
     "say",
-    "settings_of",
     "time_given",
 ]
 
@@ -55,48 +52,93 @@ _NAMED = 3
 _MOST_REJECTED = 100
 """Things that queries did not get of a batch which are said one by one."""
 MOST = 2**63 - 1
-"""What databases hold."""
+"""Largest whole number that databases hold."""
 
-HomeOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--home", help="Folder of the home; without it XSCL_HOME of the environment.", show_default="./xscl-home"
-    ),
-]
-CatalogOption = Annotated[
-    str | None,
-    typer.Option("--catalog", help="SQLAlchemy URL of the catalogue.", show_default="SQLite in the home"),
-]
-FormatOption = Annotated[Format | None, typer.Option("--format", help="How to print.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array.")]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse channels that do not exist.")]
-
-
 BatchDocsOption = Annotated[int, typer.Option("--batch-docs", min=1, help="Documents in a batch at most.")]
 
 
-DriverRowsOption = Annotated[
-    int,
-    typer.Option(
-        "--driver-rows",
-        min=0,
-        max=MOST,
-        help="Batches with more rows or pairs of rows are joined by Spark's executors; with 0 all are.",
-    ),
-]
+@dataclass(frozen=True, slots=True)
+class HomeOptions:
+    """Options that name a home."""
+
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            "--home", help="Folder of the home; without it XSCL_HOME of the environment.", show_default="./xscl-home"
+        ),
+    ] = None
+    catalog: Annotated[
+        str | None,
+        typer.Option("--catalog", help="SQLAlchemy URL of the catalogue.", show_default="SQLite in the home"),
+    ] = None
+
+    @property
+    def root(self) -> Path:
+        """Folder of the home."""
+        from xscl.store.home import default_home
+
+        return self.home or default_home()
+
+    def open(self) -> Home:
+        """Open the home."""
+        from xscl.store.home import open_home
+
+        return open_home(self.root, self.catalog)
 
 
-CacheOption = Annotated[
-    str,
-    typer.Option("--cache", metavar="SIZE", help="Memory for join state in this process: bytes, or with k, m or g."),
-]
+@dataclass(frozen=True, slots=True)
+class Printing:
+    """Options that say how rows are printed."""
+
+    format: Annotated[Format | None, typer.Option("--format", help="How to print.")] = None
+    json: JsonOption = False
+
+    @property
+    def given(self) -> bool:
+        """Whether an option asks for a format."""
+        return self.json or self.format is not None
+
+    def chosen(self) -> Format:
+        """Choose the format; a table where no option says."""
+        return Format.json if self.json else self.format or Format.table
 
 
-CACHE = f"{DEFAULT_SETTINGS.cache_bytes >> 20}m"
+@dataclass(frozen=True, slots=True)
+class WorkOptions:
+    """Options that say where joins are done, and with how much memory."""
+
+    driver_rows: Annotated[
+        int,
+        typer.Option(
+            "--driver-rows",
+            min=0,
+            max=MOST,
+            help="Batches with more rows or pairs of rows are joined by Spark's executors; with 0 all are.",
+        ),
+    ] = DEFAULT_SETTINGS.driver_rows
+    cache: Annotated[
+        str,
+        typer.Option(
+            "--cache", metavar="SIZE", help="Memory for join state in this process: bytes, or with k, m or g."
+        ),
+    ] = f"{DEFAULT_SETTINGS.cache_bytes >> 20}m"
+
+    def settings(self) -> Settings:
+        """Read the options.
+
+        Raises:
+            BadParameter: the size is none.
+        """
+        try:
+            return Settings(self.driver_rows, parse_size(self.cache))
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--cache") from None
 
 
 class Output:
-    """What the options before the command say."""
+    """Values of the options before the command."""
 
     quiet = False
     verbose = False
@@ -113,20 +155,6 @@ def complain(text: str) -> None:
     tell(text)
 
 
-def open_given(home: Path | None, catalog: str | None) -> Home:
-    """The home that the options name."""
-    from xscl.store.home import default_home, open_home
-
-    return open_home(home or default_home(), catalog)
-
-
-def format_of(format_: Format | None, as_json: bool, *, piped: Format = Format.table) -> Format:
-    """How to print; ``piped`` where nothing was said and no person looks."""
-    if as_json:
-        return Format.json
-    return format_ or (Format.table if sys.stdout.isatty() else piped)
-
-
 def exit_partly(done: int, failed: int) -> None:
     """Leave with 3 where some failed and some did not, with 1 where all failed."""
     if failed:
@@ -140,14 +168,6 @@ def report_rejected(rejected: Sequence[Rejection]) -> bool:
     if len(rejected) > _MOST_REJECTED:
         complain(f"… and {len(rejected) - _MOST_REJECTED} more, see relation 'rejected'")
     return bool(rejected)
-
-
-def settings_of(driver_rows: int, cache: str) -> Settings:
-    """How the engine runs, as the options say."""
-    try:
-        return Settings(driver_rows, parse_size(cache))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--cache") from None
 
 
 def read_text(file: str) -> str:
@@ -207,3 +227,9 @@ def cut(text: str, size: int = 60) -> str:
     """The text in one line, of so many characters at most."""
     text = one_line(text)
     return text if len(text) <= size else text[: size - 1] + "…"
+
+
+def rejection(problem: Rejected) -> str:
+    """Tell a person of a rejected document or row."""
+    where = f"{problem.source}: " if problem.source else ""
+    return f"rejected {where}[{problem.condition}] {problem.message.removeprefix(where)}"

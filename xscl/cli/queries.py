@@ -11,44 +11,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xscl.base.settings import DEFAULT_SETTINGS
 from xscl.base.terminal import give, show
-from xscl.cli.match_print import DocumentsOption, MatchFormatOption, match_format, print_matches
+from xscl.cli.commands import command
+from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
-    CACHE,
     MOST,
-    CacheOption,
-    CatalogOption,
-    DriverRowsOption,
-    FormatOption,
-    HomeOption,
+    HomeOptions,
     JsonOption,
+    Printing,
     StrictOption,
+    WorkOptions,
     complain,
     cut,
     exit_partly,
-    format_of,
     one_line,
-    open_given,
     read_text,
+    rejection,
     report_outcomes,
     say,
-    settings_of,
     time_given,
 )
 from xscl.cli.printing import Format, print_rows
-from xscl.cli.row_options import (
-    ColumnsOption,
-    DelimiterOption,
-    HeaderOption,
-    IdOption,
-    NullOption,
-    SchemaOption,
-    SplitOption,
-    WholeOption,
-    delimiter_of,
-    rejection,
-)
+from xscl.cli.reading_options import WitnessReading
 
 if TYPE_CHECKING:
     from xscl.answers.try_query import BlockWitness
@@ -61,22 +45,29 @@ _SCREEN = 100  # rows of a table for a person
 query_app = typer.Typer(no_args_is_help=True, help="Standing queries.")
 
 
-@query_app.command("add")
+@command(query_app, "add")
 def query_add(
-    name: str, text: str, strict: StrictOption = False, home: HomeOption = None, catalog: CatalogOption = None
+    name: str,
+    text: str,
+    strict: StrictOption = False,
+    *,
+    at: HomeOptions,
 ) -> None:
-    """Register a query."""
+    """Register a query.
+
+    Example: xscl query add same 'S//book->b[./author->a] FOLLOWED BY {a=c, 7 days} S//blog->g[./author->c]'
+    """
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
-    opened = open_given(home, catalog)
+    opened = at.open()
     taken = Registry(opened.catalog, ChannelNames(opened.root)).register(text, name=name, strict=strict)
     for note in taken.notes:
         say(f"note: {note}")
     say(f"query {taken}")
 
 
-@query_app.command("run")
+@command(query_app, "run")
 def query_run(
     text: Annotated[str, typer.Argument(help="A query, which DECLAREs may precede; '-' reads stdin.")],
     since: Annotated[
@@ -90,25 +81,24 @@ def query_run(
         str | None, typer.Option(help="What the matches are listed under; ids depend on it.", show_default="once")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
-    driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
-    cache: CacheOption = CACHE,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: MatchFormatOption = None,
-    json: JsonOption = False,
-    documents: DocumentsOption = False,
+    *,
+    work: WorkOptions,
+    at: HomeOptions,
+    printing: MatchPrinting,
 ) -> None:
     """Answer a query once from all that is held; nothing is registered, and nothing is written to the home.
 
     STARTING NOW, the default of a text, means STARTING ALL here: nothing comes after the question.
+
+    Example: xscl query run 'S//book->b[./author->a] JOIN {a=c, 7 days} S//blog->g[./author->c]' --limit 10
     """
     from xscl.answers.ask_once import query_once
     from xscl.spark.session import start_session
 
-    printed = match_format(format, json, documents)
-    begin, settings = time_given(since, "--since"), settings_of(driver_rows, cache)
+    printed = printing.chosen()
+    begin, settings = time_given(since, "--since"), work.settings()
     answer = query_once(
-        open_given(home, catalog),
+        at.open(),
         settings,
         start_session,
         read_text(text) if text == "-" else text,
@@ -120,20 +110,23 @@ def query_run(
     print_matches(itertools.islice(answer.matches, limit), printed)
 
 
-@query_app.command("load")
+@command(query_app, "load")
 def query_load(
     file: Annotated[str, typer.Argument(help="A file of statements; '-' reads stdin.")],
     strict: StrictOption = False,
     atomic: Annotated[bool, typer.Option("--atomic", help="All statements or none.")] = False,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
+    *,
+    at: HomeOptions,
 ) -> None:
-    """Register the queries of a file; every bad statement is reported, the good ones are kept."""
+    """Register the queries of a file; every bad statement is reported, the good ones are kept.
+
+    Example: xscl query load queries.xscl --atomic
+    """
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
     text = read_text(file)
-    opened = open_given(home, catalog)
+    opened = at.open()
     registry = Registry(opened.catalog, ChannelNames(opened.root))
     try:
         outcomes = registry.load(text, strict=strict, atomic=atomic)
@@ -149,7 +142,7 @@ def query_load(
     exit_partly(len(taken), len(outcomes) - len(taken))
 
 
-@query_app.command("list")
+@command(query_app, "list")
 def query_list(
     like: Annotated[str | None, typer.Option(help="Names that fit a pattern of '*' and '?'.")] = None,
     template: Annotated[str | None, typer.Option(help="Queries of a template.")] = None,
@@ -159,17 +152,19 @@ def query_list(
     limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
     offset: Annotated[int, typer.Option(min=0, max=MOST, help="Leave out the first so many.")] = 0,
     count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: FormatOption = None,
-    json: JsonOption = False,
+    *,
+    at: HomeOptions,
+    printing: Printing,
 ) -> None:
-    """List queries by name; for a person the first hundred, for a program all."""
+    """List queries by name; for a person the first hundred, for a program all.
+
+    Example: xscl query list --like 'quake*' --channel items --limit 20
+    """
     from xscl.catalog.suggestions import unknown_notes
     from xscl.cli.next_steps import no_queries
     from xscl.registry.query_list import QueryFilter, count_queries, list_queries
 
-    opened = open_given(home, catalog)
+    opened = at.open()
     wanted = QueryFilter(like, template, group, channel, after, limit, offset)
     if channel is not None or template is not None:
         with opened.catalog.read() as connection:
@@ -178,7 +173,7 @@ def query_list(
     if count:
         show(str(count_queries(opened.catalog, wanted)))
         return
-    printed = format_of(format, json)
+    printed = printing.chosen()
     if limit is None and printed is Format.table and sys.stdout.isatty():
         wanted = replace(wanted, limit=_SCREEN)
     last = None
@@ -200,38 +195,42 @@ def query_list(
             say(f"note: {more:,} more; go on with --after {last}, or take all with --format ndjson")
 
 
-@query_app.command("show")
+@command(query_app, "show")
 def query_show(
     name: str,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: FormatOption = None,
-    json: JsonOption = False,
+    at: HomeOptions,
+    printing: Printing,
 ) -> None:
-    """Print a query in canonical text, which 'xscl query load -' takes in another home."""
+    """Print a query in canonical text, which 'xscl query load -' takes in another home.
+
+    Example: xscl query show same
+    """
     from xscl.answers.explain import canonical_text, query_facts
 
-    opened = open_given(home, catalog)
-    if json or format is not None:
+    opened = at.open()
+    if printing.given:
         facts = query_facts(opened.catalog, name)
-        print_rows([facts], [*facts], format_of(format, json))
+        print_rows([facts], [*facts], printing.chosen())
         return
     give(canonical_text(opened.catalog.query(name)))
 
 
-@query_app.command("explain")
-def query_explain(name: str, home: HomeOption = None, catalog: CatalogOption = None, json: JsonOption = False) -> None:
-    """Explain a query: normal form, canonical variables, windows, template, who shares it, SQL."""
+@command(query_app, "explain")
+def query_explain(name: str, json: JsonOption = False, *, at: HomeOptions) -> None:
+    """Explain a query: normal form, canonical variables, windows, template, who shares it, SQL.
+
+    Example: xscl query explain same
+    """
     from xscl.answers.explain import explain, explanation_text
 
-    found = explain(open_given(home, catalog).catalog, name)
+    found = explain(at.open().catalog, name)
     if json:
         print_rows([found.record()], [], Format.json)
         return
     show(explanation_text(found))
 
 
-@query_app.command("test")
+@command(query_app, "test")
 def query_test(
     name: str,
     files: Annotated[
@@ -241,43 +240,27 @@ def query_test(
         str | None,
         typer.Option(help="Channel of what is read.", show_default="the query's, if it reads only one"),
     ] = None,
-    whole: WholeOption = False,
-    split: SplitOption = None,
-    id: IdOption = None,
-    delimiter: DelimiterOption = None,
-    header: HeaderOption = None,
-    null: NullOption = None,
-    schema: SchemaOption = None,
-    columns: ColumnsOption = None,
     limit: Annotated[int, typer.Option(min=0, help="At most so many witnesses; 0 for all.")] = 100,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: FormatOption = None,
-    json: JsonOption = False,
+    *,
+    options: WitnessReading,
+    at: HomeOptions,
+    printing: Printing,
 ) -> None:
-    """Show which witnesses documents give: the nodes and values of each block's variables.  Nothing is stored."""
+    """Show which witnesses documents give: the nodes and values of each block's variables.  Nothing is stored.
+
+    Example: xscl query test same book.xml
+    xscl query test hot readings.csv --null NA
+    """
     from xscl.answers.try_query import Trial
     from xscl.ingest.sources import read_paths
-    from xscl.intake.inputs import reading_of
 
-    opened = open_given(home, catalog)
+    opened = at.open()
     trial = Trial(opened.catalog.query(name), opened.catalog.channels(), opened.catalog.streams())
     read = {of_channel.removesuffix(".raw") for _, of_channel in trial.blocks}
     if channel is None:
         channel = next(iter(read)) if len(read) == 1 else None
-    reading = reading_of(
-        channel=channel,
-        whole=whole,
-        split=split,
-        id=id,
-        delimiter=delimiter_of(delimiter),
-        header=header,
-        null=null or (),
-        schema=schema,
-        columns=columns,
-    )
-    found = trial.witnesses(read_paths(files, reading, stdin=sys.stdin.buffer))
-    printed = format_of(format, json)
+    found = trial.witnesses(read_paths(files, options.reading(channel), stdin=sys.stdin.buffer))
+    printed = printing.chosen()
     as_row = _witness_line if printed is Format.table else _witness_record
     rows = (as_row(witness) for witness in itertools.islice(found, limit or None))
     wide = ["document", "channel", "block", "name", "bindings"]
@@ -299,12 +282,15 @@ def query_test(
     exit_partly(documents, len(trial.problems))
 
 
-@query_app.command("drop")
-def query_drop(name: str, home: HomeOption = None, catalog: CatalogOption = None) -> None:
-    """End a query; its matches stay."""
+@command(query_app, "drop")
+def query_drop(name: str, at: HomeOptions) -> None:
+    """End a query; its matches stay.
+
+    Example: xscl query drop same
+    """
     from xscl.registry.registry import Registry
 
-    Registry(open_given(home, catalog).catalog).drop(name)
+    Registry(at.open().catalog).drop(name)
     say(f"dropped {name}")
 
 

@@ -9,25 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xscl.base.errors import XsclError
-from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS
+from xscl.base.settings import DEFAULT_BATCH_DOCS
 from xscl.base.terminal import give, show
 from xscl.cli.feeds import ContactOption, poll_settings, report_poll
 from xscl.cli.options import (
-    CACHE,
     BatchDocsOption,
-    CacheOption,
-    CatalogOption,
-    DriverRowsOption,
-    FormatOption,
-    HomeOption,
-    JsonOption,
+    HomeOptions,
+    Printing,
+    WorkOptions,
     complain,
     exit_partly,
-    format_of,
-    open_given,
     report_rejected,
     say,
-    settings_of,
 )
 from xscl.cli.printing import Format, print_rows
 from xscl.cli.progress import shown_progress
@@ -45,12 +38,15 @@ def run(
     fetch: Annotated[bool, typer.Option("--fetch", help="Before that, ask the feeds that are due.")] = False,
     contact: ContactOption = None,
     batch_docs: BatchDocsOption = DEFAULT_BATCH_DOCS,
-    driver_rows: DriverRowsOption = DEFAULT_SETTINGS.driver_rows,
-    cache: CacheOption = CACHE,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
+    *,
+    work: WorkOptions,
+    at: HomeOptions,
 ) -> None:
-    """Process what was taken in: once, or until stopped."""
+    """Process what was taken in: once, or until stopped.
+
+    Example: xscl run --once
+    xscl run --every 10s --fetch
+    """
     from xscl.answers.status import skipped_notes
     from xscl.base.durations import parse_duration
     from xscl.base.system_errors import Patience
@@ -60,10 +56,10 @@ def run(
         pause = parse_duration(every) / 1e6
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--every") from None
-    settings = settings_of(driver_rows, cache)
+    settings = work.settings()
     patience = Patience(complain)
     rejected = False
-    with ended_by_signals() as end, Engine(open_given(home, catalog), settings=settings) as engine, engine.alone():
+    with ended_by_signals() as end, Engine(at.open(), settings=settings) as engine, engine.alone():
         while not end.wanted:
             began = time.monotonic()
             try:
@@ -100,41 +96,44 @@ def sql(
     show_steps: Annotated[
         bool, typer.Option("--show-steps", help="Only print how the statement's relations are made, as SQL.")
     ] = False,
-    home: HomeOption = None,
-    catalog: CatalogOption = None,
-    format: FormatOption = None,
-    json: JsonOption = False,
+    *,
+    at: HomeOptions,
+    printing: Printing,
 ) -> None:
-    """Run a read-only Spark SQL statement over the home's relations."""
+    """Run a read-only Spark SQL statement over the home's relations.
+
+    Example: xscl sql 'SELECT query, count(*) AS n FROM matches GROUP BY query'
+    xscl sql --show-steps 'SELECT * FROM matches'
+    """
     if show_steps:
         from xscl.answers.sql_relations import steps_text
 
-        show(steps_text(open_given(home, catalog), statement))
+        show(steps_text(at.open(), statement))
         return
     from xscl.answers.sql_views import sql_errors
     from xscl.engine import Engine
 
-    frame = Engine(open_given(home, catalog)).sql(statement)
+    frame = Engine(at.open()).sql(statement)
     with sql_errors():
         rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
     if limit and len(rows) > limit:
         rows = rows[:limit]
         say(f"note: only the first {limit} rows; --limit 0 gives all")
-    print_rows(rows, frame.columns, format_of(format, json))
+    print_rows(rows, frame.columns, printing.chosen())
 
 
-def stats(
-    home: HomeOption = None, catalog: CatalogOption = None, format: FormatOption = None, json: JsonOption = False
-) -> None:
+def stats(at: HomeOptions, printing: Printing) -> None:
     """Print what each batch did, and what the home holds (columns: docs/explanation/architecture.md, What stats
     shows).
+
+    Example: xscl stats --format csv
     """
     from xscl.answers.status import batch_columns, batch_rows, state_notes
     from xscl.cli.next_steps import no_batches
 
-    opened = open_given(home, catalog)
+    opened = at.open()
     short = ["batch", "events", "pairs", "matches", "joined_in", "jobs", "stage1_s", "join_s", "commit_s"]
-    if not print_rows(batch_rows(opened.catalog), batch_columns(), format_of(format, json), short=short):
+    if not print_rows(batch_rows(opened.catalog), batch_columns(), printing.chosen(), short=short):
         say(no_batches(opened.catalog))
     for note in state_notes(opened):
         say(note)
@@ -146,7 +145,10 @@ def demo(
         typer.Option("--home", help="Make the demonstration's home here.", show_default="a new temporary folder"),
     ] = None,
 ) -> None:
-    """Run the main job on bundled real feeds and print matches a person can read."""
+    """Run the main job on bundled real feeds and print matches a person can read.
+
+    Example: xscl demo --home demo-home
+    """
     from xscl.demo.show import run_demo
 
     run_demo(home)
@@ -164,7 +166,10 @@ def bench(
     workload: Annotated[str, typer.Option(help="For register: two-level, three-level or rss.")] = "two-level",
     windows: Annotated[str, typer.Option(help="For register: '7 days'; random: '1 h..30 days'.")] = "unbounded",
 ) -> None:
-    """Measure, with baselines in the same run (docs/reference/benchmarks.md)."""
+    """Measure, with baselines in the same run (docs/reference/benchmarks.md).
+
+    Example: xscl bench rows --quick --out figures
+    """
     from json import dumps
 
     from xscl.bench.bench import Options, run_bench

@@ -7,12 +7,11 @@
 * ``feed_memory``: The rows of feeds in the catalogue as intake reads and writes them, in its transaction
 * ``host_queue``: One request at a time to each host, spaced, and not before its time
 * ``identity``: Which event an event is
-* ``inputs``: Files as users name them
+* ``inputs``: Sources as users name them, into records
 * ``intake``: Taking in
 * ``polling``: One pass over the feeds that are due
 * ``report``: What became of the records that were given to an intake
 * ``row_columns``: Columns of tables of rows that a caller names
 * ``rows``: Taking in tables of rows, a column at a time
-* ``sql_intake``: Taking in tables of databases that grow
 * ``transaction``: The transaction of a chunk
 """

@@ -1,63 +1,78 @@
-"""Files as users name them: how they are read, and directories that grow."""
+"""Sources as users name them, into records: paths, tables, data frames, databases; and directories that grow."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from xscl.base.durations import parse_duration
-from xscl.base.errors import EngineError, XsclError
+from xscl.base.errors import EngineError, SourceError
 from xscl.base.failpoints import step
-from xscl.base.namespaces import DEFAULT_NAMESPACES
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits
-from xscl.catalog.source_offsets import positions_in
+from xscl.base.types import Event
+from xscl.catalog.source_offsets import position_of, positions_in
+from xscl.ingest.event_file import event_of
 from xscl.ingest.following import Follower, source_name
-from xscl.ingest.paths import split_path, value_path
-from xscl.ingest.row_format import row_options
-from xscl.ingest.sources import Reading
+from xscl.ingest.reading import Reading
+from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, RowTable
+from xscl.ingest.sources import read_paths
+from xscl.ingest.sql_tables import read_sql_table, shown_url, sql_source
+from xscl.intake.data_frames import arrow_table, frame_events, has_documents
 from xscl.intake.intake import Intake, IntakeReport
+from xscl.intake.row_columns import check_columns
 
-__all__ = ["follow_paths", "reading_of"]
+__all__ = ["follow_paths", "records_of", "take_sql_table"]
 
 _AT_ONCE = 20_000
 """Records for one report."""
 
 
-def reading_of(
-    *,
-    channel: str | None = None,
-    whole: bool = False,
-    split: str | None = None,
-    id: str | None = None,
-    ts: str | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    **rows: Any,
-) -> Reading:
-    """How to read, with paths as text; they know the prefixes that queries need not declare.
-
-    ``id`` and ``ts`` are columns in rows and paths in documents; ``rows`` are the other options of ``row_options``.
+def records_of(source: object, reading: Reading) -> Iterable[Record]:
+    """Give the records of a source: a path, paths, events, dicts, a table of rows, or a DataFrame.
 
     Raises:
-        SourceError: an option is not understood.
+        EngineError: ``XSCL_BAD_OPTION``: nothing can be taken in from the source.  While records are read,
+            ``XSCL_BAD_EVENT``: an item of an iterable is no event.
+        SourceError: ``XSCL_SOURCE_UNREADABLE``: a path leads nowhere.  ``XSCL_NO_COLUMN``, ``XSCL_BAD_OPTION``,
+            ``XSCL_COLUMN_TYPE``: a table, or the one file that is named, does not have the columns of the options.
     """
-    rows_too = row_options(id=id, ts=ts, **rows)
-    reading = Reading(
-        channel, whole, limits, None if split is None else split_path(split, DEFAULT_NAMESPACES), rows=rows_too
-    )
-    try:
-        return replace(
-            reading,
-            id=None if id is None else value_path(id, DEFAULT_NAMESPACES),
-            ts=None if ts is None else value_path(ts, DEFAULT_NAMESPACES),
-        )
-    except XsclError as error:
-        if split is not None:
-            raise  # records are documents
-        return replace(reading, no_paths=error)
+    if has_documents(source):
+        return frame_events(source, reading.channel)
+    if isinstance(source, (str, Path)):
+        records = read_paths(_existing([source]), reading)
+        # Files of a folder are what they are; the columns of the one file that the call names can be asked for.
+        return records if Path(source).is_dir() else _columns_checked(records)
+    if (rows := arrow_table(source)) is not None:
+        if reading.channel is None:
+            raise EngineError("XSCL_BAD_OPTION", "a table of rows needs a channel", hint="channel='readings'")
+        check_columns(rows.schema, reading.rows)
+        return [RowTable(reading.channel, rows, "table", options=reading.rows, schema=reading.declared, named=False)]
+    if isinstance(source, (bytes, Mapping)) or not isinstance(source, Iterable):
+        raise _no_source(source)
+    items = iter(source)
+    first = list(itertools.islice(items, 1))
+    items = itertools.chain(first, items)
+    if first and isinstance(first[0], (str, Path)):
+        return read_paths(_existing(list(items)), reading)
+    return _item_records(items)
+
+
+def take_sql_table(intake: Intake, url: str, table: str, *, key: str, reading: Reading) -> IntakeReport:
+    """Take the rows of a table or view that are above the last key taken; the key is kept with the rows.
+
+    Raises:
+        EngineError: ``XSCL_BAD_OPTION``: no channel is given.
+        SourceError: the database, the table or a column is not there.
+        DocumentError: the rows do not fit the channel as a whole; what was taken before stays taken.
+    """
+    channel = reading.channel
+    if channel is None:
+        raise EngineError("XSCL_BAD_OPTION", "a table needs the URL of its database, a key and a channel")
+    with intake.catalog.read() as connection:
+        position = position_of(connection, sql_source(shown_url(url), table, channel))
+    return intake.take(read_sql_table(url, table, key=key, channel=channel, position=position, reading=reading))
 
 
 def follow_paths(
@@ -70,7 +85,7 @@ def follow_paths(
     Args:
         intake: where to.
         paths: files and directories.
-        reading: how files are read.
+        reading: options of reading.
         every: time between two looks.
 
     Raises:
@@ -100,3 +115,56 @@ def _looks(intake: Intake, follower: Follower, pause: float) -> Iterator[IntakeR
             yield report
         yield IntakeReport()
         time.sleep(max(0.0, pause - (time.monotonic() - began)))
+
+
+def _existing(paths: Sequence[object]) -> list[str | Path]:
+    """Check that all paths lead somewhere, and return them."""
+    existing: list[str | Path] = []
+    for path in paths:
+        if not isinstance(path, (str, Path)):
+            raise _no_source(path)
+        if "\0" in str(path) or not os.path.lexists(path):
+            raise SourceError(
+                "XSCL_SOURCE_UNREADABLE",
+                f"{str(path)!r} leads to no file",
+                hint="texts of documents go in events: engine.ingest([xscl.Event(channel, xml=…)])"
+                if str(path).lstrip()[:1] in ("<", "{", "[")
+                else f"paths begin at {Path.cwd()}",
+            )
+        existing.append(path)
+    return existing
+
+
+def _columns_checked(records: Iterator[Record]) -> Iterator[Record]:
+    """Yield the records; the first table of rows among them must have the columns that its options name."""
+    for record in records:
+        if isinstance(record, RowTable):
+            check_columns(record.rows.schema, record.options)
+            yield record
+            break
+        yield record
+    yield from records
+
+
+def _item_records(items: Iterable[object]) -> Iterator[Record]:
+    for number, item in enumerate(items, start=1):
+        match item:
+            case Event() | FeedDocument() | RowTable() | Register() | Drop() | Flush() | Rejected() | Position():
+                yield item
+            case Mapping():
+                yield event_of(item, source=f"item {number}")
+            case _:
+                raise EngineError(
+                    "XSCL_BAD_EVENT",
+                    f"item {number} is {type(item).__name__}, and no event",
+                    hint='xscl.Event(…), or a dict like {"channel": "S", "xml": "<a/>"}; those before it were taken '
+                    "as far as their part was full",
+                )
+
+
+def _no_source(source: object) -> EngineError:
+    return EngineError(
+        "XSCL_BAD_OPTION",
+        f"nothing can be taken in from {type(source).__name__}",
+        hint="a path, a list of paths, of events or of dicts, a table of rows, or a DataFrame",
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -21,32 +22,50 @@ from xscl.registry.publish_graph import is_published
 from xscl.registry.query_list import reads
 from xscl.registry.registry import Registry
 
-__all__ = ["add_channel", "drop_channel", "set_channel"]
+__all__ = ["NEW_CHANNEL", "ChannelOptions", "add_channel", "drop_channel", "set_channel"]
 
 
-def add_channel(
-    catalog: Catalog,
-    name: str,
-    *,
-    kind: str = "xml",
-    element: str | None = None,
-    schema: str | None = None,
-    lateness: str | None = None,
-    clock: str | None = None,
-    idle: str | None = None,
-    retention: str | None = None,
-    of: str | None = None,
-    source: str | None = None,
-) -> None:
-    """Create a channel, or a stream of one; the arguments are those of ``Engine.add_channel``.
+@dataclass(frozen=True, slots=True)
+class ChannelOptions:
+    """Options of a channel; one that is None is the default of a new channel, and no change of another."""
+
+    kind: str | None = None
+    """``xml``, the default, or ``rows``."""
+    element: str | None = None
+    """Root element of a row's document; by default the channel's name."""
+    schema: str | None = None
+    """Columns of a row channel, ``room string, temp double``; by default the first row fixes them."""
+    lateness: str | None = None
+    """Time that an event may be behind the channel's clock; ``none``, the default, is no limit."""
+    clock: str | None = None
+    """Name of a clock that several channels share; by default each channel has its own."""
+    idle: str | None = None
+    """Time that the clock is behind the newest of all channels at most, so that a channel without events does not hold
+    up the others; ``none``, the default, is no limit."""
+    retention: str | None = None
+    """Time that events are held, by the channel's clock; ``none``, the default, is for ever."""
+    of: str | None = None
+    """Channel of which a new channel is a stream.  The stream shares all of the above with it.  A channel that is not
+    there is made, for documents."""
+    source: str | None = None
+    """Label of a stream: equal events of streams of one source are one event; ``none`` is no source."""
+
+
+NEW_CHANNEL = ChannelOptions()
+
+
+def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANNEL, **given: Any) -> None:
+    """Create a channel, or a stream of one; ``given`` are fields of ``options``.
 
     Raises:
-        CatalogError: the name is taken or an argument is no good.
+        CatalogError: the name is taken or an option is no good.
         SourceError: the schema is no good.
     """
+    options = replace(options, **given)
     _require_name(name)
+    of, source = options.of, None if options.source == "none" else options.source
     if of is not None:
-        if (kind, element, schema, lateness, clock, idle, retention) != ("xml", *(None,) * 6):
+        if options not in (ChannelOptions(kind, of=of, source=options.source) for kind in (None, "xml")):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
                 "a stream has the kind, element, columns, lateness, clock, idle time and retention of its channel",
@@ -61,58 +80,47 @@ def add_channel(
     channel = ChannelInfo.new(name)
     with catalog.begin() as connection:
         _require_free(catalog, connection, name)
-        _put(catalog, connection, _changed(channel, kind, element, schema, lateness, clock, idle, retention))
+        _put(catalog, connection, _changed(channel, options))
 
 
-def set_channel(
-    catalog: Catalog,
-    name: str,
-    *,
-    kind: str | None = None,
-    element: str | None = None,
-    schema: str | None = None,
-    lateness: str | None = None,
-    clock: str | None = None,
-    idle: str | None = None,
-    retention: str | None = None,
-    source: str | None = None,
-) -> None:
-    """Change a channel, or the source of a stream (``none``: no source); None leaves a setting as it is.
+def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANNEL, **given: Any) -> None:
+    """Change a channel, or the source of a stream; ``given`` are fields of ``options``.
 
     Raises:
         CatalogError: there is no such channel, or it holds events that the change would contradict.
     """
+    options = replace(options, **given)
     with catalog.begin() as connection:
         channel = catalog.channels(connection).get(name)
         stream = catalog.streams(connection).get(name)
         if stream is not None:
-            if source is None or (kind, element, schema, lateness, clock, idle, retention) != (None,) * 7:
+            if options.source is None or options != ChannelOptions(source=options.source):
                 raise CatalogError(
                     "XSCL_BAD_CHANNEL",
                     f"{name} is a stream of {stream.channel}: only its source can be set",
                     hint=f"--source LABEL or --source none; the rest with 'xscl channel set {stream.channel}'",
                 )
-            label = None if source == "none" else source
+            label = None if options.source == "none" else options.source
             connection.execute(STREAMS.update().where(STREAMS.c.number == stream.number).values(source=label))
             return
-        if source is not None:
+        if options.source is not None:
             raise CatalogError("XSCL_BAD_CHANNEL", "only streams have a source")
         if channel is None:
             raise no_channel(connection, name, f"create it with 'xscl channel add {name}'")
-        shape = (kind, element, schema)
+        shape = (options.kind, options.element, options.schema)
         if any(value is not None for value in shape) and event_count(connection, name):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
                 f"the channel {name} holds events, so its kind, element and columns stay",
                 hint="lateness, clock, idle time and retention can be changed at any time",
             )
-        if kind is not None and kind != channel.kind and _readers(connection, name):
+        if options.kind not in (None, channel.kind) and _readers(connection, name):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
                 f"queries read the channel {name}, so its kind stays: documents that joined with it were kept for it",
                 hint="drop the queries first",
             )
-        changed = _changed(channel, kind or channel.kind, element, schema, lateness, clock, idle, retention)
+        changed = _changed(channel, options)
         if changed.schema != channel.schema and _readers(connection, name) and event_count(connection):
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
@@ -226,40 +234,32 @@ def _readers(connection: Connection, name: str) -> bool:
     return connection.execute(live.limit(1)).first() is not None
 
 
-def _changed(
-    channel: ChannelInfo,
-    kind: str,
-    element: str | None,
-    schema: str | None,
-    lateness: str | None,
-    clock: str | None,
-    idle: str | None,
-    retention: str | None,
-) -> ChannelInfo:
+def _changed(channel: ChannelInfo, options: ChannelOptions) -> ChannelInfo:
+    kind = options.kind or channel.kind
     if kind not in ("xml", "rows"):
         raise CatalogError("XSCL_BAD_CHANNEL", f"a channel is of kind xml or rows, not {kind!r}")
-    if kind == "xml" and (schema or element):
+    if kind == "xml" and (options.schema or options.element):
         raise CatalogError(
             "XSCL_BAD_CHANNEL", "only channels of kind rows have a schema or an element", hint="add --kind rows"
         )
-    if element is not None and not is_name(element):
-        raise CatalogError("XSCL_BAD_CHANNEL", f"{element!r} is no name of an element of at most {MAX_NAME} characters")
-    if clock is not None and not clock.strip():
+    if options.element is not None and not is_name(options.element):
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL", f"{options.element!r} is no name of an element of at most {MAX_NAME} characters"
+        )
+    if options.clock is not None and not options.clock.strip():
         raise CatalogError(
             "XSCL_BAD_CHANNEL", "a clock has a name", hint=f"the clock of this channel alone is called {channel.name!r}"
         )
-    columns = parse_schema(schema) if schema else channel.schema
-    if kind == "xml":
-        columns = None
+    columns = parse_schema(options.schema) if options.schema else channel.schema
     return replace(
         channel,
         kind=kind,
-        element=element or channel.element,
-        schema=columns,
-        lateness=_duration("lateness", lateness, channel.lateness),
-        clock=clock or channel.clock,
-        idle=_duration("idle", idle, channel.idle),
-        retention=_duration("retention", retention, channel.retention),
+        element=options.element or channel.element,
+        schema=None if kind == "xml" else columns,
+        lateness=_duration("lateness", options.lateness, channel.lateness),
+        clock=options.clock or channel.clock,
+        idle=_duration("idle", options.idle, channel.idle),
+        retention=_duration("retention", options.retention, channel.retention),
     )
 
 

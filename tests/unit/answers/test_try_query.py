@@ -8,9 +8,9 @@ import pytest
 
 from xscl.answers.try_query import RESULT, Trial
 from xscl.base.types import Event
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import Rejected
 from xscl.ingest.sources import read_paths
-from xscl.intake.inputs import reading_of
 from xscl.registry.registry import Registry
 from xscl.store.home import init_home
 
@@ -92,7 +92,7 @@ def test_files_of_rows(tmp_path: Path) -> None:
     file = tmp_path / "hot.csv"
     file.write_text("room,temp\nkitchen,NA\nhall,26.5\n007,9\n")
     trial = Trial(catalog.query("Q"), catalog.channels())
-    rows = list(trial.witnesses(read_paths([file], reading_of(null=["NA"]))))
+    rows = list(trial.witnesses(read_paths([file], Reading(null=["NA"]))))
     assert [(w.document.rpartition(":")[2], w.block, w.bindings["a" if w.block == 1 else "b"].value) for w in rows] == [
         ("2", 2, "kitchen"),
         ("3", 1, "hall"),
@@ -108,5 +108,5 @@ def test_rows_without_a_wanted_column_are_a_problem(tmp_path: Path) -> None:
     file = tmp_path / "hot.csv"
     file.write_text("room,temp\nhall,26.5\n")
     trial = Trial(catalog.query("Q"), catalog.channels())
-    assert list(trial.witnesses(read_paths([file], reading_of(columns="rome")))) == []
+    assert list(trial.witnesses(read_paths([file], Reading(columns="rome")))) == []
     assert [problem.condition for problem in trial.problems] == ["XSCL_NO_COLUMN"]

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from xscl.base.types import Event
 from xscl.ingest import archives
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import Rejected
-from xscl.ingest.sources import Reading, read_paths
+from xscl.ingest.sources import read_paths
 
 
 def zstd(data):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from xscl.base.types import Event
 from xscl.ingest.following import PATIENCE, FilePosition, Follower, Signature, source_name, unchanged_s
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import Flush, Position, Register, Rejected
-from xscl.ingest.sources import Reading
 
 EVERY = 5.0
 

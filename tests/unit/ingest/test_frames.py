@@ -8,8 +8,9 @@ from xscl.base.errors import SourceError
 from xscl.base.safe_xml import DEFAULT_LIMITS
 from xscl.base.types import Event
 from xscl.ingest.frames import FEED_COLUMNS, XML_COLUMNS, chosen, document_records, feed_rows, xml_rows
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import Flush, Rejected
-from xscl.ingest.sources import Reading, read_paths
+from xscl.ingest.sources import read_paths
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

@@ -19,14 +19,15 @@ from xscl.base.types import Event
 from xscl.ingest import csv_files
 from xscl.ingest.csv_files import read_csv
 from xscl.ingest.json_rows import read_json_lines
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import Record, Rejected, RowTable
-from xscl.ingest.row_format import RowFormat, row_format, row_options
-from xscl.ingest.sources import Reading, read_paths
+from xscl.ingest.row_format import row_format
+from xscl.ingest.sources import read_paths
 
 
 def read(data: bytes, *, source: str = "r.csv", columns: Sequence[str] | None = None, line: int = 1, **more: object):
-    how = row_options(**more)  # type: ignore[arg-type]
-    return list(read_csv(io.BytesIO(data), channel="R", source=source, how=how, columns=columns, line=line))
+    how = Reading(**more)  # type: ignore[arg-type]
+    return list(read_csv(io.BytesIO(data), channel="R", source=source, reading=how, columns=columns, line=line))
 
 
 def rows(tables: Sequence[RowTable]) -> list[tuple[int, dict[str, object]]]:
@@ -130,7 +131,7 @@ def test_reading_goes_on_in_the_middle() -> None:
 
 
 def read_json(data: bytes, *, line: int = 1) -> list[RowTable]:
-    return list(read_json_lines(io.BytesIO(data), channel="R", source="j", how=RowFormat(), line=line))
+    return list(read_json_lines(io.BytesIO(data), channel="R", source="j", reading=Reading(), line=line))
 
 
 def test_json_lines() -> None:
@@ -186,8 +187,8 @@ def test_formats_are_told_by_name_and_content(name, head, expected) -> None:
 
 
 def records(*paths: Path | str, stdin: bytes = b"", **more: object) -> list[Record]:
-    how = row_options(**more)  # type: ignore[arg-type]
-    return list(read_paths(list(paths), Reading(rows=how), stdin=io.BytesIO(stdin)))
+    how = Reading(**more)  # type: ignore[arg-type]
+    return list(read_paths(list(paths), how, stdin=io.BytesIO(stdin)))
 
 
 def test_files_of_all_kinds(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_files_of_all_kinds(tmp_path: Path) -> None:
 def test_standard_input_has_no_name() -> None:
     [table] = records("-", stdin=b"v\n1\n", format="csv")
     assert isinstance(table, Rejected)
-    [found] = read_paths(["-"], Reading("R", rows=row_options(format="csv")), stdin=io.BytesIO(b"v\n1\n"))
+    [found] = read_paths(["-"], Reading("R", format="csv"), stdin=io.BytesIO(b"v\n1\n"))
     assert isinstance(found, RowTable)
     assert not found.named
 
@@ -233,14 +234,14 @@ def test_a_file_without_a_channel(tmp_path: Path) -> None:
 def test_options_that_are_none() -> None:
     for wrong in ({"format": "xls"}, {"schema": "a"}):
         with pytest.raises(SourceError):
-            row_options(**wrong)
-    assert row_options(columns="a, b").options.columns == ("a", "b")
+            Reading(**wrong)
+    assert Reading(columns="a, b").rows.columns == ("a", "b")
 
 
 @pytest.mark.parametrize("wrong", [{"ts_zone": "Mars/Base"}, {"ts_format": "%Q"}, {"ts_format": "soon"}])
 def test_times_that_cannot_be_meant_are_refused_before_anything_is_read(wrong: dict[str, str]) -> None:
     with pytest.raises(SourceError, match="XSCL_BAD_OPTION"):
-        row_options(ts="at", **wrong)
+        Reading(ts="at", **wrong)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -251,7 +252,7 @@ def test_tables_that_are_too_wide_are_refused_at_once(ending: str, tmp_path: Pat
         file.write_text(",".join(names) + "\n1\n")
     else:
         pq.write_table(pa.table({name: [1] for name in names}), file)
-    [found] = read_paths([str(file)], Reading(rows=RowFormat()))
+    [found] = read_paths([str(file)], Reading())
     assert isinstance(found, Rejected) and found.condition == "XSCL_DOCUMENT_LIMIT"
     assert "10,001 columns" in found.message
 

@@ -12,8 +12,9 @@ from xscl.base.safe_xml import Limits
 from xscl.base.types import Event
 from xscl.ingest import archives, sources
 from xscl.ingest.expand import feed_events
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import FeedDocument, Flush, Rejected
-from xscl.ingest.sources import Reading, read_paths
+from xscl.ingest.sources import read_paths
 
 LINES = b'{"channel": "S", "id": "d1", "xml": "<a/>"}\n{"flush": true}\n'
 FEED = b"<rss><channel><title>T</title><item><guid>g</guid></item></channel></rss>"

@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from xscl.base.errors import SourceError, XsclError
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.tables import REJECTED, ROW_RANGES, SOURCES
-from xscl.ingest.row_format import row_options
+from xscl.ingest.reading import Reading
 from xscl.ingest.sql_tables import key_position, position_key, read_sql_table, shown_url
+from xscl.intake.inputs import take_sql_table
 from xscl.intake.intake import Intake, IntakeReport
-from xscl.intake.sql_intake import take_sql_table
 from xscl.store.home import Home, init_home
 
 
@@ -48,8 +48,8 @@ def add(engine: sa.Engine, *keys: int) -> None:
 
 
 def take(home: Home, engine: sa.Engine, table: str = "r", key: str = "id", **more: object) -> IntakeReport:
-    how = row_options(**more)  # type: ignore[arg-type]
-    return take_sql_table(Intake(home), str(engine.url), table, key=key, channel="R", how=how)
+    how = Reading("R", **more)  # type: ignore[arg-type]
+    return take_sql_table(Intake(home), str(engine.url), table, key=key, reading=how)
 
 
 def count(home: Home) -> int:
@@ -136,7 +136,7 @@ def test_what_is_not_there(home: Home, database: sa.Engine, table: str, key: str
 @pytest.mark.parametrize("url", ["nothing", "sqlite:////no/such.db", "nodialect://x/y"])
 def test_databases_that_are_not_there(url: str) -> None:
     with pytest.raises(SourceError):
-        list(read_sql_table(url, "r", key="id", channel="R", position=None, how=row_options()))
+        list(read_sql_table(url, "r", key="id", channel="R", position=None, reading=Reading()))
 
 
 def test_passwords_are_not_shown() -> None:

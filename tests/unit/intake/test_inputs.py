@@ -12,8 +12,8 @@ from xscl.base.types import Event
 from xscl.catalog.source_offsets import positions_in
 from xscl.catalog.tables import REJECTED, SOURCES
 from xscl.engine import connect
+from xscl.ingest.reading import Reading
 from xscl.ingest.records import Position
-from xscl.intake.inputs import reading_of
 from xscl.intake.intake import Intake
 
 
@@ -100,10 +100,10 @@ def test_records_of_a_file_with_ids_and_times(tmp_path):
 
 
 def test_paths_know_the_prefixes_of_queries():
-    assert reading_of(split="//atom:entry").split is not None
+    assert Reading(split="//atom:entry").split_path is not None
     for wrong in ({"split": "//x:y"}, {"split": "//a", "id": "a[1]"}):
         with pytest.raises(SourceError):
-            reading_of(**wrong)
+            Reading(**wrong)
     # These may be names of columns; documents are refused when they come.
     for wrong in ({"id": "a[1]"}, {"ts": "/a"}):
-        assert reading_of(**wrong).no_paths is not None
+        assert Reading(**wrong).no_paths is not None
