@@ -1,4 +1,4 @@
-"""Write every command of ``xscl`` as Markdown: usage, help, arguments and options, from the typer application."""
+"""Write every command of ``xscl`` as Markdown: usage, help, examples and options, from the typer application."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def _command_text(words: str, command: TyperCommand) -> str:
     context = typer.Context(command, info_name=words)
     usage = " ".join([words, *command.collect_usage_pieces(context)])
     help_text = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    examples = (command.epilog or "").removeprefix("Example: ").replace("\n\n", "\n")
     rows = []
     for parameter in command.params:
         if getattr(parameter, "hidden", False) or parameter.name == "help":
@@ -58,7 +59,7 @@ def _command_text(words: str, command: TyperCommand) -> str:
             name, help_ = record
         rows.append(f"| `{_row(name)}` | {_row(_escaped(help_))} |")
     table = "| argument or option | meaning |\n|---|---|\n" + "\n".join(rows) if rows else ""
-    return "\n\n".join(part for part in (f"```sh\n{usage}\n```", _escaped(help_text), table) if part)
+    return "\n\n".join(part for part in (f"```sh\n{usage}\n```", _escaped(help_text), f"```sh\n{examples}\n```", table) if part)
 
 
 def _row(text: str) -> str:
