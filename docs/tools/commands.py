@@ -59,7 +59,9 @@ def _command_text(words: str, command: TyperCommand) -> str:
             name, help_ = record
         rows.append(f"| `{_row(name)}` | {_row(_escaped(help_))} |")
     table = "| argument or option | meaning |\n|---|---|\n" + "\n".join(rows) if rows else ""
-    return "\n\n".join(part for part in (f"```sh\n{usage}\n```", _escaped(help_text), f"```sh\n{examples}\n```", table) if part)
+    return "\n\n".join(
+        part for part in (f"```sh\n{usage}\n```", _escaped(help_text), f"```sh\n{examples}\n```", table) if part
+    )
 
 
 def _row(text: str) -> str:
