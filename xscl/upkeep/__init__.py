@@ -3,15 +3,16 @@
 * ``archive``: A home as one file
 * ``catalog_copy``: A catalogue's rows in another database
 * ``catalog_rows``: Upkeep of the catalogue
+* ``derived_rows``: Rows that follow from the texts of queries
 * ``doctor``: ``xscl doctor``
 * ``event_export``: What a home has taken in, in its order, as an event file
 * ``events``: Upkeep of the files of events
+* ``file_rows``: Rows of the catalogue that repeat what files hold
 * ``health``: What is wrong with a home, and how much of that can be made good
-* ``rebuild_rows``: Making again what the catalogue derives from the texts of queries, when texts compile to something
-  else than before
 * ``received_catalog``: A catalogue that a stranger sent
 * ``repair``: ``xscl doctor --repair``
 * ``results``: Upkeep of results
+* ``row_checks``: Checks of single values of the catalogue
 * ``state_rebuild``: Join state that was lost, made again
 * ``upkeep``: Upkeep of a home between batches, so that one that runs for years levels off
 """

@@ -173,7 +173,7 @@ class EventUpkeep:
 
     def _replace(self, inputs: Sequence[EventFile], kept: Mapping[str, int]) -> int:
         """Write the events of some files that are kept into one; how many were not."""
-        home, now = self._home, time.time_ns() // 1000
+        home = self._home
         with home.catalog.read() as connection:
             ranges = [
                 row
@@ -201,7 +201,8 @@ class EventUpkeep:
                     connection.execute(INTAKE_FILES.insert().values(path=path, rows=int(stays.sum()), **ends))
                     if spans:
                         connection.execute(ROW_RANGES.insert(), [{**span, "path": path} for span in spans])
-                put_out_of_use(connection, [file.path for file in inputs], now)
+                # Only from now on nobody begins to read them, however long it took to write the new one.
+                put_out_of_use(connection, [file.path for file in inputs], time.time_ns() // 1000)
                 add_to_total(connection, REMOVED_EVENTS, len(removed))
             step("upkeep.swapped")
         except BaseException:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -24,11 +25,25 @@ from xscl.base.sealed import LIST, damaged_files
 from xscl.catalog.catalog import stored_rt, stored_template
 from xscl.catalog.counters import REMOVED_EVENTS, total
 from xscl.catalog.event_counts import channel_counts
-from xscl.catalog.tables import BATCHES, CHANNELS, GROUPS, HOME, INSTANCES, INTAKE_FILES, NEVER, QUERIES, TEMPLATES
+from xscl.catalog.tables import (
+    BATCHES,
+    CHANNELS,
+    GROUPS,
+    HOME,
+    INSTANCES,
+    INTAKE_FILES,
+    METADATA,
+    NEVER,
+    QUERIES,
+    TEMPLATES,
+)
 from xscl.store.home import Home
 from xscl.store.inventory import NamedFile, files_of, named_files
 from xscl.store.orphans import unnamed_files
 from xscl.store.results import stored_matches
+from xscl.upkeep.derived_rows import derived_differences
+from xscl.upkeep.file_rows import wrong_file_rows
+from xscl.upkeep.row_checks import wrong_value
 
 __all__ = ["Damaged", "Health", "derived_problems", "examine_home", "has_removed", "looks_like_a_catalogue"]
 
@@ -79,15 +94,15 @@ class Health:
         repair = "'xscl doctor --repair'; --dry-run says what that would do"
         if self.catalogue is not None:
             yield "catalogue", self.catalogue, "'xscl import' the last export; what is left may be read with sqlite3"
-        for what, found in (
-            ("files", [str(each) for each in self.damaged]),
-            ("derived", self.derived),
-            ("places", self.places),
-            ("ids", self.counts),
+        for what, found, advice in (
+            ("files", [str(each) for each in self.damaged], repair),
+            ("derived", self.derived, repair),
+            ("places", self.places, repair),
+            ("ids", self.counts, "'xscl import' the last export: no repair can tell which of the two was changed"),
         ):
             if found:
                 more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-                yield what, "; ".join(found[:_SHOWN]) + more, repair
+                yield what, "; ".join(found[:_SHOWN]) + more, advice
         if self.free < _LITTLE:
             yield "disk", f"{self.free:,} bytes are free", "make room, or lower the retention of channels"
 
@@ -112,8 +127,9 @@ def examine_home(home: Home, *, deep: bool = False) -> Health:
             )
         named = list(named_files(connection))
         removed = has_removed(connection)
-        derived = tuple(derived_problems(connection))
+        derived = tuple(_differences(home, connection) if deep else derived_problems(connection))
         places, counts = tuple(_places(connection)), tuple(_counts(connection))
+        counts += tuple(wrong_file_rows(connection, home.root)) if deep else ()
     # Matches with an event that is gone leave when files are merged, and are counted by their batches all the same.
     counting = deep and not removed
     damaged = tuple(
@@ -159,7 +175,18 @@ def _checked_database(connection: Connection, deep: bool) -> str | None:
         found = str(connection.exec_driver_sql(f"pragma {check}(1)").scalar())
     except sa.exc.DBAPIError as error:
         return str(error.orig)
-    return None if found == "ok" else found
+    return _wrong_row(connection) if deep and found == "ok" else None if found == "ok" else found
+
+
+def _wrong_row(connection: Connection) -> str | None:
+    """Return the first value that no column may hold, as SQLite stores it."""
+    for table in METADATA.sorted_tables:
+        check = wrong_value(table)
+        columns = ", ".join(f'"{column.name}"' for column in table.columns)
+        for row in connection.exec_driver_sql(f'select {columns} from "{table.name}"'):
+            if (wrong := check(row)) is not None:
+                return wrong
+    return None
 
 
 def _size(path: Path) -> int:
@@ -241,6 +268,11 @@ def derived_problems(connection: Connection) -> Iterator[str]:
         none = ~sa.exists().where(table.c.gid == GROUPS.c.gid)
         if number := count(of_groups(GROUPS.c.template == row.template, none)):
             yield f"{number:,} groups have no row in {table.name}"
+
+
+def _differences(home: Home, connection: Connection) -> Iterator[str]:
+    counted = Counter(each.text for each in derived_differences(home.catalog, connection))
+    return (f"{count:,} {text}" for text, count in counted.items())
 
 
 def _places(connection: Connection) -> Iterator[str]:

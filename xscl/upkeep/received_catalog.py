@@ -6,10 +6,9 @@ program makes; so it has no trigger, view, generated column, virtual table, or e
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,58 +18,13 @@ import sqlalchemy as sa
 
 from xscl.catalog.catalog import stored_rt, stored_template
 from xscl.catalog.tables import METADATA, TEMPLATES
-from xscl.store.inventory import PATHS, is_inside
+from xscl.upkeep.row_checks import MOST_TEXT, wrong_value
 
 __all__ = ["BadCatalogError", "copy_received"]
 
 _TEMPLATE = re.compile(r"[a-z][a-z0-9]*_[0-9a-f]{1,64}\Z")
 _ROWS = 5_000
 _MOST_ROWS = 1 << 32
-_MOST_TEXT = 64 << 20
-"""Characters of one text at most."""
-_INT32 = 1 << 31
-_JSON: Mapping[str, type | tuple[type, ...]] = {
-    "channels.schema": dict,
-    "templates.blocks": list,
-    "templates.parents": list,
-    "templates.joins": list,
-    "groups.namespaces": dict,
-    "groups.channels": list,
-    "queries.namespaces": dict,
-    "queries.names": dict,
-    "queries.held_from": dict,
-    "memberships.streams": list,
-    "feeds.outline": dict,
-    "feeds.hints": dict,
-    "feeds.memory": (dict, list),
-    "sources.position": (dict, list, int, str),
-}
-"""Columns of JSON, and which values they may have."""
-_NOT_NEGATIVE = {
-    "home.next_place",
-    "home.processed",
-    "home.max_queries",
-    "home.max_bindings",
-    "home.max_pairs",
-    "home.repeated",
-    "intake_files.first",
-    "intake_files.last",
-    "intake_files.rows",
-    "event_ids.docid",
-    "event_ids.item",
-    "row_ranges.docid",
-    "row_ranges.last_docid",
-    "state_files.rows",
-    "state_files.held",
-    "state_files.bytes",
-    "batches.batch",
-    "batches.first",
-    "batches.last",
-    "queries.docid_from",
-    "queries.docid_until",
-    "queries.released",
-}
-_PATHS = {f"{column.table.name}.{column.name}" for column in PATHS}
 
 
 class BadCatalogError(Exception):
@@ -113,7 +67,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
     for setting in ("trusted_schema = off", "cell_size_check = on", "mmap_size = 0", "query_only = on"):
         connection.execute(f"pragma {setting}")
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4 * _MOST_TEXT)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4 * MOST_TEXT)
     return connection
 
 
@@ -160,55 +114,13 @@ def _template_table(row: Mapping[str, Any]) -> sa.Table:
 def _rows(source: sqlite3.Connection, table: sa.Table) -> Iterator[dict[str, Any]]:
     """Iterate over the rows of a table, checked."""
     quoted = ", ".join(f'"{column.name}"' for column in table.columns)
-    checks = [(column.name, _check_of(table, column)) for column in table.columns]
+    check = wrong_value(table)
     for number, row in enumerate(source.execute(f'select {quoted} from "{table.name}"')):
         if number >= _MOST_ROWS:
             raise BadCatalogError(f"its table {table.name} has too many rows")
-        for (name, check), value in zip(checks, row, strict=True):
-            if (wrong := check(value)) is not None:
-                shown = repr(value)
-                shown = shown if len(shown) <= 80 else f"{shown[:80]}…"
-                raise BadCatalogError(f"column {name} of its table {table.name} has {shown}, which is {wrong}")
+        if (wrong := check(row)) is not None:
+            raise BadCatalogError(wrong)
         yield dict(zip(table.columns.keys(), row, strict=True))
-
-
-def _check_of(table: sa.Table, column: sa.Column[Any]) -> Callable[[object], str | None]:
-    """Return what says what is wrong with a value of a column; None: nothing."""
-    name = f"{table.name}.{column.name}"
-    nullable = bool(column.nullable) and not column.primary_key
-    wanted = _JSON.get(name)
-    kind = column.type
-
-    def check(value: object) -> str | None:
-        if value is None:
-            return None if nullable else "no value"
-        if isinstance(kind, sa.Boolean):
-            return None if value in (0, 1) and isinstance(value, int) else "neither true nor false"
-        if isinstance(kind, sa.Integer):
-            if not isinstance(value, int):
-                return "no whole number"
-            if not isinstance(kind, sa.BigInteger) and not -_INT32 <= value < _INT32:
-                return "out of range"
-            return "less than 0" if name in _NOT_NEGATIVE and value < 0 else None
-        if isinstance(kind, (sa.Double, sa.Float, sa.Numeric)):
-            return None if isinstance(value, (int, float)) else "no number"
-        if not isinstance(value, str):
-            return "no text"
-        if len(value) > _MOST_TEXT:
-            return "too long"
-        if name in _PATHS and not is_inside(value):
-            return "no file of a home"
-        return None if wanted is None else _wrong_json(value, wanted)
-
-    return check
-
-
-def _wrong_json(text: str, wanted: type | tuple[type, ...]) -> str | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return "no JSON"
-    return None if isinstance(found, wanted) else "JSON of another kind"
 
 
 def _copy(source: sqlite3.Connection, connection: sa.Connection, table: sa.Table) -> None:

@@ -30,9 +30,7 @@ from xscl.catalog.tables import (
     BATCHES,
     CHANNELS,
     EVENT_IDS,
-    GROUPS,
     HOME,
-    INSTANCES,
     INTAKE_FILES,
     LATE,
     OLD_FILES,
@@ -43,8 +41,8 @@ from xscl.catalog.tables import (
 )
 from xscl.store.home import Home
 from xscl.store.orphans import tidy
+from xscl.upkeep.derived_rows import derived_differences
 from xscl.upkeep.health import Damaged, Health, examine_home, has_removed
-from xscl.upkeep.rebuild_rows import rebuild_derived
 
 __all__ = ["Done", "repair_home"]
 
@@ -160,19 +158,12 @@ def _put_places(connection: Connection, problems: Sequence[str]) -> Iterator[Don
 def _put_derived(catalog: Catalog, connection: Connection, problems: Sequence[str]) -> Iterator[Done]:
     if not problems:
         return
-    known = sa.select(GROUPS.c.gid)
-    number = connection.scalar(sa.select(sa.func.max(INSTANCES.c.iid))) or 0
-    number = max(number, connection.scalar(sa.select(sa.func.max(GROUPS.c.iid))) or 0)
-    lost = connection.execute(sa.select(QUERIES).where(QUERIES.c.gid.not_in(known)).order_by(QUERIES.c.query)).all()
-    for row in {row.gid: row for row in reversed(lost)}.values():
-        number += 1
-        values = {"gid": row.gid, "key": f"lost {row.gid}", "iid": number, "template": row.template}
-        connection.execute(GROUPS.insert().values(**values, text=row.text, namespaces=row.namespaces))
-    for name in sa.inspect(connection).get_table_names():
-        if name.startswith("rt_"):
-            sa.Table(name, sa.MetaData()).drop(connection)
-    rebuild_derived(catalog, connection)
-    yield Done("groups, instances, templates and variables are made again from the texts of queries")
+    found = Counter((each.text, each.mend is None) for each in derived_differences(catalog, connection, mends=True))
+    if any(not lost for _, lost in found):
+        yield Done("groups, instances, templates and variables are made again from the texts of queries")
+    for (text, lost), count in found.items():
+        if lost:
+            yield Done(f"{count:,} {text}: drop and register them again, or import the last export", lost=True)
 
 
 # -- what is lost ----------------------------------------------------------------------------------------------

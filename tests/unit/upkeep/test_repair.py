@@ -381,6 +381,42 @@ def test_files_that_went_out_of_use_are_no_strangers(tmp_path: Path) -> None:
         assert not problems(engine.home)
 
 
+FLIPS = {
+    "update templates set joins = replace(joins, '1', '2')": ("derived", False),
+    "update templates set blocks = substr(blocks, 2)": ("catalogue", True),
+    "update groups set text = replace(text, 'a', 'b')": ("derived", False),
+    "update groups set key = key || 'x' where gid = 3": ("derived", False),
+    "update instances set key = key || 'x' where iid = 2": ("derived", False),
+    "update variables set definition = definition || 'x'": ("derived", False),
+    "update queries set names = replace(names, 'a', 'b')": ("derived", False),
+    "update queries set names = substr(names, 2)": ("catalogue", True),
+    "update queries set gid = 4 where qid = 'author'": ("derived", False),
+    "update queries set text = replace(text, 'author', 'authos')": ("derived", True),
+    "update channels set schema = replace(schema, '{', '[')": ("catalogue", True),
+    "update event_ids set ts = ts + 64": ("ids", True),
+    "update event_ids set received = received - 1 where channel = 'ticks'": ("ids", True),
+    "update intake_files set last = last - 1 where rows > 1": ("ids", True),
+    "update row_ranges set first = first + 1": ("ids", True),
+    "update state_files set ts_max = ts_max - 1024": ("ids", True),
+}
+"""Statement that damages a catalogue: the problem that a deep look tells, and whether no repair can mend it."""
+
+
+@pytest.mark.parametrize("damage", FLIPS)
+def test_values_that_follow_from_others_are_compared_by_a_deep_look(damage: str, folder: Path) -> None:
+    what, stays = FLIPS[damage]
+    home = open_home(folder / "home")
+    assert problems(home, deep=True) == []
+    with home.catalog.begin() as connection:
+        assert connection.exec_driver_sql(damage).rowcount
+    assert what in problems(home, deep=True)
+    if what == "derived":
+        done = repair_home(home, deep=True)
+        assert done and any(each.lost for each in done) == stays
+        assert (problems(home, deep=True) == []) != stays
+    home.catalog.close()
+
+
 def test_a_value_that_differs_from_its_index_is_told_by_a_deep_look(lossy: Engine) -> None:
     database = lossy.home.root / "catalog.db"
     lossy.home.catalog.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import xscl.upkeep.events
 import xscl.upkeep.results
 import xscl.upkeep.upkeep
 from xscl.answers.status import state_notes
+from xscl.base.failpoints import hooked
 from xscl.base.types import Event
 from xscl.catalog.event_counts import channel_counts, event_count
 from xscl.catalog.tables import (
@@ -25,6 +27,7 @@ from xscl.catalog.tables import (
     INSTANCES,
     INTAKE_FILES,
     LATE,
+    OLD_FILES,
     QUERIES,
     REJECTED,
     ROW_RANGES,
@@ -84,6 +87,23 @@ def test_small_files_become_few(engine: Engine) -> None:
     assert len(engine.home.catalog.rows(INTAKE_FILES)) < 12
     assert files(engine.home, "events") < 12 and files(engine.home, "results") < 15
     assert sorted(listed(engine)) == sorted((f"e{n - 3}", f"e{n}") for n in range(3, 60))
+
+
+def test_files_go_out_of_use_when_they_are_replaced(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge may take longer than readers are given: their time begins when it ends."""
+    monkeypatch.setattr(xscl.store.retired_files, "GRACE", 1 << 60)
+    written: list[int] = []
+
+    def hook(name: str) -> None:
+        if name == "upkeep.events":
+            written.append(time.time_ns() // 1000)
+
+    with hooked(hook):
+        run(engine, range(6))
+    replaced = [
+        int(str(row["replaced"])) for row in engine.home.catalog.rows(OLD_FILES) if "events/" in str(row["path"])
+    ]
+    assert written and replaced and min(replaced) >= written[0]
 
 
 def test_events_leave_when_nothing_may_join_them(engine: Engine) -> None:
@@ -184,8 +204,6 @@ def test_totals_stay_true(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("step", ["upkeep.events", "upkeep.ids", "upkeep.swapped", "upkeep.results", "upkeep.folders"])
 def test_upkeep_may_end_anywhere(engine: Engine, step: str) -> None:
-    from xscl.base.failpoints import hooked
-
     class Ended(Exception):
         pass
 
