@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from budget import examples
 from corpora import DATA, lacks
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from xscl.engine import Engine
+
+settings.register_profile("xscl", max_examples=examples(40), deadline=None)
+settings.load_profile("xscl")
 
 # Tests leave nothing in the user's cache, and no process behind them.
 os.environ["XSCL_CLASS_ARCHIVE"] = "off"

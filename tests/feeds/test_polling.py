@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from budget import examples
 from feed_server import Asked, FeedServer, Network, reply, rss, serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -510,7 +511,7 @@ ANSWERS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(16), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(answers=st.lists(ANSWERS, min_size=1, max_size=3))
 def test_no_answer_stops_the_service(answers: list[bytes], world: World) -> None:
     url = f"http://a.example/{len(list(feed_rows(world.home.catalog)))}"

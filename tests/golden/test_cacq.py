@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from both_sides import ids, side
+from budget import examples
 from local_engine import compiled
 from oracle.evaluate import Doc
 from strategies import Dice
@@ -330,7 +331,7 @@ def test_gp2_new_data_over_old_queries(rows_engine: Engine, batch_docs: int) -> 
     assert matrix(rows_engine) == {name: MATRIX[name] | MORE[name] for name in MATRIX}
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(examples(25)))
 def test_gp3_the_order_of_queries_and_data_does_not_matter(rows_engine: Engine, seed: int) -> None:
     """With batches between them at random places, and of random sizes."""
     choose = Dice(seed)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from budget import examples
 from constructors import constructing_queries, constructor_texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -56,14 +57,14 @@ def verdict(text: str) -> bool | None:
     return True
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(query_texts())
 def test_texts_by_the_grammar_are_taken_by_both(text: str) -> None:
     parse_query(text)
     assert in_grammar(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(query_texts(), max_size=3), st.sampled_from((";", " ; ", "\n;;\n")))
 def test_scripts_are_taken_by_both(texts: list[str], separator: str) -> None:
     statements = ["DECLARE namespace n = 'urn:n'", "drop QUERY q"]
@@ -93,7 +94,7 @@ def damaged(choose: Choices, tokens: Sequence[str]) -> list[str]:
     return found
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(240), deadline=None)
 @given(query_tokens(), st.data())
 def test_damaged_texts_are_taken_by_both_or_by_none(tokens: list[str], data: st.DataObject) -> None:
     choose = Choices(data.draw)
@@ -113,20 +114,20 @@ def constructor_in_grammar(text: str) -> bool:
     return all(not hole.startswith("{--") and in_grammar(hole[1:-1], "variable_path") for hole in holes)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(constructor_texts())
 def test_constructors_are_taken_by_both(text: str) -> None:
     assert isinstance(parse_query(f"SELECT {text} FROM S").select, ast.Constructor)
     assert constructor_in_grammar(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(constructing_queries())
 def test_queries_with_constructors_are_taken(text: str) -> None:
     assert isinstance(parse_query(text).select, ast.Constructor)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(240), deadline=None)
 @given(constructor_texts(), st.data())
 def test_damaged_constructors_are_taken_by_both_or_by_none(text: str, data: st.DataObject) -> None:
     choose = Choices(data.draw)
@@ -142,7 +143,7 @@ def test_damaged_constructors_are_taken_by_both_or_by_none(text: str, data: st.D
 LETTERS = st.text(st.one_of(st.sampled_from("Sx'\"/[]{}()<>=!@*.:;,-+ \n019é|"), st.characters()), max_size=40)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(160), deadline=None)
 @example("\x00")
 @example("S[.='\ud800']")
 @example(DEEP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
@@ -150,7 +151,7 @@ def test_names_and_namespaces() -> None:
         assert nodes_of(text, xml) == [{"v": node} for node in nodes], text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(st.data())
 def test_brackets_against_libxml(data: st.DataObject) -> None:
     text = condition(Choices(data.draw))
@@ -530,7 +531,7 @@ def test_texts() -> None:
 # -- the shared strategies ---------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(two_block_queries(), event_streams(late=True))
 def test_generated_joins_can_be_answered(text: str, docs: list[Doc]) -> None:
     query = parse_query(text)
@@ -539,7 +540,7 @@ def test_generated_joins_can_be_answered(text: str, docs: list[Doc]) -> None:
     assert all(not doc.late for row in rows for doc in row.docs)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(one_block_queries(), event_streams())
 def test_generated_blocks_can_be_answered(text: str, docs: list[Doc]) -> None:
     query = parse_query(text)

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from budget import examples
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from oracle.evaluate import Doc, answers
@@ -60,7 +61,7 @@ def listed(
         return [match_json(match) for match in engine.matches()], purged
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(st.integers(0, 1 << 32), st.integers(0, 6), st.randoms(use_true_random=False), st.data())
 def test_answers_are_those_of_ordered_arrival(seed: int, late: int, chance: random.Random, data: st.DataObject) -> None:
     choose = Dice(seed)

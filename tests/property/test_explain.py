@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle.evaluate import Doc
@@ -16,7 +17,7 @@ from xscl.registry.registry import Registry
 from xscl.store.home import init_home
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(many_block_workloads(), st.lists(st.one_of(one_block_queries(), query_texts()), max_size=5))
 def test_what_is_shown_is_the_same_query_elsewhere(workload: tuple[list[str], list[Doc]], others: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

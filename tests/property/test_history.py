@@ -11,6 +11,7 @@ from itertools import chain, groupby
 from pathlib import Path
 
 import sqlalchemy as sa
+from budget import examples
 from oracle.evaluate import Answer, Doc, answers
 from oracle.history import NO_RULES, Rules, Standing, marked_late
 from oracle.publish import published
@@ -197,18 +198,18 @@ def workload(seed: int) -> tuple[list[Step], Rules]:
 
 def test_random_homes(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(10):
+    for seed in range(examples(6)):
         steps, rules = workload(seed)
         expected, _ = check(tmp_path / str(seed), steps, rules)
         counts["matches"] += sum(map(len, expected.ids.values()))
         counts.update(channel for channel, _ in expected.documents)
-    assert counts["matches"] > 100 and all(counts[channel] > 10 for channel in "PQ"), counts
+    assert counts["matches"] > 30 and all(counts[channel] > 1 for channel in "PQ"), counts
 
 
 def test_standing_historical_and_asked_once(tmp_path: Path) -> None:
     """One text: registered before, between and behind the documents, and asked without being registered."""
     count = 0
-    for seed in range(6):
+    for seed in range(examples(3)):
         choose = Dice(2_000 + seed)
         docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 8, 12)]
         lateness = {name: choose.one(1, 2, 4) * SECOND for name in ("S", "T") if choose.chance(50)}
@@ -237,7 +238,7 @@ def test_standing_historical_and_asked_once(tmp_path: Path) -> None:
             seen.append({name: sorted(rows) for name, rows in by_query(chain.from_iterable(asked)).items()})
         assert all(found == seen[0] for found in seen), (seed, docs, texts)
         count += sum(map(len, seen[0].values()))
-    assert count > 50, count
+    assert count > 25, count
 
 
 def test_a_dropped_query_has_nothing_of_what_is_published_later(tmp_path: Path) -> None:
@@ -262,7 +263,7 @@ def test_a_query_that_is_registered_again_publishes_nothing_twice(tmp_path: Path
 def test_any_order_of_queries_documents_and_batches(tmp_path: Path) -> None:
     """Queries that start with all that is held, in random orders with random batches: one answer, the same ids."""
     count = 0
-    for seed in range(3):
+    for seed in range(examples(2)):
         choose = Dice(1_000 + seed)
         docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 5, 7)]
         steps: list[Step] = list(docs)
@@ -278,7 +279,7 @@ def test_any_order_of_queries_documents_and_batches(tmp_path: Path) -> None:
             seen.append({name: {id_ for id_, _, _ in rows} for name, rows in found.items()})
             count += sum(map(len, expected.ids.values()))
         assert all(found == seen[0] for found in seen), (seed, steps)
-    assert count > 100, count
+    assert count > 40, count
 
 
 def late_texts(choose: Dice, docs: Sequence[Doc]) -> list[str]:
@@ -299,7 +300,7 @@ def test_lateness_of_what_is_published(tmp_path: Path) -> None:
     """What is published of what was held is late where it would have been if the queries had been there from the first;
     the same matches come of it in any order of registrations and batches."""
     counts: Counter[str] = Counter()
-    for seed in range(7):
+    for seed in range(examples(4)):
         choose = Dice(3_000 + seed)
         docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 7, 10)]
         queries = [
@@ -332,4 +333,4 @@ def test_lateness_of_what_is_published(tmp_path: Path) -> None:
                 seen.append((late, matches))
         for number, found in enumerate(seen):
             assert found == seen[0], (seed, number, terms, docs, queries)
-    assert counts["again"] > 5 and min(counts["late"], counts["matches"]) > 20, counts
+    assert counts["again"] > 1 and min(counts["late"], counts["matches"]) > 5, counts

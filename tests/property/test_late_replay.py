@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
+from budget import examples
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from oracle.evaluate import Doc, answers
@@ -52,7 +53,7 @@ class Asked:
     """Events that were late to its end."""
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(st.integers(0, 1 << 32), st.data())
 def test_late_and_taken_again_is_in_time(seed: int, data: st.DataObject) -> None:
     choose = Dice(seed)

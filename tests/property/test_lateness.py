@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.lateness import Arrival, Terms, clock, is_late
@@ -140,7 +141,7 @@ def made(folder: str, opening: Sequence[Step]) -> Home:
     return home
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(32), deadline=None)
 @given(beginnings, steps)
 def test_what_is_taken_in(opening: list[Step], given_steps: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -177,7 +178,7 @@ published_steps = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.lists(durations, min_size=6, max_size=6), st.sampled_from(["echo", "S", "c"]), published_steps)
 def test_what_queries_publish(times: list[str], clock_name: str, given_steps: list[Step]) -> None:
     """Settings change while nothing waits: what is published is judged by those that hold when its batch runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_engine import DriverEngine, LocalEngine, compiled
@@ -31,7 +32,7 @@ GREEDY = (
 
 
 @pytest.mark.parametrize("engine_type", [LocalEngine, DriverEngine])
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     texts=st.lists(one_block_queries() | two_block_queries(), min_size=1, max_size=3, unique=True),
     docs=event_streams(),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from both_sides import Engine, channel_facts
+from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_engine import LocalEngine, compiled
@@ -92,7 +93,7 @@ def check(
 def test_many_blocks_in_several_cuts(kind: str, tmp_path: Path) -> None:
     matches: Counter[int] = Counter()
     refused = 0
-    for seed in range(14):
+    for seed in range(examples(12)):
         choose = Dice(seed)
         texts, docs = workload(kind, choose, 8)
         expected = expected_answers(texts, docs)
@@ -107,7 +108,9 @@ def test_many_blocks_in_several_cuts(kind: str, tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=examples(32),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(found=many_block_workloads(), places=st.lists(st.integers(0, 10), max_size=3), driver=st.sampled_from(DRIVERS))
 def test_many_blocks(
@@ -125,7 +128,7 @@ def test_many_blocks(
 def test_statements_of_many_blocks(kind: str, tmp_path: Path) -> None:
     """Statements compare numbers as doubles, so these queries and rows keep to numbers that doubles hold."""
     count = 0
-    for seed in range(1000, 1010):
+    for seed in range(1002, 1002 + examples(7)):
         texts, docs = workload(kind, Dice(seed), 6, halves=True)
         docs = [Doc(d.channel, d.id, d.ts, re.sub(r"\d{16}", "7", d.xml), d.late, d.item) for d in docs]
         queries = {text: compiled(text, FACTS) for text in expected_answers(texts, docs)}

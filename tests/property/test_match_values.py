@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 import pytest
+from budget import examples
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from oracle.evaluate import Doc, Row, bindings_rows, selected_variables
@@ -26,7 +27,7 @@ from xscl.xpath.condition import Memo
 from xscl.xpath.nodes import DocumentNode, node_at
 
 KNOWN = {**NAMESPACES, "n": "urn:n"}
-RELAXED = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def query_info(text: str) -> QueryInfo:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from budget import examples
 from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc, answers, rout
 from sqlite_relations import load, statement_rows
@@ -85,7 +86,7 @@ def stream(choose: Choices) -> list[Doc]:
     return docs
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(6)))
 def test_random_queries(seed: int, tmp_path: Path) -> None:
     choose = Dice(seed)
     left_out = both_ways = 0

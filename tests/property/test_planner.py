@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,7 +89,7 @@ def check(home: Home, steps: list[tuple[str, object]]) -> None:
     planner.close()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.lists(STEPS, min_size=3, max_size=25))
 def test_a_plan_does_not_depend_on_earlier_ones(steps: list[tuple[str, object]]) -> None:
     with TemporaryDirectory() as folder:

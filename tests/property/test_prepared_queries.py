@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from both_sides import channel_facts
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from preparing import Both, near
@@ -21,7 +22,7 @@ from strategies import (
 FACTS = channel_facts(NUMERIC, TEXTS)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.data(), st.lists(two_block_queries() | one_block_queries(), min_size=1, max_size=3))
 def test_prepared_is_compiled(data: st.DataObject, texts: list[str]) -> None:
     both, choose = Both(), Choices(data.draw)
@@ -35,7 +36,7 @@ def test_prepared_is_compiled(data: st.DataObject, texts: list[str]) -> None:
 @pytest.mark.parametrize("most", [2, 4])
 def test_many_texts_near_to_each_other(most: int, channels: tuple[str, ...]) -> None:
     known = refused = count = 0
-    for seed in range(80):
+    for seed in range(examples(40)):
         choose, both = Dice(seed), Both(FACTS)
         for _ in range(2):
             text = many_block_query(choose, channels, least=2, most=most, select=choose.chance(10))
@@ -49,7 +50,7 @@ def test_many_texts_near_to_each_other(most: int, channels: tuple[str, ...]) -> 
     assert refused > count / 20, "so must texts that are refused"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(query_texts(), min_size=1, max_size=4))
 def test_texts_by_the_grammar(texts: list[str]) -> None:
     both = Both()

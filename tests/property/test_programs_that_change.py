@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from budget import examples
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from local_engine import DriverEngine, compiled
@@ -81,7 +82,9 @@ def judged(docs: list[Doc], lateness: int | None) -> list[Doc]:
 
 
 RELAXED = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=examples(24),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 LATENESS = st.sampled_from([None, 0, 2_000_000])
 

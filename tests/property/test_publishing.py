@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 import sqlalchemy as sa
+from budget import examples
 from local_engine import compiled
 from lxml import etree
 from oracle.evaluate import Answer, Doc
@@ -172,8 +173,8 @@ def test_levels_meet_whatever_the_driver_remembers(cache_bytes: int, tmp_path: P
 
 def test_random_queries_over_published_channels(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(14):
+    for seed in range(examples(7)):
         runs = ((1 + seed % 3, Settings()), (100, Settings()))
         found = check(tmp_path / str(seed), workload(seed), runs)
         counts += found
-    assert all(counts[channel] > 10 for channel in "TPQR"), counts
+    assert all(counts[channel] > 3 for channel in "TPQR"), counts

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from budget import examples
 from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc, answers
 from oracle.lateness import Arrival, Terms, is_late
@@ -64,7 +65,7 @@ def queries(choose: Dice, *, others: int = 20) -> dict[str, CompiledQuery]:
 @pytest.mark.parametrize("in_driver", [False, True], ids=["executors", "driver"])
 def test_purging_loses_no_match(in_driver: bool, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(15, 30) if in_driver else range(15):
+    for seed in range(7, 7 + examples(7)) if in_driver else range(examples(7)):
         choose = Dice(seed)
         asked = queries(choose)
         terms = settings(choose)
@@ -91,7 +92,7 @@ def test_purging_loses_no_match(in_driver: bool, tmp_path: Path) -> None:
         assert held[0] == held[1] == held[2], "what is held depends on the cut"
         seen["late"] += sum(doc.late for doc in docs)
         seen["matches"] += sum(map(len, expected.values()))
-    assert seen["purged"] > 2000 and seen["late"] > 30 and seen["matches"] > 500, seen
+    assert seen["purged"] > 900 and seen["late"] > 10 and seen["matches"] > 100, seen
 
 
 def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +100,7 @@ def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pyte
     for name, value in {"_FANOUT": 3, "_SMALL": 40, "_SORTED": 100, "_ROW_GROUP": 16}.items():
         monkeypatch.setattr(xscl.store.join_state, name, value)
     seen: Counter[str] = Counter()
-    for seed in range(100, 108):
+    for seed in range(100, 100 + examples(4)):
         choose = Dice(seed)
         asked = list(queries(choose, others=0))
         terms = settings(choose)
@@ -131,4 +132,4 @@ def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pyte
                 expected = answers(parse_query(text), docs, namespaces=NAMESPACES)
                 assert found == Counter(members for members, _ in expected), (text, seed)
                 seen["matches"] += found.total()
-    assert seen["purged"] > 150 and seen["late"] > 10 and seen["matches"] > 200, seen
+    assert seen["purged"] > 70 and seen["late"] > 3 and seen["matches"] > 80, seen

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from both_sides import ids
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.evaluate import Doc, answers
@@ -60,7 +61,7 @@ QUERIES = st.one_of(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(st.lists(QUERIES, min_size=1, max_size=6), ROWS)
 def test_rows_satisfy_what_their_documents_do(texts: list[str], rows: list[tuple[str | None, ...]]) -> None:
     fitted = [{"a": a, "b": b, "d": None if d is None else float(len(d)) / 2} for a, b, d in rows]

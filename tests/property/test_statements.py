@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_engine import LocalEngine, compiled
@@ -17,7 +18,9 @@ from xscl.language.parser import parse_query
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=examples(24),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(
     texts=st.lists(two_block_queries() | one_block_queries(), min_size=1, max_size=4, unique=True),
@@ -41,7 +44,9 @@ def test_statements_equal_the_engine(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=examples(24),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(
     texts=st.lists(two_block_queries() | one_block_queries(), min_size=1, max_size=4, unique=True),

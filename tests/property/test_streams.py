@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from budget import examples
 from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc, answers, rout
 from oracle.nodes import NAMESPACES
@@ -31,7 +32,7 @@ def workload(seed: int) -> tuple[list[str], list[Doc], list[list[Doc]]]:
     return list(texts), docs, [docs[a:b] for a, b in pairwise(ends)]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(examples(30)))
 def test_blocks_name_channels_and_streams(seed: int, tmp_path: Path) -> None:
     texts, docs, batches = workload(seed)
     queries = {}
@@ -63,7 +64,7 @@ def test_blocks_name_channels_and_streams(seed: int, tmp_path: Path) -> None:
 def test_some_answers_need_streams() -> None:
     """What the test above compares is not empty, and depends on streams."""
     found = depends = 0
-    for seed in range(60):
+    for seed in range(examples(30)):
         texts, docs, _ = workload(seed)
         for text in texts:
             answer = answers(parse_query(text), docs, namespaces=SPACES)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations, permutations, product
 
 import pytest
+from budget import examples
 from local_engine import compiled
 from preparing import renamed, with_brackets_permuted, with_other_joins, words
 from strategies import CHANNELS, NAMESPACES, Dice, many_block_query
@@ -93,7 +94,7 @@ def template(text: str) -> str | None:
 @pytest.mark.parametrize("least", [2, 3, 4])
 def test_equal_templates_are_isomorphic_graphs(least: int) -> None:
     found: dict[str, str] = {}
-    for seed in range(120):
+    for seed in range(examples(60)):
         choose = Dice(1000 * least + seed)
         text = many_block_query(choose, choose.one(CHANNELS, ("S", "R", "Q")), least=least, most=least)
         name = template(text)

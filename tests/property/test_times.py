@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from both_sides import channel_facts
+from budget import examples
 from local_engine import DriverEngine, LocalEngine, compiled
 from oracle.evaluate import Doc, answers, rout
 from sqlite_relations import joined_columns, load, statement_rows
@@ -77,7 +78,7 @@ def queries(choose: Dice, channels: tuple[str, str] = ("P", "Q")) -> list[str]:
 
 def test_orders_of_times(tmp_path: Path) -> None:
     matches: Counter[bool] = Counter()
-    for seed in range(25):
+    for seed in range(examples(13)):
         choose = Dice(seed)
         docs, texts = documents(choose), queries(choose)
         program = {text: compiled(text, FACTS) for text in texts}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from budget import examples
 from hypothesis import HealthCheck, given, settings
 from oracle.evaluate import Doc, witnesses
 from strategies import NAMESPACES, one_block_queries, small_documents
@@ -15,7 +16,7 @@ from xscl.language.parser import parse_query
 from xscl.xpath.nodes import NodeNumbers
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(one_block_queries(channels=["S"]), small_documents())
 def test_a_trial_finds_the_witnesses(text: str, xml: str) -> None:
     info = QueryInfo(1, "Q", text, NAMESPACES, 1, "t", "", {}, 1, 2, 0, None, "NOW", 1, None, None, None)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle.evaluate import Doc
@@ -47,7 +48,7 @@ def matches(folder: Path, texts: list[str], docs: list[Doc], cuts: list[int], la
     return list(engine.matches()), kept, engine
 
 
-@settings(max_examples=20, deadline=None,
+@settings(max_examples=examples(8), deadline=None,
           suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(
     texts=st.lists(two_block_queries() | one_block_queries(), min_size=1, max_size=3),

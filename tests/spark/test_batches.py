@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from budget import examples
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from oracle.evaluate import Answer, Doc, answers
@@ -50,7 +51,11 @@ def random_workload(seed: int, queries: int, documents: int) -> tuple[list[str],
     docs: list[Doc] = []
 
     @settings(
-        max_examples=60, deadline=None, phases=[Phase.generate], database=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples(24),
+        deadline=None,
+        phases=[Phase.generate],
+        database=None,
+        suppress_health_check=list(HealthCheck),
     )
     @given(st.lists(two_block_queries() | one_block_queries(), min_size=6, max_size=6), event_streams(least=6))
     def draw(some_texts: list[str], some_docs: list[Doc]) -> None:

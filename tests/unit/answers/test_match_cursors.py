@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_by_hand import StoredRow, compact, store
@@ -185,7 +186,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 @given(steps, st.sampled_from([None, "two", "three"]))
 def test_a_consumer_gets_everything_once(steps: list[tuple[str, object]], query: str | None) -> None:
     """However pages, commits and compactions interleave; matches are told apart by what they are made of."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -139,7 +140,7 @@ def test_equal_nodes_go_first(tmp_path: Path, shift: int) -> None:
 events = st.tuples(st.sampled_from("gh"), st.sampled_from(["v", "v", "w"]), st.integers(0, 2), st.booleans())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(st.lists(st.lists(events, max_size=4), max_size=3))
 def test_what_is_replaced_is_what_the_definition_says(steps: list[list[tuple[str, str, int, bool]]]) -> None:
     ts, taken = 0, []

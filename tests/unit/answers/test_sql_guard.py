@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statements import ALLOWED, REFUSED
@@ -143,7 +144,7 @@ def test_no_wrapping_hides_what_is_refused(wrapping: str) -> None:
         judge(wrapping.format(harmless, harmless), RELATIONS)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(st.sampled_from([w for w in WRAPPINGS if w.startswith("SELECT") and "\n" not in w]), max_size=4), st.data()
 )
@@ -196,7 +197,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=25))
 def test_random_texts_call_nothing_that_is_refused(pieces: list[str]) -> None:
     """Whatever is admitted, Spark's lexer finds no call in it but of functions that are allowed and aliases."""

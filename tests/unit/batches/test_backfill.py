@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from budget import examples
 
 from xscl import Event
 from xscl.base.errors import XsclError
@@ -320,7 +321,7 @@ def test_a_back_fill_that_fails_leaves_nothing_and_runs_again(opened: Open, wher
     assert [match.events[1].id for match in engine.matches("Reads")] == ["2", "3"]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(examples(4)))
 def test_any_order_of_events_and_registrations(opened: Open, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each query of any start has what a query that was there from the beginning has of the members that it sees."""
     chance = random.Random(seed)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from budget import examples
 from oracle.streams import Copy, Stream, events
 from strategies import Dice
 
@@ -345,7 +346,7 @@ def random_copies(choose: Dice, feeds: bool) -> list[Copy]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(examples(60)))
 def test_copies_in_any_chunks_are_the_events_of_the_oracle(seed: int, tmp_path: Path) -> None:
     choose = Dice(seed)
     sources = {"a": "wire", "b": "wire", "c": choose.one("wire", "press"), "d": None}

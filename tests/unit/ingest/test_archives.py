@@ -8,6 +8,7 @@ import tarfile
 
 import pyarrow as pa
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -202,7 +203,7 @@ def test_a_pipe_is_read_member_by_member():
     assert [next(records).source for _ in range(3)] == ["-!0.xml", "-!1.xml", "-!2.xml"]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(80))
 @given(st.binary(max_size=300), st.sampled_from(sorted(PACKERS)), st.integers(0, 2000), st.integers(0, 2000))
 def test_any_bytes_in_an_archive(noise, packer, at, end):
     data = tar(("a.xml", b"<a/>"), ("b.ndjson", b"{}\n"))

@@ -1,5 +1,6 @@
 """Feeds that are not well-formed."""
 
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,14 +64,14 @@ def test_marks():
     assert not looks_like_feed(b"<html>") and not looks_like_feed(b" " * 2048 + b"<rss")
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.binary() | st.binary().map(lambda data: b"<rss><channel><item><title>" + data))
 def test_any_bytes(data):
     for event in broken(data):
         parse_xml(event.xml)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.integers(0, len(FEED)), st.binary(max_size=3))
 def test_any_damage(place, data):
     for event in broken(FEED[:place] + data + FEED[place + 2 :]):

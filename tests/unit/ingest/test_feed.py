@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
@@ -410,7 +411,7 @@ _PIECES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(120))
 @given(st.lists(_PIECES, max_size=4).map("".join), st.lists(_PIECES, max_size=3).map("".join))
 def test_any_feed(item, head):
     for text in (rss(item, head), f"<atom:feed {NS}>{head}<atom:entry>{item}</atom:entry></atom:feed>"):

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -240,7 +241,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(60))
 @given(STEPS)
 def test_nothing_is_lost_or_taken_twice(tmp_path_factory, steps):
     home = Home(tmp_path_factory.mktemp("grows"))

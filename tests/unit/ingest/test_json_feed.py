@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,7 +122,7 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(80))
 @given(
     st.lists(st.dictionaries(st.sampled_from(list(ITEM)), JSON) | JSON, max_size=3),
     st.dictionaries(st.sampled_from(list(HEAD)), JSON),

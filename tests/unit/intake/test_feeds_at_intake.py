@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -194,7 +195,7 @@ ITEMS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(16))
 @given(st.lists(st.lists(ITEMS, max_size=4), max_size=4))
 def test_the_last_poll_again_adds_nothing(polls: list[list[str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

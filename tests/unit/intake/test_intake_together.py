@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -227,7 +228,7 @@ def size(record: Record) -> int:
 
 
 @given(_RECORDS, st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(24))
 def test_counts_add_up(records: list[Record], together: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = init_home(Path(folder) / "home")

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -109,7 +110,7 @@ def parts(rows: list[dict[str, object]], cuts: list[int]) -> Iterator[list[dict[
         yield rows[first:last]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=examples(24))
 @given(tables(), st.sampled_from([None, "1 s"]))
 def test_a_table_is_its_rows(
     tmp_path_factory: pytest.TempPathFactory,
@@ -371,7 +372,7 @@ def test_large_tables_are_taken_in_chunks(home: Home, monkeypatch: pytest.Monkey
     st.integers(1, 40),
     st.integers(1, 12),
 )
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(20))
 def test_events_are_counted_wherever_their_ids_are(
     tmp_path_factory: pytest.TempPathFactory, runs: list[tuple[bool, int]], first: int, last: int, count: int
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from budget import examples
 from constructors import constructing_queries
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -49,13 +50,13 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(mutated())
 def test_mutated_queries(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=30).map("".join)))
 @example("SELECT <a k='{\ud800}'>\ud800</a> FROM S")
 @example("SELECT <a>{x/b[. = '\ud800']}</a> FROM S['\ud800']")

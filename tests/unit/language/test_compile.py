@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc, answers
@@ -153,7 +154,7 @@ def test_what_keys_tell_apart(text: str, same: int) -> None:
     assert equal == [True] * same + [False] * (3 - same)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(two_block_queries(), two_block_queries())
 def test_compiling_depends_on_the_text_alone(text: str, before: str) -> None:
     first = keys(compiled(text))
@@ -161,7 +162,7 @@ def test_compiling_depends_on_the_text_alone(text: str, before: str) -> None:
     assert keys(compiled(text)) == first
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(two_block_queries())
 def test_instances_fill_their_templates(text: str) -> None:
     query = compiled(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from budget import examples
 from constructors import constructing_queries
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -87,7 +88,7 @@ def check(text: str) -> None:
     assert format_query(again) == printed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @example("S->x JOIN {x = y, 12345678901234567890 w} S->y")
 @example("S JOIN {1.00000000000000000000000000001 d} T")
 @example("S JOIN {'P123456789012345678901W12345678901234567890123DT1.1S'} T")
@@ -96,13 +97,13 @@ def test_texts_by_the_grammar_are_kept(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.one_of(one_block_queries(), two_block_queries()))
 def test_sound_queries_are_kept(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(constructing_queries())
 def test_queries_with_constructors_are_kept(text: str) -> None:
     check(text)

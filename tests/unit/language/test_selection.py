@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from budget import examples
 from constructors import constructor_texts
 from hypothesis import given, settings
 from lxml import etree
@@ -172,7 +173,7 @@ def test_what_is_refused(marked: str, condition: str, message: str) -> None:
     assert message in caught.value.message
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(constructor_texts())
 def test_any_constructor_gives_a_document(constructor: str) -> None:
     text = f"SELECT {constructor} FROM S"

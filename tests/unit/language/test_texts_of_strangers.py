@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 import pytest
+from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strategies import Choices, query_tokens, spaced
@@ -204,7 +205,7 @@ def soups(draw: st.DrawFn) -> str:
     return spaced(choose, [*tokens[:at], *piece * choose.one(1, 2, 5, 60), *tokens[at:]])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=soups())
 def test_soups_are_taken_or_refused_with_a_place(home: Home, text: str) -> None:
     count = calls(lambda: outcome(home, text))

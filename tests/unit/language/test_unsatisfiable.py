@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import product
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.evaluate import Doc, answers
@@ -146,7 +147,7 @@ def bracketed(draw: st.DrawFn) -> str:
     return "".join(f"[{conditions(choose)}]" for _ in range(choose.count(1, 3)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(160), deadline=None)
 @given(bracketed())
 def test_no_row_answers_what_can_never_hold(brackets: str) -> None:
     text = f"R{brackets}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from budget import examples
 from strategies import Dice
 
 from xscl.base.errors import QueryError, UnsatisfiableWindowError, UnsupportedFeatureError
@@ -270,7 +271,7 @@ def written(choose: Dice, first: int, count: int) -> str:
 def test_cases_are_disjoint_and_complete(count: int) -> None:
     """Every combination of times, with the places in FROM for channels and ids, is in as many cases as it should."""
     refused = 0
-    for seed in range(150):
+    for seed in range(examples(75)):
         text = written(Dice(seed), 0, count)
         source = parse_query(text).source
         try:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from budget import examples
 from strategies import Dice, many_block_query
 
 from xscl.base.errors import CatalogError, XsclError
@@ -132,7 +133,7 @@ def one_by_one(catalog: Catalog, statements: list[str], strict: bool) -> list[tu
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_a_script_is_its_statements(seed: int, made: Made) -> None:
     choose = Dice(seed)
     strict = choose.chance(40)

@@ -12,6 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+from budget import examples
 from strategies import Dice
 
 import xscl.store.join_state
@@ -138,7 +139,7 @@ class Stream:
 
 
 @pytest.mark.usefixtures("small_files")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(examples(2)))
 def test_what_is_held_is_exact(home: Home, seed: int) -> None:
     """Whatever is merged, rewritten and dropped; also when floors fall, and when queries end and come again."""
     choose = Dice(seed)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from budget import examples
 from local_engine import LocalEngine, _met, _met_schema, compiled
 from strategies import Dice
 
@@ -107,7 +108,7 @@ def random_rows(choose: Dice, program: Program, most: int) -> list[Row]:
 @pytest.mark.parametrize("cut", ["together", "one by one", "some"])
 def test_every_combination_once(cut: str, tmp_path: Path) -> None:
     count = 0
-    for seed in range(80):
+    for seed in range(examples(40)):
         choose = Dice(seed)
         texts = {choose.one(*SHAPES) for _ in range(choose.count(1, 3))}
         path, program = program_of(tmp_path, *sorted(texts))
@@ -124,7 +125,7 @@ def test_every_combination_once(cut: str, tmp_path: Path) -> None:
         assert Counter(found) == Counter(expected), (seed, texts)
         assert not found or max(Counter(found).values()) == 1
         count += len(found)
-    assert count > 200, "there must be something to find"
+    assert count > 100, "there must be something to find"
 
 
 # -- by hand -------------------------------------------------------------------------------------------------------

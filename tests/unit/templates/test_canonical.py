@@ -11,6 +11,7 @@ from fractions import Fraction
 from itertools import permutations, product
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_engine import compiled
@@ -133,27 +134,27 @@ def isomorphic(a: JoinGraph, b: JoinGraph, *, content: bool = False) -> bool:
     return False
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(graphs(most=3), graphs(most=3))
 def test_equal_certificates_are_isomorphic_graphs(a: JoinGraph, b: JoinGraph) -> None:
     assert (canonicalize(a).certificate == canonicalize(b).certificate) == isomorphic(a, b)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(240), deadline=None)
 @given(pairs_of_graphs())
 def test_certificates_tell_shapes_apart_and_nothing_else(pair: tuple[JoinGraph, JoinGraph]) -> None:
     a, b = pair
     assert (canonicalize(a).certificate == canonicalize(b).certificate) == isomorphic(a, b)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(240), deadline=None)
 @given(pairs_of_graphs(content=True))
 def test_equal_graphs_with_content_come_out_equal(pair: tuple[JoinGraph, JoinGraph]) -> None:
     a, b = pair
     assert (canonicalize(a).graph == canonicalize(b).graph) == isomorphic(a, b, content=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(graphs(blocks=3, most=3), st.randoms(use_true_random=False))
 def test_neither_order_nor_content_changes_the_certificate(graph: JoinGraph, shuffle: random.Random) -> None:
     expected = canonicalize(graph)
@@ -162,7 +163,7 @@ def test_neither_order_nor_content_changes_the_certificate(graph: JoinGraph, shu
     assert other.certificate == expected.certificate
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(graphs())
 def test_the_canonical_graph_is_the_input(graph: JoinGraph) -> None:
     found = canonicalize(graph)
@@ -221,7 +222,7 @@ def test_symmetric_graphs_take_no_time(name: str) -> None:
     began = time.perf_counter()
     found = canonicalize(graph)
     assert time.perf_counter() - began < 1
-    for seed in range(3):
+    for seed in range(examples(2)):
         assert canonicalize(shuffled(graph, random.Random(seed))).graph == found.graph
         other = canonicalize(shuffled(graph, random.Random(seed), definitions=True))
         assert other.certificate == found.certificate

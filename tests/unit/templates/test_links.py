@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from both_sides import channel_facts
+from budget import examples
 from local_engine import compiled
 from strategies import CHANNELS, NUMERIC, TEXTS, Dice, many_block_query
 
@@ -236,7 +237,7 @@ def test_equal_keys_are_equal_links() -> None:
     """Whatever has one key asks for the same, node by node."""
     asked: dict[int, object] = {}
     shared = 0
-    for seed in range(300):
+    for seed in range(examples(150)):
         choose = Dice(seed)
         patterns = [
             choose.one("S//r[./a->{0}][./a->{0}']", "S//a->{0}'[./b->{0}]", "S//r[./a->{0}'][.//b->{0}]") for _ in "xyz"

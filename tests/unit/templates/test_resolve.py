@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_engine import DriverEngine, LocalEngine, compiled
@@ -362,7 +363,7 @@ def test_work_is_bounded_by_query(
 
 
 @pytest.mark.parametrize("engine_type", [LocalEngine, DriverEngine])
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(24), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_nodes_that_stand_alike_change_nothing(
     tmp_path_factory: pytest.TempPathFactory, engine_type: type[LocalEngine], data: st.DataObject

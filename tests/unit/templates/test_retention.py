@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
+from budget import examples
 from local_engine import compiled
 from programs import build_program
 from strategies import Dice, many_block_query
@@ -125,7 +126,7 @@ def test_queries_that_end_and_windows_that_grow() -> None:
     assert len(floors(builder.table(program, 12), {}).variables) == 0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(examples(2)))
 def test_what_is_brought_up_to_date_is_what_is_made_anew(seed: int) -> None:
     choose = Dice(seed)
     queries: list[CompiledQuery] = []

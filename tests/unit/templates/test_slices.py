@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ Row = dict[str, object]
 VALUES = (None, "a", "b", "c", "dd", "1", "02")
 CHAINS: tuple[list[Row], ...] = ([], [{"var1": 1, "var2": 2, "node1": 0, "node2": 3}])
 LARGE = 1 << 30
-relaxed = settings(deadline=None, max_examples=60)
+relaxed = settings(deadline=None, max_examples=examples(24))
 
 
 @st.composite
@@ -206,7 +207,7 @@ def documents(files: Files) -> np.ndarray:
     return np.unique(np.array([row["docid"] for row in files.rows], dtype=np.int64))
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(48))
 @given(
     most=st.sampled_from([0, 700, 2_500, 5_000, LARGE]),
     hashes=st.sampled_from([0, 1, 3]),

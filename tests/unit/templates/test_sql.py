@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 import sqlalchemy as sa
+from budget import examples
 from hypothesis import given, settings
 from local_engine import compiled
 from sqlalchemy.dialects import sqlite
@@ -27,7 +28,7 @@ def prepared(template: Template) -> sqlite3.Connection:
     return database
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(32), deadline=None)
 @given(TEXTS)
 def test_statements_parse(text: str) -> None:
     template = compiled(text).template
@@ -43,7 +44,7 @@ def test_statements_parse(text: str) -> None:
     database.close()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(TEXTS)
 def test_rows_of_rt_fill_its_columns(text: str) -> None:
     query = compiled(text)

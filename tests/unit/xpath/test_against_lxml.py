@@ -10,6 +10,7 @@ from pathlib import Path
 
 import elementpath
 import pytest
+from budget import examples
 from elementpath.xpath1 import XPath1Parser
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -175,7 +176,7 @@ def node_keys(document: Numbered, found: object) -> int:
     return document.number[found]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(small_documents(), condition_lists())
 def test_conditions(text: str, wanted: list[Condition]) -> None:
     root = parse_xml(text)
@@ -185,7 +186,7 @@ def test_conditions(text: str, wanted: list[Condition]) -> None:
             assert holds(condition, element) == compiled(f"boolean({xpath})")(element), xpath
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(small_documents(), condition_lists())
 def test_conditions_of_attributes_and_texts(text: str, wanted: list[Condition]) -> None:
     document = Numbered(parse_xml(text))
@@ -196,7 +197,7 @@ def test_conditions_of_attributes_and_texts(text: str, wanted: list[Condition]) 
             assert sorted(found) == sorted(document.select(step_text(step))), step_text(step)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(small_documents(), st.data())
 def test_steps(text: str, data: st.DataObject) -> None:
     choose = Choices(data.draw)
@@ -209,7 +210,7 @@ def test_steps(text: str, data: st.DataObject) -> None:
         assert sorted(found) == sorted(document.select(step_text(step), document.number[element])), step_text(step)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(small_documents(), condition_lists())
 def test_conditions_by_elementpath(text: str, wanted: list[Condition]) -> None:
     # Not asked where it differs from lxml and from the specification: its string values lack texts behind comments, its
@@ -373,7 +374,7 @@ def plain(row: Witness) -> tuple[object, ...]:
     return row.var, row.node, row.function, row.value, row.number, row.hash
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(small_documents(), definition_lists())
 def test_nodes_of_a_variable(text: str, definitions: list[Definition]) -> None:
     document = Numbered(parse_xml(text))
@@ -381,7 +382,7 @@ def test_nodes_of_a_variable(text: str, definitions: list[Definition]) -> None:
     check_nodes(document, definitions, rows_of(specs, document.root))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(small_documents(), spec_lists())
 def test_rows_and_chains(text: str, specs: list[WitnessSpec]) -> None:
     document = Numbered(parse_xml(text))
@@ -393,7 +394,7 @@ def test_rows_and_chains(text: str, specs: list[WitnessSpec]) -> None:
             assert set(row.chain) == expected_chain(document, spec, row.node), spec
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(small_documents(), spec_lists(), st.randoms(use_true_random=False))
 def test_sharing_changes_nothing(text: str, specs: list[WitnessSpec], shuffle: random.Random) -> None:
     document = Numbered(parse_xml(text))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
@@ -87,7 +88,7 @@ def check(machine: Automaton, events: pa.RecordBatch) -> int:
     return wanted.total()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("SSTU"), documents()), max_size=5), spec_sets(5), st.data())
 def test_any_batch_cut_anywhere(texts: list[tuple[str, str]], specs: list[WitnessSpec], data: st.DataObject) -> None:
     choose = Choices(data.draw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
@@ -58,7 +59,7 @@ def test_what_one_spec_adds_to_a_definition_goes_with_it() -> None:
     assert same_as_fresh(machine, [more], [text]) == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(st.lists(documents(), min_size=1, max_size=2), spec_sets(6), st.data())
 def test_any_order_of_changes(texts: list[str], specs: list[WitnessSpec], data: st.DataObject) -> None:
     choose = Choices(data.draw)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from lxml import etree
 from patterns import Patterns, documents, family, family_document, many_definitions, plain_spec, spec_sets, walk
@@ -20,7 +21,7 @@ from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.witness import match_document
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(documents(), spec_sets())
 def test_a_few_specs(text: str, specs: list[WitnessSpec]) -> None:
     found = Numbered(parse_xml(text))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patterns import Patterns, named
@@ -141,7 +142,7 @@ def check(index: PredicateIndex[int], present: dict[int, tuple[Condition, ...]],
     return count
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_sets_that_come_and_go(data: st.DataObject) -> None:
     choose = Choices(data.draw)
@@ -160,7 +161,7 @@ def test_sets_that_come_and_go(data: st.DataObject) -> None:
     check(index, present, nodes)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(3)))
 def test_many_sets_that_come_and_go(seed: int) -> None:
     """Enough of them that trees of ranges are built, changed and built again; taken out and filed again."""
     choose = Dice(seed)
@@ -453,7 +454,7 @@ def compare(ranges: Ranges[int], listed: Listed, keys: list[float]) -> None:
         assert set(ranges.at(key)) == listed.at(key)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.data())
 def test_ranges_against_a_list(data: st.DataObject) -> None:
     choose = Choices(data.draw)
@@ -502,7 +503,7 @@ def test_ranges_of_strings_and_fractions() -> None:
     assert exact.at(Fraction(5, 12)) == [1]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 @given(st.data())
 def test_both_of_two_intervals(data: st.DataObject) -> None:
     choose = Choices(data.draw)

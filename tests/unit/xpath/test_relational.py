@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows_and_specs import NUMBERS, PLAIN, TEXTS, random_cells, random_shape, random_spec, random_text
@@ -145,7 +146,7 @@ def check(specs: Sequence[WitnessSpec], shape: RowShape, rows: Sequence[Sequence
         assert counted([*found, *walk(split.walked, shape, cells)]) == counted(walk(specs, shape, cells))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.integers(0, 1 << 40), st.integers(1, 6))
 def test_both_ways_together_are_the_walk(seed: int, count: int) -> None:
     generator = random.Random(seed)
@@ -154,7 +155,7 @@ def test_both_ways_together_are_the_walk(seed: int, count: int) -> None:
     check(specs, shape, [random_cells(generator, shape) for _ in range(4)])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.integers(0, 1 << 40))
 def test_many_conditions_on_many_rows(seed: int) -> None:
     generator = random.Random(seed)
@@ -299,7 +300,7 @@ def test_numbers_and_hashes_of_columns() -> None:
         assert len(found) == 1 + (exact is not None)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 @given(st.integers(0, 1 << 40))
 def test_definitions_come_and_go(seed: int) -> None:
     generator = random.Random(seed)

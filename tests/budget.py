@@ -1,0 +1,16 @@
+"""The number of random examples that a test tries: few in ``make test``, ten times as many in ``make test-all``."""
+
+from __future__ import annotations
+
+import os
+
+THOROUGH = os.environ.get("XSCL_TESTS") == "thorough"
+
+
+def examples(quick: int) -> int:
+    """Give the number of examples for this run.
+
+    Args:
+        quick: the number within ``make test``.
+    """
+    return 10 * quick if THOROUGH else quick
