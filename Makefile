@@ -5,13 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := build/.installed
 
-.PHONY: demo test lint format docs site bench crash soak clean java
+.PHONY: demo test test-all lint format docs site bench crash soak clean java
 
 demo: java $(STAMP)
 	@$(BIN)/xscl demo
 
 test: java $(STAMP)
 	@$(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
+
+# The same tests, with ten times as many random examples.
+test-all: java $(STAMP)
+	@XSCL_TESTS=thorough $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

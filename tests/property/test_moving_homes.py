@@ -101,7 +101,7 @@ def replayed(engine: Engine, root: Path, monkeypatch: pytest.MonkeyPatch) -> Eng
 
 def test_random_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(examples(3)):
+    for seed in range(3, 3 + examples(2)):
         choose = Dice(seed)
         try:
             given = records(choose)
