@@ -115,7 +115,7 @@ def test_columns_of_stats_are_described() -> None:
     from xscl.answers.status import batch_columns
 
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
-    table = page.split("*What stats shows.*")[1].split("\n\n")[1]
+    table = page.split("## What stats shows")[1].split("\n\n")[2]
     assert sorted(re.findall(r"`([a-z0-9_]+)`", "".join(re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)))) == sorted(
         batch_columns()
     )
@@ -294,7 +294,7 @@ def test_commands_of_sources_are_understood() -> None:
 
     group = typer.main.get_command(app)
     command = group.get_command(typer.Context(group), "ingest")  # type: ignore[attr-defined]
-    lines = [line.split() for line in SOURCES.splitlines() if line.startswith("    xscl ingest ") and "…" not in line]
+    lines = [line.split() for line in SOURCES.splitlines() if line.startswith("xscl ingest ") and "…" not in line]
     assert len(lines) == 3
     for _, _, *words in lines:
         given = command.make_context("ingest", words).params
