@@ -41,7 +41,7 @@ FLOORS = (
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 ALLOWED = {
     "pyspark": {
-        "xscl.batches.backfill",
+        "xscl.batches.attempt",
         "xscl.batches.history_walk",
         "xscl.templates.join",
         "xscl.ingest.spark_sources",
@@ -52,7 +52,6 @@ ALLOWED = {
         "xscl.batches.batch",
         "xscl.batches.executors",
         "xscl.spark.job_counter",
-        "xscl.batches.late_replay",
         "xscl.answers.ask_once",
         "xscl.batches.level",
         "xscl.answers.sql_sources",

@@ -29,8 +29,10 @@ from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
 from xscl.base.shown import masked
 from xscl.base.system_errors import named_file_faults
 from xscl.base.types import QueryName, QueryOutcome, to_micros
-from xscl.batches.batch import BatchReport, next_range, process_batch
+from xscl.batches.batch import process_batch
 from xscl.batches.driver_join import Driver
+from xscl.batches.ranges import next_batch
+from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import RunHandle
 from xscl.catalog.catalog import QueryInfo
 from xscl.catalog.source_offsets import position_of
@@ -468,10 +470,10 @@ class Engine:
                 tidy(self.home)
                 step("run.tidied")
                 self._is_tidy = True
-            while not stop() and (span := next_range(self.home, batch_docs)) is not None:
+            while not stop() and (span := next_batch(self.home, self._planner, batch_docs)) is not None:
                 step("run.ranged")
-                told("events", span[0] - 1, self.home.catalog.processed()[1])
-                reports.append(process_batch(self.home, self._planner, self._driver, lambda: self.spark, *span))
+                told("events", span.first - 1, span.taken_in)
+                reports.append(process_batch(self.home, self._driver, lambda: self.spark, span))
                 self._upkeep.after_commit()
         return reports
 

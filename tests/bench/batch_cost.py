@@ -12,7 +12,7 @@ import statistics
 import tempfile
 
 import xscl
-from xscl.batches.batch import BatchReport
+from xscl.batches.report import BatchReport
 
 FIELDS = ("item_url", "title", "description", "channel_url")
 

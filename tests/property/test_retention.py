@@ -16,6 +16,7 @@ from oracle.lateness import Arrival, Terms, is_late
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_query, dense_stream, many_block_query
 
 import xscl.store.join_state
+import xscl.store.state_files
 from xscl.base.errors import QueryError
 from xscl.base.types import Event
 from xscl.engine import Engine
@@ -97,8 +98,9 @@ def test_purging_loses_no_match(in_driver: bool, tmp_path: Path) -> None:
 
 def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a home, from intake to matches, with files merged early and engines that begin with a cold cache."""
-    for name, value in {"_FANOUT": 3, "_SMALL": 40, "_SORTED": 100, "_ROW_GROUP": 16}.items():
+    for name, value in {"_FANOUT": 3, "_SMALL": 40, "_SORTED": 100}.items():
         monkeypatch.setattr(xscl.store.join_state, name, value)
+    monkeypatch.setattr(xscl.store.state_files, "ROW_GROUP", 16)
     seen: Counter[str] = Counter()
     for seed in range(100, 100 + examples(4)):
         choose = Dice(seed)

@@ -18,7 +18,7 @@ from oracle.nodes import NAMESPACES
 
 from xscl.batches import executors
 from xscl.language.parser import parse_query
-from xscl.store.join_state import link_rows
+from xscl.store.state_files import link_rows
 from xscl.templates.order import JoinOrder, join_order
 from xscl.templates.program import Program, load_program
 from xscl.templates.results import RESULT_SCHEMA, origin_of

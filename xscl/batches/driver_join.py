@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from xscl.base.settings import Settings
 from xscl.planning.planner import Plan
-from xscl.store.join_state import LINK_SCHEMA, HeldState
+from xscl.store.join_state import HeldState
+from xscl.store.state_files import LINK_SCHEMA
 from xscl.templates.assemble import assemble
 from xscl.templates.columns import rising
 from xscl.templates.find import Finder, TooManyRows

@@ -24,7 +24,7 @@ from xscl.base.failpoints import step
 from xscl.ingest.rows import ROW_DOCUMENT
 from xscl.planning.planner import Plan
 from xscl.store.event_files import EVENT_SCHEMA, Level
-from xscl.store.join_state import LINK_SCHEMA
+from xscl.store.state_files import LINK_SCHEMA
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.join import assembled, matched_edges, resolved
 from xscl.templates.order import join_order, pair_limit

@@ -25,7 +25,8 @@ from xscl.catalog.tables import CHANNELS, INTAKE_FILES, LATE
 from xscl.planning.planner import Plan
 from xscl.store.event_files import Level
 from xscl.store.home import Home
-from xscl.store.join_state import LINK_SCHEMA, HeldState, Kind, write_rows
+from xscl.store.join_state import HeldState
+from xscl.store.state_files import LINK_SCHEMA, Kind, write_rows
 from xscl.xpath.witness import WITNESS_SCHEMA
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class HeldWalk:
             if self._driver.is_full:
                 # More than one process should remember; executors read it from the files.
                 self._driver.forget()
-                work.joined_in = "executors"
+                work.in_executors = True
 
     def also(self, level: Level) -> Level:
         """Walk one more part; returns it with its number."""
@@ -182,5 +183,5 @@ class HeldWalk:
 
     def _cut(self) -> _Cut:
         self._parts += 1
-        here = self.work.joined_in == "driver" and self._settings.driver_rows
+        here = not self.work.in_executors and self._settings.driver_rows
         return _Cut(self._parts, max(_PART, self._events.count // (_PARTS if here else _FEW_PARTS) + 1))

@@ -32,12 +32,13 @@ from xscl.batches.refusals import Unnamed, refused_at_joining, refused_at_matchi
 from xscl.planning.planner import Plan
 from xscl.store.event_files import Level
 from xscl.store.home import Home
-from xscl.store.join_state import HeldState, Kind, write_links
+from xscl.store.join_state import HeldState
+from xscl.store.state_files import Kind, write_links
 from xscl.templates.find import TooManyRows
 from xscl.templates.results import RESULT_SCHEMA, origin_of
 from xscl.xpath.witness import WITNESS_SCHEMA
 
-__all__ = ["BatchWork", "levels"]
+__all__ = ["BatchWork", "levels", "remove"]
 
 _ROW_GROUP = 64_000
 _JOINED = 1 << 15
@@ -78,7 +79,8 @@ class BatchWork:
     """What all batches before it have left."""
     tag: str
     """Begins the names of what it writes."""
-    joined_in: str = "driver"
+    in_executors: bool = False
+    """Whether executors have joined a level; then they join the later ones too."""
     counts: Counter[str] = field(default_factory=Counter)
     written: list[tuple[Kind, str]] = field(default_factory=list)
     """Witness rows and rows of links: files, or folders of them."""
@@ -140,14 +142,8 @@ class BatchWork:
         """Remove the rows written so far: nothing is to be joined with them any more."""
         for _, path in self.written:
             if self.waiting.pop(path, None) is None:
-                _remove(self.home.root / path)
+                remove(self.home.root / path)
         self.written.clear()
-
-    def discard(self) -> None:
-        """Remove what was written: the batch has failed."""
-        shutil.rmtree(self.home.folder("results") / self.tag, ignore_errors=True)
-        for path in self.home.folder("witness").glob(f"{self.tag}-*"):
-            _remove(path)
 
     # -- stages ------------------------------------------------------------------------------------------------
 
@@ -169,7 +165,7 @@ class BatchWork:
     def _join(self, level: Level, fresh: ds.Dataset, fresh_path: Path) -> Counter[str]:
         """Write what the witnesses of a level come to, and how much it is."""
         origin, target = origin_of(self.batch, level.number, level.part), self.results(level)
-        if self.joined_in == "driver" and fresh.count_rows() <= self.driver.settings.driver_rows:
+        if not self.in_executors and fresh.count_rows() <= self.driver.settings.driver_rows:
             try:
                 out = self.driver.results(self.plan, self.state, fresh.to_table(), self.first, origin, self._fetch)
             except TooManyRows:
@@ -180,7 +176,7 @@ class BatchWork:
                 out.write(target)
                 return out.counts
         self.driver.forget()
-        self.joined_in = "executors"
+        self.in_executors = True
         self.write_waiting()
         number = level.number
         if level.part:
@@ -215,8 +211,8 @@ class BatchWork:
         return [*self.state.paths(kind), *map(str, files)]
 
 
-def _remove(path: Path) -> None:
-    """A file or a folder."""
+def remove(path: Path) -> None:
+    """Remove a file or a folder."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

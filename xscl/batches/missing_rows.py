@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from xscl.base.sealed import check_file
-from xscl.store.join_state import LINK_SCHEMA, HeldState, Kind
+from xscl.store.join_state import HeldState
+from xscl.store.state_files import LINK_SCHEMA, Kind
 from xscl.templates.slices import SliceCache
 from xscl.xpath.witness import WITNESS_SCHEMA
 

@@ -11,7 +11,7 @@ from xscl.base.errors import XsclError
 from xscl.base.locks import RunLock
 from xscl.base.notebook import facts_html
 from xscl.base.system_errors import Patience
-from xscl.batches.batch import BatchReport
+from xscl.batches.report import BatchReport
 
 __all__ = ["RunHandle"]
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from xscl.base.settings import DEFAULT_SETTINGS
 from xscl.base.types import Event
-from xscl.batches.batch import BatchReport
+from xscl.batches.report import BatchReport
 from xscl.bench.apart import processor_time
 from xscl.bench.bench import Case, Lab, Outcome, Sizes, Variant
 from xscl.bench.report import Value

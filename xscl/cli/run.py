@@ -27,7 +27,7 @@ from xscl.cli.progress import shown_progress
 from xscl.cli.signals import ended_by_signals
 
 if TYPE_CHECKING:
-    from xscl.batches.batch import BatchReport
+    from xscl.batches.report import BatchReport
 
 __all__ = ["bench", "demo", "run", "sql", "stats"]
 

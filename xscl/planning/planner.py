@@ -184,30 +184,32 @@ class Planner:
         self._files.remove()
         self._start()
 
-    def plan(self, first: int, last: int) -> Plan | None:
-        """What the queries need that see some event of a range; None if there is none.
+    def plan(self, first: int, last: int, connection: Connection | None = None) -> Plan | None:
+        """Bring the plan up to date for the queries that see some event of a range; None if there is none.
 
         It costs what has changed since the last range, unless this one begins or ends before it.
         """
         catalog = self._catalog
-        with catalog.snapshot() as connection:
-            channels = catalog.channels(connection)
-            facts = all_facts(channels, catalog.streams(connection))
-            memberships = stored_memberships(connection, max(self._memberships, default=0))
-            if facts != self._facts:
-                # Queries over channels of which more is known now may have gone to other groups.
-                self._subscribers.forget()
-            changed = self._subscribers.move(connection, first, last)
-            self._waiting |= {*self._groups, *self._subscribers} if changed is None else changed
-            self._facts = facts
-            stale = [gid for gid in self._waiting if gid in self._groups and not self._stays(gid)]
-            missing = [gid for gid in self._waiting if gid in self._subscribers]
-            missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
-            shared: dict[SpecKey, WitnessSpec] = {}
-            compiled = [
-                _Compiled(gid, iid, query.group, query.channels, _shared(query.specs, shared))
-                for gid, iid, query in self._compile(connection, missing)
-            ]
+        if connection is None:
+            with catalog.snapshot() as connection:
+                return self.plan(first, last, connection)
+        channels = catalog.channels(connection)
+        facts = all_facts(channels, catalog.streams(connection))
+        memberships = stored_memberships(connection, max(self._memberships, default=0))
+        if facts != self._facts:
+            # Queries over channels of which more is known now may have gone to other groups.
+            self._subscribers.forget()
+        changed = self._subscribers.move(connection, first, last)
+        self._waiting |= {*self._groups, *self._subscribers} if changed is None else changed
+        self._facts = facts
+        stale = [gid for gid in self._waiting if gid in self._groups and not self._stays(gid)]
+        missing = [gid for gid in self._waiting if gid in self._subscribers]
+        missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
+        shared: dict[SpecKey, WitnessSpec] = {}
+        compiled = [
+            _Compiled(gid, iid, query.group, query.channels, _shared(query.specs, shared))
+            for gid, iid, query in self._compile(connection, missing)
+        ]
         self._memberships |= memberships
         self._change(stale, compiled, memberships)
         self._split(row_shapes(channels))

@@ -1,16 +1,25 @@
 """The files of a home: events, join state, results, and which of them are in use.
 
-* ``event_content``: The content of events as files keep it
-* ``event_files``: The Parquet files of events
+* ``compaction``: Compaction: files in use as a value, and which of them are to be written as one
+* ``event_content``: The content of events as files keep it: canonical documents, and the digests that tell contents
+  apart
+* ``event_files``: The Parquet files of events: their columns, their names, the events in them, which are walked
+  together, and the document of a row
 * ``event_lines``: Events of a home as lines of an event file
-* ``event_retention``: How long a channel's events are held, and from which time on they are kept
-* ``home``: A home
+* ``event_retention``: Retention of events: bounds from which on a channel's events are held, and kept
+* ``home``: A home: the folder with the catalogue and the files that it names
 * ``inventory``: The files that a home's catalogue names, one by one, and what it says of them
-* ``join_state``: The join state of a home
-* ``late_events``: Late events
-* ``orphans``: Files that no row names
-* ``parquet``: Parquet files, read without ``pyarrow.dataset`` and without ``to_numpy``
-* ``results``: Stored matches
-* ``retired_files``: Files and folders that went out of use
-* ``tiers``: Tiers of log-structured files
+* ``join_state``: The join state of a home: the files of witness rows and rows of links that later events may still
+  join
+* ``kept_rows``: Rows of join state that are kept: counted by row groups, or read one by one
+* ``late_events``: Late events: which there are, and asking for them to be taken again (docs/explanation/time.md)
+* ``orphans``: Files that no row names: what processes left that ended while they wrote, removed before the first
+  batch
+* ``parquet``: Parquet files, read without ``pyarrow.dataset`` and without ``to_numpy``: both import pandas, which
+  takes 0.4 s
+* ``results``: Stored matches: combinations of documents by columns, and what the class of each means for queries
+* ``retired_files``: Files and folders that went out of use: they stay for a while, because someone may be reading
+  them
+* ``state_files``: Files of join state: witness rows, and rows of links, as Parquet
+* ``watermarks``: Clocks and watermarks of channels after a batch
 """

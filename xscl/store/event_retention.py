@@ -1,26 +1,22 @@
-"""How long a channel's events are held, and from which time on they are kept.
+"""Retention of events: bounds from which on a channel's events are held, and kept.
 
 A channel with a retention **holds** an event while its time is at least H = min(C, received) - retention: C is what the
 channel's clock shows, ``received`` when the last event was received, so that one wrong date ahead of time purges
 nothing.  H never falls.  Held events are what queries are answered from that start in the past.
 
 An event is **kept** longer where live queries may still join it: its time is at least the least of H and of the floors
-of the channel's join state (``templates.retention``).  Events that are kept no more leave the disk (``event_upkeep``),
-and matches with one of them are listed no more.  Both bounds move with the commit of a batch.
+of the channel's join state (``templates.retention``).  Events that are no longer kept leave the disk, and matches with
+one of them are no longer listed.  Both bounds move with the commit of a batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.clocks import Clocks
-from xscl.catalog.tables import CHANNELS, INTAKE_FILES
-from xscl.store.home import Home
+from xscl.catalog.tables import CHANNELS
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER
 
@@ -30,22 +26,17 @@ Reaches = Mapping[tuple[str, str], int]
 """(channel, channel of a partner) and how much later a partner may be at most, for what live queries ask."""
 
 
-def move_held(home: Home, connection: Connection, first: int, last: int, reaches: Reaches) -> None:
-    """Move the bounds of all channels on, in the transaction of a batch that has noted its clocks and watermarks.
+def move_held(connection: Connection, received: int, clocks: Mapping[str, int], reaches: Reaches) -> None:
+    """Move the bounds of all channels on, in the transaction of a batch that has noted its watermarks.
 
     Args:
-        home: the home.
         connection: of the transaction.
-        first: the batch's first place.
-        last: its last place.
-        reaches: for what is asked after the batch.
+        received: time at which the last event of the batch was received.
+        clocks: time that the clock of each channel shows after the batch.
+        reaches: for live queries after the batch.
     """
     rows = connection.execute(sa.select(CHANNELS).where(CHANNELS.c.retention.is_not(None))).all()
-    received = _received(home, connection, first, last) if rows else None
-    if received is None:
-        return
-    clocks = _clocks(home, connection)
-    marks = {row.name: row.watermark for row in connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark))}
+    marks = dict(connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all()) if rows else {}
     for row in rows:
         clock = clocks.get(row.name)
         if clock is None:
@@ -73,31 +64,3 @@ def _later(before: int | None, now: int) -> int | None:
     if now < -UNBOUNDED // 2:
         return before
     return now if before is None else max(before, now)
-
-
-def _received(home: Home, connection: Connection, first: int, last: int) -> int | None:
-    """When the last event of a range was received; None without one."""
-    newest = (
-        sa.select(INTAKE_FILES.c.path)
-        .where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
-        .order_by(INTAKE_FILES.c.first.desc())
-    )
-    wanted = (pc.field("docid") >= first) & (pc.field("docid") <= last)
-    for path in connection.scalars(newest):
-        found = pc.max(pq.read_table(home.paths([path])[0], columns=["received"], filters=wanted).column(0)).as_py()
-        if found is not None:
-            return int(found)
-    return None
-
-
-def _clocks(home: Home, connection: Connection) -> dict[str, int]:
-    """What the clock of each channel shows, of what is processed."""
-    rows = {row.name: row for row in connection.execute(sa.select(CHANNELS))}
-    channels = home.catalog.channels(connection)
-    clocks = Clocks(channels.values(), {name: row.processed for name, row in rows.items()})
-    found = {}
-    for name, row in rows.items():
-        times = [time for time in (clocks.shown(channels[name]), row.published) if time is not None]
-        if times:
-            found[name] = max(times)
-    return found

@@ -33,11 +33,11 @@ from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, write_sealed
 from xscl.catalog.counters import REMOVED_EVENTS, add_to_total, note_removed_docids
 from xscl.catalog.tables import EVENT_IDS, HOME, INTAKE_FILES, ROW_RANGES
+from xscl.store.compaction import tier_of
 from xscl.store.event_files import EVENT_SCHEMA, new_event_file, write_event_file
 from xscl.store.home import Home
 from xscl.store.inventory import may_be_named
 from xscl.store.retired_files import put_out_of_use
-from xscl.store.tiers import tier_of
 
 __all__ = ["EventFile", "EventUpkeep", "runs_of"]
 

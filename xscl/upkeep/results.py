@@ -31,11 +31,11 @@ from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, seal_folder
 from xscl.catalog.tables import BATCHES
+from xscl.store.compaction import tier_of
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.store.inventory import may_be_named
 from xscl.store.retired_files import put_out_of_use
-from xscl.store.tiers import tier_of
 from xscl.templates.results import RESULT_SCHEMA
 
 __all__ = ["ResultFolder", "ResultUpkeep"]

@@ -19,7 +19,9 @@ from xscl.planning.planner import Plan, Planner
 from xscl.planning.subscribers import Chosen, group_texts
 from xscl.spark.session import start_session
 from xscl.store.home import Home
-from xscl.store.join_state import Kind, commit_state, held_state, next_state
+from xscl.store.join_state import commit_state, held_state, next_state
+from xscl.store.state_files import Kind
+from xscl.store.watermarks import channel_clocks, next_watermarks
 from xscl.templates.retention import REACH_SCHEMA
 
 __all__ = ["rebuild_state"]
@@ -52,7 +54,9 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
         now, plan = current.plan(last, last + 1), chosen.plan(last + 1, last + 1)
         reach = REACH_SCHEMA.empty_table() if now is None else current.reach.table(now.program, last)
         written, rows = ([], 0) if plan is None else _walked(home, plan, events, batch, LackingRows(state, reach))
-        change = next_state(home, state, batch=batch, last=last, reach=reach, newest={}, fresh=written)
+        with home.catalog.read() as connection:
+            watermarks = next_watermarks(channel_clocks(home, connection), last)
+        change = next_state(home, state, batch=batch, reach=reach, watermarks=watermarks, fresh=written)
         with home.catalog.begin() as connection:
             connection.execute(STATE_FILES.delete().where(STATE_FILES.c.path.in_(lost)))
             commit_state(connection, change, time.time_ns() // 1000)

@@ -20,6 +20,7 @@ from xscl.base.types import Event
 from xscl.batches import batch as batches
 from xscl.batches import driver_match as driver_stage1
 from xscl.batches.driver_join import Driver
+from xscl.batches.ranges import next_batch
 from xscl.engine import Engine, connect
 from xscl.language.parser import parse_query
 from xscl.planning.planner import Plan
@@ -189,7 +190,7 @@ def test_a_batch_without_events_keeps_what_is_remembered(
 
 
 @pytest.mark.parametrize(
-    "step", ["batch.commit_state", "batch.next_state", "level.write_links", "driver_join.Driver.committed"]
+    "step", ["batch.commit_state", "attempt.next_state", "level.write_links", "driver_join.Driver.committed"]
 )
 def test_a_batch_that_fails_leaves_the_next_one_right(
     step: str, engine: Engine, expected: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
@@ -219,12 +220,12 @@ def test_two_processes_at_once(engine: Engine, expected: dict[str, set[str]], tm
     engine.ingest(events(DOCS[:10]))
     engine.run_once()
     engine.ingest(events(DOCS[10:20]))
-    planned = batches.next_range(engine.home, 100)
+    planned = next_batch(engine.home, engine._planner, 100)
     assert planned is not None
     with opened(tmp_path / "home") as other:
         other.run_once(batch_docs=3)
     with pytest.raises(EngineError) as caught:
-        batches.process_batch(engine.home, engine._planner, engine._driver, NoSpark, *planned)  # type: ignore[arg-type]
+        batches.process_batch(engine.home, engine._driver, NoSpark, planned)  # type: ignore[arg-type]
     assert caught.value.condition == "XSCL_HOME_IN_USE"
     engine.ingest(events(DOCS[20:]))
     engine.run_once()

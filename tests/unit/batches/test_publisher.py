@@ -19,9 +19,9 @@ import xscl
 from xscl.base.docids import PUBLISHED, place_of, place_sql, published_docid
 from xscl.base.safe_xml import Limits
 from xscl.base.types import Event
-from xscl.batches.batch import next_range
 from xscl.batches.level import BatchWork
-from xscl.batches.publisher import channel_levels
+from xscl.batches.publish_levels import channel_levels
+from xscl.batches.ranges import next_range
 from xscl.catalog.tables import EVENT_IDS, INTAKE_FILES, LATE, REJECTED
 from xscl.engine import Engine
 from xscl.intake.intake import Intake
@@ -139,7 +139,8 @@ def test_ranges_do_not_count_what_is_published(engine: Engine) -> None:
     engine.ingest([a(str(number), number) for number in range(1, 6)])
     assert [report.published for report in engine.run_once(batch_docs=2)] == [2, 2, 1]
     engine.ingest([a("6", 6), a("7", 7)])
-    assert next_range(engine.home, 1) == (7, 7)
+    with engine.home.catalog.read() as connection:
+        assert next_range(connection, 1) == (7, 7)
     assert [report.events for report in engine.run_once(batch_docs=2)] == [2]
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from catalog_plans import DELIBERATE, SMALL, add_rows, bad_plans, executed, sqlite_scans
 from sqlalchemy.engine import Connection
 
-from xscl.batches.backfill import next_stop, waiting_queries
+from xscl.batches.ranges import next_stop, waiting_queries
 from xscl.catalog.tables import METADATA, in_parts
 from xscl.engine import Engine
 from xscl.planning.subscribers import Subscribers

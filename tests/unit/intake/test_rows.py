@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from xscl.answers.channel_listing import channel_rows
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event
-from xscl.batches.batch import next_range
+from xscl.batches.ranges import next_range
 from xscl.catalog.event_counts import channel_counts, event_count, nth_event
 from xscl.catalog.tables import CHANNELS, EVENT_IDS, INTAKE_FILES, LATE, REJECTED, ROW_RANGES, SOURCES
 from xscl.ingest.records import Position, RowOptions, RowTable
@@ -415,8 +415,9 @@ def test_events_are_counted_wherever_their_ids_are(
 
 def test_batches_are_cut_within_ranges(home: Home) -> None:
     take(home, readings(*range(10)))
-    assert next_range(home, 4) == (1, 4)
-    assert next_range(home, 10) == next_range(home, 11) == (1, 10)
+    with home.catalog.read() as connection:
+        assert next_range(connection, 4) == (1, 4)
+        assert next_range(connection, 10) == next_range(connection, 11) == (1, 10)
 
 
 def test_columns_of_a_channel_with_rows_stay(home: Home) -> None:

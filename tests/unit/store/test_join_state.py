@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -16,9 +18,11 @@ from budget import examples
 from strategies import Dice
 
 import xscl.store.join_state
+import xscl.store.kept_rows
+import xscl.store.state_files
 from xscl.base.sealed import seal
 from xscl.base.types import Event
-from xscl.catalog.tables import BATCHES, CHANNELS, OLD_FILES
+from xscl.catalog.tables import BATCHES, CHANNELS, HOME, OLD_FILES
 from xscl.engine import Engine
 from xscl.registry.channels import add_channel, set_channel
 from xscl.store.home import Home, init_home
@@ -28,12 +32,12 @@ from xscl.store.join_state import (
     commit_state,
     discard_change,
     held_state,
-    newest_times,
     next_state,
     same_state,
-    write_links,
 )
 from xscl.store.retired_files import unlink_old
+from xscl.store.state_files import write_links
+from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
 from xscl.templates.retention import REACH_SCHEMA
 from xscl.xpath.witness import WITNESS_SCHEMA
 
@@ -55,8 +59,10 @@ def home(tmp_path: Path) -> Iterator[Home]:
 @pytest.fixture
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which a few hundred rows go through all tiers, and row groups are many."""
-    for name, value in {"_FANOUT": 3, "_SMALL": 20, "_LARGE": 2000, "_SORTED": 100, "_ROW_GROUP": 16}.items():
+    for name, value in {"_FANOUT": 3, "_SMALL": 20, "_LARGE": 2000, "_SORTED": 100}.items():
         monkeypatch.setattr(xscl.store.join_state, name, value)
+    monkeypatch.setattr(xscl.store.state_files, "ROW_GROUP", 16)
+    monkeypatch.setattr(xscl.store.kept_rows, "_READ", 16)
 
 
 def reach_table(*rows: tuple[bool, int, str, int, int]) -> pa.Table:
@@ -77,6 +83,21 @@ def write_rows(home: Home, path: str, rows: Sequence[Row]) -> None:
 def state_of(home: Home) -> HeldState:
     with home.catalog.read() as connection:
         return held_state(home, connection)
+
+
+def changed(
+    home: Home,
+    before: HeldState,
+    *,
+    last: int,
+    newest: Mapping[str, int],
+    published: Mapping[str, int] = MappingProxyType({}),
+    **options: Any,
+) -> StateChange:
+    """Return the state after a batch with these event times."""
+    with home.catalog.read() as connection:
+        watermarks = next_watermarks(channel_clocks(home, connection), last, newest, published)
+    return next_state(home, before, watermarks=watermarks, **options)
 
 
 def commit(home: Home, change: StateChange, now: int) -> None:
@@ -121,7 +142,7 @@ class Stream:
         write_rows(self.home, f"{tag}/part-0.parquet", fresh[: rows // 2])
         write_rows(self.home, f"{tag}/part-1.parquet", fresh[rows // 2 :])
         self.clock = max([self.clock, *(ts for _, ts, _, _ in fresh)])
-        change = next_state(
+        change = changed(
             self.home, state_of(self.home), batch=self.batch, last=self.batch,
             reach=reach_table(*((False, var, "S", r, r) for var, r in sorted(self.reach.items()))),
             newest={"S": self.clock}, fresh=[("witness", tag)],
@@ -201,7 +222,7 @@ def test_replaced_files_are_unlinked_later(home: Home, monkeypatch: pytest.Monke
     stream.next(6)
     before = state_of(home).paths("witness")
     change = stream.next(6)
-    assert len(change.replaced) == 4 and len(state_of(home).files) == 1
+    assert len(change.files.retired) == 4 and len(state_of(home).files) == 1
     assert all(Path(path).exists() for path in before), "someone may be reading them"
     commit(home, same_state(change.after), 2 * MINUTE + GRACE)
     assert not any(Path(path).parent.exists() for path in before)
@@ -215,7 +236,7 @@ def test_a_change_that_is_not_committed_leaves_nothing(home: Home) -> None:
     before, files = state_of(home), set((home.root / "witness").rglob("*.parquet"))
     write_rows(home, "witness/b.parquet", [(9, 99, 1, False)])
     own = seal(home.root / "witness/b.parquet")
-    change = next_state(
+    change = changed(
         home, before, batch=2, last=2, reach=reach_table((False, 1, "S", 7, 7)), newest={"S": 99},
         fresh=[("witness", f"witness/{own.name}")],
     )  # fmt: skip
@@ -230,7 +251,7 @@ def test_rows_in_memory_are_written_if_they_are_kept(home: Home) -> None:
     rows = pq.read_table(home.root / "witness/x.parquet", schema=WITNESS_SCHEMA)
     given = {"witness/all": rows, "witness/none": rows.slice(1)}
     reach = reach_table((False, 1, "S", 7, 7))
-    change = next_state(
+    change = changed(
         home, state_of(home), batch=1, last=1, reach=reach, newest={"S": 99}, fresh=(), rows=given
     )  # fmt: skip
     [path] = change.after.paths("witness")
@@ -283,7 +304,7 @@ def test_links_are_kept_as_long_as_both_members_allow(home: Home) -> None:
     assert path is not None
     # From S a document may come 5 us after the left and 8 us after the right member; T has no limit yet.
     reach = reach_table((True, 7, "S", 5, 8))
-    change = next_state(home, state_of(home), batch=1, last=1, reach=reach, newest={"S": 20}, fresh=[("link", path)])
+    change = changed(home, state_of(home), batch=1, last=1, reach=reach, newest={"S": 20}, fresh=[("link", path)])
     commit(home, change, 0)
     state = state_of(home)
     assert state.rows == 3, "what no query asks for is not held"
@@ -293,7 +314,7 @@ def test_links_are_kept_as_long_as_both_members_allow(home: Home) -> None:
     kept = state.floors.keep_links(*times)
     assert table.column("nodes").filter(pa.array(kept)).to_pylist() == [[0, 1], [0, 2], [0, 3]]
     reach = reach_table((True, 7, "S", 5, 8), (True, 7, "T", 100, 3))
-    change = next_state(home, state, batch=2, last=2, reach=reach, newest={"T": 21}, fresh=())
+    change = changed(home, state, batch=2, last=2, reach=reach, newest={"T": 21}, fresh=())
     assert change.after.rows == 2, "(10, 20) would be in time for T, but is gone; (15, 20) is"
     commit(home, change, 0)
     nodes = pq.read_table(state_of(home).paths("link")).column("nodes").to_pylist()
@@ -308,7 +329,7 @@ def test_events_judged_by_other_settings_are_waited_for(home: Home) -> None:
         set_channel(home.catalog, "S", lateness="1 s")
         empty = REACH_SCHEMA.empty_table()
         marks = [
-            next_state(home, state_of(home), batch=1, last=last, reach=empty, newest={"S": 5 * 10**9}, fresh=())
+            changed(home, state_of(home), batch=1, last=last, reach=empty, newest={"S": 5 * 10**9}, fresh=())
             for last in (1, 2)
         ]
         assert [change.after.watermarks["S"] for change in marks] == [None, 4999 * 10**6]
@@ -316,7 +337,7 @@ def test_events_judged_by_other_settings_are_waited_for(home: Home) -> None:
         add_channel(home.catalog, "U", lateness="0 s", clock="u")
         engine.ingest([Event("T", "c", 1, xml="<a/>")])
         set_channel(home.catalog, "U", clock="c")
-        change = next_state(home, state_of(home), batch=1, last=2, reach=empty, newest={"S": 5 * 10**9}, fresh=())
+        change = changed(home, state_of(home), batch=1, last=2, reach=empty, newest={"S": 5 * 10**9}, fresh=())
         assert change.after.watermarks == {"S": None, "T": None, "U": None}
 
 
@@ -346,7 +367,7 @@ def test_what_is_published_moves_its_channel_and_no_clock(home: Home) -> None:
     reach = reach_table((False, 1, "P", 4, 4))
     marks = []
     for batch, (newest, published) in enumerate([({"S": 9}, {}), ({"S": 10}, {"P": 7, "T": 50}), ({}, {"P": 6})], 1):
-        change = next_state(
+        change = changed(
             home, state_of(home), batch=batch, last=batch, reach=reach, newest=newest, fresh=(), published=published
         )
         commit(home, change, batch)
@@ -363,9 +384,12 @@ def test_clocks_are_those_of_processed_events(home: Home) -> None:
         events = [Event("S", "a", 3, xml="<a/>"), Event("T", "b", 9, xml="<a/>"), Event("S", "c", 7, xml="<a/>")]
         engine.ingest(events)
         paths = [str(path) for path in (home.root / "events").glob("*.parquet")]
-        assert newest_times(paths, 1, 2) == {"S": 3_000_000, "T": 9_000_000}
-        assert newest_times(paths, 3, 3) == {"S": 7_000_000}
-        assert newest_times([], 1, 2) == {}
+        assert event_times(paths, 1, 2).newest == {"S": 3_000_000, "T": 9_000_000}
+        last = event_times(paths, 3, 3)
+        assert last.newest == {"S": 7_000_000}
+        with home.catalog.read() as connection:
+            assert last.received == connection.scalar(sa.select(HOME.c.received))
+        assert event_times([], 1, 2) == EventTimes()
         (report,) = engine.run_once(batch_docs=10)
         assert report.state_rows == 0
     with home.catalog.read() as connection:
@@ -409,7 +433,7 @@ def test_a_new_idle_time_waits_for_what_was_judged_by_another(home: Home) -> Non
         set_channel(home.catalog, "S", idle="10 s")
         empty = REACH_SCHEMA.empty_table()
         marks = [
-            next_state(
+            changed(
                 home, state_of(home), batch=1, last=last, reach=empty, newest={"S": 5 * 10**6, "U": 10**8}, fresh=()
             )
             for last in (2, 3)

@@ -1,0 +1,208 @@
+"""An attempt at a batch: what it has found and written so far, until a transaction names it or it is discarded.
+
+Files are written under names that begin with the attempt's tag, and nothing refers to them before the commit.  So an
+attempt that fails leaves no trace, and a batch that runs again replaces itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from xscl.base.errors import EngineError, XsclError
+from xscl.base.system_errors import file_fault, spark_reason, worker_fault
+from xscl.batches.driver_join import Driver
+from xscl.batches.level import BatchWork, remove
+from xscl.batches.publisher import Publisher
+from xscl.batches.ranges import BatchRange
+from xscl.catalog.tables import BATCHES
+from xscl.spark.job_counter import Jobs, counted_jobs
+from xscl.spark.session import session_has_ended
+from xscl.store.event_files import Level
+from xscl.store.home import Home
+from xscl.store.inventory import may_be_named
+from xscl.store.join_state import HeldState, StateChange, discard_change, next_state
+from xscl.store.parquet import data_files
+from xscl.store.results import stored_matches
+from xscl.store.state_files import Kind
+from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
+
+__all__ = ["Attempt", "Found", "attempt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Findings of a walk of held events."""
+
+    work: BatchWork
+    lacking: tuple[tuple[Kind, str], ...]
+    """Files of rows that the join state lacks."""
+    results: tuple[Path, ...]
+    """Folders with matches."""
+
+    def tables(self, kind: Kind, home: Home) -> Iterator[pa.Table]:
+        """Read the rows of a kind that the join state lacks."""
+        return (pq.read_table(home.root / path) for of, path in self.lacking if of == kind)
+
+
+@dataclass
+class Attempt:
+    """An attempt at a batch; a source of witnesses ends in ``process`` or in ``take``."""
+
+    home: Home
+    driver: Driver
+    jobs: Jobs
+    span: BatchRange
+    tag: str
+    times: EventTimes
+    work: BatchWork | None
+    """Levels of the batch; None without a query."""
+    publisher: Publisher | None
+    planned: float
+    """Value of ``time.perf_counter`` when its source begins."""
+    joined: float
+    """Value of it when all levels are joined."""
+    slices: tuple[int, int]
+    """Values whose slices the driver's cache was asked for before, and those it had."""
+    walks: list[BatchWork] = field(default_factory=list)
+    """Walks of held events."""
+    changes: list[StateChange] = field(default_factory=list)
+    """Changes of the join state, one upon another."""
+
+    @property
+    def state(self) -> HeldState:
+        """The join state with all changes so far."""
+        return self.changes[-1].after if self.changes else self.span.state
+
+    @property
+    def works(self) -> list[BatchWork]:
+        """All that was matched and joined."""
+        return self.walks if self.work is None else [*self.walks, self.work]
+
+    def process(self, level: Level) -> None:
+        """Match the documents of a level, and join them with all that was there before."""
+        assert self.work is not None
+        if self.work.process(level):
+            self._tell(self.work.results(level))
+
+    def take(self, found: Found) -> None:
+        """Make what a walk has found part of the batch, and the rows that the join state lacks part of the state."""
+        assert self.work is not None
+        self.walks.append(found.work)
+        self._change(found.lacking)
+        self.work.state = self.state
+        self.driver.extend(found.tables("witness", self.home), found.tables("link", self.home), self.span.first)
+        for path in found.results:
+            self._tell(path)
+
+    def settle(self) -> None:
+        """Make the rows of the batch's levels part of the join state, and move clocks and watermarks."""
+        self.joined = time.perf_counter()
+        published = {} if self.publisher is None else self.publisher.newest
+        if self.times.newest or published:
+            files, rows = ([], {}) if self.work is None else (self.work.files, self.work.waiting)
+            self._change(files, rows, published)
+
+    def _tell(self, results: Path) -> None:
+        if self.publisher is not None:
+            self.publisher.found(stored_matches(data_files(results), self.publisher.groups))
+
+    def _change(
+        self,
+        fresh: Sequence[tuple[Kind, str]],
+        rows: Mapping[str, pa.Table] = MappingProxyType({}),
+        published: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        # Settings of channels may have changed since the batch began.
+        with self.home.catalog.read() as connection:
+            clocks = channel_clocks(self.home, connection)
+        watermarks = next_watermarks(clocks, self.span.last, self.times.newest, published)
+        self.changes.append(
+            next_state(
+                self.home,
+                self.state,
+                batch=self.span.batch,
+                reach=self.span.reach,
+                watermarks=watermarks,
+                fresh=fresh,
+                rows=rows,
+            )
+        )
+
+    def discard(self) -> None:
+        """Remove all that was written, unless a transaction has named it."""
+        self.driver.forget()
+        if may_be_named(self.home, BATCHES.c.result_path, self.results):
+            return
+        shutil.rmtree(self.home.root / self.results, ignore_errors=True)
+        for path in self.home.folder("witness").glob(f"{self.tag}-*"):
+            remove(path)
+        for change in self.changes:
+            discard_change(self.home, change)
+        if self.publisher is not None:
+            self.publisher.discard()
+
+    @property
+    def results(self) -> str:
+        """Folder of its results, in the home."""
+        return f"results/{self.tag}"
+
+
+@contextmanager
+def attempt(home: Home, driver: Driver, session: Callable[[], SparkSession], span: BatchRange) -> Iterator[Attempt]:
+    """Begin an attempt at a batch; if it fails, discard it, and name the batch where Spark failed.
+
+    Raises:
+        EngineError: ``XSCL_SPARK_GONE``; ``XSCL_BATCH``; a worker or a file failed.
+    """
+    tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
+    times = event_times(span.paths, span.first, span.last) if span.channels else EventTimes()
+    with counted_jobs(session, f"xscl-batch-{tag}") as jobs:
+        work = None
+        if span.plan is not None:
+            work = BatchWork(home, driver, jobs.session, span.plan, span.batch, span.first, span.state, tag)
+        publisher = None if span.publishing is None else Publisher(home, span, tag)
+        now = time.perf_counter()
+        made = Attempt(home, driver, jobs, span, tag, times, work, publisher, now, now, driver.slices)
+        try:
+            yield made
+        except BaseException as error:
+            made.discard()
+            fault = _named(error, home, span)
+            if fault is None:
+                raise
+            raise fault from error
+
+
+def _named(error: BaseException, home: Home, span: BatchRange) -> XsclError | None:
+    """Return what to tell of a failure of Spark; None for other failures."""
+    in_spark = isinstance(error, (PySparkException, Py4JError))
+    if (in_spark or isinstance(error, OSError)) and session_has_ended():
+        return EngineError(
+            "XSCL_SPARK_GONE",
+            f"{span.name} failed: Java, in which Spark runs, has ended",
+            hint="nothing of the batch is visible; the next run starts Java anew. Was there too little memory?",
+        )
+    if not in_spark:
+        return None
+    return (
+        file_fault(error, home.root)
+        or worker_fault(str(error))
+        or EngineError(
+            "XSCL_BATCH",
+            f"{span.name} failed in Spark: {spark_reason(str(error))}",
+            hint="nothing of it is visible, and it runs again next time; -v shows the whole trace",
+        )
+    )

@@ -1,0 +1,135 @@
+"""Lateness of published documents.
+
+A published document is late by the clock of its channel as it stood at the document's place.  The clock shows the
+greatest time of events taken in on its channels up to there, and of documents published to this channel at places
+before.  With an idle time, it is at most so far behind the events taken in anywhere up to there (``clocks``).  A
+published document makes no event late that is taken in: the intake settled that, perhaps before the match was found.
+
+A document comes to be at its place, or later: at the registration of a query that was answered from held events, or at
+a replay of late events.  If it is in time at its place and would be late where it comes to be, the join state has done
+with some of its partners.  It is late then, and is taken again at once, as if it had been in time (``late_replay``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import sqlalchemy as sa
+
+from xscl.base.docids import PUBLISHED, place_of, published_docid
+from xscl.batches.ranges import BatchRange
+from xscl.catalog.catalog import ChannelInfo
+from xscl.catalog.clocks import is_late
+from xscl.catalog.tables import INTAKE_FILES
+from xscl.store.event_files import EVENT_SCHEMA
+from xscl.store.home import Home
+
+__all__ = ["Lateness", "judged"]
+
+Numbers = npt.NDArray[np.int64]
+_Shown = Iterator[int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """Judgement of a published document."""
+
+    late: bool
+    again: bool
+    """Whether it is taken again at once, because it is late only where it comes to be."""
+    shown: int | None
+    """Time that its channel's clock shows."""
+
+
+def judged(
+    home: Home, span: BatchRange, channel: ChannelInfo, places: Numbers, came: Numbers, times: Numbers
+) -> Iterator[Lateness]:
+    """Judge the documents that one level publishes to a channel.
+
+    Args:
+        home: the home.
+        span: the batch.
+        channel: the channel.
+        places: the documents' places in the intake order.
+        came: the places at which they come to be.
+        times: their event times.
+    """
+    now = list(_shown(span, channel, came, times))
+    then = now if (places == came).all() else _shown_then(home, span, channel, places, times)
+    for ts, old, shown_now, shown_then in zip(times.tolist(), places < came, now, then, strict=True):
+        late = is_late(channel, ts, shown_then if old else shown_now)
+        again = bool(old) and not late and is_late(channel, ts, shown_now)
+        yield Lateness(late or again, again, shown_now if again or not old else shown_then)
+
+
+def _shown(span: BatchRange, channel: ChannelInfo, places: Numbers, times: Numbers) -> _Shown:
+    """Yield the time that the channel's clock shows at places in the batch, with documents of these times there."""
+    # Up to the batch, what was processed and published; in it, event by event.
+    before = span.clocks.clocks()
+    wanted = (ds.field("docid") >= span.first) & (ds.field("docid") <= int(places.max()))
+    table = ds.dataset(span.paths, schema=EVENT_SCHEMA).to_table(columns=["docid", "channel", "ts"], filter=wanted)
+    docids, seen = table.column("docid").to_numpy(), table.column("ts").to_numpy()
+    sharing = [info.name for info in span.clocks.channels.values() if info.clock == channel.clock]
+    mine = pc.is_in(table.column("channel"), pa.array(sharing, pa.string())).to_numpy()
+    own = _greatest_by(docids[mine], seen[mine], before.own(channel))(places, "right")
+    published = _greatest_by(places, times, span.clocks.published.get(channel.name))(places, "left")
+    any_channel = _greatest_by(docids, seen, before.greatest)(places, "right")
+    return _latest(channel, own, published, any_channel)
+
+
+def _shown_then(home: Home, span: BatchRange, channel: ChannelInfo, places: Numbers, times: Numbers) -> _Shown:
+    """Yield the time that the channel's clock showed at earlier places, by the held events."""
+    last = published_docid(int(places.max()) + 1, 0)
+    with home.catalog.read() as connection:
+        before = (
+            INTAKE_FILES.c.first < last,
+            (INTAKE_FILES.c.first <= places.max()) | (INTAKE_FILES.c.last >= PUBLISHED),
+        )
+        paths = home.paths(list(connection.scalars(sa.select(INTAKE_FILES.c.path).where(*before))))
+    sharing = [info.name for info in span.clocks.channels.values() if info.clock == channel.clock] or [channel.name]
+    of_clock = ds.field("channel").isin(pa.array(sharing, pa.string()))
+    taken_in = (ds.field("docid") <= int(places.max())) & (of_clock | (channel.idle is not None))
+    published = (ds.field("docid") >= PUBLISHED) & (ds.field("channel") == channel.name)
+    table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(
+        columns=["docid", "channel", "ts"], filter=taken_in | published
+    )
+    docids, seen = table.column("docid").to_numpy(), table.column("ts").to_numpy()
+    made = docids >= PUBLISHED
+    mine = pc.is_in(table.column("channel"), pa.array(sharing, pa.string())).to_numpy() & ~made
+    own = _greatest_by(docids[mine], seen[mine], None)(places, "right")
+    all_places, all_times = np.append(place_of(docids[made]), places), np.append(seen[made], times)
+    of_channel = _greatest_by(all_places, all_times, None)(places, "left")
+    any_channel = _greatest_by(docids[~made], seen[~made], None)(places, "right")
+    return _latest(channel, own, of_channel, any_channel)
+
+
+def _latest(
+    channel: ChannelInfo, of_clock: Iterable[int | None], of_channel: Iterable[int | None], of_any: Iterable[int | None]
+) -> _Shown:
+    """Yield the greatest of the clock's time, the channel's, and that of any channel less the idle time."""
+    for own, published, newest in zip(of_clock, of_channel, of_any, strict=True):
+        behind = None if channel.idle is None or newest is None else newest - channel.idle
+        yield max((time for time in (own, published, behind) if time is not None), default=None)
+
+
+def _greatest_by(places: Numbers, times: Numbers, before: int | None) -> Callable[[Numbers, str], _Shown]:
+    """Return a function: the greatest of ``before`` and of the times at the places below each of some.
+
+    With side 'right', the times at the places themselves count as well, with 'left' they do not.
+    """
+    order = np.argsort(places, kind="stable")
+    ordered, greatest = places[order], np.maximum.accumulate(times[order])
+
+    def at(wanted: Numbers, side: str) -> _Shown:
+        ends = np.searchsorted(ordered, wanted, side="left" if side == "left" else "right")
+        for end in ends.tolist():
+            known = before if end == 0 else int(greatest[end - 1])
+            yield known if before is None or known is None else max(known, before)
+
+    return at

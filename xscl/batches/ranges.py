@@ -1,0 +1,174 @@
+"""The range of the intake order that is the next batch, and all that the catalogue says for it, read at one moment.
+
+A batch takes events, answers queries from held events (docs/how-to/history.md) or takes late events again (docs/explanation/time.md).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.batches.publish_levels import Publishing, acyclic_end, publishing
+from xscl.catalog.catalog import QueryInfo, query_info
+from xscl.catalog.event_counts import channel_counts, nth_event
+from xscl.catalog.retained_from import held_times, keep_times
+from xscl.catalog.tables import BATCHES, FLUSHES, HOME, INTAKE_FILES, IS_DROPPED, IS_WAITING, LATE, QUERIES
+from xscl.planning.planner import Plan, Planner
+from xscl.store.event_retention import Reaches
+from xscl.store.home import Home
+from xscl.store.join_state import HeldState, held_state
+from xscl.store.watermarks import ChannelClocks, channel_clocks
+from xscl.templates.retention import REACH_SCHEMA
+
+__all__ = ["BatchRange", "next_batch", "next_range", "next_stop", "waiting_queries"]
+
+_MOST_QUERIES = 10_000
+"""Queries that are answered together."""
+
+
+@dataclass(frozen=True)
+class BatchRange:
+    """Range of the intake order that is a batch, and the catalogue as it was before the batch."""
+
+    started: float
+    """Value of ``time.perf_counter`` when its reading began."""
+    batch: int
+    first: int
+    last: int
+    taken_in: int
+    """Last place of the intake order."""
+    channels: Mapping[str, int]
+    """Number of events of each channel."""
+    paths: list[str]
+    """Files that hold them."""
+    plan: Plan | None
+    """Plan of the queries that see some event of the range; None: there is no query."""
+    reach: pa.Table
+    """Table ``REACH_SCHEMA``: how long join state is kept after the batch."""
+    reaches: Reaches
+    state: HeldState
+    clocks: ChannelClocks
+    publishing: Publishing | None
+    waiting: tuple[QueryInfo, ...]
+    """Queries that the batch answers from held events, as they are after it; if there are any, it does nothing else."""
+    replayed: frozenset[int]
+    """Numbers of late events that it takes again; if there are any, it does nothing else."""
+
+    @property
+    def events(self) -> int:
+        """Number of its events."""
+        return sum(self.channels.values())
+
+    @property
+    def name(self) -> str:
+        """Number and places, for messages."""
+        return f"batch {self.batch} (places {self.first} to {self.last})"
+
+
+def next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | None:
+    """Read the next batch, of ``batch_docs`` events at most; None if there is nothing to do."""
+    started = time.perf_counter()
+    with home.catalog.snapshot() as connection:
+        found = next_range(connection, batch_docs)
+        if found is None:
+            return None
+        first, last = found
+        number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
+        channels = channel_counts(connection, first, last)
+        waiting = _answered(waiting_queries(connection, first, last), number, held_times(connection))
+        replayed = _replayed_at(connection, first)
+        # Queries that were registered at the last place are part of a batch that answers them.
+        end = last + 1 if waiting else last
+        busy = channels or waiting or replayed
+        plan = planner.plan(first, end, connection) if busy else None
+        files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
+        return BatchRange(
+            started=started,
+            batch=number,
+            first=first,
+            last=last,
+            taken_in=connection.execute(sa.select(HOME.c.next_place)).scalar_one() - 1,
+            channels=channels,
+            paths=home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first)))),
+            plan=plan,
+            reach=REACH_SCHEMA.empty_table() if plan is None else planner.reach.table(plan.program, last),
+            reaches={} if plan is None else dict(planner.reach.channels),
+            state=held_state(home, connection),
+            clocks=channel_clocks(home, connection),
+            publishing=publishing(connection, first, end) if busy else None,
+            waiting=waiting,
+            replayed=replayed,
+        )
+
+
+def next_range(connection: Connection, batch_docs: int) -> tuple[int, int] | None:
+    """Return the next batch's (first, last) place of the intake order; None if there is nothing to do.
+
+    A batch has ``batch_docs`` events at most and ends at a flush.  It also ends before a query that is to be answered
+    from held events, and before a replay of late events; these are batches of their own.
+    """
+    row = connection.execute(sa.select(HOME.c.processed, HOME.c.next_place)).one()
+    first, last = row.processed + 1, row.next_place - 1
+    if first > last:
+        return None
+    again = connection.scalar(sa.select(sa.func.min(LATE.c.replayed)).where(LATE.c.replayed.between(first, last)))
+    if again == first:
+        return first, first
+    is_filling, last = next_stop(connection, first, last if again is None else again - 1)
+    if is_filling:
+        return first, last
+    nth = nth_event(connection, first, last, batch_docs)
+    flush = connection.scalar(sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place >= first))
+    return first, acyclic_end(connection, first, min(place for place in (last, nth, flush) if place is not None))
+
+
+def next_stop(connection: Connection, first: int, last: int) -> tuple[bool, int]:
+    """Return whether a batch from ``first`` on answers queries from held events, and its last place, at most ``last``.
+
+    A batch of events ends before a query that waits for its answers from held events.  A batch that begins with one
+    goes on while nothing comes but registrations, so that all queries of it see the same events.
+    """
+    waiting = sa.select(QUERIES.c.docid_from).where(IS_WAITING, QUERIES.c.docid_from.between(first, last))
+    places = list(connection.scalars(waiting.order_by(QUERIES.c.docid_from).limit(_MOST_QUERIES + 1)))
+    if not places:
+        return False, last
+    if places[0] > first:
+        return False, places[0] - 1
+    event = nth_event(connection, first, last, 1)
+    dropped = sa.select(sa.func.min(QUERIES.c.docid_until)).where(IS_DROPPED, QUERIES.c.docid_until >= first)
+    ends = [place - 1 for place in (event, connection.scalar(dropped)) if place is not None]
+    ends += [places[-1] - 1] if len(places) > _MOST_QUERIES else []
+    return True, min([last, *ends])
+
+
+def waiting_queries(connection: Connection, first: int, last: int) -> tuple[QueryInfo, ...]:
+    """Read the queries registered at some places that wait for their answers from held events."""
+    found = sa.select(QUERIES).where(IS_WAITING, QUERIES.c.docid_from.between(first, last))
+    return tuple(query_info(row) for row in connection.execute(found.order_by(QUERIES.c.query)))
+
+
+def _answered(queries: tuple[QueryInfo, ...], batch: int, held_from: Mapping[str, int]) -> tuple[QueryInfo, ...]:
+    """Return queries as they are when a batch has answered them; queries of one group have one history group.
+
+    The join state may have events from before ``held_from``, for other queries; these are to see them in no later
+    match.
+    """
+    numbers: dict[int, int] = {}
+    for info in queries:
+        numbers.setdefault(info.gid, -info.query)
+    return tuple(replace(info, history=numbers[info.gid], filled=batch, held_from=held_from) for info in queries)
+
+
+def _replayed_at(connection: Connection, place: int) -> frozenset[int]:
+    """Read the numbers of the late events that are taken again at a place and are still kept."""
+    kept = keep_times(connection)
+    # Events without a number are published documents that a repair has queries publish again, and that they have not.
+    wanted = LATE.c.replayed == place, LATE.c.docid.is_not(None)
+    rows = connection.execute(sa.select(LATE.c.docid, LATE.c.channel, LATE.c.ts).where(*wanted))
+    # Upkeep may have removed others, or not yet.
+    return frozenset(row.docid for row in rows if row.ts >= kept.get(row.channel, row.ts))

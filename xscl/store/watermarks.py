@@ -1,0 +1,148 @@
+"""Clocks and watermarks of channels after a batch.
+
+A watermark is the least event time that may still come to a channel: its clock, less its lateness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import pyarrow.compute as pc
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog.catalog import ChannelInfo
+from xscl.catalog.clocks import Clocks
+from xscl.catalog.tables import CHANNELS
+from xscl.store.event_files import EVENT_SCHEMA
+from xscl.store.home import Home
+from xscl.templates.retention import EVER
+
+__all__ = [
+    "ChannelClocks",
+    "EventTimes",
+    "Watermarks",
+    "channel_clocks",
+    "commit_watermarks",
+    "event_times",
+    "next_watermarks",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelClocks:
+    """Channels, and the event times that have come to each, as of the last commit."""
+
+    channels: Mapping[str, ChannelInfo]
+    processed: Mapping[str, int | None]
+    """Greatest event time of processed events."""
+    published: Mapping[str, int | None]
+    """Greatest event time of published documents."""
+    settled: Mapping[str, int]
+    """Place from which on all events were judged by the channel's lateness of now."""
+
+    def clocks(self) -> Clocks:
+        """Return the clocks of processed events."""
+        return Clocks(self.channels.values(), self.processed)
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimes:
+    """Times of the events of a batch."""
+
+    newest: Mapping[str, int] = field(default_factory=dict)
+    """Greatest event time of each channel with an event, microseconds."""
+    received: int | None = None
+    """Time at which the last one was received; None without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """Clocks and watermarks after a batch."""
+
+    processed: Mapping[str, int]
+    """Greatest event time of processed events, by channel for which the batch has moved it."""
+    published: Mapping[str, int]
+    """Greatest event time of the batch's published documents, by channel."""
+    shown: Mapping[str, int]
+    """Time that each channel's clock shows, published documents included; a channel without a time is left out."""
+    watermarks: Mapping[str, int | None]
+    greatest: int | None
+    """Greatest event time of all processed events."""
+
+
+def channel_clocks(home: Home, connection: Connection) -> ChannelClocks:
+    """Read the clocks of the channels of a home."""
+    columns = (CHANNELS.c.name, CHANNELS.c.processed, CHANNELS.c.published, CHANNELS.c.settled)
+    rows = connection.execute(sa.select(*columns)).all()
+    return ChannelClocks(
+        home.catalog.channels(connection),
+        {row.name: row.processed for row in rows},
+        {row.name: row.published for row in rows},
+        {row.name: row.settled for row in rows},
+    )
+
+
+def event_times(paths: Sequence[str], first: int, last: int) -> EventTimes:
+    """Read the times of the events of a range."""
+    if not paths:
+        return EventTimes()
+    import pyarrow.dataset as ds  # brings pandas, which 'xscl stats' does without
+
+    wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
+    events = ds.dataset(list(paths), schema=EVENT_SCHEMA).to_table(["channel", "ts", "received"], filter=wanted)
+    newest = events.group_by("channel").aggregate([("ts", "max")]).to_pydict()
+    # It grows with the place.
+    received = pc.max(events.column("received")).as_py()
+    return EventTimes(dict(zip(newest["channel"], newest["ts_max"], strict=True)), received)
+
+
+def next_watermarks(
+    before: ChannelClocks,
+    last: int,
+    newest: Mapping[str, int] = MappingProxyType({}),
+    published: Mapping[str, int] = MappingProxyType({}),
+) -> Watermarks:
+    """Return clocks and watermarks after a batch.
+
+    Args:
+        before: clocks before the batch.
+        last: the last place of the batch.
+        newest: greatest event time of each channel among the events of the batch.
+        published: greatest event time of documents that the batch published to each channel.  It moves no clock,
+            because it makes no event late that is taken in; but later documents published there are late by it.
+    """
+    clocks = before.clocks()
+    moved = {name for name in newest.keys() & before.channels.keys() if newest[name] > clocks.newest.get(name, EVER)}
+    for name in moved:
+        clocks.see(before.channels[name], newest[name])
+    shown: dict[str, int] = {}
+    watermarks: dict[str, int | None] = {}
+    for name, channel in before.channels.items():
+        times = (clocks.shown(channel), before.published[name], published.get(name))
+        known = [time for time in times if time is not None]
+        if known:
+            shown[name] = max(known)
+        # Events that are not processed yet may have been judged by what a channel's lateness was before.
+        watermarks[name] = None
+        if known and channel.lateness is not None and last >= before.settled[name]:
+            watermarks[name] = shown[name] - channel.lateness
+    return Watermarks({name: clocks.newest[name] for name in moved}, published, shown, watermarks, clocks.greatest)
+
+
+def commit_watermarks(connection: Connection, now: Watermarks, before: Mapping[str, int | None]) -> None:
+    """Note clocks and watermarks in the transaction of the batch; ``before`` are the watermarks as they are there."""
+
+    def put(channel: str, **values: object) -> None:
+        connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(**values))
+
+    for channel, greatest in now.processed.items():
+        put(channel, processed=greatest)
+    for channel, greatest in now.published.items():
+        known = sa.func.coalesce(CHANNELS.c.published, greatest)
+        put(channel, published=sa.case((known > greatest, known), else_=greatest))
+    for channel, watermark in now.watermarks.items():
+        if watermark != before.get(channel):
+            put(channel, watermark=watermark)
