@@ -1,6 +1,7 @@
 """The range of the intake order that is the next batch, and all that the catalogue says for it, read at one moment.
 
-A batch takes events, answers queries from held events (docs/how-to/history.md) or takes late events again (docs/explanation/time.md).
+A batch takes events, answers queries from held events (docs/how-to/history.md), or takes late events again
+(docs/explanation/time.md).
 """
 
 from __future__ import annotations
