@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.tables import EVENT_IDS, INTAKE_FILES, ROW_RANGES, STATE_FILES
-from xscl.store.join_state import facts_of_file
+from xscl.store.state_files import facts_of_file
 
 __all__ = ["wrong_file_rows"]
 
