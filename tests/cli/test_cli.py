@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from xscl.base.settings import Settings
+from xscl.base.types import Event
 from xscl.cli.app import main
+from xscl.engine import connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -517,6 +519,60 @@ def test_following_ends_with_a_report(home: Run, tmp_path: Path, before: Callabl
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == "stopped; in all:\n2 events taken, 1 rejected\n"
         assert process.wait() == 3
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose lists are longer than a pipe holds."""
+    home = tmp_path_factory.mktemp("many")
+    with connect(home=home) as engine:
+        engine.register_many(["S//a/b"] * 2_000)
+        engine.ingest(Event("S", str(number), number, xml="<a><b/></a>") for number in range(300))
+        engine.run_once()
+    return home
+
+
+LISTS = (["query", "list"], ["match", "list"], ["match", "list", "--json"], ["channel", "list"], ["item", "list"])
+
+
+@pytest.mark.parametrize("command", LISTS, ids=" ".join)
+def test_a_reader_who_has_seen_enough_is_no_failure(many: Path, command: list[str]) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "xscl", "-q", *command, "--home", str(many)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        if command != ["channel", "list"]:
+            assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == 0
+
+
+def test_a_list_ends_at_ctrl_c(many: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "xscl", "match", "list", "--home", str(many)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.stderr.read() == ""
+        assert process.wait() == 130
+
+
+def test_eval_notes_names_that_no_document_has(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "events.ndjson").write_text('{"channel": "S", "id": "d1", "ts": 1, "xml": "<book><title/></book>"}\n')
+    ran = run("eval", "-q", "S//book/titel", "-q", "S//book[./title]", "-q", "SS//book", "events.ndjson")
+    notes = [line for line in ran.err.splitlines() if line.startswith("note: ")]
+    assert ran.code == 0 and len(notes) == 2
+    assert "titel" in notes[0] and "did you mean title" in notes[0]
+    assert "no channel 'SS'" in notes[1] and "did you mean 'S'" in notes[1]
 
 
 def test_templates_are_listed_with_their_sql(home: Run) -> None:

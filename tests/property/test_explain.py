@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from oracle.evaluate import Doc
 from strategies import many_block_workloads, one_block_queries, query_texts
 
-from xscl.answers.explain import canonical_text, explain, explanation_text
+from xscl.answers.explain import explain, explanation_text
+from xscl.registry.canonical_text import canonical_text
 from xscl.registry.registry import Registry
 from xscl.store.home import init_home
 

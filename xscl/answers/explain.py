@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import reduce
 from itertools import combinations
@@ -14,12 +14,12 @@ import sqlalchemy as sa
 from xscl.base.durations import format_duration
 from xscl.catalog.catalog import Catalog, QueryInfo
 from xscl.catalog.tables import NEVER, QUERIES
-from xscl.language import ast
 from xscl.language.compile import CompiledQuery
-from xscl.language.format import format_select, format_statement
+from xscl.language.format import format_select
 from xscl.language.normalize import NormalBlock
 from xscl.language.parser import parse_query
 from xscl.language.query_rows import variables_of
+from xscl.registry.canonical_text import canonical_text
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries
 from xscl.registry.registry import compile_info
 from xscl.templates.bounds import UNBOUNDED, Bounds, Case, pair_index
@@ -33,7 +33,6 @@ from xscl.xpath.pattern import Compared, Condition, conditions
 
 __all__ = [
     "Explanation",
-    "canonical_text",
     "explain",
     "explanation_text",
     "query_facts",
@@ -45,36 +44,6 @@ _NAMED = 10
 """Names of queries that a person is shown."""
 _MOST_DIGITS = 15
 """Behind the point of a number."""
-
-
-# -- canonical text --------------------------------------------------------------------------------------------
-
-
-def canonical_text(info: QueryInfo) -> str:
-    """The statements that register the query in any home: the DECLAREs it needs, then CREATE QUERY."""
-    query = parse_query(info.text)
-    prefixes = sorted(set(_prefixes(query)) & set(info.namespaces))
-    declared = [format_statement(ast.DeclareNamespace(prefix, info.namespaces[prefix])) for prefix in prefixes]
-    return "\n".join([*declared, format_statement(ast.CreateQuery(info.name, query))])
-
-
-def _prefixes(part: object) -> Iterator[str]:
-    """The prefixes of all names in a syntax tree."""
-    if isinstance(part, (tuple, list)):
-        for inner in part:
-            yield from _prefixes(inner)
-    elif is_dataclass(part):
-        match part:
-            case ast.Test(_, str(prefix), _):
-                yield prefix
-            case (
-                ast.Constructor(name=str(name))
-                | ast.ConstructorAttribute(name=str(name))
-                | ast.SelectItem(name=str(name))
-            ) if ":" in name:
-                yield name.partition(":")[0]
-        for field in fields(part):
-            yield from _prefixes(getattr(part, field.name))
 
 
 # -- one query -------------------------------------------------------------------------------------------------

@@ -80,8 +80,16 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, with errors as ``make_context`` has them."""
-        with _safe_errors():
-            return super().invoke(ctx)
+        try:
+            with _safe_errors():
+                try:
+                    return super().invoke(ctx)
+                finally:
+                    sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; typer would call that a failure.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Give all names, in the order of the help."""
@@ -162,13 +170,6 @@ def main() -> None:
             raise
         complain(f"error: {error}")
         sys.exit(1)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
-        complain("interrupted; what was committed stays, and the rest is done when you run it again")
-        sys.exit(130)
     except OSError as error:
         if Output.verbose:
             raise

@@ -22,6 +22,7 @@ from xscl.cli.options import (
     exit_partly,
     read_text,
     rejection,
+    report_notes,
     report_outcomes,
     report_rejected,
     say,
@@ -33,6 +34,7 @@ from xscl.cli.signals import interrupted_by_ctrl_c
 if TYPE_CHECKING:
     from xscl.ingest.reading import Reading
     from xscl.intake.intake import Intake, IntakeReport
+    from xscl.store.home import Home
 
 __all__ = ["eval_", "ingest"]
 
@@ -163,6 +165,7 @@ def eval_(
         if not report.taken or not any(outcome.ok for outcome in outcomes):
             bad = report.rejected or any(not outcome.ok for outcome in outcomes)
             raise typer.Exit(1 if bad else 0)
+        report_notes(_notes(opened))
         engine = Engine(opened, settings=settings)
         with shown_progress():
             lacking = [each for batch in engine.run_once(batch_docs=batch_docs) for each in batch.rejected]
@@ -170,6 +173,20 @@ def eval_(
         print_matches(engine.matches(), printed)
         bad = len([o for o in outcomes if not o.ok]) + report.rejected + len(lacking)
         exit_partly(len([o for o in outcomes if o.ok]) + report.taken, bad)
+
+
+def _notes(home: Home) -> dict[str, list[str]]:
+    """Give the notes on live queries over what is held now, each with the names of its queries."""
+    from xscl.registry.canonical_text import canonical_text
+    from xscl.registry.channel_names import ChannelNames
+    from xscl.registry.registry import Registry
+
+    registry = Registry(home.catalog, ChannelNames(home.root))
+    noted: dict[str, list[str]] = {}
+    for info in home.catalog.queries():
+        for note in registry.unregistered(canonical_text(info))[2]:
+            noted.setdefault(note, []).append(info.name)
+    return noted
 
 
 def report_intake(report: IntakeReport, *, kept: bool = True) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -218,6 +218,11 @@ def report_outcomes(outcomes: Iterable[QueryOutcome], file: str) -> None:
             complain(f"{file}:{error.line}:{error.column}: {name}: [{error.condition}] {error.details()}")
         else:
             complain(f"{file}:{outcome.line}: {name}: {error}")
+    report_notes(noted)
+
+
+def report_notes(noted: Mapping[str, Sequence[str]]) -> None:
+    """Say each note once, with the first queries that it is about."""
     for note, names in noted.items():
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         say(f"note: {', '.join(names[:_NAMED])}{more}: {note}")

@@ -205,7 +205,8 @@ def query_show(
 
     Example: xscl query show same
     """
-    from xscl.answers.explain import canonical_text, query_facts
+    from xscl.answers.explain import query_facts
+    from xscl.registry.canonical_text import canonical_text
 
     opened = at.open()
     if printing.given:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from xscl.answers.explain import _number, canonical_text, explain, explanation_text, query_facts
+from xscl.answers.explain import _number, explain, explanation_text, query_facts
 from xscl.catalog.catalog import Catalog
+from xscl.registry.canonical_text import canonical_text
 from xscl.registry.registry import Registry
 from xscl.store.home import init_home
 

@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strategies import Choices, query_tokens, spaced
 
-from xscl.answers.explain import canonical_text, explain, explanation_text, query_facts
+from xscl.answers.explain import explain, explanation_text, query_facts
 from xscl.answers.try_query import Trial
 from xscl.base.errors import CatalogError, QueryError
 from xscl.base.types import Event
+from xscl.registry.canonical_text import canonical_text
 from xscl.registry.channels import add_channel
 from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home
