@@ -37,6 +37,7 @@ __all__ = [
     "one_line",
     "read_text",
     "rejection",
+    "report_notes",
     "report_outcomes",
     "report_rejected",
     "say",
