@@ -11,7 +11,9 @@
 * ``intake``: Taking in
 * ``polling``: One pass over the feeds that are due
 * ``report``: What became of the records that were given to an intake
-* ``row_columns``: Columns of tables of rows that a caller names
-* ``rows``: Taking in tables of rows, a column at a time
+* ``row_batch``: Tables of rows into ids, times and cells, a column at a time
+* ``row_columns``: Columns of tables of rows
+* ``row_ids``: Ids of rows
+* ``rows``: Tables of rows into the home
 * ``transaction``: The transaction of a chunk
 """

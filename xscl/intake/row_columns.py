@@ -1,9 +1,11 @@
-"""Columns of tables of rows that a caller names: those for ids, for times, and those to take."""
+"""Columns of tables of rows: checks of those that a caller names, and arrays of one piece."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.base.errors import SourceError
@@ -12,7 +14,10 @@ from xscl.ingest.columns import column_type
 from xscl.ingest.records import RowOptions
 from xscl.ingest.row_times import event_times, time_columns
 
-__all__ = ["check_columns", "no_column"]
+__all__ = ["Mask", "Places", "as_array", "as_mask", "cell_lists", "check_columns", "no_column", "python_rows"]
+
+Mask = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
 
 
 def check_columns(schema: pa.Schema, options: RowOptions) -> None:
@@ -40,10 +45,10 @@ def check_columns(schema: pa.Schema, options: RowOptions) -> None:
 
 
 def _find(schema: pa.Schema, name: str, role: str = "") -> None:
-    found = schema.names.count(name)
-    if not found:
+    count = schema.names.count(name)
+    if not count:
         raise no_column(name, schema.names, role)
-    if found > 1:
+    if count > 1:
         raise SourceError("XSCL_BAD_OPTION", f"the column {name!r}{role} is there twice")
 
 
@@ -51,3 +56,39 @@ def no_column(name: str, known: Sequence[str], role: str = "") -> SourceError:
     """Make the refusal of a column that a table lacks; ``role`` says why it is wanted."""
     hint = suggestion(name, known, f"columns are {', '.join(known)}")
     return SourceError("XSCL_NO_COLUMN", f"there is no column {name!r}{role}", hint=hint)
+
+
+def as_array(column: pa.ChunkedArray) -> pa.Array:
+    """Make one piece of a column, without a dictionary."""
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def as_mask(flags: pa.BooleanArray) -> Mask:
+    """Make a mask of flags without NULL."""
+    return np.asarray(flags.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def cell_lists(columns: Sequence[pa.StringArray], count: int) -> pa.ListArray:
+    """Make a list of cells for each of ``count`` rows."""
+    width = len(columns)
+    row_wise = np.arange(count * width, dtype=np.int64).reshape(width, count).T.ravel()
+    values = pa.concat_arrays(columns).take(pa.array(row_wise))
+    return pa.ListArray.from_arrays(pa.array(np.arange(0, count * width + 1, width, dtype=np.int32)), values)
+
+
+def python_rows(rows: pa.Table, which: Places) -> list[dict[str, object]]:
+    """Read some rows as values of Python; a time that Python does not have is its number."""
+    taken = rows.take(pa.array(which))
+    found: list[dict[str, object]]
+    try:
+        found = taken.to_pylist()
+    except (ValueError, OverflowError):
+        plain = [
+            column.cast(pa.int64()).cast(pa.string()) if pa.types.is_temporal(column.type) else column
+            for column in taken.columns
+        ]
+        found = pa.Table.from_arrays(plain, names=taken.column_names).to_pylist()
+    return found

@@ -432,7 +432,7 @@ def test_what_arrow_cannot_hold_costs_its_own_rows(home: Home, monkeypatch: pyte
     def overflow(*_: object, **__: object) -> None:
         raise pa.ArrowInvalid("Take operation overflowed binary array capacity")
 
-    monkeypatch.setattr(row_intake, "column_cells", overflow)
+    monkeypatch.setattr("xscl.intake.row_batch.column_cells", overflow)
     report = take(home, readings(1, 2))
     assert (report.taken, report.rejected) == (0, 2)
     assert [problem.condition for problem in report.problems] == ["XSCL_SOURCE_UNREADABLE"]

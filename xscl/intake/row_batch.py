@@ -1,0 +1,205 @@
+"""Tables of rows into ids, times and cells, a column at a time; nothing is stored here.
+
+Columns are checked and turned into cells by Arrow (``ingest.columns``), times by numpy.  Rows of which something is
+doubtful go through the functions of single events, so that each is taken or refused as it would be alone, with its
+place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.base.errors import DocumentError, SourceError, XsclError
+from xscl.base.safe_xml import Limits
+from xscl.base.types import Event, Scalar
+from xscl.catalog.catalog import ChannelInfo
+from xscl.ingest.columns import column_cells, column_type, column_value, text_type
+from xscl.ingest.records import Rejected, RowTable
+from xscl.ingest.row_times import event_times
+from xscl.ingest.rows import is_column
+from xscl.intake.checks import CheckedEvent, check_event, event_content
+from xscl.intake.row_columns import Mask, Places, as_array, check_columns, python_rows
+from xscl.intake.row_ids import RowIds, read_ids
+
+__all__ = ["RowBatch", "read_batch", "refused_row", "settle", "single_events"]
+
+_LONG_ROW = 20_000
+"""Characters; longer rows are looked at one by one, because documents have limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Rows of one channel, a column at a time."""
+
+    channel: ChannelInfo
+    """The channel, with the columns that the rows fix."""
+    ids: RowIds
+    times: pa.Int64Array
+    """Declared times in microseconds since the epoch; NULL without one."""
+    cells: tuple[pa.StringArray, ...]
+    """A column each, in the order of the channel's columns."""
+    kept: Mask
+    """Rows that were not refused so far."""
+    doubtful: Mask
+    """Rows that have to be looked at one by one; their cells mean nothing."""
+
+    def only_kept(self) -> RowBatch:
+        """Leave out the rows that are not kept."""
+        if self.kept.all():
+            return self
+        which = np.flatnonzero(self.kept)
+        at = pa.array(which)
+        cells = tuple(column.take(at) for column in self.cells)
+        return RowBatch(
+            self.channel, self.ids.only(which), self.times.take(at), cells, self.kept[which], self.doubtful[which]
+        )
+
+
+def read_batch(table: RowTable, channel: ChannelInfo, limits: Limits) -> tuple[RowBatch, list[Rejected]]:
+    """Read ids, times and cells of a table; rows without an id or a time that is one are refused.
+
+    Raises:
+        SourceError, DocumentError: no row can be taken.
+    """
+    check_columns(table.rows.schema, table.options)
+    rows = _selected(table)
+    channel = replace(channel, schema=_schema(table, rows, channel))
+    times, timeless = event_times(table.rows, table.options)
+    ids, nameless = read_ids(table)
+    cells, doubtful = _cells(table, rows, channel, limits)
+    no_id = "an event's id is a text of at least one character without NUL"
+    refusals = [refused_row(table, place, "XSCL_BAD_EVENT_ID", no_id) for place in np.flatnonzero(nameless)]
+    name = table.options.ts
+    for place in np.flatnonzero(timeless & ~nameless):
+        shown = table.rows.column(name)[place].as_py() if name in table.rows.column_names else "it"
+        refusals.append(refused_row(table, place, "XSCL_BAD_EVENT_TIME", f"{shown!r} is no time as is expected", ids))
+    return RowBatch(channel, ids, times, cells, ~(timeless | nameless), doubtful), refusals
+
+
+def settle(table: RowTable, batch: RowBatch, limits: Limits) -> tuple[RowBatch, list[Rejected]]:
+    """Look at doubtful rows one by one: they get their cells, or are refused."""
+    which = np.flatnonzero(batch.doubtful & batch.kept)
+    if not len(which):
+        return batch, []
+    kept, refusals = batch.kept.copy(), []
+    settled: dict[int, list[str | None]] = {}
+    for place, row in _values(table, batch, which):
+        alone = CheckedEvent(Event(batch.channel.name, row=row), "", None, None, "")
+        try:
+            cells = event_content(batch.channel, alone, limits)[1]
+            assert cells is not None
+            settled[place] = cells
+        except XsclError as error:
+            kept[place] = False
+            refusals.append(refused_row(table, place, error.condition, error.message, batch.ids))
+    columns = batch.cells
+    if settled:
+        at = np.zeros(len(kept), dtype=np.bool_)
+        at[list(settled)] = True
+        columns = tuple(
+            pc.replace_with_mask(column, pa.array(at), pa.array([row[i] for row in settled.values()], pa.string()))
+            for i, column in enumerate(columns)
+        )
+    return replace(batch, cells=columns, kept=kept, doubtful=np.zeros_like(kept)), refusals
+
+
+def single_events(table: RowTable, batch: RowBatch, limits: Limits) -> list[CheckedEvent | Rejected]:
+    """Check the rows that are kept as events of their own."""
+    assert table.numbers is not None
+    checked: list[CheckedEvent | Rejected] = []
+    for place, row in _values(table, batch, np.flatnonzero(batch.kept)):
+        where = f"{table.source}:{table.numbers[place]}"
+        event = check_event(Event(table.channel, batch.ids.texts[place].as_py(), row=row, source=where), limits)
+        checked.append(event if isinstance(event, Rejected) else replace(event, ts=batch.times[place].as_py()))
+    return checked
+
+
+def refused_row(
+    table: RowTable, place: int | np.int64, condition: str, message: str, ids: RowIds | None = None
+) -> Rejected:
+    """Make the refusal of the row at a place of the table."""
+    assert table.numbers is not None
+    id_ = None if ids is None else ids.texts[int(place)].as_py()
+    return Rejected(f"{table.source}:{table.numbers[place]}", condition, message, table.channel, id_)
+
+
+def _selected(table: RowTable) -> pa.Table:
+    wanted = table.options.columns
+    return table.rows if wanted is None else table.rows.select(list(wanted))
+
+
+def _values(table: RowTable, batch: RowBatch, which: Places) -> Iterator[tuple[int, dict[str, Scalar]]]:
+    """Yield the place and the values of some rows."""
+    schema = batch.channel.schema
+    assert schema is not None
+    for place, row in zip(which.tolist(), python_rows(_selected(table), which), strict=True):
+        yield place, {name: column_value(value, schema[name] or "", texts=table.texts) for name, value in row.items()}
+
+
+def _schema(table: RowTable, rows: pa.Table, channel: ChannelInfo) -> dict[str, str | None]:
+    """Find the channel's columns, with the types that this table fixes."""
+    names = rows.column_names
+    if len(set(names)) < len(names):
+        raise DocumentError("XSCL_ROW_SCHEMA", "a column is there twice")
+    declared: Mapping[str, str | None] | None = channel.schema if channel.schema is not None else table.schema
+    if declared is None and not names:
+        raise DocumentError("XSCL_ROW_SCHEMA", "a row has at least one column")
+    for name in names:
+        if declared is None and not is_column(name):
+            raise DocumentError(
+                "XSCL_ROW_SCHEMA", f"column {name!r} is not a name (letters, digits, _ . -, a letter or _ first)"
+            )
+    schema: dict[str, str | None] = dict.fromkeys(names) if declared is None else dict(declared)
+    for name in names:
+        if name not in schema:
+            raise DocumentError("XSCL_ROW_SCHEMA", f"column {name!r} is unknown; expected {', '.join(schema)}")
+        if schema[name] is None:
+            schema[name] = _type(name, rows.column(name), texts=table.texts)
+    return schema
+
+
+def _type(name: str, column: pa.ChunkedArray, *, texts: bool) -> str | None:
+    if texts:
+        return text_type(as_array(column))
+    if column.null_count == len(column):
+        return None
+    try:
+        return column_type(column.type)
+    except SourceError as error:
+        raise _of_column(name, error) from None
+
+
+def _cells(
+    table: RowTable, rows: pa.Table, channel: ChannelInfo, limits: Limits
+) -> tuple[tuple[pa.StringArray, ...], Mask]:
+    """Make the cells, a column each in the schema's order, and a mask of rows that have to be looked at alone."""
+    assert channel.schema is not None
+    doubtful = np.zeros(len(rows), dtype=np.bool_)
+    sizes = np.full(len(rows), sum(map(len, channel.schema)), dtype=np.int64)
+    cells = []
+    names = set(rows.column_names)
+    for name, expected in channel.schema.items():
+        if name not in names or expected is None:
+            cells.append(pa.nulls(len(rows), pa.string()))
+            continue
+        try:
+            column = column_cells(as_array(rows.column(name)), expected, texts=table.texts)
+        except SourceError as error:
+            raise _of_column(name, error) from None
+        if column.doubtful is not None:
+            doubtful |= column.doubtful
+        cells.append(column.texts)
+        sizes += pc.binary_length(column.texts).fill_null(0).to_numpy(zero_copy_only=False)
+    doubtful |= sizes > _LONG_ROW
+    if len(channel.schema) > limits.max_names:
+        doubtful[:] = True
+    return tuple(cells), doubtful
+
+
+def _of_column(name: str, error: SourceError) -> SourceError:
+    return SourceError(error.condition, f"column {name!r}: {error.message}", hint=error.hint)
