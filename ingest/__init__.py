@@ -1,4 +1,4 @@
-"""From outside inputs to records: files, lines, feeds and rows become events.  Nothing is stored here.
+"""Readers of outside inputs: files, lines, feeds and rows become events.  Nothing is stored here.
 
 Modules in reading order:
 

@@ -1,4 +1,4 @@
-"""Which addresses may be asked: only the web, and only hosts that are public, unless the operator allows others.
+"""Addresses that may be asked: only the web, and only public hosts, unless the operator allows others.
 
 A name is resolved once, all of its addresses are checked, and the connection is made to one of those that were
 checked.  So a name that resolves to something else a moment later leads nowhere.
@@ -28,7 +28,7 @@ _MAX_URL = 2_000
 _NO_SCHEME = re.compile(
     r"//[^/]|(?:localhost|\[[0-9a-f:.]+\]|[^\W_][\w-]*+(?:\.[\w-]++)++\.?)(?::\d{1,5})?(?:[/?#]|\Z)", re.IGNORECASE
 )
-"""How an address begins that names a host alone: with two slashes, or with a name that has a dot and at most a port."""
+"""Beginning of an address that names a host alone: two slashes, or a name with a dot and at most a port."""
 _FILE = re.compile(r"[^/?#:]+\.(?:xml|rss|atom|rdf|json|opml|html?)", re.IGNORECASE)
 """A name that is rather a file's than a host's."""
 _BLANKS = re.compile(r"[\x00-\x20\x7f]")
@@ -77,7 +77,7 @@ _METADATA = _networks(
     "fd20:ce::254/128",
     "fe80::a9fe:a9fe/128",
 )
-"""Where clouds tell whoever asks the machine's credentials; some lie among the private addresses or the public ones."""
+"""Metadata addresses of clouds, which give the machine's credentials; some are private, some public."""
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
@@ -185,7 +185,7 @@ def check_addresses(host: str, addresses: Sequence[str], *, allow_private: bool 
 
 
 def system_resolver(executor: Executor) -> Resolve:
-    """The names of this machine's resolver, looked up in threads of ``executor``."""
+    """Return the names of this machine's resolver, looked up in threads of ``executor``."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
 """Compressed and archived input as streams, told by their first bytes: nothing is unpacked to disk, or whole in memory.
 
-gzip, bzip2, xz and zstd; tar archives, in any of them or in none, one member after the other.  What an input may unpack
-to is bounded over all its layers (``Budget``).
+gzip, bzip2, xz and zstd; tar archives, in any of them or in none, one member after the other.  ``Budget`` bounds the
+unpacked bytes of an input over all its layers.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = [
 ]
 
 MAX_UNPACKED_BYTES = 4 * 1024**3
-"""What one compressed input may unpack to, all its layers and members together; inclusive."""
+"""Bytes that one compressed input may unpack to, all its layers and members together; inclusive."""
 MAX_MEMBERS = 1_000_000
-"""Of one archive, with those that are passed over; inclusive."""
+"""Members of one archive, with those that are passed over; inclusive."""
 MAX_LAYERS = 4
 """Compressions and archives within each other; inclusive."""
 
 _HEAD_BYTES = 4096
-"""How much white space may stand before the content."""
+"""Bytes in which the content must show behind white space."""
 _TAR_HEADER = 512
 _TAR_MAGIC = slice(257, 262)
 _MEMBER_HEAD = 1024 * 1024
@@ -51,7 +51,7 @@ _CHUNK = 64 * 1024
 
 
 class Budget:
-    """What is left of the limits of one input."""
+    """Limits of one input, counted down."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -98,14 +98,14 @@ class _Packed(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """What came after its end."""
+        """Bytes behind the end of the compressed data."""
 
     def decompress(self, data: bytes, max_length: int = -1, /) -> bytes:
         """At most ``max_length`` bytes of what ``data`` and what was given before unpack to."""
 
 
 class _Unpacking(io.RawIOBase):
-    """What a compressed stream, or several behind each other, unpack to.
+    """Content of a compressed stream, or of several behind each other.
 
     The standard library's files of this kind set no bound to the memory that a stream asks for.
     """
@@ -217,7 +217,7 @@ def members(content: io.BufferedIOBase, budget: Budget) -> Iterator[tuple[str, i
 
 
 def _next_member(archive: tarfile.TarFile, bounded: _BoundedHeads) -> tarfile.TarInfo | None:
-    """The next member; ``TarFile.next`` would keep a list of them, and take a broken header for the end."""
+    """Return the next member; ``TarFile.next`` would keep a list of them, and take a broken header for the end."""
     stream = archive.fileobj
     assert stream is not None
     stream.seek(archive.offset)
@@ -246,7 +246,7 @@ def _enter(budget: Budget) -> None:
 
 
 class _BoundedHeads(io.RawIOBase):
-    """What tarfile reads; ``left`` bytes until the next member's content, None for any number."""
+    """Stream for tarfile; ``left`` bytes may come before the next member's content, None for any number."""
 
     def __init__(self, stream: io.BufferedIOBase) -> None:
         self._stream = stream
@@ -282,7 +282,7 @@ class _Rest(io.RawIOBase):
         return len(data)
 
     def read1(self, size: int = -1, /) -> bytes:
-        """What is there, at most ``size`` bytes; nothing at the end."""
+        """Read what is there, at most ``size`` bytes; nothing at the end."""
         if self._head:
             data, self._head = self._head[:size], self._head[size:]
             return data
@@ -314,7 +314,7 @@ def _head(stream: _Rest) -> bytes:
 
 
 def first_character(head: bytes) -> str:
-    """The first character that is not white space; '' where there is none in ``head``."""
+    """Return the first character that is not white space; '' where there is none in ``head``."""
     if head.startswith(_UTF16_BOMS):
         text = head.decode("utf-16", "ignore")  # the last character may be there by half
     else:
@@ -323,6 +323,6 @@ def first_character(head: bytes) -> str:
 
 
 def unreadable(source: str, error: Exception) -> SourceError:
-    """The refusal of an input that could not be read."""
+    """Return the refusal of an input that could not be read."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
     return SourceError("XSCL_SOURCE_UNREADABLE", f"{source}: {reason}")

@@ -1,8 +1,8 @@
 """Feeds that are not well-formed XML, read by feedparser: the same items, but no published entries.
 
-feedparser gets the bytes and nothing else, never a path or an address, so it opens nothing.  It is some
-hundred times slower than the strict way and is loaded only when it is needed.  Its own readings of dates are
-not used, because it invents what a date lacks; the digest of an item is taken over its normalised fields.
+feedparser gets the bytes and nothing else, never a path or an address, so it opens nothing.  feedparser is
+some hundred times slower than the strict way and is loaded only when needed.  Its own readings of dates are not used,
+because it invents what a date lacks; the digest of an item is taken over its normalised fields.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xscl.ingest.records import Entry, FeedDocument
 __all__ = ["looks_like_feed", "read_broken_feed"]
 
 _RUNS = re.compile(rb"(\s{200})\s++|([A-Za-z0-9_.+-]{200})[A-Za-z0-9_.+-]++")
-"""Blanks and letters in a row, of which feedparser's patterns take quadratic time."""
+"""Blanks and letters in a row that cost feedparser's patterns quadratic time."""
 _ENCODING = re.compile(rb"encoding\s*=\s*['\"]([^'\"]*)")
 _MAX_DECLARATION = 500
 _MARK = re.compile(rb"<(?:[\w.-]+:)?(?:rss|feed|RDF|CHANNEL)(?:[\s>/]|$)")

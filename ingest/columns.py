@@ -1,7 +1,7 @@
 """Columns of tables as the cells of a row channel: ``rows.row_cells`` for whole columns, by Arrow and numpy.
 
-What is told from a column as a whole is certain; a value of which it is not is *doubtful*, and whoever asked looks at
-it alone (``column_value``, then ``rows.fit_row``).  So a column costs no step of Python for each value that is as most
+A column as a whole tells most of its values for certain.  Other values are *doubtful*, and the caller looks at each of
+them alone (``column_value``, then ``rows.fit_row``).  So a column costs no step of Python for a value that is as most
 values are, and every value becomes what it would become alone.
 """
 
@@ -56,7 +56,7 @@ class Cells:
 
 
 def column_type(type_: pa.DataType) -> str | None:
-    """The type of a channel's column that takes an Arrow column; None for a column of NULLs only.
+    """Return the type of a channel's column that takes an Arrow column; None for a column of NULLs only.
 
     Raises:
         SourceError: ``XSCL_COLUMN_TYPE``: no column is of such a type.
@@ -98,7 +98,7 @@ _FITS = {
 
 
 def text_type(values: pa.StringArray) -> str | None:
-    """The type of a column that is given by texts, as in CSV: what all of them are; None without values.
+    """Return the type of a column that is given by texts, as in CSV: what all of them are; None without values.
 
     Numbers with zeros in front (``007``) are texts; times have a zone, as ``2026-06-01T00:00:00Z``.
 
@@ -126,7 +126,7 @@ def _all(found: pa.BooleanArray) -> bool:
 
 
 def column_cells(values: pa.Array, expected: str, *, texts: bool = False) -> Cells:
-    """The cells of a column for a channel's column of type ``expected``.
+    """Return the cells of a column for a channel's column of type ``expected``.
 
     Args:
         values: the column; NaN is taken as NULL, and whole numbers kept as floats are whole numbers.
@@ -149,7 +149,7 @@ def column_cells(values: pa.Array, expected: str, *, texts: bool = False) -> Cel
 
 
 def column_value(value: object, expected: str, *, texts: bool = False) -> Scalar:
-    """A value that was doubtful, as ``rows.fit_row`` takes it; a text that cannot be read stays one."""
+    """Return a value that was doubtful, as ``rows.fit_row`` takes it; a text that cannot be read stays one."""
     if texts and isinstance(value, str) and value.isascii() and "_" not in value:
         try:
             match expected:
@@ -204,7 +204,7 @@ def _double_texts(numbers: pa.DoubleArray) -> pa.StringArray:
 
 
 def _rewritten(texts: pa.StringArray, which: pa.BooleanArray, rewrite: Callable[[str], str]) -> pa.StringArray:
-    """The texts with some of them rewritten one by one."""
+    """Return the texts with some of them rewritten one by one."""
     if not pc.any(which).as_py():
         return texts
     which = which.fill_null(False)
@@ -354,7 +354,7 @@ def _masked(texts: pa.StringArray, without: Mask) -> pa.StringArray:
 
 
 def _places(found: pa.BooleanArray) -> Mask:
-    """Where a test holds; not where there is no value."""
+    """Return the mask of values for which a test holds; NULL fails it."""
     return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 

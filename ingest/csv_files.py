@@ -37,7 +37,7 @@ def read_csv(
     columns: Sequence[str] | None = None,
     line: int = 1,
 ) -> Iterator[RowTable]:
-    """The rows of CSV (RFC 4180, UTF-8); a record of another number of values is a problem of its table.
+    """Yield the rows of CSV (RFC 4180, UTF-8); a record of another number of values is a problem of its table.
 
     A row's number is that of the line it begins in.  Blank lines are passed over.
 
@@ -73,7 +73,7 @@ def read_csv(
 
 
 def _blocks(stream: ByteStream) -> Iterator[bytes]:
-    """The stream in pieces of whole records."""
+    """Yield the stream in pieces of whole records."""
     rest = b""
     while data := stream.read(_BLOCK):
         rest += data
@@ -88,7 +88,7 @@ def _blocks(stream: ByteStream) -> Iterator[bytes]:
 
 
 def _last_end(data: bytes) -> int:
-    """Where the last whole record ends; 0 if none does."""
+    """Find the end of the last whole record; 0 if there is none."""
     if b'"' not in data:
         return data.rfind(b"\n") + 1
     ends = _record_ends(data)
@@ -96,7 +96,7 @@ def _last_end(data: bytes) -> int:
 
 
 def _record_ends(data: bytes) -> npt.NDArray[np.int64]:
-    """The line ends that are not inside quotation marks."""
+    """Return the line ends that are not inside quotation marks."""
     found = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(found == 10)
     marks = np.flatnonzero(found == 34)
@@ -105,7 +105,7 @@ def _record_ends(data: bytes) -> npt.NDArray[np.int64]:
 
 
 def _header(block: bytes, reading: Reading, delimiter: str, source: str) -> tuple[list[str], int, int]:
-    """The names of the columns, and the bytes and lines before the first row."""
+    """Return the names of the columns, and the bytes and lines before the first row."""
     ends = _record_ends(block)
     begin = 0
     for end in [*ends.tolist(), len(block)]:
@@ -140,7 +140,7 @@ def _header(block: bytes, reading: Reading, delimiter: str, source: str) -> tupl
 
 
 def _name_of(text: str) -> str:
-    """A column's name of a header's: what a name cannot hold becomes ``_``."""
+    """Return a column's name of a header's: what a name cannot hold becomes ``_``."""
     name = _NO_NAME.sub("_", text)
     return name if is_column(name) or not name else f"_{name}"
 
@@ -181,7 +181,7 @@ def _csv_table(
 
 
 def _decoded(block: bytes) -> tuple[bytes, list[int]]:
-    """The block with lines that are not UTF-8 left empty, and their places."""
+    """Return the block with lines that are not UTF-8 left empty, and their places."""
     try:
         block.decode("utf-8")
         return block, []
@@ -228,7 +228,7 @@ def _parsed(
 
 
 def _first_lines(block: bytes, count: int) -> npt.NDArray[np.int64]:
-    """For each record the lines before the one it begins in."""
+    """Count the lines before the line in which each record begins."""
     if b'"' not in block and b"\n\n" not in block and b"\n\r\n" not in block and block[:1] not in (b"\n", b"\r"):
         return np.arange(count, dtype=np.int64)
     ends = _record_ends(block)

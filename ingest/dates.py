@@ -30,7 +30,7 @@ _UTC_NAMES = ("Z", "UT", "UTC", "GMT")
 
 
 def parse_date(text: str) -> datetime | None:
-    """The moment, in UTC; None where the text is not wholly a date.
+    """Return the moment, in UTC; None where the text is not wholly a date.
 
     A date without a time is its midnight, an ISO time without a zone is UTC; RFC 822 needs both.  The name of
     the weekday is not compared with the date.  The first moment of the year 1 is how programs write that they

@@ -54,14 +54,14 @@ class ByteStream(Protocol):
         """At most ``size`` bytes."""
 
     def read1(self, size: int = -1, /) -> bytes:
-        """What is there, at most ``size`` bytes; nothing at the end."""
+        """Read what is there, at most ``size`` bytes; nothing at the end."""
 
     def readline(self, size: int = -1, /) -> bytes:
         """One line with its end, or its first ``size`` bytes."""
 
 
 def bounded_lines(stream: ByteStream, *, limit: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """The lines of ``stream``; a line over ``limit`` bytes is held and given only to ``limit + 2`` bytes."""
+    """Yield the lines of ``stream``; a line over ``limit`` bytes is held and given only to ``limit + 2`` bytes."""
     while line := stream.readline(limit + 2):
         yield line
         if len(line) == limit + 2 and not line.endswith(b"\n"):
@@ -70,7 +70,7 @@ def bounded_lines(stream: ByteStream, *, limit: int = MAX_LINE_BYTES) -> Iterato
 
 
 def read_event_lines(lines: Iterable[bytes | str], *, source: str, first_line: int = 1) -> Iterator[Record]:
-    """The records of an event file, in its order; one for each line that is not blank.
+    """Yield the records of an event file, in its order; one for each line that is not blank.
 
     ``ts`` stays what the line gives: a string with a zone, an int or a Decimal of seconds.  In rows, numbers
     with a fraction or an exponent become floats.  A line that cannot be taken becomes a ``Rejected`` with
@@ -117,7 +117,7 @@ def _as_in_line(value: object) -> object:
 
 
 def read_row_line(line: bytes | str, *, first: bool = True) -> dict[str, Scalar] | None:
-    """The row of a line of JSON lines, a flat object; None for a blank line.
+    """Return the row of a line of JSON lines, a flat object; None for a blank line.
 
     Raises:
         SourceError: ``XSCL_BAD_EVENT_LINE``.
@@ -130,7 +130,7 @@ def read_row_line(line: bytes | str, *, first: bool = True) -> dict[str, Scalar]
 
 
 def _plain_row(text: str) -> dict[str, Scalar] | None:
-    """The row of a line in which nothing can be wrong; None where it is to be looked at closely."""
+    """Return the row of a line in which nothing can be wrong; None where it is to be looked at closely."""
     if "\\u" in text:
         return None
     try:
@@ -331,7 +331,7 @@ def _kind(value: object) -> str:
 
 
 def _show(value: object) -> str:
-    """A value in a message: scalars about as JSON writes them, cut; others by kind."""
+    """Return a value in a message: scalars about as JSON writes them, cut; others by kind."""
     if isinstance(value, (str, bool)) or value is None:
         text = json.dumps(value, ensure_ascii=False)
     else:

@@ -12,7 +12,7 @@ __all__ = ["entry_events", "feed_events"]
 
 
 def entry_events(document: FeedDocument, entry: Entry, id_: str, *, feed: str, policy: Policy) -> tuple[Event, ...]:
-    """The events of an entry: its item, and the entry as published where there is one.
+    """Return the events of an entry: its item, and the entry as published where there is one.
 
     Both have one id, time, feed and digest.
 
@@ -43,7 +43,7 @@ def entry_events(document: FeedDocument, entry: Entry, id_: str, *, feed: str, p
 
 
 def feed_events(document: FeedDocument) -> list[Event]:
-    """The events of a feed of which nothing is known before."""
+    """Return the events of a feed that was never polled before."""
     found = identify(EMPTY, document.entries, document.channel)
     chosen = zip(document.entries, found.ids, found.repeats, strict=True)
     return [

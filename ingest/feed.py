@@ -6,8 +6,8 @@ is new.  An entry's digest is taken over the entry alone, in canonical form and 
 it came from (``atom:source``), so that a change of a feed's head makes no new version of its entries.
 
 Extensions of Dublin Core, Media RSS, ``content:encoded``, Atom elements inside RSS and ``itunes:author`` are read as
-well; docs/reference/feeds.md has the table.  What a feed gives only half (a date without its time, a link that is no
-address) is left out or left as published, never guessed.
+well; docs/reference/feeds.md has the table.  Half facts (a date without its time, a link that is no
+address) are left out or left as published, never guessed.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from xscl.ingest.records import Entry, FeedDocument
 __all__ = ["MAX_ENTRY_CHARACTERS", "check_entries", "check_entry_size", "entry_item", "is_feed", "read_tree"]
 
 MAX_ENTRY_CHARACTERS = 64 * 1024 * 1024
-"""What the entries of one feed may have together when they are written out, inclusive: each repeats the namespaces of
+"""Characters of the entries of one feed together when written out, inclusive: each repeats the namespaces of
 the feed."""
 
 MAX_ENTRIES = 100_000
-"""Of one feed, inclusive: it is taken in as a whole, and an entry takes some 6 KB of memory meanwhile."""
+"""Entries of one feed, inclusive: a feed is ingested as a whole, and an entry takes some 6 KB meanwhile."""
 
 
 def is_feed(root: etree._Element) -> bool:
@@ -66,7 +66,7 @@ def is_feed(root: etree._Element) -> bool:
 
 
 def read_tree(root: etree._Element, *, source: str, channel: str = "items") -> FeedDocument:
-    """The feed and its entries, in document order.
+    """Return the feed and its entries, in document order.
 
     Args:
         root: the feed; it is not changed.
@@ -126,7 +126,7 @@ def check_entry_size(size: int) -> None:
 
 
 def entry_item(entry: Entry, feed: Feed) -> Item:
-    """The normalised item of an entry of this feed."""
+    """Return the normalised item of an entry of this feed."""
     if entry.item is not None:
         return entry.item
     assert entry.raw is not None
@@ -138,7 +138,7 @@ def entry_item(entry: Entry, feed: Feed) -> Item:
 
 
 def _sections(root: etree._Element) -> tuple[etree._Element | None, list[etree._Element]]:
-    """The element that describes the feed, and the entries; RSS 1.0 has its items beside the channel."""
+    """Return the element that describes the feed, and the entries; RSS 1.0 has its items beside the channel."""
     namespace, _ = split_name(root)
     if namespace in ATOM:
         return root, list(root.iterchildren(f"{{{namespace}}}entry"))

@@ -32,7 +32,7 @@ _OUTSIDE = re.compile(rb"<!DOCTYPE\s+[^\s\[>]+\s+(?:PUBLIC|SYSTEM)\s")
 def read_feed(
     data: bytes, *, source: str, channel: str = "items", limits: Limits = DEFAULT_LIMITS
 ) -> FeedDocument | None:
-    """The feed; None if this is a well-formed document of another kind.
+    """Return the feed; None if this is a well-formed document of another kind.
 
     Call it in ``safexml.in_fresh_dictionary`` where a process goes on.
 
@@ -86,7 +86,7 @@ def _tolerant(data: bytes, source: str, channel: str, limits: Limits) -> FeedDoc
 
 
 def with_named_characters(data: bytes) -> bytes:
-    """An XML document with HTML's named characters written as numbers, but for names that it declares itself.
+    """Return an XML document with HTML's named characters written as numbers, but for names that it declares itself.
 
     >>> with_named_characters(b"<a>&eacute; &amp; <![CDATA[&eacute;]]></a>")
     b'<a>&#233; &amp; <![CDATA[&eacute;]]></a>'

@@ -230,7 +230,7 @@ def _first_date(fields: Fields, names: tuple[str, ...]) -> datetime | None:
 
 
 def _fragment(element: etree._Element) -> etree._Element | None:
-    """The markup in an element: the element itself if that is inline or plain, else its text read as HTML."""
+    """Return the markup in an element: the element itself if that is inline or plain, else its text read as HTML."""
     kind = _content_type(element)
     if kind == "other":
         return None
@@ -337,7 +337,7 @@ def _content_links(fields: Fields, base: str, fragments: _Fragments) -> tuple[st
 
 
 def language_of(element: etree._Element, fields: Fields) -> str | None:
-    """What the element says of its language, or inherits."""
+    """Find the language that an element states or inherits."""
     texts = [field_text(node) for node in each_field(fields, "language", "dc:language")]
     texts += [collapse(node.get(f"{XML}lang") or "") for node in (element, *element.iterancestors())]
     return next((text for text in texts if text), None)
@@ -383,12 +383,12 @@ def _resource(node: etree._Element, name: str, facts: tuple[str, ...], base: str
 
 
 def _addressed(found: list[Resource]) -> tuple[Resource, ...]:
-    """Those that have an address, each once."""
+    """Keep the resources that have an address, each once."""
     return tuple(dict.fromkeys(one for one in found if one.url))
 
 
 def base_of(element: etree._Element, base: str) -> str:
-    """Where references in ``element`` start from: ``base``, then every ``xml:base`` from the root down."""
+    """Find the base of references in ``element``: ``base``, then every ``xml:base`` from the root down."""
     declared = [node.get(f"{XML}base") for node in (element, *element.iterancestors())]
     for reference in reversed(declared):
         if reference:

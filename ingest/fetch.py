@@ -48,13 +48,13 @@ _LOOKUPS = 32
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """What one request may take."""
+    """Limits of one request."""
 
     connect_s: float = 10.0
     total_s: float = 30.0
-    """From the look-up of the name to the last byte."""
+    """Seconds from the look-up of the name to the last byte."""
     max_bytes: int = 10_000_000
-    """Of a body, unpacked; inclusive."""
+    """Bytes of a body, unpacked; inclusive."""
 
 
 DEFAULT_FETCH_LIMITS = FetchLimits()
@@ -68,7 +68,7 @@ class Exchange:
     status: int | None
     """None: no answer, or none that was asked for (``sent`` tells)."""
     headers: Mapping[str, str]
-    """By names in lower case."""
+    """Headers by names in lower case."""
     body: bytes | None = None
     """Unpacked; None where it could not be read."""
     received: int = 0
@@ -80,11 +80,11 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a poll brought, at the end of its redirects."""
+    """Result of a poll, at the end of its redirects."""
 
     answer: Answer
     url: str
-    """Where the last answer came from."""
+    """Address of the last answer."""
     body: bytes | None
     problem: SourceError | None
     """Why there is no body that could be a feed; None with a body, and for 304."""
@@ -93,7 +93,7 @@ class Fetched:
 
 
 def user_agent(version: str, contact: str | None) -> str:
-    """How we introduce ourselves: ``xscl/1.0 (+https://example.org/contact)``.
+    """Make the User-Agent: ``xscl/1.0 (+https://example.org/contact)``.
 
     Raises:
         SourceError: ``XSCL_BAD_OPTION``: the contact does not fit into a header.
@@ -206,7 +206,7 @@ class Fetcher:
         return found
 
     async def _ask(self, url: str, addresses: list[str], headers: dict[str, str]) -> httpx2.Response:
-        """The answer of the first address that takes the connection, its body still to be read."""
+        """Return the answer of the first address that takes the connection, its body still to be read."""
         problem = SourceError("XSCL_FETCH", url)
         for address in addresses:
             try:
@@ -260,7 +260,7 @@ class Fetcher:
 
 
 async def _gunzipped(url: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """What a body unpacks to, piece by piece; a library's decoder takes one that was cut off for the whole."""
+    """Unpack a body piece by piece; a library's decoder would take one that was cut off for the whole."""
     unpacker = zlib.decompressobj(wbits=31)
     try:
         async for chunk in chunks:
@@ -278,7 +278,7 @@ def _failed(url: str, error: Exception) -> SourceError:
 
 
 def _reason(error: BaseException) -> str:
-    """What the system says went wrong; libraries put general texts around it."""
+    """Find the system's own words for an error; libraries put general texts around them."""
     told = str(error) or type(error).__name__
     inner = error.__cause__ or error.__context__
     while inner is not None:

@@ -1,4 +1,4 @@
-"""When a feed and a host may be asked next, and what an answer changes.  No input or output, no clock, no chance.
+"""Times when a feed and a host may be asked next, and changes by an answer.  No input, output, clock or chance.
 
 Times are microseconds since the epoch, spans microseconds.  ``chance`` is a number from 0 up to 1 that the caller
 draws; equal numbers give equal decisions.
@@ -40,14 +40,14 @@ _DAY = 24 * _HOUR
 DEFAULT_INTERVAL = _HOUR
 LEAST_INTERVAL = 5 * _MINUTE
 MOST_INTERVAL = _DAY
-"""Of a subscription's own interval, of what feeds and headers ask for, and of backoff; jitter comes on top."""
+"""Bound of a subscription's own interval, of feeds' and headers' wishes, and of backoff; jitter comes on top."""
 SPACING = 2 * _SECOND
 """Least time from one request to the next to the same host."""
 HOST_MOST = _HOUR
-"""How long a host is left alone after refusals, where it does not say longer itself."""
+"""Time for which a host is left alone after refusals, unless the host asks for longer."""
 
 _JITTER = 0.1
-"""How much later than due a feed is asked at most, as a part of the time waited for."""
+"""Jitter: a feed is asked later than due by at most this part of the time waited for."""
 _SPREAD = 10 * _MINUTE
 """After a skipped hour or day, feeds begin again within this time."""
 _MOST_DOUBLINGS = 30
@@ -57,7 +57,7 @@ _REFUSALS = frozenset({429, *range(500, 600)})
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a decision needs to know of a feed before the poll."""
+    """Facts of a feed before the poll that a decision needs."""
 
     url: str
     interval: int | None = None
@@ -68,31 +68,31 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a poll ended: the last answer, at the end of its redirects."""
+    """End of a poll: the last answer, behind its redirects."""
 
     status: int | None
     """None: no answer came."""
     headers: Mapping[str, str]
-    """By names in lower case."""
+    """Headers by names in lower case."""
     moved_to: str | None = None
-    """Where lasting redirects (301, 308), from the first on, led."""
+    """Address to which lasting redirects (301, 308), from the first on, led."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """When a host may be asked again, and how often it refused in a row."""
+    """Time when a host may be asked again, and its refusals in a row."""
 
     next_request: int
     failures: int
 
 
 def interval_of(wanted: int | None) -> int:
-    """A subscription's interval within the bounds."""
+    """Return a subscription's interval within the bounds."""
     return min(max(DEFAULT_INTERVAL if wanted is None else wanted, LEAST_INTERVAL), MOST_INTERVAL)
 
 
 def after_success(feed: Subscription, answer: Answer, hints: Hints, now: int, chance: float) -> dict[str, object]:
-    """The columns of ``feeds`` after an answer that was taken: new content, or none (304).
+    """Return the columns of ``feeds`` after an answer that was taken: new content, or none (304).
 
     The next poll is due after the longest of the subscription's interval, what the feed asks for (``hints``) and how
     long the answer stays fresh, and not in hours or days that the feed excludes.  A 304 leaves validators as they are.
@@ -115,7 +115,7 @@ def after_success(feed: Subscription, answer: Answer, hints: Hints, now: int, ch
 
 
 def after_failure(feed: Subscription, answer: Answer, problem: str, now: int, chance: float) -> dict[str, object]:
-    """The columns of ``feeds`` after a poll that brought nothing: no answer, a refusal, or content that is no feed.
+    """Return the columns of ``feeds`` after a poll without content: no answer, a refusal, or something that is no feed.
 
     Validators stay those of the last content that was taken, so whatever was sent now is asked for again.  The wait is
     drawn between the interval and its double, fourfold, … with each failure in a row (full jitter: feeds that fail
@@ -137,7 +137,7 @@ def after_failure(feed: Subscription, answer: Answer, problem: str, now: int, ch
 
 
 def lasting_move(feed: Subscription, answer: Answer) -> str | None:
-    """The address that a feed has from now on: two polls in a row were sent there by lasting redirects.
+    """Return the address that a feed has from now on: two polls in a row were sent there by lasting redirects.
 
     An address that gives up encryption is followed and not kept.
     """
@@ -148,7 +148,7 @@ def lasting_move(feed: Subscription, answer: Answer) -> str | None:
 
 
 def spaced(now: int, chance: float) -> int:
-    """When the host of a request that is sent now may get the next one."""
+    """Return the time when the host of a request that is sent now may get the next one."""
     return now + SPACING + int(chance * SPACING / 2)
 
 
@@ -158,7 +158,7 @@ def is_refusal(status: int | None) -> bool:
 
 
 def host_after(before: HostState, answer: Answer, now: int, chance: float) -> HostState:
-    """A host's state after a request to it: spacing after answers, backoff with full jitter after refusals."""
+    """Return a host's state after a request to it: spacing after answers, backoff with full jitter after refusals."""
     if not is_refusal(answer.status):
         return HostState(max(before.next_request, spaced(now, chance)), 0)
     failures = before.failures + 1
@@ -168,7 +168,7 @@ def host_after(before: HostState, answer: Answer, now: int, chance: float) -> Ho
 
 
 def host_key(url: str) -> str:
-    """What spacing counts as one host: its name, with the port if that is not the usual one.
+    """Name the host that spacing is for: with the port if that is not the usual one.
 
     >>> host_key("https://Example.org:443/a"), host_key("http://example.org:8080/")
     ('example.org', 'example.org:8080')
@@ -189,7 +189,7 @@ def _later(span: int, chance: float) -> int:
 
 
 def _outside(when: int, hints: Hints, chance: float) -> int:
-    """The first moment from ``when`` on that is in no skipped hour or day; ``when`` itself if all are skipped."""
+    """Find the first moment from ``when`` on in no skipped hour or day; ``when`` itself if all are skipped."""
     hour = when // _HOUR
     for later in range(24 * 7):
         at = hour + later
@@ -200,6 +200,6 @@ def _outside(when: int, hints: Hints, chance: float) -> int:
 
 
 def _validator(text: str | None) -> str | None:
-    """A validator that can be sent back as it came."""
+    """Return a validator that can be sent back as it came."""
     fits = text is not None and 0 < len(text) <= _MAX_VALIDATOR and text.isascii() and text.isprintable()
     return text if fits else None

@@ -71,7 +71,7 @@ def _read(body: bytes, url: str, channel: str, content_type: str, limits: Limits
 
 
 def _read_recoded(body: bytes, url: str, channel: str, limits: Limits) -> FeedDocument | None:
-    """The feed, if it is well-formed now."""
+    """Return the feed, if it is well-formed now."""
     try:
         found = read_feed(body, source=url, channel=channel, limits=limits)
     except XsclError:
@@ -89,7 +89,7 @@ def _hints(body: bytes, limits: Limits) -> Hints:
 
 
 def _recoded(body: bytes, content_type: str) -> bytes | None:
-    """The body in UTF-8, read as the header says; None where it says nothing that helps."""
+    """Return the body in UTF-8, read as the header says; None where it says nothing that helps."""
     if len(content_type) > _MAX_HEADER or "*" in content_type:  # which would name a codec for the name
         return None
     header = Message()

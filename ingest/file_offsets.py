@@ -29,7 +29,7 @@ class Changed:
     size: int = 0
 
     def offset(self) -> dict[str, str]:
-        """The place behind it, as Spark keeps it; the time as text, because JSON's numbers are doubles for some."""
+        """Return the offset behind the file, as Spark keeps it; the time is text, as some read numbers as doubles."""
         return {"changed": str(self.time), "path": self.path}
 
 
@@ -38,7 +38,7 @@ BEGIN = Changed(0, "").offset()
 
 
 def listing(paths: Iterable[str]) -> list[Changed]:
-    """The files of folders, and files, in the sequence's order; what is not there is left out."""
+    """Return the files of folders, and files, in the sequence's order; what is not there is left out."""
     found: dict[str, Changed] = {}
     for path in map(Path, paths):
         for file in files_in(path, []) if path.is_dir() else [path]:
@@ -58,7 +58,7 @@ def after(
     before_ns: int | None = None,
     most: int | None = None,
 ) -> list[Changed]:
-    """The files between two places.
+    """Return the files between two places.
 
     Args:
         files: all files, in order.
@@ -80,7 +80,7 @@ def after(
 
 
 def groups(files: Sequence[Changed], *, most_bytes: int = _GROUP_BYTES) -> list[list[str]]:
-    """The files in runs of about equal work; a run has more bytes than ``most_bytes`` only if it is one file."""
+    """Return the files in runs of about equal work; a run has more bytes than ``most_bytes`` only if it is one file."""
     found: list[list[str]] = []
     size = 0
     for file in files:

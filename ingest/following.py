@@ -1,8 +1,8 @@
-"""Directories and event files that grow: what is new since the last look, and how far each file was read.
+"""Directories and event files that grow: their new records since the last look, and how far each file was read.
 
-* An **event file** is read from where it was left, whole lines only.  It was *renamed* if another name has its file and
-  its beginning, and is then read on under the new name; it was *replaced or cut short* if its beginning is another or
-  what was read is no longer there, and is then read from its start.
+* An **event file** is read from where it was left, whole lines only.  A file was *renamed* if another name has it and
+  its beginning, and is then read on under the new name.  A file was *replaced or cut short* if its beginning is another
+  or a part that was read is no longer there, and is then read from its start.
 * Every **other file** is read in whole once it has not changed for one interval.  If it cannot be taken then, it may be
   half written: it is tried again when it has changed, and rejected when it has stayed the same for ten intervals.  A
   file that changes after it was taken is taken again.
@@ -10,7 +10,7 @@
 A last line without its end is taken after ten intervals without change.  A file has been unchanged since its time of
 modification, or since it was first seen like that, whichever is longer ago.
 
-What was read is told by ``Position`` records, which the intake keeps in the transaction of what stands before them.
+``Position`` records tell how far files were read; the intake keeps them in the transaction of the records before them.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ PATIENCE = 10
 """Intervals without change after which a file is as complete as it will be."""
 
 _HEAD_BYTES = 4096
-"""By which a file is known again."""
+"""Facts that identify a file."""
 _LINES = 256
 """At most so many lines are read between two positions."""
 _HALF_WRITTEN = frozenset(
     {"XSCL_MALFORMED_DOCUMENT", "XSCL_SOURCE_UNREADABLE", "XSCL_UNKNOWN_FORMAT", "XSCL_NOT_A_FEED", "XSCL_NO_RECORDS"}
 )
-"""What may be said of a file that is not there in whole."""
+"""Conditions of a file that is not there in whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What changes when a file does."""
+    """Facts that change when a file does."""
 
     size: int
     modified: int
@@ -60,10 +60,10 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class FilePosition:
-    """How far a file was read."""
+    """Position up to which a file was read."""
 
     signature: Signature
-    """As the file was then."""
+    """Signature of the file at that time."""
     offset: int | None = None
     """Bytes of an event file that were read; None for another file, which was read in whole."""
     lines: int = 0
@@ -72,26 +72,26 @@ class FilePosition:
     head: str = ""
     """Digest of its first ``head_size`` bytes."""
     generation: int = 1
-    """How often a file of this name was begun."""
+    """Number of files of this name that were begun."""
 
     def text(self) -> str:
-        """As JSON."""
+        """Write the position as JSON."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
     def of(text: str) -> FilePosition:
-        """What ``text`` wrote."""
+        """Read a position that ``text`` wrote."""
         values = json.loads(text)
         return FilePosition(**{**values, "signature": Signature(**values["signature"])})
 
 
 def source_name(path: str | Path) -> str:
-    """The name under which positions of a file are kept, or with which those of a folder's files begin."""
+    """Return the name under which positions of a file are kept, or with which those of a folder's files begin."""
     return shown_name(Path(path).absolute())
 
 
 def unchanged_s(signature: Signature, seen_s: float, *, clock_s: float, now_s: float) -> float:
-    """For how many seconds a file has been as it is.
+    """Return the seconds for which a file has been as it is.
 
     Args:
         signature: as it is.
@@ -108,7 +108,7 @@ def resume(
     by_name: FilePosition | None,
     by_file: FilePosition | None,
 ) -> FilePosition:
-    """Where to read an event file on.
+    """Find the position at which to read an event file on.
 
     Args:
         signature: of the file now.
@@ -165,7 +165,7 @@ class Follower:
         self._complained: set[str] = set()
 
     def look(self) -> Iterator[Record]:
-        """The records of what is new, and where that ends."""
+        """Yield the records of what is new, and where that ends."""
         found: list[tuple[bool, Path, Signature]] = []
         for path in self._paths:
             for file in self._files(path):

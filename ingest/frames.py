@@ -1,7 +1,8 @@
 """Records as rows of Spark's data sources, and rows of DataFrames of documents as records.
 
-What could not be taken is a row, too: its ``error`` says why and its other columns are NULL but for the source.  What
-happens to it is Spark's ``mode``: ``PERMISSIVE`` keeps it, ``DROPMALFORMED`` drops it, ``FAILFAST`` ends the read.
+A record that could not be taken is a row, too: its ``error`` says why and its other columns are NULL but for the
+source.  Spark's ``mode`` says what happens to the row: ``PERMISSIVE`` keeps it, ``DROPMALFORMED`` drops it,
+``FAILFAST`` ends the read.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = [
 Row = dict[str, Any]
 
 XML_COLUMNS = "channel STRING, id STRING, ts TIMESTAMP, xml STRING, source STRING, error STRING"
-"""Of ``xscl-xml``: a row a document."""
+"""Columns of ``xscl-xml``: a row a document."""
 
 FEED_COLUMNS = (
     "channel STRING, id STRING, ts TIMESTAMP, xml STRING, raw STRING, feed STRING, digest STRING, time_source STRING,"
@@ -43,10 +44,10 @@ FEED_COLUMNS = (
     " authors ARRAY<STRING>, published TIMESTAMP, updated TIMESTAMP, description STRING, categories ARRAY<STRING>,"
     " guid STRING, links ARRAY<STRING>, content STRING, language STRING, comments STRING"
 )
-"""Of ``xscl-feed``: a row an entry."""
+"""Columns of ``xscl-feed``: a row an entry."""
 
 DOCUMENT_COLUMNS = ("channel", "id", "ts", "xml", "raw", "feed", "digest", "time_source", "source", "error")
-"""What is read of a DataFrame of documents, as far as it has them."""
+"""Columns that are read of a DataFrame of documents, if it has them."""
 
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -56,13 +57,13 @@ _ERROR = re.compile(r"\[(XSCL_[A-Z_]+)\] (.*)", re.DOTALL)
 
 
 def xml_rows(records: Iterable[Record], limits: Limits) -> Iterator[Row]:
-    """The rows of records as ``read_paths`` gives them, with documents as they are stored: no declaration, no DTD."""
+    """Yield the rows of records of ``read_paths``, with documents as they are stored: no declaration, no DTD."""
     for run in _runs(records):
         yield from in_fresh_dictionary(lambda run: [_xml_row(record, limits) for record in run], run)
 
 
 def feed_rows(records: Iterable[Record]) -> Iterator[Row]:
-    """The rows of the entries of feeds; anything else is an error.
+    """Yield the rows of the entries of feeds; anything else is an error.
 
     Which item an entry is, is told from its feed alone; what earlier polls have shown is not known here.
     """
@@ -74,7 +75,7 @@ def feed_rows(records: Iterable[Record]) -> Iterator[Row]:
 
 
 def chosen(rows: Iterable[Row], mode: str) -> Iterator[Row]:
-    """The rows that a mode lets through.
+    """Yield the rows that a mode lets through.
 
     Raises:
         SourceError: with ``FAILFAST``, the first error.
@@ -89,7 +90,7 @@ def chosen(rows: Iterable[Row], mode: str) -> Iterator[Row]:
 
 
 def document_records(values: Mapping[str, Any], channel: str | None) -> Iterator[Event | Rejected]:
-    """The records of a row of a DataFrame of documents.
+    """Yield the records of a row of a DataFrame of documents.
 
     Args:
         values: by columns: ``xml``; if there are, ``channel``, ``id``, ``ts`` (seconds, ISO text or datetime; one

@@ -1,6 +1,6 @@
-"""What the headers of an answer say of time: dates, how long it stays fresh, when to ask again.
+"""Times in the headers of an answer: dates, freshness, when to ask again.
 
-Times are microseconds since the epoch, spans microseconds.  What cannot be read says nothing.
+Times are microseconds since the epoch, spans microseconds.  A header that cannot be read says nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST_DIGITS = 12
 
 
 def http_date(text: str) -> int | None:
-    """A date of HTTP, in any of the three forms that there have been.
+    """Return a date of HTTP, in any of the three forms that there have been.
 
     >>> http_date("Thu, 01 Jan 1970 00:00:10 GMT"), http_date("Thursday"), http_date("0")
     (10000000, None, None)
@@ -31,7 +31,7 @@ def http_date(text: str) -> int | None:
 
 
 def retry_after(headers: Mapping[str, str], now: int) -> int | None:
-    """How long the sender wants to be left alone: ``Retry-After`` in seconds or as a date.
+    """Read the time for which the sender wants to be left alone: ``Retry-After`` in seconds or as a date.
 
     Args:
         headers: by names in lower case.
@@ -45,7 +45,7 @@ def retry_after(headers: Mapping[str, str], now: int) -> int | None:
 
 
 def fresh_for(headers: Mapping[str, str], now: int) -> int | None:
-    """How long the answer stays fresh by ``Cache-Control: max-age``, else by ``Expires``; None: nothing is said.
+    """Read the time an answer stays fresh by ``Cache-Control: max-age``, else by ``Expires``; None without either.
 
     Args:
         headers: by names in lower case.
@@ -66,7 +66,7 @@ def fresh_for(headers: Mapping[str, str], now: int) -> int | None:
 
 
 def _whole(text: str) -> int | None:
-    """A whole number of seconds; longer ones than any time we keep are cut."""
+    """Return a whole number of seconds; longer ones than any time we keep are cut."""
     if not text.isascii() or not text.isdigit():
         return None
     return int(text) if len(text) <= _MOST_DIGITS else 10**_MOST_DIGITS

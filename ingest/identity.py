@@ -1,7 +1,7 @@
-"""Which item an entry of a feed is: decided from what the entries say and what is remembered of earlier polls.  Pure.
+"""Identities of feed entries, decided from the entries and from what is remembered of earlier polls.  Pure.
 
 An entry is known again by the first of these that it has, and that stands for it alone: its guid, its link, the
-digest of its title and content.  The feed's **policy** says with which of them that begins.  It is ``guid`` until the
+digest of its title and content.  The feed's **policy** says with which of them that begins: with ``guid`` until the
 facts of the feed's own polls speak against it, and then moves on, never back:
 
 * to ``link`` where there are no guids at all, where half of them stand for several entries, or where they change while
@@ -34,7 +34,7 @@ Policy = Literal["guid", "link", "digest"]
 MAX_ITEMS = 5_000
 """Items that are remembered of a feed, those seen last; inclusive.  An older one is known again by its id alone."""
 _MAX_CHARACTERS = 1_000_000
-"""Of the ids that are remembered."""
+"""Number of ids that are remembered."""
 _MAX_APART = 1_000
 _WAYS: Mapping[str, tuple[str, ...]] = {
     "guid": ("guid", "link", "content"),
@@ -44,13 +44,13 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
 
 
 class Keys(NamedTuple):
-    """What an entry may be known by, as digests; empty where it has nothing of the kind."""
+    """Digests by which an entry may be known; empty where it has nothing of the kind."""
 
     guid: str
     link: str
     content: str
     rest: str
-    """Of all that stays when only a guid changes: link, title, content and date."""
+    """Digest of all that stays when only a guid changes: link, title, content and date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Known:
     """An item that is remembered."""
 
     id: str
-    """Of its events, without feed and version."""
+    """Id of the item's events, without feed and version."""
     keys: Keys
     body: str
     """Digest of its last version without its guid; empty where it is not known that the memory's channel has that."""
@@ -66,19 +66,19 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is kept of a feed from poll to poll."""
+    """Memory of a feed from poll to poll."""
 
     policy: Policy = "guid"
     reason: str | None = None
     """Why it is not the policy that feeds begin with, or what is odd about the feed's identities."""
     channel: str = ""
-    """Where the items went."""
+    """Channel of the items."""
     changed: int = 0
     """Guids that have changed while all else stayed."""
     apart: tuple[str, ...] = ()
     """Keys of guids and links that stand for several entries, those found last at the end."""
     items: tuple[Known, ...] = ()
-    """Those seen last at the end."""
+    """Items, those seen last at the end."""
 
 
 EMPTY = Memory()
@@ -86,10 +86,10 @@ EMPTY = Memory()
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """What became of the entries of a poll, each list in their order."""
+    """Outcome of the entries of a poll; each list is in their order."""
 
     memory: Memory
-    """With the policy for this poll; the items are still those of before."""
+    """Memory with the policy for this poll and the items from before it."""
     ids: tuple[str, ...]
     repeats: tuple[bool, ...]
     """Whether an entry before it in this poll says the same."""
@@ -99,7 +99,7 @@ class Identified:
 
 
 def identify(memory: Memory, entries: Sequence[Entry], channel: str) -> Identified:
-    """Which item each entry of a poll is.
+    """Decide which item each entry of a poll is.
 
     >>> entry = Entry("g", "http://a.org/1", "c", None, None, "d", "b", None)
     >>> found = identify(EMPTY, [entry], "items")
@@ -130,7 +130,7 @@ def identify(memory: Memory, entries: Sequence[Entry], channel: str) -> Identifi
 
 
 def remember(found: Identified, entries: Sequence[Entry], taken: Iterable[bool]) -> Memory:
-    """The memory after a poll; ``taken`` says of each entry whether the channel has its item now."""
+    """Return the memory after a poll; ``taken`` says of each entry whether the channel has its item now."""
     items = {item.id: item for item in found.memory.items}
     for entry, id_, key, has in zip(entries, found.ids, found.keys, taken, strict=True):
         before = items.pop(id_, None)
@@ -164,12 +164,12 @@ class _Index:
         self.rests = _by_rest(memory)
 
     def way(self, key: Keys) -> str:
-        """By what an entry is known; empty: by nothing but all that was published."""
+        """Return the name of the key by which an entry is known; empty for its whole content."""
         values = key._asdict()
         return next((way for way in self.ways if values[way] and values[way] not in self.apart), "")
 
     def find(self, key: Keys, present: set[str]) -> Known | None:
-        """The remembered item of an entry; ``present`` are the guids of its poll."""
+        """Return the remembered item of an entry; ``present`` are the guids of its poll."""
         way = self.way(key)
         if way == "content":
             # The same text at another address is another item.
@@ -181,7 +181,7 @@ class _Index:
         return None
 
     def _without_its_guid(self, key: Keys, present: set[str]) -> Known | None:
-        """The item of an entry with an unknown guid: one whose guid has changed, or that had none."""
+        """Return the item of an entry with an unknown guid: one whose guid has changed, or that had none."""
         item = self.rests.get(key.rest)
         if item is not None and item.keys.guid not in present:
             return item
@@ -190,13 +190,13 @@ class _Index:
 
 
 def _by_rest(memory: Memory) -> dict[str, Known]:
-    """The remembered items by what stays when a guid changes; without those that stand for nothing alone."""
+    """Return the remembered items by what stays when a guid changes; without those that stand for nothing alone."""
     apart = frozenset(memory.apart)
     return {item.keys.rest: item for item in memory.items if item.keys.rest and item.keys.link not in apart}
 
 
 def _judged(memory: Memory, entries: Sequence[Entry], keys: Sequence[Keys]) -> Memory:
-    """The memory with what this poll says of the feed's guids and links."""
+    """Return the memory with what this poll says of the feed's guids and links."""
     total = len(entries)
     if total == 0:
         return memory
@@ -235,7 +235,7 @@ def _judged(memory: Memory, entries: Sequence[Entry], keys: Sequence[Keys]) -> M
 
 
 def _several(entries: Sequence[Entry], keys: Sequence[Keys], part: int) -> set[str]:
-    """The guids (part 0) or links (1) that stand for entries of different content in this poll."""
+    """Return the guids (part 0) or links (1) that stand for entries of different content in this poll."""
     counts = Counter(key[part] for key in keys if key[part])
     wanted = {value for value, count in counts.items() if count > 1}
     if not wanted:
@@ -256,7 +256,7 @@ def _one_item(group: Sequence[tuple[Entry, Keys]]) -> bool:
 
 
 def _changed_guids(memory: Memory, keys: Sequence[Keys]) -> tuple[int, int]:
-    """How many entries of a poll are a remembered item but for its guid, and how many have that too."""
+    """Count the entries that are a remembered item but for its guid, and the entries that have its guid too."""
     before = _by_rest(memory)
     present = {key.guid for key in keys}
     changed = same = 0
@@ -304,7 +304,7 @@ def _link_key(link: str | None) -> str:
 
 
 def memory_json(memory: Memory) -> str:
-    """The memory as it is stored, without policy and reason."""
+    """Return the memory as it is stored, without policy and reason."""
     items = [[item.id, *item.keys, item.body] for item in memory.items]
     return json.dumps(
         {"channel": memory.channel, "changed": memory.changed, "apart": memory.apart, "items": items},
@@ -314,7 +314,7 @@ def memory_json(memory: Memory) -> str:
 
 
 def read_memory(text: str | None, policy: Policy, reason: str | None) -> Memory:
-    """The memory that was stored.
+    """Return the memory that was stored.
 
     >>> read_memory(memory_json(EMPTY), "guid", None) == EMPTY
     True

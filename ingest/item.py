@@ -20,22 +20,22 @@ _MAX_AUTHORS = 20
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What the items of one feed share."""
+    """Facts that the items of one feed share."""
 
     identity: str
     """Items with one id and one identity are versions of one item."""
     url: str | None = None
     title: str | None = None
     date: datetime | None = None
-    """When the feed as a whole was published, for items that have no date."""
+    """Date of the feed as a whole, for items that have none."""
     authors: tuple[str, ...] = ()
     home: str | None = None
     """The address of the web page it belongs to."""
     language: str | None = None
     address: str = ""
-    """Where it was read from, if that is an address of the web."""
+    """Address from which the feed was read, if that is one of the web."""
     base: str = ""
-    """What ``xml:base`` says around its entries."""
+    """Value of ``xml:base`` around the entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Item:
 
 
 def feed_identity(url: str | None, home: str | None, title: str | None, source: str) -> str:
-    """The feed's own address, else its home page and title, else where it was read from.
+    """Return the feed's own address, else its home page and title, else where it was read from.
 
     >>> feed_identity(None, "http://example.org", "News", "a.xml")
     'http://example.org News'
@@ -100,12 +100,12 @@ def _address(text: str | None) -> str | None:
 
 
 def distinct(values: Iterator[str] | list[str]) -> tuple[str, ...]:
-    """The values that are not empty, each once, by first appearance."""
+    """Return the values that are not empty, each once, by first appearance."""
     return tuple(dict.fromkeys(value for value in values if value))
 
 
 def item_document(item: Item, feed: Feed) -> str:
-    """The text of ``<item>`` with children without namespace, in fixed order; an absent field has no element.
+    """Return the text of ``<item>`` with children without namespace, in fixed order; an absent field has no element.
 
     >>> item_document(Item(title="A & B", links=("https://a.org",)), Feed("f", title="F"))
     '<item><channel_title>F</channel_title><title>A &amp; B</title><link>https://a.org</link></item>'
@@ -139,7 +139,7 @@ def _element(name: str, value: str | Resource) -> str:
 
 
 def item_time(item: Item, feed: Feed) -> tuple[datetime | None, str]:
-    """The time an item declares, and which date that is: ``published``, ``updated``, ``feed``, or ``received``."""
+    """Return the time that an item declares and the date's name: ``published``, ``updated``, ``feed``, ``received``."""
     dates = (("published", item.published), ("updated", item.updated), ("feed", feed.date))
     return next(((moment, name) for name, moment in dates if moment), (None, "received"))
 

@@ -1,6 +1,6 @@
 """JSON Feed, versions 1 and 1.1: the same entries as from XML.
 
-What goes to ``C.raw`` is the entry as XML, because channels take documents: the root is ``item``, each member of the
+The entry goes to ``C.raw`` as XML, because channels take documents: the root is ``item``, each member of the
 JSON object is a child element of its name without a namespace, an object has its members inside, an array is its
 element repeated, and true, false and numbers are written as in JSON.  null, and members whose name is no XML name, are
 left out, as are those whose name has more than 200 characters, because an array repeats it.
@@ -43,7 +43,7 @@ def looks_like_json_feed(head: bytes) -> bool:
 
 
 def read_json_feed(data: bytes, *, source: str, channel: str = "items", limits: Limits) -> FeedDocument:
-    """The feed and its entries, in order.
+    """Return the feed and its entries, in order.
 
     Raises:
         SourceError: ``XSCL_NOT_A_FEED``: it is no JSON, or no JSON Feed; the message has the place.
@@ -182,7 +182,7 @@ def _element(name: str, value: object, depth: int) -> Iterator[str]:
 
 
 def _text(fields: _Object, name: str) -> str:
-    """A text of the object; an ``id`` may be a number, as some write it."""
+    """Return a text of the object; an ``id`` may be a number, as some write it."""
     value = fields.get(name)
     return value if isinstance(value, str) else _number(value)
 

@@ -29,7 +29,7 @@ _EXACT = 2**53
 def read_json_lines(
     stream: ByteStream, *, channel: str, source: str, reading: Reading, line: int = 1
 ) -> Iterator[RowTable]:
-    """The rows of JSON lines, one flat object each; a line that is none is a problem of its table.
+    """Yield the rows of JSON lines, one flat object each; a line that is none is a problem of its table.
 
     Args:
         stream: from the beginning of a line on.
@@ -65,7 +65,7 @@ def python_table(
     source: str,
     reading: Reading,
 ) -> RowTable:
-    """A table of rows as Python has them; the values of a column are of the kind that most are, other rows problems."""
+    """Make a table of rows of Python; a row with a value of another kind than most in its column is a problem."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: [row.get(name) for row in rows] for name in names}
     wrong: dict[int, str] = {}

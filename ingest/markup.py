@@ -58,7 +58,7 @@ def collapse(text: str) -> str:
 
 
 def split_name(node: etree._Element) -> tuple[str, str]:
-    """The namespace and the local name of an element; both empty for comments and processing instructions."""
+    """Return the namespace and the local name of an element; both empty for comments and processing instructions."""
     tag = node.tag
     return _split_tag(tag) if isinstance(tag, str) else ("", "")
 
@@ -70,7 +70,7 @@ def _split_tag(tag: str) -> tuple[str, str]:
 
 
 def _effect(node: etree._Element) -> str:
-    """What an element of HTML does to its text: ``silent``, ``block`` or neither."""
+    """Tell the effect of an element of HTML on its text: ``silent``, ``block`` or neither."""
     return _effect_of(node.tag) if isinstance(node.tag, str) else ""
 
 
@@ -81,7 +81,7 @@ def _effect_of(tag: str) -> str:
 
 
 def parse_html(text: str) -> etree._Element | None:
-    """The tree of an HTML fragment; None where nothing is left of it."""
+    """Return the tree of an HTML fragment; None where nothing is left of it."""
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, recover=True, remove_pis=True, huge_tree=False)
     try:
         # The element in front keeps leading text and white space where they are.
@@ -91,7 +91,7 @@ def parse_html(text: str) -> etree._Element | None:
 
 
 def fragment_text(fragment: etree._Element) -> str:
-    """The text of a fragment on one line; words of different blocks stay apart, scripts and styles go.
+    """Return the text of a fragment on one line; words of different blocks stay apart, scripts and styles go.
 
     >>> fragment_text(parse_html("<p>a &amp; <b>b</b>c</p><p>d</p><script>e</script>"))
     'a & bc d'
@@ -117,7 +117,7 @@ def _pieces(fragment: etree._Element) -> Iterator[str]:
 
 
 def links(fragment: etree._Element, base: str) -> Iterator[str]:
-    """The canonical address of every ``<a href>`` to a web page, in document order, repeated as found.
+    """Yield the canonical address of every ``<a href>`` to a web page, in document order, repeated as found.
 
     References within the page itself (``#note``) are no links.
     """

@@ -37,11 +37,11 @@ class Outline:
     other: Mapping[str, str] = field(default_factory=dict)
     """All other attributes; names as lxml writes them: ``{namespace}name``."""
     line: int = 0
-    """Where its start tag ends, from 1."""
+    """Line in which the start tag ends, from 1."""
 
 
 def read_opml(data: bytes, *, source: str) -> Iterator[Outline]:
-    """The feeds of a list, in document order.
+    """Return the feeds of a list, in document order.
 
     Raises:
         SourceError: ``XSCL_BAD_OPML``: the document is no OPML.
@@ -82,7 +82,7 @@ def _outline(element: etree._Element, attributes: dict[str, str], folder: tuple[
 
 
 def write_opml(outlines: Iterable[Outline], *, title: str = "xscl") -> bytes:
-    """A list that ``read_opml`` reads to the same feeds, folder by folder; ``line`` is not kept."""
+    """Return a list that ``read_opml`` reads to the same feeds, folder by folder; ``line`` is not kept."""
     root = etree.Element("opml", {"version": "2.0"}, nsmap={"xscl": XSCL})
     etree.SubElement(etree.SubElement(root, "head"), "title").text = title
     folders: dict[tuple[str, ...], etree._Element] = {(): etree.SubElement(root, "body")}

@@ -42,17 +42,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class SplitPath:
-    """Which elements of a document are its records."""
+    """Path to the elements of a document that are its records."""
 
     text: str
     steps: tuple[Step, ...]
 
     def begin(self) -> frozenset[int]:
-        """How many steps were made at the document node."""
+        """Return the numbers of steps made at the document node."""
         return frozenset([0])
 
     def follow(self, made: frozenset[int], namespace: str, name: str) -> frozenset[int]:
-        """How many steps can have been made at a child element; all of them: it is a record."""
+        """Return the numbers of steps that can have been made at a child element; with all of them it is a record."""
         after = set()
         for count in made:
             if count < len(self.steps):
@@ -70,13 +70,13 @@ class SplitPath:
 
 @dataclass(frozen=True, slots=True)
 class ValuePath:
-    """Where a document has a value."""
+    """Path to a value of a document."""
 
     text: str
     xpath: str
 
     def value(self, root: etree._Element) -> str | None:
-        """The text of the first node there, without white space around it; None where there is none or it is blank."""
+        """Read the text of the first node there, without white space around it; None without a node or a text."""
         return str(_compiled(self.xpath)(root)).strip() or None
 
 
@@ -86,7 +86,7 @@ def _compiled(xpath: str) -> etree.XPath:
 
 
 def split_path(text: str, namespaces: Mapping[str, str]) -> SplitPath:
-    """The records that a text names.
+    """Return the records that a text names.
 
     Args:
         text: such as ``//item``.
@@ -110,7 +110,7 @@ def split_path(text: str, namespaces: Mapping[str, str]) -> SplitPath:
 
 
 def value_path(text: str, namespaces: Mapping[str, str]) -> ValuePath:
-    """The place of a value that a text names; arguments and errors as of ``split_path``."""
+    """Return the place of a value that a text names; arguments and errors as of ``split_path``."""
     path = text.removeprefix(".")
     if path and not path.startswith("/"):
         path = f"/{path}"

@@ -1,4 +1,4 @@
-"""What a feed says itself of how often to ask for it: ``ttl``, ``sy:updatePeriod``, ``skipHours``, ``skipDays``."""
+"""Wishes of a feed on how often to ask for it: ``ttl``, ``sy:updatePeriod``, ``skipHours``, ``skipDays``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a feed asks of those who poll it."""
+    """Wishes of a feed to whoever polls it."""
 
     every: int | None = None
     """Least time between two polls in microseconds; None: nothing is said."""
@@ -35,7 +35,7 @@ NO_HINTS = Hints()
 
 
 def read_hints(root: etree._Element) -> Hints:
-    """The hints of a feed's tree; what is no number, hour or day is passed over.
+    """Return the hints of a feed's tree; what is no number, hour or day is passed over.
 
     Where several say how often, the longest time counts.
     """
@@ -63,7 +63,7 @@ def read_hints(root: etree._Element) -> Hints:
 
 
 def _head(root: etree._Element) -> Iterator[etree._Element]:
-    """The children of what describes the feed: RSS has it in ``channel``, Atom in the root."""
+    """Yield the children of what describes the feed: RSS has it in ``channel``, Atom in the root."""
     for head in (root, *root.iterchildren("{*}channel")):
         yield from head.iterchildren(etree.Element)
 
@@ -80,7 +80,7 @@ def _numbers(*texts: str) -> Iterator[int]:
 
 
 def hints_json(hints: Hints) -> str | None:
-    """The hints as they are stored; None where nothing is said."""
+    """Return the hints as they are stored; None where nothing is said."""
     values = {
         "every": hints.every,
         "skip_hours": sorted(hints.skip_hours),
@@ -91,7 +91,7 @@ def hints_json(hints: Hints) -> str | None:
 
 
 def hints_from_json(text: str | None) -> Hints:
-    """The hints that ``hints_json`` wrote."""
+    """Return the hints that ``hints_json`` wrote."""
     if text is None:
         return NO_HINTS
     values = json.loads(text)

@@ -1,4 +1,4 @@
-"""What readers yield: events, and the other things an event file may hold, in their order.
+"""Records that readers yield: events, and the other things an event file may hold, in their order.
 
 ``source`` is where a record came from: ``path`` or ``path:line``, lines counted from 1.
 """
@@ -36,11 +36,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far an input that grows was read; it is kept once everything before it is committed."""
+    """Position up to which an input that grows was read, kept once everything before it is committed."""
 
     source: str
     position: str
-    """As JSON; its reader knows what it means."""
+    """Position as JSON; its reader knows the meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Register:
     name: str | None
     source: str
     position: Position | None = None
-    """How far its input was read when this was done."""
+    """Position of its input when this was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Drop:
     name: str
     source: str
     position: Position | None = None
-    """As of ``Register``."""
+    """Position of its input when this was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Flush:
 
     source: str
     position: Position | None = None
-    """As of ``Register``."""
+    """Position of its input when this was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Entry:
     """The date as published, and ``updated`` that of the last change."""
     updated: str | None
     digest: str
-    """Of what the publisher wrote in this entry, without what belongs to the feed as a whole."""
+    """Digest of the publisher's text of this entry, without what belongs to the feed as a whole."""
     body: str
     """The same without the guid, wherever it stands: it tells versions where guids are no good."""
     raw: str | None
@@ -112,12 +112,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What a fetch leaves in the row of a subscription, once what it brought is committed."""
+    """Values for the row of a subscription, written once the content of the fetch is committed."""
 
     subscription: int
     """``feeds.number``."""
     values: Mapping[str, object]
-    """By columns of ``feeds``: validators, times, counters."""
+    """Values by columns of ``feeds``: validators, times, counters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +126,9 @@ class FeedDocument:
 
     feed: Feed
     entries: tuple[Entry, ...]
-    """In document order."""
+    """Entries in document order."""
     channel: str
-    """Of the normalised items, or one of its streams."""
+    """Channel of the normalised items, or one of its streams."""
     source: str
     poll: Poll | None = None
     flaw: str | None = None
@@ -137,7 +137,7 @@ class FeedDocument:
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """How the rows of a table are read."""
+    """Options of the rows of a table."""
 
     columns: tuple[str, ...] | None = None
     """The columns to take; None: all."""
@@ -146,12 +146,12 @@ class RowOptions:
     ts: str | None = None
     """The column of event times, or several, by white space, whose texts are joined; None: the time of receipt."""
     ts_format: str | None = None
-    """How times are written: as for ``strptime``, or the unit of numbers since 1970 (``s``, ``ms``, ``us``, ``ns``).
+    """Format of times: as for ``strptime``, or the unit of numbers since 1970 (``s``, ``ms``, ``us``, ``ns``).
 
     None: ISO 8601, or seconds.
     """
     ts_zone: str = "UTC"
-    """Where times without a zone were written."""
+    """Zone of times without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class RowTable:
     channel: str
     rows: pa.Table
     source: str
-    """Where they come from; with their numbers the rows' places, and ids where they have no others."""
+    """Source of the rows; with their numbers it makes the rows' places, and ids of rows without one."""
     numbers: npt.NDArray[np.int64] | None = None
     """A number of each row, growing, such as its line; None: from 1."""
     texts: bool = False
@@ -172,15 +172,15 @@ class RowTable:
     named: bool = True
     """Whether the source is the same when it is read again; else ids are made that nothing else has."""
     problems: tuple[Rejected, ...] = ()
-    """What stood between the rows and could not be read."""
+    """Refusals of what stood between the rows and could not be read."""
     position: Position | None = None
-    """What is kept once the rows are, in the transaction of the last of them."""
+    """Position that is kept in the transaction of the last of the rows."""
 
 
 Record = Event | FeedDocument | RowTable | Register | Drop | Flush | Rejected | Position
 
 
 def rejected(source: str, error: XsclError, channel: str | None = None) -> Rejected:
-    """The record for an input that was refused with ``error``; what to do stands behind what is wrong."""
+    """Return the record for an input that was refused with ``error``; what to do stands behind what is wrong."""
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     return Rejected(source, error.condition, message, channel)

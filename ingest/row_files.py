@@ -32,7 +32,7 @@ _ROWS = 200_000
 def read_row_file(
     stream: ByteStream, kind: Format, *, channel: str, source: str, reading: Reading
 ) -> Iterator[RowTable | Rejected]:
-    """The rows of a file, unpacked, ``-`` for one without a name; what cannot be read is a ``Rejected``.
+    """Yield the rows of a file, unpacked, ``-`` for one without a name; what cannot be read is a ``Rejected``.
 
     The beginning and the end of ``parquet`` are read, so it must be seekable.
     """

@@ -41,7 +41,7 @@ _CONTROL = ("channel", "register", "drop", "flush")
 
 
 def row_format(name: str, head: bytes, asked: Format | None = None) -> Format | None:
-    """The format of a file of rows, by its name and first bytes, unpacked; None if it is none.
+    """Return the format of a file of rows, by its name and first bytes, unpacked; None if it is none.
 
     JSON lines are told from an event file by their first line, which has no key of an event file.
     """
@@ -67,7 +67,7 @@ def ending(name: str) -> str:
 
 
 def file_channel(name: str) -> str | None:
-    """The channel of a file's rows where none is given: the file's name without endings, if it can be one.
+    """Return the channel of a file's rows where none is given: the file's name without endings, if it can be one.
 
     >>> file_channel("data/readings.csv.gz"), file_channel("2026.csv"), file_channel("days.tar!a/readings.csv")
     ('readings', None, 'readings')
@@ -77,7 +77,7 @@ def file_channel(name: str) -> str | None:
 
 
 def check_width(columns: int, source: str) -> None:
-    """Refuse a table of which no row could be taken, before its columns are looked at.
+    """Refuse a table that is too wide for any row to be taken, before its columns are looked at.
 
     Raises:
         SourceError: ``XSCL_DOCUMENT_LIMIT``.

@@ -180,7 +180,7 @@ def _formatted(texts: pa.StringArray, options: RowOptions) -> tuple[pa.Int64Arra
 
 
 def _in_zone(values: pa.TimestampArray, zone: str) -> pa.TimestampArray:
-    """Times without a zone as those of a place: of two hours of one name the first, for one left out the one after."""
+    """Place times without a zone in a zone: an hour that comes twice is the first, one left out the one after."""
     if values.type.tz is not None or zone.upper() == "UTC":
         return values
     return pc.assume_timezone(values, zone, ambiguous="earliest", nonexistent="latest")

@@ -58,7 +58,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 
 def parse_schema(text: str) -> dict[str, str]:
-    """The schema written as ``room string, temp double``; type names in any case, with the usual synonyms.
+    """Return the schema written as ``room string, temp double``; type names in any case, with the usual synonyms.
 
     Raises:
         SourceError: ``XSCL_BAD_SCHEMA``.
@@ -83,7 +83,7 @@ def parse_schema(text: str) -> dict[str, str]:
 
 
 def infer_schema(row: Mapping[str, Scalar]) -> dict[str, str | None]:
-    """The schema that a channel's first row fixes.
+    """Return the schema that a channel's first row fixes.
 
     Raises:
         DocumentError: ``XSCL_ROW_SCHEMA``: no columns, a name that is no XML name, or a value of no type.
@@ -102,7 +102,7 @@ def infer_schema(row: Mapping[str, Scalar]) -> dict[str, str | None]:
 def fit_row(
     row: Mapping[str, Scalar], schema: Mapping[str, str | None]
 ) -> tuple[dict[str, Scalar], dict[str, str | None]]:
-    """The row with all columns in the schema's order, and the schema with the types that this row fixed.
+    """Return the row with all columns in the schema's order, and the schema with the types that this row fixed.
 
     Missing columns are NULL (None).  Integers in a double column become floats, and so do decimals; numbers and
     numerals in a decimal column become decimals; times and dates, also as ISO 8601, become the texts they are kept as.
@@ -126,7 +126,7 @@ def fit_row(
 
 
 def row_digest(row: Mapping[str, Scalar]) -> str:
-    """A digest of a row as it was given, by which an id seen again is told from an id reused.
+    """Return a digest of a row as it was given, by which an id seen again is told from an id reused.
 
     >>> row_digest({"a": 1, "b": None}) == row_digest({"a": 1.0})
     True
@@ -161,7 +161,7 @@ def _scalar_text(value: Scalar) -> str:
 
 
 def row_document(row: Mapping[str, Scalar], *, element: str) -> str:
-    """The row as XML: a root named ``element``, a child for each column that is not NULL, in the row's order.
+    """Return the row as XML: a root named ``element``, a child for each column that is not NULL, in the row's order.
 
     Raises:
         MalformedDocumentError: ``XSCL_MALFORMED_DOCUMENT``: a name or a text that XML cannot hold.
@@ -173,7 +173,7 @@ def row_document(row: Mapping[str, Scalar], *, element: str) -> str:
 
 
 def row_cells(row: Mapping[str, Scalar], *, element: str) -> list[str | None]:
-    """The text of each column in the row's order; None for NULL.
+    """Return the text of each column in the row's order; None for NULL.
 
     Raises:
         MalformedDocumentError: as ``row_document``.
@@ -197,7 +197,7 @@ def _cell(name: str, value: Scalar) -> str:
 
 
 def cells_document(cells: Sequence[str | None], columns: Sequence[str], *, element: str) -> str:
-    """The document of a row by its cells, which ``row_cells`` has found sound.
+    """Return the document of a row by its cells, which ``row_cells`` has found sound.
 
     >>> cells_document(["a<b", None], ["room", "temp"], element="r")
     '<r><room>a&lt;b</room></r>'
@@ -294,7 +294,7 @@ def _double(name: str, value: int | float | Decimal) -> float:
 
 
 def _type_of(name: str, value: object) -> str | None:
-    """The type of a value; None for NULL."""
+    """Return the type of a value; None for NULL."""
     if value is None:
         return None
     for kind, column_type in (
@@ -316,7 +316,7 @@ def is_column(name: object) -> bool:
 
 
 def _show(value: object) -> str:
-    """A value in a message, cut; the digits of an integer may be more than can be written."""
+    """Return a value in a message, cut; the digits of an integer may be more than can be written."""
     try:
         text = repr(value)
     except ValueError:

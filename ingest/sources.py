@@ -39,7 +39,7 @@ from xscl.ingest.splitting import SplitRecord, split_records
 __all__ = ["MAX_DOCUMENT_BYTES", "files_in", "read_paths", "read_stream", "shown_name"]
 
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
-"""What a document may have before it is parsed; inclusive."""
+"""Bytes of a document before it is parsed; inclusive."""
 
 _UTF8_BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
@@ -51,7 +51,7 @@ _RUN_BYTES = 4 * 1024 * 1024
 def read_paths(
     paths: Sequence[str | Path], reading: Reading = DEFAULT_READING, *, stdin: BinaryIO | None = None
 ) -> Iterator[Record]:
-    """The records of files, of all files in directories (in sorted order), and of standard input (``-``).
+    """Yield the records of files, of all files in directories (in sorted order), and of standard input (``-``).
 
     In directories and archives, hidden files, links that lead outside and links to directories are passed over.
 
@@ -62,7 +62,7 @@ def read_paths(
 
     Yields:
         Events and other records, lazily; their ``source`` is ``path``, ``path!member`` or one of these with ``:line``.
-        What cannot be taken is a ``Rejected`` with one of the conditions ``XSCL_SOURCE_UNREADABLE``,
+        An input that cannot be taken is a ``Rejected`` with one of the conditions ``XSCL_SOURCE_UNREADABLE``,
         ``XSCL_SOURCE_LIMIT``, ``XSCL_UNKNOWN_FORMAT``, ``XSCL_NOT_A_FEED``, ``XSCL_NO_RECORDS``,
         ``XSCL_MALFORMED_DOCUMENT``, ``XSCL_DOCUMENT_LIMIT``, ``XSCL_BAD_EVENT_TIME`` or ``XSCL_BAD_EVENT_LINE``.
     """
@@ -99,12 +99,12 @@ def _read_path(path: Path, reading: Reading) -> Iterator[Record]:
 
 
 def shown_name(path: str | Path) -> str:
-    """The path as text that can be stored: names of files are bytes, and not always UTF-8."""
+    """Return the path as text that can be stored: names of files are bytes, and not always UTF-8."""
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def files_in(folder: Path, problems: list[OSError]) -> list[Path]:
-    """The files in a folder and its folders, sorted; without what is hidden or lies elsewhere.
+    """Return the files in a folder and its folders, sorted; without what is hidden or lies elsewhere.
 
     Args:
         folder: where to look.
@@ -129,7 +129,7 @@ def _belongs(file: Path, home: Path, problems: list[OSError]) -> bool:
 
 
 def read_stream(stream: ByteStream, source: str, reading: Reading = DEFAULT_READING) -> Iterator[Record]:
-    """The records of one file that is open, as of ``read_paths``."""
+    """Yield the records of one file that is open, as of ``read_paths``."""
     yield from _read_layer(stream, source, reading, Budget(source))
 
 
@@ -154,7 +154,7 @@ def _read_archive(content: io.BufferedIOBase, source: str, reading: Reading, bud
 
 
 def _printable(name: str) -> str:
-    """A name that a stranger gave, without what terminals would obey."""
+    """Return a name that a stranger gave, without what terminals would obey."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
@@ -244,7 +244,7 @@ def _read_document(data: bytes, source: str, reading: Reading, whole: bool) -> R
 
 
 def _document(data: bytes, source: str, reading: Reading) -> Event | Rejected:
-    """The event of one document, which is parsed only if that has its id or time.
+    """Return the event of one document, which is parsed only if that has its id or time.
 
     Raises:
         DocumentError: it is not well-formed, or over a limit.
@@ -264,7 +264,7 @@ def _document(data: bytes, source: str, reading: Reading) -> Event | Rejected:
 
 
 def _time(text: str | None) -> datetime | Decimal | None:
-    """The moment that a document gives, as feeds write it, or in seconds since the epoch.
+    """Return the moment that a document gives, as feeds write it, or in seconds since the epoch.
 
     Raises:
         DocumentError: ``XSCL_BAD_EVENT_TIME``.

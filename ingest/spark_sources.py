@@ -39,7 +39,7 @@ __all__ = ["FeedSource", "XmlSource"]
 
 
 class _Source(DataSource):
-    """What both have in common: paths, mode, and how often there is something new."""
+    """Common part of both sources: paths, mode, and how often there is something new."""
 
     columns: str
 
@@ -48,11 +48,11 @@ class _Source(DataSource):
         return self.columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For batches."""
+        """Make the reader of batches."""
         return _Reader(self, schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - pyspark's name
-        """For streams."""
+        """Make the reader of streams."""
         return _StreamReader(self, schema.fieldNames())
 
     @property
@@ -68,14 +68,14 @@ class _Source(DataSource):
 
     @property
     def mode(self) -> str:
-        """What happens to what cannot be taken."""
+        """Return the name of the way to treat what cannot be taken."""
         mode = self.options.get("mode", "PERMISSIVE").upper()
         if mode not in MODES:
             raise SourceError("XSCL_BAD_OPTION", f"mode is one of {', '.join(MODES)}, not {mode}")
         return mode
 
     def number(self, name: str, least: float) -> float | None:
-        """An option that is a number."""
+        """Return an option that is a number."""
         text = self.options.get(name)
         try:
             value = None if text is None else float(text)
@@ -86,7 +86,7 @@ class _Source(DataSource):
         return value
 
     def limits(self) -> Limits:
-        """What a document may be."""
+        """Return the limits of a document."""
         default = Limits()
         return Limits(
             max_bytes=int(self.number("maxBytes", 1) or default.max_bytes),
@@ -94,7 +94,7 @@ class _Source(DataSource):
         )
 
     def rows(self, part: _Part) -> Iterator[Row]:
-        """The rows of a part of the input."""
+        """Return the rows of a part of the input."""
         raise NotImplementedError
 
 
@@ -109,16 +109,16 @@ class XmlSource(_Source):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the format's name."""
         return "xscl-xml"
 
     def rows(self, part: _Part) -> Iterator[Row]:
-        """The documents of files; feeds are documents like others."""
+        """Return the documents of files; feeds are documents like others."""
         return xml_rows(read_paths(part.files, self.reading), self.limits())
 
     @cached_property
     def reading(self) -> Reading:
-        """How files are read."""
+        """Return the options of reading files."""
         split, id_, ts = (self.options.get(name) for name in ("split", "id", "ts"))
         channel = self.options.get("channel", "documents")
         reading = Reading(channel, whole=True, limits=self.limits(), split=split, id=id_, ts=ts)
@@ -139,7 +139,7 @@ class FeedSource(_Source):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the format's name."""
         return "xscl-feed"
 
     @property
@@ -162,7 +162,7 @@ class FeedSource(_Source):
         return fetch_all(wanted, agent=user_agent(VERSION, self.options.get("contact")), allow_private=allowed)
 
     def rows(self, part: _Part) -> Iterator[Row]:
-        """The entries of the feeds in files, of spooled answers, or of addresses."""
+        """Return the entries of the feeds in files, of spooled answers, or of addresses."""
         channel = self.options.get("channel", "items")
         if part.spooled:
             return feed_rows(read_spooled(part.files, channel))
@@ -186,7 +186,7 @@ class FeedSource(_Source):
 
 @dataclass
 class _Part(InputPartition):
-    """What one task reads."""
+    """Part of the input that one task reads."""
 
     files: list[str]
     urls: list[str]
@@ -217,7 +217,7 @@ class _Reader(DataSourceReader):
         return [*parts, *([_Part([], urls)] if urls else [])]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
-        """The rows of a part."""
+        """Return the rows of a part."""
         assert isinstance(partition, _Part)
         return _tuples(self._source, self._names, partition)
 
@@ -245,7 +245,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise SourceError("XSCL_BAD_OPTION", f"{source.name()} needs a path", hint="load('folder')")
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - pyspark's name
-        """The place before all files."""
+        """Return the place before all files."""
         return BEGIN
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - pyspark's name
@@ -253,7 +253,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if self._most is None else ReadMaxFiles(int(self._most))
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802 - pyspark's name
-        """The place of the last file that has come since and may be taken now; ``start`` if there is none."""
+        """Return the place of the last file that has come since and may be taken now; ``start`` if there is none."""
         if self._last is None:
             self._poll()
         files = after(
@@ -275,12 +275,12 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = files[-1].offset() if files else BEGIN
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
-        """The files between two places, in groups of about equal size."""
+        """Return the files between two places, in groups of about equal size."""
         files = after(listing(self._paths), start, until=end)
         return [_Part(group, [], spooled=bool(self._urls)) for group in groups(files)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
-        """The rows of a part."""
+        """Return the rows of a part."""
         assert isinstance(partition, _Part)
         return _tuples(self._source, self._names, partition)
 
@@ -294,7 +294,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _local(path: str) -> str:
-    """A path of this machine; Spark's may be addresses.
+    """Return a path of this machine; Spark's may be addresses.
 
     Raises:
         SourceError: ``XSCL_BAD_OPTION``: it is on another file system.

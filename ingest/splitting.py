@@ -26,7 +26,7 @@ _STEP = 64 * 1024
 _DECLARATION = 256
 """Bytes by which the encoding shows."""
 _MAX_TOKEN = 4 * 1024 * 1024
-"""Bytes of one tag, comment or instruction, of which expat looks at all again with each step."""
+"""Bytes of one tag, comment or instruction, which expat looks at again in whole with each step."""
 _MAX_REPEATED = 64 * 1024 * 1024
 _MOST_TIMES = 16
 """Records may get namespaces of so many times the document's bytes, and ``_MAX_REPEATED`` more."""
@@ -45,7 +45,7 @@ class SplitRecord:
 
 
 def split_records(content: io.BufferedIOBase, path: SplitPath, *, source: str, limits: Limits) -> Iterator[SplitRecord]:
-    """The records of a document, in its order; of records within records the outermost.
+    """Yield the records of a document, in its order; of records within records the outermost.
 
     Args:
         content: the document; blanks before its declaration are forgiven.
@@ -127,7 +127,7 @@ class _Splitter:
         """Bytes of the token that expat has seen the beginning of."""
         self._fed = 0
         self._base = 0
-        """Where in the document ``_held`` begins."""
+        """Offset in the document at which ``_held`` begins."""
         self._held = bytearray()
         self._done: list[tuple[int, bytes, bytes, bytes] | SplitRecord] = []
         """(line, start of the tag, namespaces, the rest): put together one by one, because namespaces may be long."""
@@ -137,7 +137,7 @@ class _Splitter:
         self._depth = 0
         self._made = [path.begin()]
         self._scopes: list[dict[str, tuple[str, bytes]]] = [{}]
-        """Of each open element, prefixes to namespaces and the bytes that declare them."""
+        """Namespaces by prefix, and the bytes that declare them, for each open element."""
         self._in_doctype = False
         # Of the record that is open:
         self._begin: int | None = None
@@ -149,7 +149,7 @@ class _Splitter:
         self._too_long = False
 
     def take(self) -> Iterator[SplitRecord]:
-        """The records that have ended since."""
+        """Yield the records that have ended since."""
         done, self._done = self._done, []
         for record in done:
             yield record if isinstance(record, SplitRecord) else SplitRecord(record[0], b"".join(record[1:]))

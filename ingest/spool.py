@@ -109,7 +109,7 @@ def write_answer(file: Path, url: str, fetched: Fetched) -> None:
 
 
 def read_spooled(files: Iterable[str], channel: str) -> Iterator[Record]:
-    """The feeds in files of a spool folder, and what was wrong with them."""
+    """Yield the feeds in files of a spool folder, and what was wrong with them."""
     for file in files:
         try:
             head, _, body = Path(file).read_bytes().partition(b"\n")
@@ -124,7 +124,7 @@ def read_spooled(files: Iterable[str], channel: str) -> Iterator[Record]:
 def read_answer(
     url: str, content_type: str, body: bytes, channel: str, problem: Mapping[str, str] | None = None
 ) -> Iterator[Record]:
-    """The feed of an answer, or why there is none; ``problem`` may have a ``condition`` and its ``message``."""
+    """Yield the feed of an answer, or why there is none; ``problem`` may have a ``condition`` and its ``message``."""
     if problem is not None and "condition" in problem:
         yield rejected(url, SourceError(problem["condition"], problem["message"]), channel)
         return

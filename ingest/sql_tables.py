@@ -31,7 +31,7 @@ _ROWS = 50_000
 
 
 def shown_url(url: str) -> str:
-    """A database's address without its password.
+    """Return a database's address without its password.
 
     Raises:
         SourceError: ``XSCL_BAD_OPTION``: it is none.
@@ -45,12 +45,12 @@ def shown_url(url: str) -> str:
 
 
 def sql_source(shown: str, table: str, channel: str) -> str:
-    """What the position of a table is kept under; each channel has its own."""
+    """Return the name of a table's position; each channel has its own."""
     return f"{shown}#{table} > {channel}"
 
 
 def key_position(key: object) -> str:
-    """A key as positions hold it.
+    """Return a key as positions hold it.
 
     Raises:
         SourceError: ``XSCL_BAD_OPTION``: a key of this type has no order that is kept.
@@ -69,7 +69,7 @@ def key_position(key: object) -> str:
 
 
 def position_key(position: str) -> int | str | datetime:
-    """The key of a position."""
+    """Return the key of a position."""
     found = json.loads(position)
     return datetime.fromisoformat(found["key"]) if found.get("type") == "timestamp" else found["key"]
 
@@ -77,7 +77,7 @@ def position_key(position: str) -> int | str | datetime:
 def read_sql_table(
     url: str, table: str, *, key: str, channel: str, position: str | None, reading: Reading
 ) -> Iterator[RowTable]:
-    """The rows of a table or view above a position, in the order of the key, with the position they lead to.
+    """Yield the rows of a table or view above a position, in the order of the key, with the position they lead to.
 
     Ids are the table's name and the key, unless ``reading.id`` names a column.
 
@@ -157,7 +157,7 @@ def _partitions(
 
 
 def _plain(value: object) -> object:
-    """A value of a type that rows have; others, such as UUIDs and times of day, as texts."""
+    """Return a value of a type that rows have; others, such as UUIDs and times of day, as texts."""
     if value is None or isinstance(value, bool | int | float | str | Decimal | datetime | date | bytes):
         return value
     return str(value)

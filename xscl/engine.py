@@ -364,8 +364,8 @@ class Engine:
     ) -> Iterator[IntakeReport]:
         """Take in what is there and what is added to directories and event files, without end.
 
-        There is a report for some thousand records at most, and an empty one when everything was looked at.  What was
-        taken is remembered in the catalogue, so a later call, also of another process, goes on from there::
+        There is a report for some thousand records at most, and an empty one when everything was looked at.  The
+        catalogue keeps how far files were read, so a later call, also of another process, goes on from there::
 
             for report in engine.follow("incoming", every="10 seconds"):
                 engine.run_once()
@@ -518,7 +518,7 @@ class Engine:
         after: str | None = None,
         limit: int | None = None,
     ) -> MatchListing:
-        """Matches of one query, or of all, that are committed when this is called.
+        """Return matches of one query, or of all, that are committed when this is called.
 
         They are sorted by (ts, query, match); with ``after`` they come in the order in which they were committed, and
         ``cursor`` of a match, or of the listing, is where to go on from::
@@ -585,7 +585,7 @@ class Engine:
         since: int | datetime | None = None,
         until: int | datetime | None = None,
     ) -> DataFrame:
-        """Matches of one query, or of all, as a DataFrame of Spark, in no order; docs/reference/sql.md lists its
+        """Return matches of one query, or of all, as a DataFrame of Spark, in no order; docs/reference/sql.md lists its
         columns.
 
         Spark's tasks build values and documents when rows are read.

@@ -47,7 +47,7 @@ def _now() -> int:
 def poll_settings(
     contact: str | None = None, *, allow_private: bool = False, patience_s: float | None = None
 ) -> PollSettings:
-    """The settings of options and environment."""
+    """Return the settings of options and environment."""
     from dataclasses import replace
 
     from xscl.intake.polling import PollSettings, environment_settings
@@ -180,7 +180,7 @@ def feed_show(
 
 
 def _short(row: dict[str, object]) -> dict[str, object]:
-    """A row for a person: a failure is a word in ``last``, and what it says stands by itself."""
+    """Return a row for a person: a failure is a word in ``last``, and what it says stands by itself."""
     last = row["last"]
     if not isinstance(last, str) or not last.startswith("["):
         return {**row, "problem": None}

@@ -117,7 +117,7 @@ def import_(
 
 
 def _opened(file: str) -> AbstractContextManager[BinaryIO]:
-    """A file to read; ``-`` is stdin."""
+    """Return a file to read; ``-`` is stdin."""
     if file == "-":
         return nullcontext(sys.stdin.buffer)
     try:
@@ -128,7 +128,7 @@ def _opened(file: str) -> AbstractContextManager[BinaryIO]:
 
 @contextmanager
 def _written(file: str, *, zipped: bool = False) -> Iterator[BinaryIO]:
-    """A file to write to, which is there when all of it is; ``-`` is stdout."""
+    """Return a file to write to, which is there when all of it is; ``-`` is stdout."""
     from xscl.base.atomic_files import written_whole
 
     if file == "-":

@@ -126,7 +126,7 @@ def match_show(match: str, json: JsonOption = False, *, at: HomeOptions) -> None
 
 
 def _cursor_in(file: Path) -> str:
-    """The cursor that a file has, or the one before everything if there is none."""
+    """Return the cursor that a file has, or the one before everything if there is none."""
     check_place(file)
     try:
         return file.read_text(encoding="utf-8", errors="replace")

@@ -146,13 +146,13 @@ class Output:
 
 
 def say(text: str) -> None:
-    """A message for the person in front."""
+    """Return a message for the person in front."""
     if not Output.quiet:
         complain(text)
 
 
 def complain(text: str) -> None:
-    """A message that is always shown."""
+    """Return a message that is always shown."""
     tell(text)
 
 
@@ -201,7 +201,7 @@ def time_given(text: str | None, option: str) -> int | None:
 
 
 def one_line(text: str) -> str:
-    """The text with single spaces only."""
+    """Return the text with single spaces only."""
     return " ".join(text.split())
 
 
@@ -230,7 +230,7 @@ def report_notes(noted: Mapping[str, Sequence[str]]) -> None:
 
 
 def cut(text: str, size: int = 60) -> str:
-    """The text in one line, of so many characters at most."""
+    """Return the text in one line, of so many characters at most."""
     text = one_line(text)
     return text if len(text) <= size else text[: size - 1] + "…"
 

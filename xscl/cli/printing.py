@@ -20,7 +20,7 @@ __all__ = ["Format", "print_rows"]
 
 
 class Format(StrEnum):
-    """How a listing is printed."""
+    """Formats of listings."""
 
     table = "table"
     ndjson = "ndjson"
@@ -109,7 +109,7 @@ def _cell(value: object) -> str:
 
 
 def _table(rows: list[Row], columns: Sequence[str]) -> int:
-    """A table as wide as the terminal, without columns that have nothing in any row."""
+    """Return a table as wide as the terminal, without columns that have nothing in any row."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -125,7 +125,7 @@ def _table(rows: list[Row], columns: Sequence[str]) -> int:
 
 
 def _noted_table(rows: list[Row], columns: Sequence[str], notes: Sequence[str]) -> int:
-    """A table whose first column may be long, such as an address: it is never broken, so that it can be copied."""
+    """Return a table whose first column, such as an address, is never broken, so that it can be copied."""
     if not rows:
         return 0
     console = terminal.console()
@@ -156,7 +156,7 @@ def _noted_table(rows: list[Row], columns: Sequence[str], notes: Sequence[str]) 
 
 
 def _plain_table(rows: Iterable[Row], columns: Sequence[str]) -> int:
-    """A table in a pipe, which has no width: a row is a line, so that it can be searched and cut.
+    """Return a table in a pipe, which has no width: a row is a line, so that it can be searched and cut.
 
     Columns are as wide as the first thousand rows need; a wider cell further down moves what comes behind it.
     """

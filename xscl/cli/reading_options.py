@@ -28,7 +28,7 @@ class RowsFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WitnessReading:
-    """Options of reading documents of which only the content matters."""
+    """Options of reading documents whose times do not matter."""
 
     whole: Annotated[bool, typer.Option("--whole", help="Take feeds as documents, do not split them.")] = False
     split: Annotated[

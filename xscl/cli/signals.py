@@ -45,7 +45,7 @@ def interrupted_by_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def ended_by_signals() -> Iterator[End]:
-    """The first signal asks for the end; a second one interrupts what is being done, which then leaves no trace."""
+    """Ask for the end at the first signal; interrupt at a second one, so that the work under way leaves no trace."""
     end = End()
 
     def ask(number: int, frame: FrameType | None) -> None:

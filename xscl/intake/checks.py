@@ -1,4 +1,4 @@
-"""What can be said of an event by itself, and of its content by what its channel takes."""
+"""Checks on a single event: id, time and size, and its content against the columns of its channel."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class CheckedEvent:
     content: str | None
     """The document; None for a row, which becomes one when its channel's columns are known."""
     digest: str
-    """Of the content, by which an id seen again is told from an id reused."""
+    """Digest of the content, by which an id seen again is told from an id reused."""
     stream: StreamInfo | None = None
-    """What it named, if that was a stream of its channel (``resolved``)."""
+    """Stream that the event named, if it named one (``resolved``)."""
 
     @property
     def by(self) -> int:
@@ -87,7 +87,7 @@ def check_event(event: Event, limits: Limits = DEFAULT_LIMITS) -> CheckedEvent |
 
 
 def resolved(item: CheckedEvent, streams: Mapping[str, StreamInfo]) -> CheckedEvent:
-    """An event of its channel, where it named a stream; ``streams`` are all by name (``Catalog.streams``)."""
+    """Return an event of its channel, where it named a stream; ``streams`` are all by name (``Catalog.streams``)."""
     channel, stream = resolve_stream(streams, item.event.channel)
     return item if stream is None else replace(item, event=replace(item.event, channel=channel), stream=stream)
 
@@ -108,7 +108,7 @@ def require_kind(channel: ChannelInfo, event: Event) -> None:
 def event_content(
     channel: ChannelInfo, item: CheckedEvent, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[str | None, list[str | None] | None, ChannelInfo]:
-    """The event's document, or the cells of its row; and the channel with what the event says of its columns.
+    """Return the event's document, or the cells of its row; and the channel with what the event says of its columns.
 
     Raises:
         DocumentError: the row does not fit its channel, XML cannot hold it, or its document would be over a limit.
@@ -126,7 +126,7 @@ def event_content(
 
 
 def _check_cells(cells: Mapping[str, str | None], limits: Limits) -> None:
-    """A row has the limits of its document, but speaks of columns."""
+    """Hold a row to the limits of its document, in words of columns."""
     if len(cells) > limits.max_names:
         raise DocumentLimitError(
             "XSCL_DOCUMENT_LIMIT", f"{len(cells):,} columns; the limit max_names is {limits.max_names:,}"
@@ -145,7 +145,7 @@ def _check_cells(cells: Mapping[str, str | None], limits: Limits) -> None:
 
 
 def _own_id(event: Event, ts: int | None, digest: str) -> str:
-    """The id of an event that brought none: XML by its content and time if given, rows by their source and line."""
+    """Make the id of an event without one: of XML by content and time if given, of rows by source and line."""
     if event.row is not None:
         # Standard input has lines, but no name that would tell one input from the next.
         named = event.source is not None and not event.source.startswith("-:")
@@ -154,7 +154,7 @@ def _own_id(event: Event, ts: int | None, digest: str) -> str:
 
 
 def _checked_id(value: object) -> str | None:
-    """An event's id; a whole number is taken as its digits, as in event files."""
+    """Return an event's id; a whole number is taken as its digits, as in event files."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if value is None or (isinstance(value, str) and value and "\0" not in value and _is_unicode(value)):
@@ -172,6 +172,6 @@ def _is_unicode(text: str) -> bool:
 
 
 def refused_event(event: Event, error: XsclError, id_: str | None, ts: int | None) -> Rejected:
-    """The record of an event that was refused with ``error``."""
+    """Return the record of an event that was refused with ``error``."""
     channel = event.channel if isinstance(event.channel, str) else None
     return Rejected(event.source or "", error.condition, error.message, channel, id_, ts)

@@ -38,7 +38,7 @@ def frame_texts(frame: Any) -> Iterator[tuple[str | None, str]]:
 
 
 def arrow_table(source: Any) -> pa.Table | None:
-    """The table of a pyarrow, pandas or Spark object; None of anything else."""
+    """Return the table of a pyarrow, pandas or Spark object; None of anything else."""
     if hasattr(source, "toArrow"):
         return source.toArrow()
     # What is no table needs neither library.
@@ -66,7 +66,7 @@ def _of_pandas(source: Any) -> pa.Table | None:
 
 
 def frame_events(frame: DataFrame, channel: str | None) -> Iterator[Record]:
-    """The records of a DataFrame with a column ``xml``; ``channel`` is for rows that name none.
+    """Yield the records of a DataFrame with a column ``xml``; ``channel`` is for rows that name none.
 
     Raises:
         EngineError: ``XSCL_BAD_FRAME``: it has no column ``channel``, and none is given.

@@ -111,7 +111,7 @@ def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcom
 
 
 def _united(chunk: Chunk, row: dict[str, Any], copied: KnownEvent) -> int | None:
-    """The docid of the row of this chunk that holds a copy as well, from now on; None if it needs a row of its own.
+    """Return the docid of the row of this chunk that holds a copy too from now on; None if it needs its own row.
 
     One row has one place in the intake order, at which it is judged late, and so is what is published for it.  Items
     that are equal in two feeds have documents of their own, which name the feeds.

@@ -44,7 +44,7 @@ def take_feed(chunk: Chunk, states: FeedStates, document: FeedDocument) -> None:
 
 
 def events_of(document: FeedDocument, numbers: Sequence[int] | None = None) -> int:
-    """How many events the entries of a feed make, or those with these numbers."""
+    """Count the events that the entries of a feed make, or the entries of these numbers."""
     entries = document.entries if numbers is None else [document.entries[n] for n in numbers]
     return sum(1 if entry.raw is None else 2 for entry in entries)
 
@@ -52,7 +52,7 @@ def events_of(document: FeedDocument, numbers: Sequence[int] | None = None) -> i
 def _check_entries(
     document: FeedDocument, wanted: Sequence[int], found: Identified, feed: str, limits: Limits
 ) -> list[list[CheckedEvent | Rejected]]:
-    """The events of some entries of a feed, by their numbers."""
+    """Return the events of some entries of a feed, by their numbers."""
     policy = found.memory.policy
     return [
         [

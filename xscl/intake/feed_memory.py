@@ -25,7 +25,7 @@ __all__ = ["FeedState", "FeedStates"]
 class FeedState:
     """A feed as intake finds it, and what this transaction adds.
 
-    ``items`` counts the entries of which its channel got something new, ``versions`` those of them that are newer
+    ``items`` counts the entries that brought its channel something new, ``versions`` those of them that are newer
     versions, ``rejected`` the events of entries that were refused, ``polls`` the documents that were read.
     """
 
@@ -34,9 +34,9 @@ class FeedState:
     identity: str
     memory: Memory
     subscriptions: dict[int, dict[str, object]] = field(default_factory=dict)
-    """What polls leave in the rows they were made for, by number."""
+    """Values that polls leave in the rows they were made for, by number."""
     values: dict[str, object] = field(default_factory=dict)
-    """What the feed says of itself."""
+    """Values that the feed states of itself."""
     polls: int = 0
     items: int = 0
     versions: int = 0
@@ -67,7 +67,7 @@ class FeedStates:
         self._by_subscription: dict[int, FeedState] = {}
 
     def of(self, document: FeedDocument) -> FeedState:
-        """The feed of a document."""
+        """Return the feed of a document."""
         if document.poll is None:
             states, key = self._by_identity, document.feed.identity
             if (state := states.get(key)) is None:
@@ -97,7 +97,7 @@ class FeedStates:
 
 
 def _feed_state(connection: Connection, document: FeedDocument, now: int) -> FeedState:
-    """The feed of a document; a feed that was never read gets its row."""
+    """Return the feed of a document; a feed that was never read gets its row."""
     columns: tuple[Any, ...] = (FEEDS.c.number, FEEDS.c.identity, FEEDS.c.policy, FEEDS.c.reason, FEEDS.c.memory)
     by_identity = sa.select(*columns).where(FEEDS.c.identity == document.feed.identity)
     row: sa.Row[Any] | None = None

@@ -46,13 +46,13 @@ class NotNowError(Exception):
 
 @dataclass(slots=True)
 class _Turn:
-    """What came of it; None where nothing was sent."""
+    """Answer of the host; None where nothing was sent."""
 
     answer: Answer | None = None
 
 
 class Hosts:
-    """Whose turn it is: one request at a time to a host, not before its time, which is stored.
+    """Queues of hosts: one request at a time to a host, not before its time, which is stored.
 
     Args:
         catalog: holds the times.

@@ -1,4 +1,4 @@
-"""Which event an event is: one that was taken in before, a version of one, a copy by another stream, or a new one.
+"""Identity of events: one ingested before, a version of one, a copy by another stream, or a new one.
 
 Items of different feeds, and events of different streams, are different, even where they share a guid: the first keeps
 the guid as its id, the others get their feed or stream behind it.  Equal events of streams of one source are one event.
@@ -29,7 +29,7 @@ class KnownEvent:
     """An event that was taken in, by one of the ways it came."""
 
     id: str
-    """In ``event_ids``."""
+    """Id in ``event_ids``."""
     feed: str
     stream: int
     version: int
@@ -38,7 +38,7 @@ class KnownEvent:
     digest: str
     ts: int | None
     received: int | None
-    """When it was first seen; None: not kept."""
+    """Time when the event was first seen; None if that is not kept."""
     whole: bool
     """Not a copy of an event that another stream brought."""
 
@@ -49,27 +49,27 @@ class KnownEvent:
 
     @property
     def event(self) -> tuple[int, str, int | None]:
-        """What copies have in common."""
+        """Return the key that copies have in common."""
         return self.item, self.digest, self.ts
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which event an event is that was not there before by its way."""
+    """Identity of an event that its stream did not have before."""
 
     id: str
     """Unique in its channel, in ``event_ids``."""
     feed: str
     version: int
     item: int | None
-    """docid of the item's first version; None: its own."""
+    """Number of the item's first version; None for the event's own."""
     ts: int
     copied: KnownEvent | None = None
     """The event that it is a copy of, by another stream."""
 
 
 class KnownEvents:
-    """What a transaction knows of ids: those that were there, read once for each, and those that it adds.
+    """Ids as a transaction knows them: ids from before it, each read once, and ids that it adds.
 
     Args:
         connection: of the transaction.
@@ -145,7 +145,7 @@ class KnownEvents:
         self._versions.setdefault((channel, base), []).append(known)
 
     def identify(self, item: CheckedEvent, channel: ChannelInfo, received: int) -> Identity | None:
-        """Which event an event is that was learnt of; None for what is known already.
+        """Identify an event that was learnt of; None for one that is known already.
 
         Raises:
             DocumentError: ``XSCL_EVENT_ID_REUSED``: the id is taken by other content.
@@ -187,7 +187,7 @@ class KnownEvents:
     def _copied(
         self, known: Sequence[KnownEvent], mine: Sequence[KnownEvent], item: CheckedEvent, ts: int
     ) -> KnownEvent | None:
-        """The event of another stream of the same source that an event equals, and that its stream has not had yet."""
+        """Find the equal event of another stream of the source, which the event's own stream has not had yet."""
         if item.stream is None or item.stream.source is None:
             return None
         sharing = {stream.number for stream in self._streams.values() if stream.source == item.stream.source}
@@ -200,14 +200,14 @@ class KnownEvents:
         return None
 
     def _free_id(self, item: CheckedEvent, id_: str) -> str:
-        """The id, or, where a publisher's own id looks like one of ours (``guid#2``), the id with a mark behind it."""
+        """Return the id; where a publisher's own id looks like one of ours (``guid#2``), with a mark behind it."""
         channel = item.event.channel
         while (channel, id_) in self._taken or (id_ != item.id and self._is_taken(channel, id_)):
             id_ += "~"
         return id_
 
     def _is_taken(self, channel: str, id_: str) -> bool:
-        """Of the event's own id ``learn`` has told already."""
+        """Tell whether an id is taken; of the event's own id ``learn`` has told already."""
         statement = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel, EVENT_IDS.c.id == id_)
         return self._connection.execute(statement).first() is not None
 
@@ -217,7 +217,7 @@ def _scope(feed: str, stream: int) -> tuple[str, int]:
 
 
 def _first_seen(item: CheckedEvent, mine: Sequence[KnownEvent], known: Sequence[KnownEvent], received: int) -> int:
-    """What a feed item's date may be at most: a date in the future is the time that what it dates was first seen.
+    """Bound a feed item's date: a date in the future becomes the time when the item was first seen.
 
     ``published`` dates the item, every other date the version.
     """

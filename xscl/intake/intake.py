@@ -1,8 +1,8 @@
-"""Taking in: events, registrations and drops get their place in the home's intake order (docs/explanation/time.md).
+"""Intake: events, registrations and drops get their offsets in the home's intake order (docs/explanation/time.md).
 
 Events are checked here, once: a document that is not well-formed, a row that does not fit, an id that is taken for
-other content are rejected with a named condition and counted, and nothing else is lost.  What is taken is written to
-one Parquet file for each chunk, which the catalogue names in the same transaction as the ids.
+other content are rejected with a named condition and counted, and nothing else is lost.  Each chunk of events that
+are taken is one Parquet file, which the catalogue names in the same transaction as the ids.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def _weight(record: Record) -> tuple[int, int]:
-    """How many events a record makes at most, and with how many characters."""
+    """Count the events that a record makes at most, and their characters."""
     if isinstance(record, FeedDocument):
         return events_of(record), sum(len(entry.raw or "") for entry in record.entries)
     return 1, len(record.xml or "") if isinstance(record, Event) else 0
@@ -156,7 +156,7 @@ def _check_all(records: list[Record], limits: Limits) -> list[CheckedEvent | Rej
 
 
 def _as_rejected(record: object) -> Rejected:
-    """What is no event at all is refused like a bad one."""
+    """Refuse a record that is no event at all like a bad one."""
     if isinstance(record, Rejected):
         return record
     return Rejected("", "XSCL_BAD_EVENT", f"a {type(record).__name__} is no event")

@@ -57,21 +57,21 @@ _OF_CONTENT = (
     RecursionError,
     sa.exc.StatementError,
 )
-"""What a fault of ours over a stranger's content looks like; it must not stop the other feeds."""
+"""Errors by which our own faults over a stranger's content show; they must not stop the other feeds."""
 _TOGETHER = 32
 """Feeds that are taken in by one transaction at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollSettings:
-    """How to poll."""
+    """Settings of polling."""
 
     contact: str | None = None
-    """Where the operator can be reached; it is part of the User-Agent."""
+    """Address of the operator, as a part of the User-Agent."""
     allow_private: bool = False
     """Whether all feeds may be on private networks."""
     patience_s: float = 300.0
-    """How long a pass begins new requests; a feed whose host must be left alone for longer waits for the next pass."""
+    """Seconds in which a pass begins requests; a feed whose host must be left alone for longer waits for the next."""
     at_once: int = 32
     """Requests under way."""
     limits: FetchLimits = DEFAULT_FETCH_LIMITS
@@ -81,14 +81,14 @@ DEFAULT_POLL_SETTINGS = PollSettings()
 
 
 def environment_settings(settings: PollSettings = DEFAULT_POLL_SETTINGS) -> PollSettings:
-    """The settings with what ``XSCL_CONTACT`` and ``XSCL_ALLOW_PRIVATE`` say, where nothing else was said."""
+    """Return the settings with what ``XSCL_CONTACT`` and ``XSCL_ALLOW_PRIVATE`` say, where nothing else was said."""
     contact = settings.contact or os.environ.get("XSCL_CONTACT") or None
     return replace(settings, contact=contact, allow_private=private_allowed(settings.allow_private))
 
 
 @dataclass(slots=True)
 class PollReport:
-    """What a pass did."""
+    """Counts of a pass."""
 
     feeds: int = 0
     """Feeds that were asked."""
@@ -101,7 +101,7 @@ class PollReport:
     """Feeds by the last answer: ``200``, ``304``, …, ``none`` without one."""
     events: int = 0
     versions: int = 0
-    """Of the events, newer versions of known items."""
+    """Number of events that are newer versions of known items."""
     rejected: int = 0
     seconds: float = 0.0
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -196,7 +196,7 @@ def _run(work: Awaitable[None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """What an answer means for its feed."""
+    """Consequence of an answer for its feed."""
 
     feed: DueFeed
     fetched: Fetched
@@ -350,6 +350,6 @@ def _counted(feed: DueFeed, fetched: Fetched) -> dict[str, object]:
 
 
 def _told(problem: XsclError) -> str:
-    """A problem as it is stored and printed: terminals obey some of what strangers send."""
+    """Return a problem as it is stored and printed: terminals obey some of what strangers send."""
     text = "".join(c if c.isprintable() or c == "\n" else "·" for c in str(problem))
     return text if len(text) <= _MAX_PROBLEM else f"{text[:_MAX_PROBLEM]}…"

@@ -1,4 +1,4 @@
-"""What became of the records that were given to an intake."""
+"""Counts of the records that were given to an intake."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xscl.ingest.records import Rejected
 __all__ = ["IntakeReport", "Outcome"]
 
 Outcome = Literal["taken", "version", "shared", "duplicate", "rejected"]
-"""Of one event; a ``version`` is taken, too."""
+"""Outcome of one event; a ``version`` is taken, too."""
 
 _COUNTS = ("taken", "versions", "duplicates", "shared", "late", "rejected", "tolerant", "registered", "dropped")
 _SHOWN = 100
@@ -20,16 +20,16 @@ _SHOWN = 100
 
 @dataclass(slots=True, repr=False)
 class IntakeReport:
-    """What became of an intake: each event that is given is taken, a duplicate, shared or rejected."""
+    """Counts of an intake: each event that is given is taken, a duplicate, shared or rejected."""
 
     taken: int = 0
     versions: int = 0
-    """Of those taken, newer versions of known items."""
+    """Number of events taken that are newer versions of known items."""
     duplicates: int = 0
     shared: int = 0
     """Events known by another stream of their source, of whose stream they are a member since."""
     late: int = 0
-    """Of those taken and shared."""
+    """Number of events taken and shared that came late."""
     rejected: int = 0
     tolerant: int = 0
     """Feeds that are not well-formed and were read all the same."""
@@ -38,7 +38,7 @@ class IntakeReport:
     problems: list[Rejected] = field(default_factory=list)
     """The first hundred rejections."""
     flaws: list[str] = field(default_factory=list)
-    """What is wrong with the first hundred feeds that were read tolerantly: source, place and reason."""
+    """Flaws of the first hundred feeds that were read tolerantly: source, place and reason."""
 
     def __repr__(self) -> str:
         counts = [f"{name}={getattr(self, name)}" for name in _COUNTS if getattr(self, name)]

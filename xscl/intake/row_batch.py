@@ -1,8 +1,7 @@
 """Tables of rows into ids, times and cells, a column at a time; nothing is stored here.
 
-Columns are checked and turned into cells by Arrow (``ingest.columns``), times by numpy.  Rows of which something is
-doubtful go through the functions of single events, so that each is taken or refused as it would be alone, with its
-place.
+Columns are checked and turned into cells by Arrow (``ingest.columns``), times by numpy.  Doubtful rows go through
+the functions of single events, so that each is taken or refused as it would be alone, with its place.
 """
 
 from __future__ import annotations

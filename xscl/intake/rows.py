@@ -112,7 +112,7 @@ def _write(chunk: Chunk, batch: RowBatch, digests: Sequence[str]) -> None:
 
     Args:
         chunk: their transaction.
-        batch: rows, all of which are kept.
+        batch: rows that are all kept.
         digests: of the rows, if their ids are kept one by one.
     """
     channel, count = batch.channel, len(batch.kept)

@@ -36,7 +36,7 @@ __all__ = ["Chunk", "Terms", "open_chunk", "rejection"]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Where records are taken to, and on which terms."""
+    """Terms of an intake: the home, and the rules for records."""
 
     home: Home
     registry: Registry
@@ -45,12 +45,12 @@ class Terms:
     strict: bool
     """Whether channels have to be there."""
     limits: Limits
-    """What a document may be."""
+    """Limits of a document."""
 
 
 @dataclass(slots=True)
 class Chunk:
-    """What one transaction knows, and what it is going to write."""
+    """State of one transaction, and the rows that it is going to write."""
 
     terms: Terms
     connection: Connection
@@ -61,15 +61,15 @@ class Chunk:
     memberships: Memberships
     known: KnownEvents
     moves: int = 0
-    """How often a clock has moved."""
+    """Number of moves of clocks."""
     moved: set[str] = field(default_factory=set)
     """Channels that have a newer event than before."""
     placed: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
-    """By channel and id the rows of events whose streams are of a source, each with the moves until then."""
+    """Rows of events whose streams are of a source, by channel and id, each with the moves until then."""
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """Of the file of events, in the shape of ``EVENT_SCHEMA``."""
+    """Rows of the file of events, in the shape of ``EVENT_SCHEMA``."""
     ids: list[dict[str, object]] = field(default_factory=list)
-    """Of ``event_ids``."""
+    """Rows of ``event_ids``."""
     late: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
@@ -84,11 +84,11 @@ class Chunk:
         return all(channel.lateness is None for channel in self.channels.values())
 
     def places(self, count: int) -> tuple[int, int]:
-        """The next places of the intake order: the first one, and its time of receipt; later ones grow by one."""
+        """Take the next offsets of the intake order; return the first and its time of receipt."""
         return self.terms.home.catalog.take_places(self.connection, count, self.now)
 
     def channel_of(self, event: Event) -> ChannelInfo:
-        """The channel of an event; one that is not there yet is as the event says.
+        """Return the channel of an event; one that is not there yet is as the event says.
 
         Raises:
             CatalogError: ``XSCL_UNKNOWN_CHANNEL``: it has to be there.
@@ -128,7 +128,7 @@ class Chunk:
         self.moved.add(channel.name)
 
     def late_by(self, channel: ChannelInfo, ts: int) -> int | None:
-        """What the clock shows, if an event of this time is late now, and None if not; the event moves it."""
+        """Return the clock's time if an event of this time is late now, else None; the event moves the clock."""
         shown = self.clocks.shown(channel)
         self.see(channel, ts)
         return shown if is_late(channel, ts, shown) else None
@@ -177,7 +177,7 @@ class Chunk:
 
 @contextmanager
 def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
-    """A transaction that is written at the end, and counted in ``report`` once it is committed."""
+    """Return a transaction that is written at the end, and counted in ``report`` once it is committed."""
     catalog = terms.home.catalog
     chunk: Chunk | None = None
     step("intake.chunk")
@@ -217,7 +217,7 @@ def _discard(home: Home, files: list[Path]) -> None:
 
 
 def rejection(problem: Rejected) -> dict[str, object]:
-    """A row of ``rejected``, without the time."""
+    """Return a row of ``rejected``, without the time."""
     texts = {name: getattr(problem, name) for name in ("channel", "id", "condition", "message", "source")}
     shown = {name: None if text is None else _shown(text) for name, text in texts.items()}
     return {**shown, "ts": problem.ts}
