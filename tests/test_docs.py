@@ -235,6 +235,21 @@ def test_consoles_are_compared() -> None:
     assert masked("batch 1: 0.25 s, at 2026-11-22T20:34:29.926129Z") == "batch 1: 0 s, at NOW"
 
 
+def test_the_readme_by_hand_shows_the_match_of_its_example() -> None:
+    script, cards = re.findall(r"```\n(.*?)```", README.split("## An example")[1], re.DOTALL)[:2]
+    commands = README.split("To do the same by hand")[1].split("```")[1]
+    assert commands.count("$F") == 3
+    from consoles import in_an_empty_folder, run
+
+    with in_an_empty_folder():
+        Path("queries.xscl").write_text(script, encoding="utf-8")
+        lines = [line.partition("  #")[0].strip() for line in commands.splitlines() if line.startswith("xscl ")]
+        printed = [run(line.replace("$F", "xscl/demo/corpus/earthquakes-past")) for line in lines]
+    assert len(printed) == 5
+    for line in cards.splitlines()[1:]:
+        assert line in printed[-1]
+
+
 def test_the_english_of_the_pages() -> None:
     from prose import faults, pages
 

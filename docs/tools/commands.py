@@ -57,7 +57,9 @@ def _command_text(words: str, command: TyperCommand) -> str:
             if record is None:
                 continue
             name, help_ = record
-        rows.append(f"| `{_row(name)}` | {_row(_escaped(help_))} |")
+        # A bar between backticks parts no cells; the greatest number of 64 bits is no limit that anybody means.
+        meaning = _escaped(help_).replace("|", "\\|").replace("0<=x<=9223372036854775807", "x>=0")
+        rows.append(f"| `{_row(name)}` | {_row(meaning)} |")
     table = "| argument or option | meaning |\n|---|---|\n" + "\n".join(rows) if rows else ""
     return "\n\n".join(
         part for part in (f"```sh\n{usage}\n```", _escaped(help_text), f"```sh\n{examples}\n```", table) if part
@@ -65,7 +67,7 @@ def _command_text(words: str, command: TyperCommand) -> str:
 
 
 def _row(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return " ".join(text.split())
 
 
 def _escaped(text: str) -> str:

@@ -14,7 +14,8 @@ import re
 import shlex
 import sys
 import tempfile
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
@@ -79,12 +80,19 @@ def replayed(page: str) -> str:
             parts.append("\n".join([f"$ {command}", *([text] if (text := shown if same else printed) else [])]) + "\n")
         return block[1] + "".join(parts) + block[3]
 
+    with in_an_empty_folder():
+        return BLOCK.sub(again, page)
+
+
+@contextmanager
+def in_an_empty_folder() -> Iterator[None]:
+    """Work in a new folder, with links to the repository's folders, without a home, on a terminal of 120 columns."""
     here = {"COLUMNS": "120", "XSCL_CLASS_ARCHIVE": "off"}
     with tempfile.TemporaryDirectory() as folder, chdir(folder), patch.dict(os.environ, here):
         os.environ.pop("XSCL_HOME", None)
         for name in ("docs", "xscl"):
             Path(folder, name).symlink_to(ROOT / name)
-        return BLOCK.sub(again, page)
+        yield
 
 
 def main(arguments: list[str]) -> int:

@@ -41,7 +41,7 @@ def prose(text: str) -> list[str]:
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", text)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"`[^`]*`", "code", text)
+    text = re.sub(r"`[^`]*`", "Code", text)
     blocks: list[list[str]] = [[]]
     for line in text.splitlines():
         if not line.strip() or re.match(r"\s*(#|\||!!!|:::|    \S|=+$|-{3,}$)", line):
@@ -59,7 +59,7 @@ def prose(text: str) -> list[str]:
 
 def sentences(block: str) -> list[str]:
     """Return the sentences of a paragraph; a colon before a list or code ends one, too."""
-    parts = re.split(r"(?<=[.!?:])[*_\")”]*\s+(?=[\"“*_(]*[A-Z`0-9])", block)
+    parts = re.split(r"(?<=[.!?:])[*_\")”]*\s+(?=[\"“*_(]*(?:[A-Z0-9]|xscl\b))", block)
     return [part for part in parts if re.search(r"\w", part)]
 
 
