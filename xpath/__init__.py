@@ -5,11 +5,11 @@ Modules in reading order:
 * ``pattern``: node tests, steps and conditions, each with one canonical text
 * ``nodes``: nodes of one document, their numbers and string values
 * ``condition``: brackets on one node, with the meaning of XPath 1.0
-* ``predicates``: which of many sets of conditions one node satisfies
+* ``predicates``: the sets of conditions, among many, that one node satisfies
 * ``guards``: the conditions that nodes are asked for, apart from the states that ask
-* ``names``: which node tests a name passes
-* ``row_template``: what is the same for all nodes of one kind, in arrays
-* ``states``: a trie of steps, and what is wanted of the nodes that reach a state
+* ``names``: the node tests that a name passes
+* ``row_template``: arrays that all nodes of one kind share
+* ``states``: a trie of steps, and the requests for the nodes that reach a state
 * ``chains``: the rows of R_bin around one binding of a leaf
 * ``automaton``: all definitions of all queries in one machine, over paths of names
 * ``walk``: the one pass over a document
@@ -18,9 +18,9 @@ Modules in reading order:
 * ``row_columns``: the cells of many rows by their distinct texts
 * ``witness``: documents and the automaton → witness rows
 * ``column_conditions``: conditions of a row as formulas over its columns, and these as spans of values
-* ``span_index``: which of many sets of conditions each of many rows satisfies
-* ``relational``: what columns answer of a row channel, without documents
+* ``span_index``: the sets of conditions, among many, that each of many rows satisfies
+* ``relational``: definitions that columns answer, without documents
 * ``row_witness``: rows → witness rows by columns alone
-* ``row_files``, ``spec_files``: what is asked, as files for other processes
-* ``worker``: what Spark ships
+* ``row_files``, ``spec_files``: specs, as files for other processes
+* ``worker``: functions that Spark ships
 """

@@ -3,8 +3,8 @@
 States (``xscl.xpath.states``) without conditions on their way are *plain*: whether a node reaches them depends on the
 names on its path alone.  Over them lies a deterministic automaton on paths of names, built as documents come (YFilter's
 construction, made lazy): its node for a path knows the states that are reached there, the witness rows that every such
-node gives, and the open elements that the rows' chains speak of.  What a document costs is a look-up for each element,
-whatever the number of definitions.
+node gives, and the open elements that the rows' chains speak of.  A document costs a look-up for each element, whatever
+the number of definitions.
 
 States with conditions on their way are *guarded*: one predicate index for each node test says which conditions hold at
 a node, and the states that are reached are followed element by element (``xscl.xpath.walk``).
@@ -29,25 +29,25 @@ from xscl.xpath.states import Branch, SpecKey, State, Trie, WitnessSpec, spec_ke
 __all__ = ["Automaton", "AutomatonSize", "Move", "WitnessSpec"]
 
 MAX_HELD = 30_000_000
-"""What the path automaton may hold, in references of eight bytes; it starts anew when it holds more."""
+"""Greatest size of the path automaton, in references of eight bytes; a larger one starts anew."""
 
 
 MAX_STRANGERS = 50_000
 """Names that no definition speaks of, which the path automaton keeps nevertheless."""
 
 _ENTRY = 16
-"""What an entry of a table takes, in references."""
+"""Size of a table's entry, in references."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutomatonSize:
-    """How large an automaton is."""
+    """The size of an automaton."""
 
     states: int
     moves: int
     """Nodes of the path automaton, as far as documents have built it."""
     bytes: int
-    """Of states and path automaton together, about."""
+    """Approximate size of states and path automaton together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ class Waiting:
 
     states: tuple[State, ...]
     place: int
-    """Where the element stands on the way of noted open nodes."""
+    """Place of the element on the way of noted open nodes."""
     above: Waiting | None
     attributes: bool
     """Here or above, something waits for attributes."""
@@ -94,11 +94,11 @@ class Move:
         self.reached = reached
         """Plain states."""
         self.place = place
-        """How many nodes above are on the way: those at which something is reached, from the document node on."""
+        """Number of nodes above on the way: those at which a state is reached, from the document node on."""
         self.on_way = on_way
         """Whether this one is; it stands at ``place`` then."""
         self.waiting = waiting
-        """For descendants of the node."""
+        """States that wait for descendants of the node."""
         self.inner = tuple([state for state in reached if state.child])
         """States reached here that lead on by the child axis."""
         self.final = not self.inner and waiting is None
@@ -108,7 +108,7 @@ class Move:
         self.attributes = any(state.attributes for state in self.inner) or (waiting is not None and waiting.attributes)
         self.texts = any(state.texts for state in self.inner) or (waiting is not None and waiting.texts)
         self.guarded: tuple[Branch, ...] = ()
-        """With the guarded states that the node may reach from plain ones."""
+        """Branches with the guarded states that the node may reach from plain ones."""
         self.rows: RowTemplate | None = None
         self.refused = False
         """The rows' chains are too long for any document."""
@@ -119,12 +119,12 @@ class Move:
         """The node of elements below at which nothing is reached."""
 
     def weight(self) -> int:
-        """What it holds, in references, about; without the entries of ``next``."""
+        """Return the approximate size in references, without the entries of ``next``."""
         rows = self.rows
         return 64 + 3 * len(self.reached) + (3 * rows.rows + 5 * rows.chain if rows is not None else 0)
 
     def origins(self, state: State, place: int) -> list[int]:
-        """The places on the way from which a state is reached at a place, which is this node's or above it."""
+        """Return the places on the way from which a state is reached at a place, which is this node's or above it."""
         if state.axis == "child":
             return [place - 1]
         assert state.parent is not None
@@ -183,7 +183,7 @@ class Automaton:
             self.follower.take_out(spec)
 
     def start(self, channel: str) -> Move | None:
-        """The path automaton's node for the document node of a channel; None if no definition reads the channel.
+        """Return the path automaton's node for the document node of a channel; None if no definition reads the channel.
 
         To be called between documents: what specs have changed since the last call takes effect.
         """
@@ -201,7 +201,7 @@ class Automaton:
         return found
 
     def enter(self, move: Move, name: Any) -> Move | None:
-        """From an element (or the document node) to a child element, an attribute or a text node by its name.
+        """Go from an element (or the document node) to a child element, an attribute or a text node by its name.
 
         None for what is no element: the "name" of a comment is no string.
         """
@@ -277,7 +277,7 @@ class Automaton:
         self.trie.stale_roots.clear()
 
     def moves(self) -> Iterator[Move]:
-        """Every node of the path automaton."""
+        """Yield every node of the path automaton."""
         waiting = list(self._starts.values())
         seen = set(waiting)
         while waiting:
@@ -289,7 +289,7 @@ class Automaton:
                     waiting.append(below)
 
     def size(self) -> AutomatonSize:
-        """Counted and measured; takes as long as looking at everything."""
+        """Count and measure states and tables; every one is looked at."""
         size = 0
         for state in self.trie.all_states():
             branches = len(state.child) + len(state.descendant)
@@ -305,7 +305,7 @@ class Automaton:
 
 
 def _template(move: Move) -> RowTemplate | None:
-    """The rows of the states that are reached at every node of a path.
+    """Return the rows of the states that are reached at every node of a path.
 
     Raises:
         DocumentLimitError: their chains have more entries than a document may have.
@@ -336,5 +336,5 @@ def _opened(states: list[State], place: int, above: Waiting | None) -> Waiting:
 
 
 def _nothing(state: State, place: int) -> tuple[int, ...]:
-    """No edge hangs off the way of a leaf with a template."""
+    """Return no edge hangs off the way of a leaf with a template."""
     raise AssertionError(f"{state.key} hangs off at {place}")

@@ -23,17 +23,17 @@ __all__ = [
 ]
 
 MAX_CHAIN_ENTRIES = 1_000_000
-"""For one spec in one document: many results beside many joined nodes multiply."""
+"""Greatest number of chain entries of one spec in one document: many results beside many joined nodes multiply."""
 
 MAX_VALUE_CHARACTERS = 1 << 27
-"""In the values of one spec's rows in one document: nested elements repeat the text inside them, and each row has its
-value.  Even in UTF-8 such a column stays below the 2 GiB that Arrow can address."""
+"""Greatest number of characters in the values of one spec's rows in one document. Nested elements repeat the text
+inside them, and each row has its value. Even in UTF-8 such a column stays below the 2 GiB that Arrow can address."""
 
 Related = Callable[[State, int], Iterable[int]]
 
 
 def too_many_entries() -> DocumentLimitError:
-    """The refusal of a document in which bindings multiply."""
+    """Return the refusal of a document in which bindings multiply."""
     return DocumentLimitError(
         "XSCL_DOCUMENT_LIMIT",
         f"the pattern has more than {MAX_CHAIN_ENTRIES:,} pairs of bindings in this document",
@@ -64,7 +64,7 @@ def check_characters(count: int) -> None:
 
 
 def chain(leaf: State, at: int, *, origins: Related, below: Related) -> list[ChainEntry]:
-    """The bindings of a leaf's edges on the way to the place ``at`` of the leaf, and of those that hang off it.
+    """Return the bindings of a leaf's edges on the way to the place ``at`` of the leaf, and of those that hang off it.
 
     ``origins(state, place)`` are the places of the state before from which a place of ``state`` is reached, and
     ``below(state, place)`` the places of ``state`` that are reached from a place of the state before.

@@ -1,9 +1,9 @@
 """Conditions on the nodes of a row's flat document as formulas over the row's columns, and these as spans of values.
 
-A **formula** says of which columns what must hold: that one is there, that the text of one satisfies a condition.
+A **formula** says which columns must be there and which conditions their texts must satisfy.
 Column 0 is the text of the whole row, which is always there; the others are counted from 1, and NULL is not there.
 
-A formula comes to some **alternatives**; a row satisfies it iff it satisfies one of them.  An alternative is a
+A formula becomes some **alternatives**; a row satisfies it iff it satisfies one of them.  An alternative is a
 conjunction with one entry for each *dimension* that it speaks of, a column read in one way, and an entry is a set of
 values: spans between **boundaries**.  The values of all columns, NULL among them, lie in one order of boundaries:
 
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MAX_ALTERNATIVES = 64
-"""Of one formula: conjunctions of disjunctions multiply."""
+"""Greatest number of alternatives of one formula: conjunctions of disjunctions multiply."""
 
 
 class TooManyAlternatives(Exception):
@@ -126,7 +126,7 @@ class Dimension:
 
 
 Alternative = dict[Dimension, Values]
-"""What each dimension must be in; an empty one holds of every row."""
+"""Values for each dimension of an alternative; an empty alternative holds of every row."""
 
 
 def _meet(one: Values, other: Values) -> Values:
@@ -153,7 +153,7 @@ def _complement(values: Values, end: Boundary) -> Values:
 
 
 def alternatives(formula: Formula) -> list[Alternative]:
-    """What a formula comes to; [] if no row satisfies it.
+    """Return the alternatives of a formula; [] if no row satisfies it.
 
     Raises:
         TooManyAlternatives: it is not worth while.
@@ -194,7 +194,7 @@ def _product(one: list[Alternative], other: list[Alternative]) -> list[Alternati
 
 
 def _sum(parts: Iterable[list[Alternative]]) -> list[Alternative]:
-    """All alternatives; those of one and the same dimension become one."""
+    """Return all alternatives; those of one and the same dimension become one."""
     found: list[Alternative] = []
     alone: dict[Dimension, list[Span]] = {}
     for alternative in (each for part in parts for each in part):
@@ -234,7 +234,7 @@ def _is_of_root(dimension: Dimension) -> bool:
 
 
 def _values(atom: Single) -> tuple[Dimension, Values]:
-    """The values of which a condition holds, in the dimension that tells them apart."""
+    """Return the values that satisfy a condition, in the dimension that tells them apart."""
     if atom.name is None:
         match atom.condition:
             case Comparison(left, op, right):
@@ -272,7 +272,9 @@ def _functions(expression: Expression) -> str | None:
 
 
 def _compared(op: str, constant: Key | None, *, unequal_from: Boundary) -> Values:
-    """The values that compare so with a constant; None is NaN.  What is no value is unequal to all, if told."""
+    """Return the values that compare so with a constant; None is NaN. From ``unequal_from`` on, values are unequal to
+    all.
+    """
     if constant is None:
         return ((unequal_from, _END),) if op == "!=" else ()
     before, behind = (3, constant, 0), (3, constant, 1)
@@ -306,7 +308,7 @@ def satisfies(atom: Single, text: str | None) -> bool:
 
 
 def paths_read(condition: Comparison | Truth) -> list[Here]:
-    """The paths whose values a condition computes with."""
+    """Return the paths whose values a condition computes with."""
     return _paths(condition.left if isinstance(condition, Comparison) else condition.call)
 
 

@@ -46,10 +46,10 @@ from xscl.xpath.pattern import (
 __all__ = ["Memo", "clark_name", "holds", "matches_name", "name_parts", "reach", "select", "shared"]
 
 Value = str | float | bool
-"""What an expression gives."""
+"""The value of an expression."""
 
 _SHARED = 1 << 16
-"""Expressions of which one object is kept."""
+"""Number of expressions that are kept as one object each."""
 
 _MOST_CHARACTERS = 1 << 25
 """Characters that are kept of one document: nested elements have the same text again and again."""
@@ -132,7 +132,8 @@ class Memo:
 
 
 def shared(condition: Condition) -> Condition:
-    """An equal condition in which equal paths, and equal arguments of functions, are those of other such conditions.
+    """Return an equal condition in which equal paths, and equal arguments of functions, are those of other such
+    conditions.
 
     >>> one, other = (Truth(Call("contains", (Here(()), Constant(text, False)))) for text in "ab")
     >>> shared(one).call.args[0] is shared(other).call.args[0]
@@ -202,7 +203,7 @@ def name_parts(name: str) -> tuple[str, str]:
 
 
 def clark_name(test: NodeTest) -> str | None:
-    """The one name that passes the test, in Clark's form; None if there are several, or the test is for text."""
+    """Return the one name that passes the test, in Clark's form; None if there are several, or the test is for text."""
     if test.uri is None or test.local is None:
         return None
     return f"{{{test.uri}}}{test.local}" if test.uri else test.local
@@ -215,7 +216,7 @@ def matches_name(test: NodeTest, name: str) -> bool:
 
 
 def select(step: Step, node: Node, memo: Memo | None = None) -> Iterator[Node]:
-    """The nodes one step reaches, conditions included; each once, in no promised order."""
+    """Yield the nodes one step reaches, conditions included; each once, in no promised order."""
     if isinstance(node, (AttributeNode, TextNode)):
         return
     memo = memo or Memo()
@@ -252,7 +253,7 @@ def _candidates(step: Step, node: etree._Element | DocumentNode) -> Iterator[Nod
 
 
 def reach(steps: tuple[Step, ...], node: Node, memo: Memo) -> list[Node]:
-    """The node set of a path: one step after another, because '//' reaches a node in several ways."""
+    """Return the node set of a path: one step after another, because '//' reaches a node in several ways."""
     found: list[Node] = [node]
     for step in steps:
         highest = _outermost(found) if step.axis == "descendant" else found
@@ -261,7 +262,7 @@ def reach(steps: tuple[Step, ...], node: Node, memo: Memo) -> list[Node]:
 
 
 def _outermost(nodes: list[Node]) -> list[Node]:
-    """The nodes that are not inside another one; what '//' reaches from the others, it reaches from these."""
+    """Return the nodes that are not inside another one; what '//' reaches from the others, it reaches from these."""
     if len(nodes) < 2:
         return nodes
     known = set(nodes)

@@ -28,12 +28,12 @@ class Guards:
         self._uses: Counter[tuple[int, int]] = Counter()
         """States by test and number."""
         self._tests: Counter[int] = Counter()
-        """Of each set, the number of tests under which it is asked for."""
+        """Number of tests under which each set is asked for."""
         self._indexes: dict[int, PredicateIndex[int]] = {}
         self._next = FREE + 1
 
     def number(self, conditions: tuple[Condition, ...]) -> int | None:
-        """The number of a set of conditions; None if no state has it."""
+        """Return the number of a set of conditions; None if no state has it."""
         return self._numbers.get(conditions) if conditions else FREE
 
     def add(self, test: int, conditions: tuple[Condition, ...]) -> int:
@@ -68,7 +68,7 @@ class Guards:
                 del self._numbers[self._conditions.pop(guard)]
 
     def holding(self, wanted: Collection[int] | None, tests: Iterable[int], node: Node, memo: Memo) -> set[int]:
-        """The numbers of the sets of conditions that a node satisfies: among these, or for None under its tests."""
+        """Return the numbers of the sets of conditions that a node satisfies, of these or, for None, under its tests."""
         if wanted is not None:
             held_of = ((guard, self._conditions[guard]) for guard in wanted)
             return {guard for guard, conditions in held_of if all(holds(each, node, memo) for each in conditions)}

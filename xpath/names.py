@@ -1,4 +1,4 @@
-"""Which node tests a name passes, without trying them one by one."""
+"""The node tests that a name passes, without trying them one by one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OTHER = "\0"
 
 
 def attribute(name: str) -> str:
-    """An attribute's name, apart from elements'."""
+    """Return an attribute's name, apart from elements'."""
     return f"@{name}"
 
 
@@ -29,7 +29,7 @@ class NodeTests:
         self._exact: set[str] = set()
 
     def number(self, test: NodeTest) -> int:
-        """The number of a test, new or known."""
+        """Return the number of a test, new or known."""
         number = self.numbers.get(test)
         if number is None:
             number = self.numbers[test] = len(self.numbers)
@@ -48,7 +48,9 @@ class NodeTests:
             self._uris[test.kind].add(test.uri)
 
     def key(self, name: str) -> str:
-        """What the tests can tell of a name; strangers' names have few keys, so what is kept by key stays bounded."""
+        """Return the part of a name that tests can tell apart. Strangers' names have few keys, so tables by key stay
+        bounded.
+        """
         if name in self._exact or name == TEXT:
             return name
         kind, clark = ("attribute", name[1:]) if name[0] == "@" else ("element", name)
@@ -59,7 +61,7 @@ class NodeTests:
         return f"{kind} {uri} {local}"
 
     def passed(self, name: str) -> tuple[int, ...]:
-        """The numbers of the tests that a name passes; ``TEXT`` and ``attribute(name)`` are names too."""
+        """Return the numbers of the tests that a name passes; ``TEXT`` and ``attribute(name)`` are names too."""
         key = self.key(name)
         found = self._passed.get(key)
         if found is None:

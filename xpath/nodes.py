@@ -69,7 +69,7 @@ def children(element: etree._Element) -> Iterator[etree._Element]:
 
 
 def text_nodes(element: etree._Element) -> Iterator[TextNode]:
-    """The text nodes that are children of an element, in document order."""
+    """Yield the text nodes that are children of an element, in document order."""
     place = 0
     if element.text:
         place += 1
@@ -131,11 +131,11 @@ class NodeNumbers:
         return self._elements[place] if isinstance(place, int) else _beside(self._elements, place)
 
     def elements(self) -> Iterator[etree._Element]:
-        """All elements in document order, that is by number."""
+        """Yield all elements in document order, that is by number."""
         return self.root.iter(etree.Element)
 
     def of(self, owner: int, node: AttributeNode | TextNode) -> int:
-        """The number of an attribute or text node of the element numbered ``owner``."""
+        """Return the number of an attribute or text node of the element numbered ``owner``."""
         return self.others[owner, _label(node)]
 
     @property
@@ -153,7 +153,7 @@ class NodeNumbers:
 
 
 def document_order(node: Node) -> Iterator[Node]:
-    """Every element, attribute and text node of the node's document, in document order.
+    """Yield every element, attribute and text node of the node's document, in document order.
 
     An element's attributes come before what is inside it, its later text nodes after the children before them.
     """
@@ -197,7 +197,7 @@ def _label(node: AttributeNode | TextNode) -> str:
 
 
 def node_at(root: etree._Element, place: int | str) -> Node:
-    """The node that a locator names.
+    """Return the node that a locator names.
 
     Raises:
         LookupError: the document has no such node.

@@ -1,8 +1,9 @@
 """Specs that together ask too much of a document, cut up so that each that asks too much alone is found.
 
-A limit of the walk is one on a spec with one function: it is refused what it would be refused if it were the only one.
-Where all specs together exceed a limit on a document, the document is walked again for parts of them, down to single
-ones.  Those that have been refused are walked for alone from then on, so the next document is walked a few times only.
+A limit of the walk is a limit of a spec with one function.  The spec is refused a document iff it would be refused the
+document if it were the only spec.  Where all specs together exceed a limit on a document, the document is walked again
+for parts of them, down to single ones.  Refused specs are walked for alone from then on, so the next document is walked
+a few times only.
 
 The law: the rows of a document are those of each spec that exceeds no limit alone, whatever the parts.
 """
@@ -29,12 +30,12 @@ class Part:
 
     @property
     def spec(self) -> WitnessSpec | None:
-        """The only spec; None: there are several."""
+        """Return the only spec; None: there are several."""
         return next(iter(self.specs.values())) if len(self.specs) == 1 else None
 
     @property
     def halves(self) -> tuple[Part, Part]:
-        """Two parts that have all the specs, of which there are several; those of one channel stand together."""
+        """Cut the specs, two or more, into two parts; the specs of one channel stand together."""
         if self._halves is None:
             ordered = sorted(self.specs.items(), key=lambda item: (item[1].definition.channel, item[0][0]))
             middle = len(ordered) // 2
@@ -92,7 +93,7 @@ class Parts:
 
 
 def _single(spec: WitnessSpec) -> Iterator[tuple[SpecKey, WitnessSpec]]:
-    """A spec for each of the functions of one."""
+    """Yield a spec for each of the functions of one."""
     for function in spec.functions:
         one = replace(spec, functions=(function,))
         yield spec_key(one), one

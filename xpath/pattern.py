@@ -41,7 +41,7 @@ Axis = Literal["child", "descendant"]
 
 @dataclass(frozen=True, slots=True)
 class NodeTest:
-    """What kind of node and which name: ``uri`` and ``local`` None match any; ``uri`` '' is no namespace."""
+    """The kind and name of a node: None as ``uri`` or ``local`` matches any; ``uri`` '' is no namespace."""
 
     kind: Literal["element", "attribute", "text"]
     uri: str | None = ""
@@ -67,7 +67,7 @@ class Step:
 
     @cached_property
     def text(self) -> str:
-        """The one text of equal steps."""
+        """Return the one text of equal steps."""
         brackets = "".join(f"[{condition}]" for condition in self.conditions)
         return f"{'/' if self.axis == 'child' else '//'}{self.test}{brackets}"
 
@@ -200,7 +200,7 @@ Condition = Exists | Comparison | Compared | Truth | Negation | AllOf | AnyOf
 
 @dataclass(frozen=True)
 class Definition:
-    """What a variable stands for: a channel and the path from the document node; no step is the document node.
+    """The meaning of a variable: a channel and the path from the document node; no step is the document node.
 
     ``conditions`` are those on the document node itself, left by branches that start there; they are written as the
     absolute paths that they are: ``S[//b]/a``.
@@ -215,24 +215,24 @@ class Definition:
 
     @cached_property
     def text(self) -> str:
-        """The one text of equal definitions."""
+        """Return the one text of equal definitions."""
         brackets = "".join(f"[{str(condition).removeprefix('.')}]" for condition in self.conditions)
         return self.channel + brackets + "".join(map(str, self.steps))
 
     @cached_property
     def key(self) -> int:
-        """A 64-bit digest of the text: the variable's name in the witness relations, in every home."""
+        """Return a 64-bit digest of the text: the variable's name in the witness relations, in every home."""
         # The channel's length keeps "a" + ".b" apart from "a.b".
         return hash64(f"{len(self.channel)}:{self}")
 
 
 def conditions(parts: Iterable[Condition]) -> tuple[Condition, ...]:
-    """The conditions of one node in canonical order, without duplicates."""
+    """Return the conditions of one node in canonical order, without duplicates."""
     return tuple(condition for _, condition in sorted({str(part): part for part in parts}.items()))
 
 
 def exists_chain(steps: tuple[Step, ...], extra: tuple[Condition, ...] = ()) -> Exists:
-    """A path with ``extra`` conditions on its last node as nested brackets: ``a/b`` is ``a[./b]``."""
+    """Return a path with ``extra`` conditions on its last node as nested brackets: ``a/b`` is ``a[./b]``."""
     *before, last = steps
     found = Exists(Step(last.axis, last.test, conditions([*last.conditions, *extra])))
     for step in reversed(before):

@@ -40,10 +40,10 @@ Path = tuple[Step, ...]
 
 
 class Reading(NamedTuple):
-    """How a string value becomes a key."""
+    """The way in which a string value becomes a key."""
 
     functions: str | None
-    """Those of an atom; None reads as XPath 1.0 does."""
+    """Functions of an atom; None reads as XPath 1.0 does."""
     number: bool
 
     def key(self, text: str) -> Key | None:
@@ -128,7 +128,7 @@ class Ranges(Generic[T]):
             self._gone += 1
 
     def at(self, key: Key) -> list[T]:
-        """The items that have an interval which contains a key."""
+        """Return the items that have an interval which contains a key."""
         changes = len(self._new) + self._gone
         self._tried += changes
         # Many changes are built in at once; few when trying them has cost as much as building.
@@ -180,7 +180,7 @@ class _Access:
     equal: Key | None = None
     interval: Interval | None = None
     exact: bool = True
-    """It says all that its condition says."""
+    """True if the access says all that its condition says."""
     paired: bool = False
     """The interval comes from two conditions, which two different nodes may satisfy."""
 
@@ -196,7 +196,7 @@ class _Access:
 
 @dataclass(frozen=True, slots=True)
 class _Check(Generic[T]):
-    """An item of which conditions are still to be checked."""
+    """An item with conditions that are still to be checked."""
 
     item: T
     conditions: tuple[Condition, ...]
@@ -240,10 +240,10 @@ class _Nodes(Generic[T]):
     """Items that satisfy all their conditions if the comparison holds."""
     likely: dict[Reading, _Values[_Check[T]]] = field(default_factory=dict)
     paired: dict[Reading, _Values[_Check[T]]] = field(default_factory=dict)
-    """To be checked in full where the path leads to several nodes."""
+    """Checks to be made in full where the path leads to several nodes."""
     count: int = 0
     anywhere: Condition = field(kw_only=True)
-    """That the path leads to a node; unused for the node itself."""
+    """Condition that the path leads to a node; unused for the node itself."""
 
     @property
     def valued(self) -> bool:
@@ -251,7 +251,9 @@ class _Nodes(Generic[T]):
         return bool(self.values or self.likely or self.paired)
 
     def texts(self, found: Iterable[Node]) -> list[str] | None:
-        """The string values of the nodes that the path leads to, where they are asked for; None: there is no node."""
+        """Return the string values of the nodes that the path leads to, where they are asked for; None: there is no
+        node.
+        """
         if self.values or self.likely or self.paired:
             return [string_value(node) for node in dict.fromkeys(found)] or None
         return None if next(iter(found), None) is None else []
@@ -323,7 +325,7 @@ class PredicateIndex(Generic[T]):
                 nodes.values[access.reading].remove(access, item)
 
     def satisfied(self, node: Node, memo: Memo) -> set[T]:
-        """The items whose conditions the node satisfies."""
+        """Return the items whose conditions the node satisfies."""
         found: set[T] = set()
         likely = [_Check(item, self._conditions[item]) for item in self._checked]
         for nodes, reached in self._reached(node, memo):
@@ -345,7 +347,7 @@ class PredicateIndex(Generic[T]):
         return found
 
     def _pairs(self, nodes: _Nodes[T], texts: list[str]) -> list[_Check[T]]:
-        """Items of which two conditions on one path hold if it leads to one node; of several, each may satisfy one."""
+        """Return the items that have two conditions on one path. Of several nodes, each may satisfy one condition."""
         found: list[_Check[T]] = []
         for reading, checks in nodes.paired.items():
             if len(texts) > 1:
@@ -360,7 +362,9 @@ class PredicateIndex(Generic[T]):
         return found
 
     def _reached(self, node: Node, memo: Memo) -> Iterator[tuple[_Nodes[T], list[Node]]]:
-        """The paths that lead from a node to others, with these; with the node itself where no value is asked for."""
+        """Yield the paths that lead from a node to others, with these; with the node itself where no value is asked
+        for.
+        """
         for own in self._own.values():
             yield own, [node]
         if isinstance(node, (AttributeNode, TextNode)):
@@ -400,7 +404,7 @@ class PredicateIndex(Generic[T]):
         return {str(found.tag) for found in node.iterdescendants(etree.Element)}
 
     def _crowd(self, access: _Access) -> int:
-        """How many items would have to be checked together with one that is filed under an equality."""
+        """Count the items that would have to be checked together with one that is filed under an equality."""
         place, key = self._place(access.path)
         nodes = place.get(key)
         if nodes is None or access.reading not in nodes.likely or access.equal is None:
@@ -424,7 +428,7 @@ class PredicateIndex(Generic[T]):
                     del by_name[name]
 
     def _place(self, path: Path, *, new: bool = False) -> tuple[dict[Any, _Nodes[T]], Path | str]:
-        """Where a path's accesses are kept; without ``new``, a place of its own that would be empty is not kept."""
+        """Return the place of a path's accesses; without ``new``, an empty place of its own is not kept."""
         if not path:
             return self._own, path
         first, name = path[0], clark_name(path[0].test)
@@ -441,7 +445,7 @@ class PredicateIndex(Generic[T]):
 def _choose(
     conditions: Sequence[Condition], crowd: Callable[[_Access], int]
 ) -> tuple[tuple[_Access, ...], tuple[Condition, ...]]:
-    """The accesses for the conditions of one node (any of them must hold), and the conditions they leave open.
+    """Return the accesses for the conditions of one node (any of them must hold), and the conditions they leave open.
 
     Of several equalities the one is taken that the smallest ``crowd`` is filed under, because many sets may share the
     constant of the other.
@@ -471,7 +475,7 @@ def _choose(
 
 
 def _accesses(condition: Condition, crowd: Callable[[_Access], int]) -> tuple[_Access, ...]:
-    """Accesses of which one finds every node that satisfies the condition; () if there is no such thing."""
+    """Return accesses, among them for every node that satisfies the condition one that finds it; () if none can."""
     match condition:
         case Comparison(Here(()), op, right):
             if op in ("=", "!=") and not right.is_number:

@@ -1,8 +1,8 @@
-"""What columns answer of a row channel: definitions, without documents.
+"""Definitions that the columns of a row channel answer, without documents.
 
 A row's document is flat: a root named by the channel and a child for each column that is not NULL.  So which nodes a
 definition selects there, with which chains, and under which conditions on the row's columns, is known before any row is
-seen.  ``ChannelSplit`` finds the definitions of which this is true, as they come and go, and says, for each node that
+seen.  ``ChannelSplit`` finds the definitions for which this is true, as they come and go, and says, for each node that
 they select, what the witness of a row consists of; ``row_witness`` makes witness rows of that.
 
 *Positions* are nodes of the document of a row without NULLs: the document node -1, the root 0, columns from 1.  The
@@ -64,12 +64,12 @@ _MOST_ENTRIES = 10_000
 """Chain entries that columns give for one definition in one row."""
 
 Guard = frozenset[Formula]
-"""What must hold of a row's columns, all of it."""
+"""Formulas that a row's columns must satisfy, all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """What the documents of a row channel look like."""
+    """The shape of a row channel's documents."""
 
     element: str
     """The root's name."""
@@ -84,7 +84,7 @@ class Asked:
     var: int
     function: str | None
     guard: Guard
-    """What must hold of the row: that the node is there, and its conditions and those on its way."""
+    """Condition on the row: the node exists and its conditions hold, with those on its way."""
     chain: tuple[ChainEntry, ...]
     """R_bin by positions; entries of NULLs are not there."""
 
@@ -94,16 +94,16 @@ class _NeedsWalk(Exception):
 
 
 class ChannelSplit:
-    """What columns answer of one row channel, as definitions come and go; each costs what it asks itself."""
+    """The definitions that columns of one row channel answer, as definitions come and go; each costs its own specs."""
 
     def __init__(self, shape: RowShape) -> None:
         self._selections = _Selections(shape)
         self._row = _whole_row(shape)
         self._rows: dict[int, list[Asked]] = {}
-        """By the keys of the definitions that columns answer."""
+        """Requested rows by the keys of the definitions that columns answer."""
 
     def put(self, asked: Mapping[int, list[WitnessSpec]]) -> None:
-        """Take in all that is asked of some definitions, by their keys; no spec of one that is asked for no more."""
+        """Take in all specs of some definitions, by their keys; a key without a spec goes."""
         candidates: dict[int, _Candidate] = {}
         for key, specs in asked.items():
             self._rows.pop(key, None)
@@ -129,11 +129,11 @@ class ChannelSplit:
         return key in self._rows
 
     def rows(self, key: int) -> Sequence[Asked]:
-        """What rows are asked for by what columns answer of a definition."""
+        """Return the rows that the columns give for a definition."""
         return self._rows.get(key, ())
 
     def asked(self) -> tuple[Asked, ...]:
-        """All rows that are asked for."""
+        """Return all rows that are asked for."""
         return tuple(row for key in self._rows for row in self.rows(key))
 
 
@@ -143,12 +143,12 @@ _MOST_KNOWN = 50_000
 
 
 class _Selections:
-    """What definitions select in the flat document of a channel."""
+    """The nodes that definitions select in the flat document of a channel."""
 
     def __init__(self, shape: RowShape) -> None:
         self.shape = shape
         self._known: dict[int, dict[int, Guard] | None] = {}
-        """By the keys of definitions, which are sooner hashed."""
+        """Nodes by the keys of definitions; a key is hashed sooner than a definition."""
 
     def of(self, definition: Definition) -> dict[int, Guard]:
         """Positions that a definition selects, each with what must hold of the row.
@@ -187,7 +187,7 @@ class _Selections:
         return found
 
     def _below(self, step: Step, position: int) -> Iterator[int]:
-        """Where a step leads to, conditions apart."""
+        """Yield the positions that a step leads to, conditions apart."""
         if step.test.kind != "element":
             raise _NeedsWalk
         if position == DOCUMENT and matches_name(step.test, self.shape.element):
@@ -198,7 +198,7 @@ class _Selections:
                     yield place
 
     def _all(self, conditions: Iterable[Condition], position: int) -> Guard | None:
-        """What the row must be for conditions to hold at a node; None: they never do."""
+        """Return the guard under which conditions hold at a node; None: they never do."""
         found: Guard = frozenset()
         for condition in conditions:
             guard = self._guard(condition, position)
@@ -227,7 +227,7 @@ class _Selections:
                 return frozenset([self._computed(condition, position)])
 
     def _computed(self, condition: Comparison | Truth, position: int) -> Single:
-        """A condition on what is computed of values: of the node's own, or of one column's."""
+        """Return a condition on what is computed of values: of the node's own, or of one column's."""
         paths = paths_read(condition)
         if all(path == Here() for path in paths):
             return Single(max(position, 0), condition)
@@ -273,7 +273,7 @@ def _candidate(specs: list[WitnessSpec], selections: _Selections) -> _Candidate 
 
 
 def _asked(candidates: Mapping[int, _Candidate], row: etree._Element) -> dict[int, list[Asked]]:
-    """What rows are asked for by each of these definitions.
+    """Return the rows that each of these definitions asks for.
 
     Raises:
         DocumentLimitError: more than a row may be asked for.
@@ -354,7 +354,7 @@ def _clear(candidate: _Candidate, rows: Iterable[Asked]) -> bool:
 
 
 def _whole_row(shape: RowShape) -> etree._Element:
-    """The document of a row without NULLs, whose nodes are numbered as positions are."""
+    """Return the document of a row without NULLs, whose nodes are numbered as positions are."""
     root = etree.Element(shape.element)
     for column in shape.columns:
         etree.SubElement(root, column)

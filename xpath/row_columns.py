@@ -23,7 +23,7 @@ __all__ = ["RowColumns", "ranks", "xpath_numbers"]
 _PLAIN = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
 """Numbers that Arrow reads as Python does."""
 _NUMBER = r"^[ \t\r\n]*-?([0-9]+(\.[0-9]*)?|\.[0-9]+)[ \t\r\n]*$"
-"""What ``to_number`` may take; it decides."""
+"""Texts that ``to_number`` may take; that function decides."""
 _DIGITS = 15
 """Decimals of so many digits are equal if their doubles are."""
 
@@ -53,11 +53,11 @@ class RowColumns:
         return self._flat is None or self._flat.null_count > 0
 
     def texts(self, column: int) -> pa.StringArray:
-        """The distinct texts of a column."""
+        """Return the distinct texts of a column."""
         return self._column(column)[0]
 
     def codes(self, column: int) -> npt.NDArray[np.int64]:
-        """Which of its texts each row has; behind the last one where it has none."""
+        """Return the number of each row's text, and the number behind the last one for rows without a text."""
         return self._column(column)[1]
 
     def missing(self) -> npt.NDArray[np.int32]:
@@ -93,7 +93,7 @@ class RowColumns:
 
 
 def ranks(reading: Reading, texts: pa.StringArray, constants: Sequence[Key]) -> npt.NDArray[np.int64]:
-    """Where texts lie among constants, which rise: constant i has the rank 3 + 2i, what lies below it 2 + 2i."""
+    """Rank texts among constants, which rise: constant i has the rank 3 + 2i, texts below it 2 + 2i."""
     if not reading.number:
         return _text_ranks(reading.functions, texts, constants)
     if reading.functions is None:
@@ -116,7 +116,7 @@ def _text_ranks(functions: str | None, texts: pa.StringArray, constants: Sequenc
 
 
 def _time_ranks(keys: pa.StringArray, constants: Sequence[Key]) -> npt.NDArray[np.int64]:
-    """The ranks of texts of ``time_key``, which are of ASCII and so in the order of times."""
+    """Return the ranks of texts of ``time_key``, which are of ASCII and so in the order of times."""
     known = np.array([str(constant) for constant in constants], dtype=np.str_)
     wanted = np.array(keys.fill_null("").to_pylist(), dtype=np.str_)
     at = np.searchsorted(known, wanted)

@@ -1,4 +1,4 @@
-"""What is asked of row channels, as files for other processes."""
+"""Specs of row channels, as files for other processes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class RowFiles:
         self._number = 0
 
     def changed(self) -> None:
-        """What was written is not what is asked any more."""
+        """Note that the written file is out of date."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             self._path = None
 
     def written(self, folder: Path, matchers: Mapping[str, RowMatcher]) -> Path:
-        """The file of these matchers, by channel."""
+        """Return the file of these matchers, by channel."""
         if self._path is None:
             path = folder / f"rows-{self._number + 1:06d}.pickle"
             write_whole(path, pickle.dumps(dict(matchers), protocol=5))
@@ -38,6 +38,6 @@ class RowFiles:
 
 @lru_cache(maxsize=2)
 def load_matchers(path: str) -> dict[str, RowMatcher]:
-    """What a file of this process's engine says; matchers by channel."""
+    """Load the matchers, by channel, from a file of this process's engine."""
     found: dict[str, RowMatcher] = pickle.loads(read_whole(Path(path)))
     return found

@@ -32,7 +32,7 @@ class RowTemplate:
     places: npt.NDArray[np.int32]
     """Two columns: the places on the way that stand for node1 and node2; the node itself has the last one, ``way``."""
     way: int
-    """How many open nodes the chains may speak of: 0 if they speak of the node itself only."""
+    """Number of open nodes that the chains may speak of: 0 if they speak of the node itself only."""
     rows: int
     chain: int
     """Chain entries of all rows."""
@@ -41,7 +41,7 @@ class RowTemplate:
 
 
 def alone(leaves: Sequence[tuple[int, Collection[str | None], bool]]) -> RowTemplate:
-    """The template of (variable, functions, whether it has a chain), whose chains speak of the node itself only."""
+    """Return the template of (variable, functions, whether it has a chain); its chains speak of the node only."""
     rows = [(variable, function, entry) for variable, functions, entry in leaves for function in functions]
     entries = np.array([entry for _, _, entry in rows], dtype=np.int32)
     variables = np.array([variable for variable, _, _ in rows], dtype=np.int64)
@@ -62,7 +62,7 @@ def alone(leaves: Sequence[tuple[int, Collection[str | None], bool]]) -> RowTemp
 
 
 def along_way(leaves: Sequence[tuple[int, Collection[str | None], list[ChainEntry]]], way: int) -> RowTemplate:
-    """The template of (variable, functions, chain by places) for nodes with so many open nodes on their way."""
+    """Return the template of (variable, functions, chain by places) for nodes with so many open nodes on their way."""
     rows = [(variable, function, chain) for variable, functions, chain in leaves for function in functions]
     flat = np.array([entry for _, _, chain in rows for entry in chain], dtype=np.int64).reshape(-1, 4)
     asked, functions = _functions([function for _, function, _ in rows])

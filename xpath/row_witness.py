@@ -25,33 +25,33 @@ from xscl.xpath.witness import WITNESS_SCHEMA, FlatRows, arrow_columns, event_co
 __all__ = ["ROWS", "RowMatcher", "row_witnesses"]
 
 ROWS = 500_000
-"""Events of which columns are made at a time."""
+"""Number of events whose columns are made at a time."""
 _MANY = 1_000_000
 """Rows and chain entries of one Arrow batch, about."""
 
 
 class RowMatcher:
-    """What is asked of one row channel, definition by definition, and the witness rows that come of it."""
+    """The specs of one row channel, definition by definition, and the witness rows that they give."""
 
     def __init__(self, width: int) -> None:
         """``width`` is the number of the channel's columns."""
         self.width = width
         self.asked: dict[int, Sequence[Asked]] = {}
-        """By the keys of definitions."""
+        """Requested rows by the keys of definitions."""
         self._start()
 
     def _start(self) -> None:
         self._index = SpanIndex()
         self._guards: dict[Guard, int] = {}
         self._uses: dict[int, int] = {}
-        """By the number of a guard."""
+        """Uses by the number of a guard."""
         self._by_number: dict[int, Guard] = {}
         self._next = 0
         self._filed: dict[int, range] = {}
         """The numbers of each definition's rows."""
         self._live = bytearray()
         self._count = 0
-        """Of rows asked for."""
+        """Number of requested rows."""
         self._functions: dict[str, int] = {}
         # Of each row asked for, those that are gone among them.
         self._guard, self._variable, self._position, self._function, self._entries = (array("q") for _ in range(5))
@@ -64,7 +64,7 @@ class RowMatcher:
 
     @property
     def dimensions(self) -> int:
-        """How many ways to read columns the conditions ask for: each batch reads a column once for each of them."""
+        """Return the number of ways to read columns; each batch reads a column once for each of them."""
         return self._index.dimensions
 
     def put(self, definition: int, asked: Sequence[Asked]) -> None:
@@ -168,16 +168,16 @@ def row_witnesses(matchers: Mapping[str, RowMatcher], events: pa.RecordBatch) ->
 
 
 class _Arrays:
-    """What is asked, in arrays."""
+    """The requested rows, in arrays."""
 
     def __init__(self, matcher: RowMatcher) -> None:
         live = np.array(matcher._live, dtype=np.bool_)
         guard = np.array(matcher._guard, dtype=np.int64)
         numbers = np.flatnonzero(live)
         self.asked = numbers[np.argsort(guard[numbers], kind="stable")]
-        """By their guards."""
+        """Requested rows by their guards."""
         self.of_guard = np.searchsorted(guard[self.asked], np.arange(matcher._next + 1))
-        """Where those of each guard begin, and the end."""
+        """Begin of each guard's requested rows, and the end."""
         self.functions = list(matcher._functions)
         self.variable, self.position, self.function, self.entries = (
             np.array(column, dtype=np.int64)
@@ -190,7 +190,7 @@ class _Arrays:
         self.chains = np.concatenate([[0], np.cumsum(self.entries)]).astype(np.int64)
 
     def flat(self, row: Int64s, asked: Int64s, columns: RowColumns, values: list[str | None]) -> FlatRows:
-        """The rows asked for, each of the row of the batch beside it."""
+        """Return the rows asked for, each of the row of the batch beside it."""
         at, of = gather(self.chains[asked], self.entries[asked])
         keys, positions = self.chain[at, :2], self.chain[at, 2:]
         entries, nodes = self.entries[asked], self.position[asked]
@@ -224,7 +224,7 @@ class _Arrays:
     def _values(
         self, row: Int64s, asked: Int64s, columns: RowColumns, values: list[str | None]
     ) -> npt.NDArray[np.int64]:
-        """Of each row asked for the place of its value, which is computed once for each text; -1: none is asked."""
+        """Return the place of each requested row's value, computed once for each text; -1: none is asked."""
         found = np.full(len(asked), -1, dtype=np.int64)
         column = np.maximum(self.position[asked], 0)
         both = column * (len(self.functions) + 1) + self.function[asked] + 1

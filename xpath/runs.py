@@ -11,11 +11,11 @@ Int64s = npt.NDArray[np.int64]
 
 
 def starts(counts: list[int] | Int64s) -> Int64s:
-    """Where each of several runs begins that stand one behind the other."""
+    """Return the begin of each of several runs that stand one behind the other."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])[:-1]
 
 
 def gather(begins: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
-    """The places of several runs, each from a start on; and to which run each belongs."""
+    """Return the places of several runs, each from a start on; and to which run each belongs."""
     run = np.repeat(np.arange(len(counts)), counts)
     return np.arange(len(run)) - (starts(counts) - begins)[run], run

@@ -1,4 +1,4 @@
-"""Which of many sets of conditions each of many rows satisfies, in one pass over columns.
+"""Sets of conditions that many rows satisfy, found in one pass over columns.
 
 Every set is filed as its alternatives (``column_conditions``).  Each text of a column is ranked once for each reading
 among the constants of all sets; what an entry asks is then spans of ranks, and the rows of a span are found by the
@@ -40,7 +40,7 @@ class SpanIndex:
     def __init__(self) -> None:
         self._dimensions: dict[Dimension, int] = {}
         self._constants: list[dict[Key, int]] = []
-        """Of each dimension, numbered in the order in which they came."""
+        """Constants of each dimension, numbered in the order in which they came."""
         self._live: set[int] = set()
         self._filed = 0
         """Sets in the arrays, those that are gone among them."""
@@ -54,7 +54,7 @@ class SpanIndex:
 
     @property
     def dimensions(self) -> int:
-        """How many ways to read columns are asked for."""
+        """Return the number of ways to read columns."""
         return len(self._dimensions)
 
     @property
@@ -123,7 +123,7 @@ class _Ends:
             self.constant.append(constants.setdefault(boundary[1], len(constants)))
 
     def ranks(self, places: Int64s, offsets: Int64s) -> Int64s:
-        """The first rank behind each boundary; ``places`` are those of the constants of all dimensions, and each
+        """Return the first rank behind each boundary; ``places`` are those of the constants of all dimensions, and each
         boundary's dimension begins at its offset.
         """
         constant, found = _numbers(self.constant), _numbers(self.fixed)
@@ -137,7 +137,7 @@ def _numbers(column: array[int]) -> Int64s:
 
 
 def _starts(owners: Int64s, count: int) -> Int64s:
-    """Where the rows of each of ``count`` owners begin, which stand together and rise, and the end."""
+    """Return the begin of the rows of each of ``count`` owners, which stand together and rise, and the end."""
     return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
 
 
@@ -147,23 +147,23 @@ class _Compiled:
 
     dimensions: Sequence[Dimension]
     constants: Sequence[Sequence[Key]]
-    """Of each dimension, rising."""
+    """Constants of each dimension, rising."""
     column: Int64s
-    """Of each dimension."""
+    """Column of each dimension."""
     told: npt.NDArray[np.bool_]
-    """Of each dimension, whether ranks are counted; of others a row's is computed where it is asked for."""
+    """True for each dimension whose ranks are counted; a row's rank in the others is computed when asked for."""
     set_: Int64s
-    """Of each alternative; -1: gone."""
+    """Set of each alternative; -1: gone."""
     several: npt.NDArray[np.bool_]
-    """Of each alternative, whether its set has others."""
+    """True for each alternative whose set has others."""
     entries: Int64s
-    """Where those of each alternative begin, and the end."""
+    """Begin of each alternative's entries, and the end."""
     dimension: Int64s
-    """Of each entry."""
+    """Dimension of each entry."""
     spans: Int64s
-    """Where those of each entry begin, and the end."""
+    """Begin of each entry's spans, and the end."""
     low: Int64s
-    """Of each span: the first rank in it."""
+    """First rank in each span."""
     high: Int64s
     """The first rank behind it."""
 
@@ -209,7 +209,7 @@ class _Compiled:
         )
 
     def drop(self, number: int) -> None:
-        """A set is gone."""
+        """Remove a set."""
         self.set_[self.set_ == number] = -1
 
 
@@ -217,13 +217,13 @@ class _Ranked(NamedTuple):
     """The texts of a column, and NULL behind them, in one reading."""
 
     rank: Int64s
-    """Of each text."""
+    """Rank of each text."""
     order: Int64s
     """Texts in order of their ranks."""
     begin: Int64s
-    """Of each rank, and behind the last: where its texts begin in that order."""
+    """Begin of each rank's texts in that order, and the end."""
     below: Int64s
-    """Of each rank, and behind the last: how many rows have a lower one."""
+    """Number of rows with a lower rank, for each rank and behind the last."""
 
 
 class _Search:
@@ -233,7 +233,7 @@ class _Search:
         self.sets = sets
         self.columns = columns
         self._by_text: dict[int, tuple[Int64s, Int64s]] = {}
-        """Of each column: rows in order of their texts, and where those of each text begin."""
+        """Rows of each column in order of their texts, and the begin of each text's rows."""
         self._rows_of_text: dict[int, Int64s] = {}
 
     def found(self) -> Iterator[tuple[Int64s, Int64s]]:
@@ -277,7 +277,7 @@ class _Search:
         self.rank_of_row = self._ranks_of_rows()
 
     def _ranks_of_rows(self) -> npt.NDArray[np.int32]:
-        """The rank of each row in each dimension, one dimension after another; 0 in those that no reading tells."""
+        """Return the rank of each row in each dimension, dimension after dimension; 0 where no reading tells it."""
         count = self.columns.count
         found = np.zeros(len(self.ranked) * count, dtype=np.int32)
         for number, (dimension, ranked) in enumerate(zip(self.sets.dimensions, self.ranked, strict=True)):
@@ -307,7 +307,7 @@ class _Search:
         )
 
     def _rows(self, column: int) -> Int64s:
-        """How many rows have each text of a column, and NULL."""
+        """Count the rows that have each text of a column, and NULL."""
         if column not in self._rows_of_text:
             codes = self.columns.codes(column)
             self._rows_of_text[column] = np.bincount(codes, minlength=len(self.columns.texts(column)) + 1)
@@ -325,7 +325,7 @@ class _Search:
     # -- access ----------------------------------------------------------------------------------------------------
 
     def _sizes(self) -> Int64s:
-        """How many rows satisfy each entry."""
+        """Count the rows that satisfy each entry."""
         sets = self.sets
         of_entry = np.diff(sets.spans)
         dimension = np.repeat(sets.dimension, of_entry)
@@ -338,7 +338,9 @@ class _Search:
         return np.where(sets.told[sets.dimension], sizes, _NOT_COUNTED) if len(sizes) else sizes
 
     def _choose(self, sizes: Int64s) -> tuple[Int64s, Int64s]:
-        """Of each alternative the entry that the fewest rows satisfy, and how many; -1 and all where it has none."""
+        """Choose for each alternative the entry that the fewest rows satisfy, and count them; -1 and all where it has
+        none.
+        """
         sets = self.sets
         chosen = np.full(len(sets.set_), -1, dtype=np.int64)
         counts = np.full(len(sets.set_), self.columns.count, dtype=np.int64)
@@ -351,7 +353,7 @@ class _Search:
         return chosen, counts
 
     def _candidates(self, some: Int64s, chosen: Int64s) -> tuple[Int64s, Int64s]:
-        """The rows that satisfy the chosen entries of some alternatives; (rows, alternatives)."""
+        """Return the rows that satisfy the chosen entries of some alternatives; (rows, alternatives)."""
         sets, count = self.sets, self.columns.count
         entries = chosen[some]
         parts: list[tuple[Int64s, Int64s]] = []
@@ -375,7 +377,7 @@ class _Search:
         )
 
     def _slices(self, column: int, some: Int64s, entries: Int64s) -> tuple[Int64s, Int64s]:
-        """The same for entries of one column."""
+        """Return the rows that satisfy the chosen entries of one column; (rows, alternatives)."""
         sets = self.sets
         span, of = gather(sets.spans[entries], np.diff(sets.spans)[entries])
         dimension = sets.dimension[entries][of]
@@ -388,7 +390,7 @@ class _Search:
         return order[row], some[of[back]]
 
     def _rows_by_evaluation(self, entry: int) -> Int64s:
-        """The rows that satisfy an entry that no reading tells."""
+        """Return the rows that satisfy an entry that no reading tells."""
         number = int(self.sets.dimension[entry])
         column = self.sets.dimensions[number].column
         rows = self._rows(column)
@@ -399,7 +401,7 @@ class _Search:
         return order[gather(begin[texts], rows[texts])[0]]
 
     def _evaluated(self, number: int, texts: Int64s) -> Int64s:
-        """The ranks of some texts in a dimension where a condition is true or false."""
+        """Return the ranks of some texts in a dimension where a condition is true or false."""
         dimension = self.sets.dimensions[number]
         assert isinstance(dimension.reading, Single)
         known = self.columns.texts(dimension.column)
@@ -409,7 +411,7 @@ class _Search:
     # -- the other entries -----------------------------------------------------------------------------------------
 
     def _checked(self, rows: Int64s, alternative: Int64s, chosen: Int64s) -> tuple[Int64s, Int64s]:
-        """Those candidates that satisfy all entries."""
+        """Return the candidates that satisfy all entries."""
         sets = self.sets
         others = np.diff(sets.entries)[alternative]
         if not (others > 1).any():
@@ -460,7 +462,7 @@ class _Search:
 
 
 def _parts(wanted: Int64s, counts: Int64s, sets: Int64s) -> Iterator[Int64s]:
-    """Some alternatives at a time, so that their counts are together about ``_CANDIDATES``; a set's stay together."""
+    """Yield some alternatives at a time, whose counts are together about ``_CANDIDATES``; a set's stay together."""
     if not len(wanted):
         return
     number = (np.cumsum(counts) - counts) // _CANDIDATES

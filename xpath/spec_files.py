@@ -38,7 +38,7 @@ class SpecChange:
 
 
 class SpecFiles:
-    """What is asked, and its versions as files."""
+    """The specs, and their versions as files."""
 
     def __init__(self, name: str) -> None:
         self._asked: dict[SpecKey, WitnessSpec] = {}
@@ -57,7 +57,7 @@ class SpecFiles:
             self._added[key] = spec
 
     def remove(self, key: SpecKey) -> None:
-        """Ask for one no more."""
+        """Remove a spec."""
         spec = self._asked.pop(key)
         if self._added.pop(key, None) is None:
             self._removed[key] = spec
@@ -73,7 +73,7 @@ class SpecFiles:
         return self.written(folder)
 
     def written(self, folder: Path) -> Path:
-        """The file of the version that asks for what is asked now; the one before if it asks for the same."""
+        """Return the file of the version that asks for what is asked now; the one before if it asks for the same."""
         changes = len(self._added) + len(self._removed)
         if self._files.last is not None and not changes:
             return self._files.last
@@ -93,7 +93,9 @@ _automata: dict[str, Automaton] = {}
 
 
 def load_automaton(path: str) -> Automaton:
-    """The automaton of a version; that of an earlier one is brought up to date, and is no longer the earlier one's."""
+    """Return the automaton of a version; that of an earlier one is brought up to date, and is no longer the earlier
+    one's.
+    """
 
     def changed(automaton: Automaton, change: SpecChange) -> Automaton:
         apply_change(automaton, change)

@@ -50,7 +50,7 @@ SpecKey = tuple[int, tuple[str | None, ...], tuple[tuple[int, int], ...], tuple[
 
 
 def spec_key(spec: WitnessSpec) -> SpecKey:
-    """What equal specs share and others do not; sooner hashed than a spec."""
+    """Return the key that equal specs share; a key is hashed sooner than a spec."""
     edges, hanging = (tuple((upper.key, lower.key) for upper, lower in pairs) for pairs in (spec.edges, spec.hanging))
     return spec.definition.key, spec.functions, edges, hanging
 
@@ -68,7 +68,7 @@ def spec_digests(spec: WitnessSpec) -> frozenset[int]:
 
 @dataclass(slots=True)
 class LeafSpec:
-    """What is wanted of a state's nodes; each thing with the number of specs that want it."""
+    """The requests for a state's nodes, each with the number of specs that make it."""
 
     functions: Counter[str | None] = field(default_factory=Counter)
     edges: Counter[tuple[State, State]] = field(default_factory=Counter)
@@ -100,7 +100,7 @@ DOCUMENT_NODE = -1
 """The number of the test that the document node passes."""
 _NO_GUARDED: dict[int, State] = {}
 _NO_BRANCHES: dict[int, Branch] = {}
-"""Of the many that have none.  Nothing is ever put in."""
+"""Branches of the many states that have none. Nothing is ever put in."""
 
 
 class State:
@@ -154,7 +154,7 @@ class State:
         return self.leaf is not None and self.leaf.deferred
 
     def template(self) -> RowTemplate | None:
-        """The rows of a node that is reached where conditions hold; None if chains speak of other nodes too."""
+        """Return the rows of a node that is reached where conditions hold; None if chains speak of other nodes too."""
         leaf = self.leaf
         if leaf is None or not leaf.alone:
             return None
@@ -163,11 +163,11 @@ class State:
         return leaf.template
 
     def branches(self, axis: Axis) -> dict[int, Branch]:
-        """The next steps of one axis."""
+        """Return the next steps of one axis."""
         return self.child if axis == "child" else self.descendant
 
     def grow(self, axis: Axis, test: int, kind: str) -> Branch:
-        """A new next step."""
+        """Add a next step."""
         self.attributes |= kind == "attribute"
         self.texts |= kind == "text"
         branch = Branch()
@@ -192,7 +192,7 @@ class Branch:
         """The others, by the number of their node's conditions."""
 
     def get(self, guard: int) -> State | None:
-        """The state with these conditions."""
+        """Return the state with these conditions."""
         return self.free if guard == FREE else self.guarded.get(guard)
 
     def put(self, guard: int, state: State) -> None:
@@ -214,7 +214,7 @@ class Branch:
         return True
 
     def holding(self, guards: set[int]) -> list[State]:
-        """The guarded states whose conditions are among those that hold."""
+        """Return the guarded states whose conditions are among those that hold."""
         if len(guards) < len(self.guarded):
             return [self.guarded[guard] for guard in guards if guard in self.guarded]
         return [state for guard, state in self.guarded.items() if guard in guards]
@@ -285,7 +285,7 @@ class Trie:
         leaf.climbed = states
 
     def _state(self, definition: Definition) -> State:
-        """The state of a definition, added with its prefixes if it is new."""
+        """Return the state of a definition, added with its prefixes if it is new."""
         root = self.roots.get(definition.channel)
         if root is None:
             root = self.roots[definition.channel] = Branch()
@@ -353,7 +353,7 @@ class Trie:
         self.count -= 1
 
     def all_states(self) -> Iterator[State]:
-        """Every state, parents first."""
+        """Yield every state, parents first."""
         waiting = [state for root in self.roots.values() for state in _members(root)]
         while waiting:
             state = waiting.pop()
@@ -377,7 +377,7 @@ def _on_way(state: State, end: State) -> bool:
 
 
 def _to_climb(end: State) -> tuple[State, ...]:
-    """The states below the highest upper end of a leaf's edges, on the ways that its chains climb and descend."""
+    """Return the states below the highest upper end of a leaf's edges, on the ways of its chains."""
     assert end.leaf is not None
     if end.leaf.alone:
         return ()

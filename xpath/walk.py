@@ -34,7 +34,7 @@ from xscl.xpath.states import DOCUMENT_NODE, Branch, State
 __all__ = ["DeferredRow", "Visit", "Walk"]
 
 MAX_WAYS = 10_000_000
-"""For one spec in one document: conditions under several descendant steps multiply."""
+"""Greatest number of ways of one spec in one document: conditions under several descendant steps multiply."""
 
 _FEW = 4
 """Guarded states, and branches to them, whose conditions are sooner checked one by one than looked up."""
@@ -69,14 +69,14 @@ class Ahead:
         self.axis: Axis = axis
         self._branches: dict[int, list[tuple[Branch, int]]] = {}
         self._wide: list[tuple[dict[int, Branch], int]] = []
-        """Of states with more than ``_WIDE`` next steps: they are looked up when they are asked for."""
+        """Branches of states with more than ``_WIDE`` next steps, which are looked up when they are needed."""
         self.count = 0
         # States among them that have steps to attributes, and to texts.
         self.attributes = 0
         self.texts = 0
 
     def open(self, state: State, node: int) -> None:
-        """A state was reached at a node that is open now."""
+        """Note that a state was reached at a node that is open now."""
         branches = state.branches(self.axis)
         self.count += 1
         self.attributes += state.attributes
@@ -100,7 +100,7 @@ class Ahead:
                 self._branches[test].pop()
 
     def ways(self, tests: tuple[int, ...]) -> list[tuple[Branch, int]]:
-        """The branches that lead to nodes which pass the tests, each with the node it comes from."""
+        """Return the branches that lead to nodes which pass the tests, each with the node it comes from."""
         found: list[tuple[Branch, int]] = []
         for test in tests:
             found += self._branches.get(test, ())
@@ -123,7 +123,7 @@ class Walk:
         self.nodes: dict[int, Node] = {}
         """Noted nodes."""
         self.number = DOCUMENT
-        """Of the last element."""
+        """Number of the last element."""
 
     def document(self, start: Move, root: etree._Element) -> None:
         """Look at a document; what is found is in ``visits`` and ``deferred_rows``, until the next one."""
@@ -139,11 +139,11 @@ class Walk:
         self.number = DOCUMENT
         self.skipped = 0
         self.bindings = 0
-        """Of states with conditions."""
+        """Number of bindings of states with conditions."""
         self.ways = 0
-        """From noted nodes to those above."""
+        """Number of ways from noted nodes to nodes above."""
         self.characters = 0
-        """In values of elements that have others inside, which repeat them."""
+        """Number of characters in values of elements that have others inside, which repeat them."""
         states: tuple[State, ...] = ()
         if start.rows is not None or start.busy:
             node = DocumentNode(root)
@@ -154,7 +154,7 @@ class Walk:
         self.automaton.visits += self.number + 1 - self.skipped
 
     def _inside(self, children: Iterable[etree._Element], move: Move, guarded: tuple[State, ...], number: int) -> None:
-        """Look at what is inside an open node, of which ``guarded`` are the guarded states that lead on."""
+        """Walk the children of an open node; the states ``guarded`` lead on from it."""
         way = self.way
         if move.on_way:
             way.append(number)
@@ -278,7 +278,7 @@ class Walk:
         above: Ahead | None,
         tests: tuple[int, ...],
     ) -> tuple[State, ...]:
-        """The states that are reached at a node and have conditions on their way; those of them that lead on.
+        """Return the states that are reached at a node and have conditions on their way; those of them that lead on.
 
         ``above`` are such states of the node's parent.
         """
@@ -352,7 +352,7 @@ class Walk:
 
 
 def _few_guards(branches: Sequence[Branch]) -> set[int] | None:
-    """The conditions of a few guarded states, to be checked one by one; None if the index is the sooner way."""
+    """Return the conditions of a few guarded states, to be checked one by one; None if the index is the sooner way."""
     if len(branches) > _FEW:
         return None
     found: set[int] = set()

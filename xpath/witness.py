@@ -71,7 +71,7 @@ _OF_EVENT = ("docid", "ts", "item", "place", "late", "membership")
 _MANY_ROWS = 250_000
 """Rows of one Arrow batch, but for a document that has more by itself."""
 _MANY_BYTES = 8 << 20
-"""Of documents whose names are kept at a time."""
+"""Bytes of documents whose names are kept at a time."""
 _MANY_ENTRIES = 2_000_000
 """Chain entries, likewise."""
 _MANY_CHARACTERS = 1 << 26
@@ -95,7 +95,7 @@ class Witness:
 
 
 def match_document(automaton: Automaton, channel: str, root: etree._Element) -> list[Witness]:
-    """All witness rows of one document of ``channel``.
+    """Return all witness rows of one document of ``channel``.
 
     Raises:
         DocumentLimitError: bindings multiply beyond ``chains.MAX_CHAIN_ENTRIES``, or values beyond
@@ -135,7 +135,7 @@ def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.Re
 
 
 def event_columns(events: pa.RecordBatch) -> list[pa.Array]:
-    """What all rows of an event share, by the first columns of ``WITNESS_SCHEMA``."""
+    """Return the columns that all rows of an event share: the first ones of ``WITNESS_SCHEMA``."""
     place = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0")
     told = {"place": place, "membership": pa.repeat(pa.scalar(0, pa.int32()), events.num_rows)}
     told |= {name: events.column(name) for name in _OF_EVENT if name in events.schema.names}
@@ -148,11 +148,11 @@ class _Batch:
     def __init__(self, automaton: Automaton, events: pa.RecordBatch) -> None:
         self.automaton = automaton
         self.place = 0
-        """Of the next document."""
+        """Place of the next document."""
         self._parts: list[Part] = []
-        """Those for which the document before it is still to be walked, the next one last."""
+        """Parts for which the document before it is still to be walked, the next one last."""
         self._refused: list[SpecKey] = []
-        """What was refused for that document."""
+        """Specs that were refused that document."""
         self._told: set[int] = set()
         """The digests of these."""
         self.channels = events.column("channel").to_pylist()
@@ -166,7 +166,7 @@ class _Batch:
         return bool(self._parts) or self.place < len(self.channels)
 
     def following(self) -> pa.RecordBatch:
-        """The rows of the next documents, or of some specs in one."""
+        """Return the rows of the next documents, or of some specs in one."""
         # What is noted here refers to itself nowhere and is gone when the part is done.  To look for garbage in it, and
         # in the automaton each time, would take a quarter of the time.
         collecting = gc.isenabled()
@@ -231,7 +231,7 @@ class _Batch:
 
 
 def _parts_of(automaton: Automaton) -> Parts:
-    """The specs of an automaton, cut up when that is asked for first."""
+    """Return the specs of an automaton, cut up when that is asked for first."""
     parts = automaton.follower
     if not isinstance(parts, Parts):
         parts = automaton.follower = Parts(automaton.asked.values())
@@ -310,7 +310,7 @@ class _Rows:
             self._characters += len(row.value or "")
 
     def columns(self) -> tuple[pa.Array, list[pa.Array]]:
-        """Each row's place of its document in the batch; and the columns from ``var`` on."""
+        """Return each row's place of its document in the batch; and the columns from ``var`` on."""
         numbers: dict[str, int] = {}
         values: list[str | None] = []
         parts = []
@@ -343,7 +343,7 @@ class FlatRows(NamedTuple):
 def _of_visits(
     documents: npt.NDArray[np.int32], visits: list[Visit], numbers: dict[str, int], values: list[str | None]
 ) -> FlatRows:
-    """The rows of templates, without a step of Python for each."""
+    """Return the rows of templates, without a step of Python for each."""
     templates, texts, ways = zip(*visits, strict=True)
     known = list(dict.fromkeys(templates))
     order = {template: number for number, template in enumerate(known)}
@@ -418,7 +418,7 @@ def _of_deferred(
 
 
 def arrow_columns(flat: FlatRows, names: list[str], values: list[str | None]) -> tuple[pa.Array, list[pa.Array]]:
-    """Each row's place of its document in the batch; and the columns from ``var`` on.
+    """Return each row's place of its document in the batch; and the columns from ``var`` on.
 
     A row that asks for a value and has none is left out.
     """

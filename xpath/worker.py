@@ -1,4 +1,4 @@
-"""What Spark ships for stage 1: events in Arrow to witness rows in Arrow.  Nothing here needs Spark."""
+"""Functions that Spark ships for stage 1: events in Arrow to witness rows in Arrow. Nothing here needs Spark."""
 
 from __future__ import annotations
 
