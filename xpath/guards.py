@@ -68,7 +68,7 @@ class Guards:
                 del self._numbers[self._conditions.pop(guard)]
 
     def holding(self, wanted: Collection[int] | None, tests: Iterable[int], node: Node, memo: Memo) -> set[int]:
-        """Return the numbers of the sets of conditions that a node satisfies, of these or, for None, under its tests."""
+        """Return the numbers of the sets of conditions that a node satisfies, among ``wanted`` or all of its tests."""
         if wanted is not None:
             held_of = ((guard, self._conditions[guard]) for guard in wanted)
             return {guard for guard, conditions in held_of if all(holds(each, node, memo) for each in conditions)}
