@@ -87,8 +87,8 @@ def faults(path: Path) -> list[str]:
 
 
 def pages() -> list[Path]:
-    """Return README and all pages of docs."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """Return README, the changelog and all pages of docs."""
+    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def main(arguments: list[str]) -> int:
