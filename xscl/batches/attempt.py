@@ -28,7 +28,7 @@ from xscl.batches.level import BatchWork, remove
 from xscl.batches.publisher import Publisher
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.tables import BATCHES
-from xscl.spark.job_counter import Jobs, counted_jobs
+from xscl.spark.job_counter import Jobs
 from xscl.spark.session import session_has_ended
 from xscl.store.event_files import Level
 from xscl.store.home import Home
@@ -39,7 +39,7 @@ from xscl.store.results import stored_matches
 from xscl.store.state_files import Kind
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
 
-__all__ = ["Attempt", "Found", "attempt"]
+__all__ = ["Attempt", "Found", "begun", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,30 +160,36 @@ class Attempt:
         return f"results/{self.tag}"
 
 
+def begun(home: Home, driver: Driver, session: Callable[[], SparkSession], span: BatchRange) -> Attempt:
+    """Begin an attempt at a batch."""
+    tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
+    times = event_times(span.paths, span.first, span.last) if span.channels else EventTimes()
+    jobs = Jobs(session, f"xscl-batch-{tag}")
+    work = None
+    if span.plan is not None:
+        work = BatchWork(home, driver, jobs.session, span.plan, span.batch, span.first, span.state, tag)
+    publisher = None if span.publishing is None else Publisher(home, span, tag)
+    now = time.perf_counter()
+    return Attempt(home, driver, jobs, span, tag, times, work, publisher, now, now, driver.slices)
+
+
 @contextmanager
-def attempt(home: Home, driver: Driver, session: Callable[[], SparkSession], span: BatchRange) -> Iterator[Attempt]:
-    """Begin an attempt at a batch; if it fails, discard it, and name the batch where Spark failed.
+def whole(batch: Attempt) -> Iterator[None]:
+    """Discard an attempt that fails, and name its batch where Spark failed.
 
     Raises:
         EngineError: ``XSCL_SPARK_GONE``; ``XSCL_BATCH``; a worker or a file failed.
     """
-    tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
-    times = event_times(span.paths, span.first, span.last) if span.channels else EventTimes()
-    with counted_jobs(session, f"xscl-batch-{tag}") as jobs:
-        work = None
-        if span.plan is not None:
-            work = BatchWork(home, driver, jobs.session, span.plan, span.batch, span.first, span.state, tag)
-        publisher = None if span.publishing is None else Publisher(home, span, tag)
-        now = time.perf_counter()
-        made = Attempt(home, driver, jobs, span, tag, times, work, publisher, now, now, driver.slices)
-        try:
-            yield made
-        except BaseException as error:
-            made.discard()
-            fault = _named(error, home, span)
-            if fault is None:
-                raise
-            raise fault from error
+    try:
+        yield
+    except BaseException as error:
+        batch.discard()
+        fault = _named(error, batch.home, batch.span)
+        if fault is None:
+            raise
+        raise fault from error
+    finally:
+        batch.jobs.close()
 
 
 def _named(error: BaseException, home: Home, span: BatchRange) -> XsclError | None:

@@ -25,14 +25,14 @@ from xscl.batches.history_walk import HeldWalk, held_events
 from xscl.batches.missing_rows import LackingRows
 from xscl.catalog.catalog import QueryInfo
 from xscl.catalog.tables import QUERIES
-from xscl.planning.planner import Plan, Planner
+from xscl.planning.planner import Planner
 from xscl.planning.subscribers import Chosen, group_texts
 from xscl.store.state_files import Kind
 
 __all__ = ["back_fill", "mark_filled"]
 
 
-def back_fill(batch: Attempt, plan: Plan) -> None:
+def back_fill(batch: Attempt) -> None:
     """Answer the batch's queries, all registered after the same events, from held events."""
     home, span = batch.home, batch.span
     place = span.waiting[0].docid_from

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.sealed import seal_folder
-from xscl.batches.attempt import Attempt, attempt
+from xscl.batches.attempt import Attempt, begun, whole
 from xscl.batches.backfill import back_fill, mark_filled
 from xscl.batches.driver_join import Driver
 from xscl.batches.late_replay import replay
@@ -29,7 +29,6 @@ from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import Rejection, named, rejection_row
 from xscl.batches.report import BatchReport
 from xscl.catalog.tables import BATCHES, HOME, IS_DROPPED, QUERIES
-from xscl.planning.planner import Plan
 from xscl.store.event_files import Level
 from xscl.store.event_retention import move_held
 from xscl.store.home import Home
@@ -47,21 +46,20 @@ def process_batch(home: Home, driver: Driver, session: Callable[[], SparkSession
         session: gives Spark, and is asked only where Spark is needed.
         span: the range.
     """
-    with attempt(home, driver, session, span) as batch:
+    batch = begun(home, driver, session, span)
+    with whole(batch):
         if span.plan is not None:
             step("batch.planned")
-            source = back_fill if span.waiting else replay if span.replayed else _events
-            source(batch, span.plan)
+            if span.waiting:
+                back_fill(batch)
+            elif span.replayed:
+                replay(batch, span.plan)
+            else:
+                batch.process(Level(0, span.first, span.last, span.channels, span.paths))
             for level in levels(span.plan, batch.publisher):
                 batch.process(level)
         batch.settle()
         return _commit(batch)
-
-
-def _events(batch: Attempt, plan: Plan) -> None:
-    """Find the witnesses of the batch's events."""
-    span = batch.span
-    batch.process(Level(0, span.first, span.last, span.channels, span.paths))
 
 
 def _commit(batch: Attempt) -> BatchReport:

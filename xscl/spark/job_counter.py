@@ -1,18 +1,18 @@
-"""How many Spark jobs something takes, as Spark itself counts them."""
+"""Counts of Spark jobs, by Spark's own status tracker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-__all__ = ["Jobs", "counted_jobs"]
+__all__ = ["Jobs"]
 
 
 class Jobs:
-    """Gives out a session and counts the jobs that run there, by Spark's own status tracker."""
+    """A session, and the number of jobs that run there."""
 
     def __init__(self, session: Callable[[], SparkSession], group: str) -> None:
         self._get = session
@@ -20,7 +20,7 @@ class Jobs:
         self._spark: SparkSession | None = None
 
     def session(self) -> SparkSession:
-        """The session; what runs there from now on is counted."""
+        """Return the session; jobs that run there from now on are counted."""
         if self._spark is None:
             self._spark = self._get()
             if self._counts:
@@ -33,7 +33,7 @@ class Jobs:
         return type(self._spark) is SparkSession and hasattr(self._spark, "sparkContext")
 
     def count(self) -> int | None:
-        """Jobs so far; None where Spark does not tell."""
+        """Return the number of jobs so far; None where Spark does not tell."""
         if self._spark is None:
             return 0
         if not self._counts:
@@ -41,17 +41,7 @@ class Jobs:
         return len(self._spark.sparkContext.statusTracker().getJobIdsForGroup(self._group))
 
     def close(self) -> None:
-        """What runs from now on is not counted."""
+        """Count no further jobs."""
         if self._spark is not None and self._counts:
-            self._spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-
-
-@contextmanager
-def counted_jobs(session: Callable[[], SparkSession], group: str) -> Iterator[Jobs]:
-    """Counts what runs inside; ``session`` is asked when a session is needed."""
-    jobs = Jobs(session, group)
-    try:
-        yield jobs
-    finally:
-        with suppress(Py4JError, OSError):  # Java has ended, and nothing is counted any more
-            jobs.close()
+            with suppress(Py4JError, OSError):  # Java has ended, and no job is counted any longer
+                self._spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
