@@ -1,4 +1,4 @@
-"""What a batch does in the driver: the joins of batches that fit into one process, on state that it remembers.
+"""Joins in the driver: batches that fit into one process, on state that the driver remembers.
 
 The state is that of the files (``xscl.store.join_state``), as of the last committed batch.  The driver's
 memory of it may be lost or smaller than the state: the driver reads rows that it lacks from the files.
@@ -54,7 +54,7 @@ class Driver:
     def results(
         self, plan: Plan, state: HeldState, fresh: pa.Table, first: int, origin: int, fetch: Fetch
     ) -> ResultColumns:
-        """What the new witnesses come to; ``first`` is the first place of the batch, ``state`` all before the batch.
+        """Join new witnesses; ``first`` is the first place of the batch, ``state`` all before the batch.
 
         A batch may have several levels of new witnesses, each with an origin of its own, which grows.
 
@@ -105,7 +105,7 @@ class Driver:
                 self._links.add(table, batch=0)
 
     def committed(self, state: HeldState, first: int, last: int) -> None:
-        """A batch of these places was committed, with this state."""
+        """Take note that a batch of these places was committed, with this state."""
         if self._finder is None:
             return
         if self._processed != first - 1:
@@ -179,7 +179,7 @@ Fetch = Callable[[npt.NDArray[np.int64], bool], pa.Table]
 
 
 def _held_rows(path: Path, state: HeldState) -> Iterator[pa.Table]:
-    """The rows of a file that are held."""
+    """Yield the rows of a file that are held."""
     floors = state.floors
     for batch in ds.dataset(path, schema=WITNESS_SCHEMA).to_batches(columns=list(STATE_COLUMNS), batch_size=_LOADED):
         table = pa.Table.from_batches([batch]).filter(pc.invert(batch.column("late")))

@@ -1,7 +1,7 @@
-"""Stage 1 in the driver: documents to witness rows, in this process while executors would not end sooner.
+"""Stage 1 in the driver: documents become witness rows here, while executors would not end sooner.
 
 The processor time of a part that was walked tells what the rest will take, once a part before it has made what is made
-only once.  What was walked is kept when the rest goes to executors.
+only once.  Witness rows that are there stay when the rest goes to executors.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = ["Walked", "driver_witnesses", "sooner_in_executors"]
 _OVERHEAD = 1.2
 """Processor time of executors for what takes one here."""
 _FIRST = 50
-"""Documents of the first part; then twice as many each time,"""
+"""Documents of the first part; each later part has twice as many."""
 _PART = 8_000
-"""up to this: a part costs as much as a hundred small documents."""
+"""Most documents of a part; a part costs as much as a hundred small documents."""
 _PART_BYTES = 64 << 20
 """A part is not much larger in memory."""
 _MOST_ROWS = 2_000_000
@@ -47,7 +47,7 @@ class Walked:
 
     rows: pa.Table
     plan: Plan | None
-    """Of what is left; None: nothing is."""
+    """Plan of the rest; None: there is no rest."""
     level: Level
 
 
@@ -97,7 +97,7 @@ def sooner_in_executors(seconds: float, start: float, processors: int) -> bool:
 
 
 def _left(found: list[pa.RecordBatch], plan: Plan, plan_left: Plan, level: Level, walked: int, last: int) -> Walked:
-    """What was walked, up to document ``last``, and the rest; nothing if it has not been the first documents."""
+    """Return the rows of documents up to ``last``, and the rest; no rows if others than the first ones were walked."""
     before = _wanted(level, plan.walked) & (ds.field("docid") <= last)
     if _dataset(level).count_rows(filter=before) != walked:
         return Walked(WITNESS_SCHEMA.empty_table(), plan, level)
@@ -109,7 +109,7 @@ def _table(parts: list[pa.RecordBatch]) -> pa.Table:
 
 
 def _of_columns(plan: Plan, level: Level, most_rows: int) -> list[pa.RecordBatch] | None:
-    """What columns of rows answer; None if there are more rows than one process should hold."""
+    """Answer by columns of rows; None if there are more rows than one process should hold."""
     rows = _events_of(level, plan.answered)
     if not rows:
         return []
@@ -129,7 +129,7 @@ def _of_columns(plan: Plan, level: Level, most_rows: int) -> list[pa.RecordBatch
 
 
 def _parts(level: Level, channels: Collection[str]) -> Iterator[pa.RecordBatch]:
-    """The events of a level of some channels, some at a time, first a few."""
+    """Yield the events of a level of some channels, some at a time, first a few."""
     events = _dataset(level).to_batches(
         columns=_READ, filter=_wanted(level, channels), batch_size=_FIRST, batch_readahead=1, fragment_readahead=1
     )
@@ -159,7 +159,7 @@ def _events_of(level: Level, channels: Collection[str]) -> int:
 
 
 def _wanted(level: Level, channels: Collection[str]) -> pc.Expression:
-    """The events of a level of some channels."""
+    """Return the condition of the events of a level of some channels."""
     wanted = (ds.field("docid") >= level.first) & (ds.field("docid") <= level.last)
     wanted &= ds.field("channel").isin(pa.array(sorted(level.channels.keys() & channels), pa.string()))
     for channel, least in level.since.items():

@@ -1,4 +1,4 @@
-"""What a batch does in Spark's executors: documents to witnesses, witnesses to results, rows of links to results.
+"""Steps of a batch in Spark's executors: documents to witnesses, witnesses to results, rows of links to results.
 
 Every step is a relation written as Parquet; none brings rows to the driver.  The number of jobs does not depend on
 what is registered.
@@ -57,7 +57,7 @@ def with_documents(spark: SparkSession, events: DataFrame, shapes: Mapping[str, 
 
 
 def _events_frame(spark: SparkSession, level: Level, channels: Collection[str]) -> DataFrame:
-    """The events of a level of some channels, in the shape of ``EVENT_SCHEMA``."""
+    """Return the events of a level of some channels, in the shape of ``EVENT_SCHEMA``."""
     events = read_parquet(spark, EVENT_SCHEMA, level.paths).where(f"docid between {level.first} and {level.last}")
     wanted = events.channel.isin([*channels])
     for channel, least in level.since.items():
@@ -135,7 +135,7 @@ def write_results(
 
 
 def _within(column: str, times: pa.StructScalar, reach: int) -> str:
-    """A condition of SQL: not farther than ``reach`` from a span of times."""
+    """Return a condition of SQL: not farther than ``reach`` from a span of times."""
     least, greatest = (time.as_py() or 0 for time in times.values())
     return f"{column} between {max(least - reach, -UNBOUNDED)} and {min(greatest + reach, UNBOUNDED)}"
 
@@ -169,8 +169,9 @@ def write_assembled(
 def read_state(
     spark: SparkSession, state: Sequence[str], wanted: npt.NDArray[np.int64], column: str, most: int
 ) -> pa.Table:
-    """The witness rows in the files ``state`` whose ``column`` (h or docid) is one of some numbers, one more than
-    ``most`` of them at most; one job, or two if the numbers are many.
+    """Read the witness rows in the files ``state`` whose ``column`` (h or docid) is one of some numbers.
+
+    At most ``most`` rows and one more are read; in one job, or two if the numbers are many.
     """
     rows = read_parquet(spark, WITNESS_SCHEMA, state).where("not late")
     if len(wanted) <= _FEW:

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["HeldEvents", "HeldWalk", "held_events"]
 
 _PART = 10_000
-"""Events that are walked together,"""
+"""Events that are walked together, where these make no more than ``_PARTS`` parts."""
 _PARTS = 1 << 14
-"""or so many that there are no more parts than this,"""
+"""Most parts where the driver joins."""
 _FEW_PARTS = 100
-"""or than this from where executors join."""
+"""Most parts from where executors join."""
 _MANY_ROWS = 2_000_000
 """Witness rows that wait in memory; more are written to files."""
 
@@ -50,16 +50,16 @@ class HeldEvents:
 
     place: int
     since: Mapping[str, int]
-    """By channel the least event time of those that are held; all are of channels without one."""
+    """Least event time of held events, by channel; of a channel without one all are held."""
     on_time: frozenset[int]
     """Late ones that were taken again before the place, and count as in time."""
     count: int
-    """How many there are, about."""
+    """Their number, about."""
     until: int | None = None
     """The greatest event time of those that are wanted."""
 
     def levels(self, home: Home, channels: frozenset[str], cut: Callable[[], _Cut]) -> Iterator[Level]:
-        """Those of some channels, one part after another; ``cut`` is asked before each."""
+        """Yield the events of some channels, one part after another; ``cut`` is asked before each."""
         for first, last in ((1, self.place - 1), (published_docid(0, 0), published_docid(self.place, 0) - 1)):
             while first <= last:
                 part, events = cut()
@@ -83,7 +83,7 @@ class _Cut(NamedTuple):
 
 
 def held_events(connection: Connection, place: int, least: int | None = None) -> HeldEvents:
-    """The events before a place that are held as of the last commit; with ``least`` those of that time or later."""
+    """Read which events before a place are held as of the last commit; with ``least`` of that time or later."""
     since = held_times(connection)
     if least is not None:
         since = {name: max(since.get(name, least), least) for name in connection.scalars(sa.select(CHANNELS.c.name))}
@@ -111,11 +111,11 @@ class HeldWalk:
         self._settings = settings
         nothing = HeldState(home.root, (), None, None, {})
         self.work = BatchWork(home, self._driver, session, plan, batch, events.place, nothing, tag)
-        """What it came to so far."""
+        """Levels that were walked so far."""
         self._joins = any(edge.key.kind != "ONE" for edge in plan.program.edges.values())
         self._parts = 0
         self._own: Sequence[tuple[Kind, str]] = ()
-        """What the last part has written."""
+        """Files and rows of the last part."""
 
     def parts(self) -> Iterator[Level]:
         """Walk part after part; ``rows`` and ``links`` have those of the last one."""
@@ -144,13 +144,13 @@ class HeldWalk:
         return numbered
 
     def rows(self) -> Iterator[pa.Table]:
-        """The witness rows of the last part."""
+        """Yield the witness rows of the last part."""
         for kind, path in self._own:
             if kind == "witness":
                 yield from self.work.tables(path, WITNESS_SCHEMA)
 
     def links(self) -> Iterator[pa.Table]:
-        """The rows of links that the last part has found."""
+        """Yield the rows of links that the last part has found."""
         for kind, path in self._own:
             if kind == "link":
                 yield from self.work.tables(path, LINK_SCHEMA)

@@ -1,4 +1,4 @@
-"""A batch level by level: its events, then what its queries publish, each joined with all that was there before.
+"""Levels of a batch: its events, then documents that queries publish, each joined with all that was there before.
 
 Small levels are matched and joined in the driver, on state that it remembers (``driver``); Spark's executors do what is
 large, or all of it if the settings say so (``executors``).  Both write the same files.
@@ -48,10 +48,10 @@ _OF_PARTS = 128
 
 
 def levels(plan: Plan, publisher: Publisher | None) -> Iterator[Level]:
-    """What is published for the events of a batch, level by level.
+    """Yield the documents that are published for the events of a batch, level by level.
 
-    Each level is processed, and the publisher told what was found, before the next is asked for.  What no query reads
-    is published and goes no further.
+    Each level is processed, and the publisher told its matches, before the next is asked for.  Documents that no query
+    reads are published and go no further.
     """
     number = 0
     for channels in () if publisher is None else publisher.levels:
@@ -76,7 +76,7 @@ class BatchWork:
     first: int
     """The first place of the batch."""
     state: HeldState
-    """What all batches before it have left."""
+    """Join state after all batches before it."""
     tag: str
     """Begins the names of what it writes."""
     in_executors: bool = False
@@ -85,19 +85,19 @@ class BatchWork:
     written: list[tuple[Kind, str]] = field(default_factory=list)
     """Witness rows and rows of links: files, or folders of them."""
     waiting: dict[str, pa.Table] = field(default_factory=dict)
-    """Those of ``written`` that are not written yet: they are in memory, and in files only if someone reads them."""
+    """Witness rows of ``written`` that are in memory; they go to files only if someone reads them."""
     refused: list[Unnamed] = field(default_factory=list)
-    """What could not be matched or joined."""
+    """Refusals at matching and joining."""
     stage1_s: float = 0.0
     _parts: int = 0
     """Parts of levels that executors have joined."""
 
     def results(self, level: Level) -> Path:
-        """The folder of what a level comes to."""
+        """Return the folder of a level's results."""
         return self.home.root / "results" / self.tag / level.name
 
     def process(self, level: Level) -> int:
-        """Write what the documents of a level come to; how many matches that is."""
+        """Write the results of the documents of a level, and return the number of matches."""
         started = time.perf_counter()
         path = f"witness/{self.tag}-{level.name}"
         fresh = self._witnesses(level, self.home.root / path)
@@ -118,11 +118,11 @@ class BatchWork:
 
     @property
     def files(self) -> list[tuple[Kind, str]]:
-        """Those of ``written`` that are."""
+        """Files of ``written`` that are there."""
         return [(kind, path) for kind, path in self.written if path not in self.waiting]
 
     def tables(self, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
-        """The rows of one of ``written``, some at a time."""
+        """Yield the rows of one of ``written``, some at a time."""
         if path in self.waiting:
             yield self.waiting[path]
             return
@@ -163,7 +163,7 @@ class BatchWork:
         return ds.dataset(target, schema=WITNESS_SCHEMA)
 
     def _join(self, level: Level, fresh: ds.Dataset, fresh_path: Path) -> Counter[str]:
-        """Write what the witnesses of a level come to, and how much it is."""
+        """Write the results of the witnesses of a level, and count them."""
         origin, target = origin_of(self.batch, level.number, level.part), self.results(level)
         if not self.in_executors and fresh.count_rows() <= self.driver.settings.driver_rows:
             try:
@@ -204,7 +204,7 @@ class BatchWork:
         return found.filter(pa.array(kept | (place_of(found.column("docid").to_numpy()) >= self.first)))
 
     def _paths(self, kind: Kind) -> list[str]:
-        """The files of what was there before the level that is under way."""
+        """Return the files of all rows from before the level that is under way."""
         self.write_waiting()
         own = [self.home.root / path for of, path in self.written if of == kind]
         files = [file for path in own for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
@@ -223,13 +223,13 @@ def remove(path: Path) -> None:
 
 
 def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of links of a batch's results."""
+    """Yield the rows of links of a batch's results."""
     results = ds.dataset(path, schema=RESULT_SCHEMA)
     yield from results.to_batches(columns=["link", "members", "nodes"], filter=ds.field("relation") == "link")
 
 
 def _count_results(path: Path) -> Counter[str]:
-    """Rows of each relation, with every combination of documents counted; for ``pairs`` the number of pairs."""
+    """Count the rows of each relation, with every combination of documents; for ``pairs`` the number of pairs."""
     results = ds.dataset(path, schema=RESULT_SCHEMA)
     counts: Counter[str] = Counter()
     sizes: Counter[tuple[str, int, int]] = Counter()

@@ -22,10 +22,10 @@ __all__ = ["MatchOutput", "Shown", "Wanted", "match_document", "match_outputs", 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is to be known of a query to show its matches."""
+    """Selection and variables of a query, to show its matches."""
 
     selection: Selection | None
-    """What it selects; None: it outputs its result nodes."""
+    """Selection of the query; None: it outputs its result nodes."""
     variables: Mapping[str, tuple[int, int]]
     """Its variables, in the order in which they are bound, by block and node of the block."""
     results: tuple[tuple[int, int], ...]
@@ -60,7 +60,7 @@ class Wanted(NamedTuple):
 
 
 class MatchOutput(NamedTuple):
-    """What a match has from the documents of its members."""
+    """Output of a match from the documents of its members."""
 
     nodes: Mapping[str, int | str]
     values: Mapping[str, str]
@@ -70,7 +70,7 @@ class MatchOutput(NamedTuple):
 
 
 class _Member:
-    """A parsed document of which several matches may be shown."""
+    """A parsed document that several matches may have."""
 
     def __init__(self, content: str) -> None:
         root = parse_stored(content)
@@ -80,7 +80,7 @@ class _Member:
 
 
 def match_outputs(wanted: Sequence[Wanted], documents: Mapping[int, str]) -> list[MatchOutput]:
-    """The outputs of some matches, from the documents of their members by number."""
+    """Make the outputs of some matches, from the documents of their members by number."""
     members = {docid: _Member(document) for docid, document in documents.items()}
     return [_output(*one, members) for one in wanted]
 
@@ -99,7 +99,7 @@ def _output(query: QueryInfo, shown: Shown, match: StoredMatch, documents: Mappi
 def _values(
     query: QueryInfo, shown: Shown, match: StoredMatch, members: Sequence[_Member], results: Sequence[Node]
 ) -> dict[str, str]:
-    """The string values of all variables in one witness of a match."""
+    """Return the string values of all variables in one witness of a match."""
     fixed: dict[tuple[int, int], Node] = dict(zip(shown.results, results, strict=True))
     for name, number in zip(query.names["meta"], match.witness, strict=True):
         if name is not None:
@@ -120,7 +120,7 @@ def match_document(
     nodes: Sequence[int],
     numbered: Mapping[int, NodeNumbers],
 ) -> str:
-    """The output document of a match: ``selection`` is the query's, ``numbered`` are its documents."""
+    """Make the output document of a match: ``selection`` is the query's, ``numbered`` are its documents."""
     blocks = query.names["result_blocks"]
     results: list[Node] = [numbered[docids[block]].node(node) for block, node in zip(blocks, nodes, strict=True)]
     return _document(query, selection, results)
@@ -134,6 +134,6 @@ def _document(query: QueryInfo, selection: Selection | None, results: Sequence[N
 
 
 def selection_of(query: QueryInfo) -> Selection | None:
-    """What a query selects; None if it outputs its result nodes."""
+    """Return the selection of a query; None if it outputs its result nodes."""
     select = parse_query(query.text).select
     return None if select is None else prepare_select(select, query.text, query.namespaces)

@@ -1,4 +1,4 @@
-"""What the join state lacks of what a walk of held events has found.
+"""Rows that a walk of held events has found and the join state lacks.
 
 A row may be in the state already, because another query asks for the same or because only a part of the state was lost.
 """
@@ -24,11 +24,11 @@ __all__ = ["LackingRows"]
 Int64s = npt.NDArray[np.int64]
 
 _OF_ROW = ("var", "node", "fn", "chain")
-"""What tells the rows of a document apart: two rows of one node may have different chains."""
+"""Columns that tell the rows of a document apart: two rows of one node may have different chains."""
 
 
 class LackingRows:
-    """Which witness rows, and rows of links, the join state lacks."""
+    """Tells witness rows, and rows of links, that the join state lacks."""
 
     def __init__(self, state: HeldState, reach: pa.Table) -> None:
         """``reach`` says how long rows are kept from now on; those that it does not name are not."""
@@ -40,7 +40,7 @@ class LackingRows:
         self._known_links: set[tuple[int, ...]] | None = None
 
     def rows(self, rows: pa.Table) -> pa.Table:
-        """Those of some witness rows that the state lacks."""
+        """Return those of some witness rows that the state lacks."""
         wanted = np.isin(rows.column("var").to_numpy(), self._variables) & ~rows.column("late").to_numpy()
         rows = rows.filter(pa.array(wanted))
         if not rows.num_rows:
@@ -57,7 +57,7 @@ class LackingRows:
         return rows.filter(pa.array(~again[known.num_rows :]))
 
     def links(self, rows: pa.Table) -> pa.Table:
-        """Those of some rows of links that the state lacks."""
+        """Return those of some rows of links that the state lacks."""
         rows = rows.filter(pa.array(np.isin(rows.column("link").to_numpy(), self._links)))
         if not rows.num_rows:
             return rows
@@ -66,7 +66,7 @@ class LackingRows:
         return rows.filter(pa.array([key not in self._known_links for key in _link_keys(rows)], pa.bool_()))
 
     def _known(self, first: int, last: int, variables: Int64s) -> pa.Table:
-        """The rows that the state has of some documents and variables."""
+        """Read the rows that the state has of some documents and variables."""
         docid, var = ds.field("docid"), ds.field("var")
         wanted = (docid >= first) & (docid <= last) & var.isin(pa.array(variables)) & ~ds.field("late")
         columns = ["ts", "docid", *_OF_ROW]
@@ -80,7 +80,7 @@ class LackingRows:
         columns: list[str] | None = None,
         docids: tuple[int, int] | None = None,
     ) -> Iterator[pa.Table]:
-        """The rows in sight of the files of a kind."""
+        """Yield the rows in sight of the files of a kind."""
         floors = self._state.floors
         schema = WITNESS_SCHEMA if kind == "witness" else LINK_SCHEMA
         for file in self._state.files:
@@ -101,13 +101,13 @@ class LackingRows:
             yield table
 
     def _codes(self, rows: pa.Table) -> tuple[Int64s, Int64s]:
-        """Document, and variable, function, node and chain in one number, of each row."""
+        """Return the document of each row, and its variable, function, node and chain in one number."""
         keys = self._keys.keys_of(rows).astype(np.int64)
         nodes, chains = (rows.column(name).combine_chunks() for name in ("node", "chain"))
         return rows.column("docid").to_numpy(), keys << 32 | self._keys.shapes.numbers(nodes, chains)
 
 
 def _link_keys(rows: pa.Table) -> Iterator[tuple[int, ...]]:
-    """What tells rows of links apart."""
+    """Yield the values that tell rows of links apart."""
     for row in rows.select(["link", "members", "nodes"]).to_pylist():
         yield row["link"], *(member["docid"] for member in row["members"]), *row["nodes"]

@@ -5,9 +5,9 @@ greatest time of events taken in on its channels up to there, and of documents p
 before.  With an idle time, it is at most so far behind the events taken in anywhere up to there (``clocks``).  A
 published document makes no event late that is taken in: the intake settled that, perhaps before the match was found.
 
-A document comes to be at its place, or later: at the registration of a query that was answered from held events, or at
-a replay of late events.  If it is in time at its place and would be late where it comes to be, the join state has done
-with some of its partners.  It is late then, and is taken again at once, as if it had been in time (``late_replay``).
+A document is found at its place, or later: at the registration of a query that was answered from held events, or at a
+replay of late events.  If a document is in time at its place and would be late where it is found, the join state has
+done with some of its partners.  Such a document is late, and is taken again at once, as if in time (``late_replay``).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Lateness:
 
     late: bool
     again: bool
-    """Whether it is taken again at once, because it is late only where it comes to be."""
+    """Whether it is taken again at once, because it is late only where it was found."""
     shown: int | None
     """Time that its channel's clock shows."""
 
@@ -57,7 +57,7 @@ def judged(
         span: the batch.
         channel: the channel.
         places: the documents' places in the intake order.
-        came: the places at which they come to be.
+        came: the places at which they were found.
         times: their event times.
     """
     now = list(_shown(span, channel, came, times))

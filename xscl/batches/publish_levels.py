@@ -71,7 +71,7 @@ def channel_levels(steps: Iterable[Step]) -> dict[str, int] | None:
 def acyclic_end(connection: Connection, first: int, last: int) -> int:
     """Return the last place, at most ``last``, of a batch from ``first`` on whose queries do not feed themselves.
 
-    Live queries never do.  Those of a range may, where one was registered after another was dropped; then the batch
+    Live queries never do.  Queries of a range may, where one was registered after another was dropped; then the batch
     ends at the first registration of a query that publishes, which as any cut changes no answer.
     """
     if channel_levels(_steps(connection, first, last)) is not None:

@@ -29,7 +29,7 @@ class Output:
     match: StoredMatch
     place: int
     came: int
-    """The place at which it came to be: its own, or a later one where held events were searched."""
+    """Place at which it was found: its own, or a later one where held events were searched."""
     ts: int
     received: int
 

@@ -54,7 +54,7 @@ class PublishedFile:
 
 
 class Publisher:
-    """Publishes what one batch finds, level by level; what it wrote counts when ``commit`` names it.
+    """Publishes the matches of one batch, level by level; its files count when ``commit`` names them.
 
     After each level of the batch ``found`` is told its matches.
     """
@@ -67,19 +67,19 @@ class Publisher:
         self._answered = {info.query: info for info in span.waiting}
         """Queries that the batch answers from held events, as they are after it."""
         self._came: dict[int, int] = {}
-        """Places at which the documents that the batch published came to be."""
+        """Places at which the documents that the batch published were found."""
         self._published = span.publishing
         self._tag = tag
         self._first = span.first
         self._waiting: dict[str, list[tuple[QueryInfo, StoredMatch]]] = {}
-        """By the channel they are published to."""
+        """Matches to publish, by channel."""
         self._subscribers: dict[int, dict[int, QueryInfo]] = {}
-        """Of each group those that publish, by number."""
+        """Queries that publish, by group and number."""
         self._selections: dict[int, Selection | None] = {}
         self._serials: Counter[int] = Counter()
         """The next serial number at each place, after those of earlier batches too."""
         self._free = 0
-        """A serial number that no document from before the batch has that is there no more."""
+        """A serial number above those of documents that have gone."""
         self._old_serials = True
         """Whether those of earlier batches are still to be read, if need be."""
         self._tables: list[pa.Table] = []
@@ -87,21 +87,21 @@ class Publisher:
         self._ids: list[dict[str, object]] = []
         self._late: list[dict[str, object]] = []
         self._again: set[int] = set()
-        """Those of the late ones that are taken again at once."""
+        """Late documents that are taken again at once, by number."""
         self.newest: dict[str, int] = {}
-        """By channel the greatest event time of what was published."""
+        """Greatest event time of published documents, by channel."""
         self.rejected: list[Rejection] = []
         """Output documents that are no events."""
 
     @property
     def groups(self) -> frozenset[int]:
-        """Groups with a query that publishes: whose matches it is to be told."""
+        """Groups whose matches it is to be told: a query of theirs publishes."""
         histories = (info.history for info in self._answered.values() if info.publish is not None)
         return self._published.groups.union(gid for gid in histories if gid is not None)
 
     @property
     def count(self) -> int:
-        """How many documents were published."""
+        """Number of published documents."""
         return len(self._ids)
 
     def found(self, matches: Iterable[StoredMatch]) -> None:
@@ -147,12 +147,12 @@ class Publisher:
         return PublishedFile(path, first, last, Counter(event.output.channel for event in events))
 
     def discard(self) -> None:
-        """Remove what was written: the batch has failed."""
+        """Remove its files: the batch has failed."""
         for file in self._home.folder("events").glob(f"{self._tag}-*.parquet"):
             file.unlink()
 
     def commit(self, connection: Connection, now: int) -> None:
-        """Name what was published, in the transaction of the batch; ``now`` is in microseconds since the epoch.
+        """Name the published documents, in the transaction of the batch; ``now`` is in microseconds since the epoch.
 
         Raises:
             EngineError: an id was taken in since the level was published.
@@ -181,7 +181,7 @@ class Publisher:
     # -- one level ---------------------------------------------------------------------------------------------
 
     def _new(self, waiting: Sequence[tuple[QueryInfo, StoredMatch]]) -> list[Output]:
-        """The matches whose ids are not taken in their channels, in the order of places, channels and ids."""
+        """Return the matches whose ids are not taken in their channels, in the order of places, channels and ids."""
         docids = {docid for _, match in waiting for docid in match.docids}
         columns = ["docid", "channel", "id", "ts", "received"]
         members = {row["docid"]: row for row in events_of(self._home, docids, columns, self._tables).to_pylist()}
@@ -211,7 +211,7 @@ class Publisher:
         )
 
     def _events(self, outputs: Sequence[Output]) -> list[PublishedEvent]:
-        """Those whose documents are within the limits, in the order of their numbers."""
+        """Make the documents that are within the limits, in the order of their numbers."""
         events: list[PublishedEvent] = []
         if self._old_serials and any(output.place < self._first for output in outputs):
             with self._home.catalog.read() as connection:
@@ -230,13 +230,13 @@ class Publisher:
         return sorted(self._judged(events), key=lambda event: event.docid)
 
     def _docid(self, place: int) -> int:
-        """A number for a document at this place that none has, or has had."""
+        """Return a number for a document at this place that no other has, or has had."""
         serial = max(self._serials[place], self._free if place < self._first else 0)
         self._serials[place] = serial + 1
         return published_docid(place, serial)
 
     def _documents(self, outputs: Sequence[Output]) -> list[str | XsclError]:
-        """The output documents as they are stored, or why they are refused."""
+        """Make the output documents as they are stored, or say why they are refused."""
         docids = {docid for output in outputs for docid in output.match.docids}
         columns = ["docid", "channel", "content", "cells"]
         documents = {
@@ -275,7 +275,7 @@ class Publisher:
 
 
 def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """The docids of those (channel, id) that events have."""
+    """Read the docids of events with these (channel, id)."""
     wanted: dict[str, list[str]] = {}
     for channel, id_ in keys:
         wanted.setdefault(channel, []).append(id_)
@@ -289,20 +289,20 @@ def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tupl
 
 
 def _has_gone(connection: Connection, docid: int) -> bool:
-    """Whether this is a published document, and the event at whose place it came is there no more."""
+    """Return whether this is a published document whose place has lost its event."""
     there = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.docid == place_of(docid)).limit(1)
     return docid >= PUBLISHED and connection.execute(there).first() is None
 
 
 def _taken_again(connection: Connection, row: Mapping[str, object]) -> bool:
-    """Whether a late event was taken again before a repair had all batches run anew; it gets its number back then."""
+    """Give a late event its number back if it was taken again before a repair ran all batches, and say so."""
     same = LATE.c.channel == row["channel"], LATE.c.id == row["id"]
     waiting = LATE.c.replayed.is_not(None), LATE.c.docid.is_(None)
     return bool(connection.execute(LATE.update().where(*waiting, *same).values(docid=row["docid"])).rowcount)
 
 
 def _serials(connection: Connection) -> dict[int, int]:
-    """The least serial number that no document of each place has, of places with documents."""
+    """Read the least serial number that is free at each place with documents."""
     docids = connection.scalars(sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.docid >= PUBLISHED))
     greatest: dict[int, int] = {}
     for docid in docids:

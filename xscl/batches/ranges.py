@@ -110,8 +110,8 @@ def next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | No
 def next_range(connection: Connection, batch_docs: int) -> tuple[int, int] | None:
     """Return the next batch's (first, last) place of the intake order; None if there is nothing to do.
 
-    A batch has ``batch_docs`` events at most and ends at a flush.  It also ends before a query that is to be answered
-    from held events, and before a replay of late events; these are batches of their own.
+    A batch has ``batch_docs`` events at most and ends at a flush.  A batch also ends before a query that is to be
+    answered from held events, and before a replay of late events; these are batches of their own.
     """
     row = connection.execute(sa.select(HOME.c.processed, HOME.c.next_place)).one()
     first, last = row.processed + 1, row.next_place - 1

@@ -33,7 +33,7 @@ _AT_JOINING: Mapping[Refusal, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Unnamed:
-    """Something that groups do not get of a document, or of several."""
+    """A refusal: groups do not get something of a document, or of several."""
 
     channel: str
     id: str
@@ -43,7 +43,7 @@ class Unnamed:
     """``stage 1`` or ``stage 2``."""
     docids: tuple[int, ...]
     groups: tuple[int, ...] | None
-    """By number, below 0 those of a back-fill; None: nobody gets the document."""
+    """Numbers of groups, below 0 for history groups; None: nobody gets the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ class Rejection:
 
 
 def rejection_row(rejection: Rejection) -> dict[str, object]:
-    """A row of ``rejected``, without the time."""
+    """Return a row of ``rejected``, without the time."""
     return {name: getattr(rejection, name) for name in Rejection.__slots__}
 
 
 def refused_at_matching(
     witnesses: ds.Dataset, asking: Callable[[Collection[int]], Mapping[int, Sequence[int]]]
 ) -> list[Unnamed]:
-    """What stage 1 refused in new documents; ``asking`` gives the groups of digests of specs."""
+    """Read the refusals of stage 1 in new documents; ``asking`` gives the groups of digests of specs."""
     columns = ["docid", "place", "ts", "strval", "chain"]
     rows = witnesses.to_table(columns=columns, filter=ds.field("var") == REFUSED).to_pylist()
     groups = asking({entry["var2"] for row in rows for entry in row["chain"]}) if rows else {}
@@ -86,7 +86,7 @@ def refused_at_matching(
 
 
 def refused_at_joining(path: Path) -> list[Unnamed]:
-    """What stage 2 refused, of the results in a folder: each newest document with those it met."""
+    """Read the refusals of stage 2 from the results in a folder: each newest document with those it met."""
     columns = ["members", "groups", "reason"]
     rows = ds.dataset(path, schema=RESULT_SCHEMA).to_table(columns=columns, filter=ds.field("relation") == "refused")
     found = []
@@ -101,7 +101,7 @@ def refused_at_joining(path: Path) -> list[Unnamed]:
 
 
 def named(connection: Connection, refused: Iterable[Unnamed], filled: Sequence[QueryInfo] = ()) -> Iterator[Rejection]:
-    """The same with the queries that lack it, each once.
+    """Yield refusals with the queries that lack the document, each once.
 
     ``filled`` are those that the batch answers from what is held.
     """

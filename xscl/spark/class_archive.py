@@ -42,14 +42,14 @@ _DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """Where the archive for one Java and one Spark is, or would be."""
+    """Place of the archive for one Java and one Spark."""
 
     folder: Path
     stem: str
     """Java, Spark and every jar, in a digest: an archive serves no other."""
 
     def path(self) -> Path | None:
-        """The archive; None if there is none, or none to be trusted.
+        """Return the archive; None if there is none, or none to be trusted.
 
         The name has the size, because Java crashes on an archive that was cut off.
         """
@@ -97,7 +97,7 @@ def is_turned_off() -> bool:
 
 
 def find_archive(java: str) -> ClassArchive | None:
-    """The archive for the Java of this version line; None where none can be kept (turned off, no private folder)."""
+    """Return the archive for the Java of this version line; None where none can be kept (no private folder)."""
     if is_turned_off() or os.name != "posix":
         return None
     folder = cache_folder()
@@ -119,7 +119,7 @@ def find_archive(java: str) -> ClassArchive | None:
 
 
 def cache_folder() -> Path | None:
-    """A folder in which only this user writes: whoever writes an archive decides what Java runs."""
+    """Return a folder in which only this user writes: whoever writes an archive decides what Java runs."""
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
         folder = (given if given.is_absolute() else Path.home() / ".cache") / "xscl"
@@ -136,12 +136,12 @@ def _only_ours(state: os.stat_result) -> bool:
 
 
 def reading_options(archive: Path) -> list[str]:
-    """What Java is told to use an archive, and to say nothing where it cannot."""
+    """Return the options with which Java uses an archive, and says nothing where it cannot."""
     return [_quoted(f"-XX:SharedArchiveFile={archive}"), "-Xshare:auto", "-Xlog:cds*=off,class+path*=off"]
 
 
 def writing_options(target: Path) -> list[str]:
-    """What Java is told to write an archive when it ends."""
+    """Return the options with which Java writes an archive when it ends."""
     return [_quoted(f"-XX:ArchiveClassesAtExit={target}"), "-Xlog:cds*=off,class+path*=off"]
 
 
@@ -154,7 +154,7 @@ def _quoted(option: str) -> str:
 def make_in_background(archive: ClassArchive) -> None:
     """Start a process that makes the archive and outlives this one, unless one has tried within a day.
 
-    It is called when a process ends that had a session without an archive.  Written by that session's own Java, the
+    The call comes when a process ends that had a session without an archive.  Written by that session's own Java, the
     archive would take its last seconds and hold only what it happened to load; made beside it, it would take one of
     its cores.  So a process of the lowest priority follows, and the next start profits.
     """

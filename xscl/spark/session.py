@@ -81,7 +81,7 @@ def java_version() -> tuple[int, str]:
 
 
 def start_session(*, classes_to: Path | None = None) -> SparkSession:
-    """The active session if there is one, else a local one on all cores.
+    """Return the active session if there is one, else a local one on all cores.
 
     Args:
         classes_to: a file into which Java writes the classes it has loaded when it ends (``class_archive``).
@@ -180,13 +180,13 @@ def _local_session(scratch: Path, java_options: list[str]) -> SparkSession:
 
 
 def session_has_ended() -> bool:
-    """Whether the Java of this process's sessions was started here and is no more."""
+    """Return whether the Java of this process's sessions was started here and has ended."""
     process = _java_process()
     return process is not None and process.poll() is not None
 
 
 def _java_process() -> subprocess.Popen[bytes] | None:
-    """The Java that this process started for its sessions."""
+    """Return the Java that this process started for its sessions."""
     from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None)

@@ -1,7 +1,7 @@
 """The processor time that Spark costs before its executors begin, as measured when a session was started last.
 
-It decides whether work that this process could do itself goes to executors (``driver_stage1``).  Processor time is the
-same on a busy machine and on an idle one; the time on the wall is not.
+This cost decides whether work that this process could do itself goes to executors (``driver_match``).  Processor
+time is the same on a busy machine and on an idle one; the time on the wall is not.
 """
 
 from __future__ import annotations

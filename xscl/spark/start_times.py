@@ -1,4 +1,4 @@
-"""How long Spark takes to start: a session as Spark makes one by itself and one of ours, from process to first join."""
+"""Start times of Spark: a session as Spark makes one by itself and one of ours, from process to first join."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StartTimes:
 
     @property
     def medians(self) -> tuple[float, float]:
-        """Of plain sessions and of ours."""
+        """Return medians of plain sessions and of ours."""
         return median(self.plain), median(self.ours)
 
     @property
@@ -82,7 +82,7 @@ def _start(kind: str) -> float:
 
 
 def _answer(kind: str) -> None:
-    """What is measured: session, first job, first small join."""
+    """Measure session, first job, first small join."""
     if kind == OURS:
         session = start_session()
     else:

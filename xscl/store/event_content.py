@@ -12,7 +12,7 @@ __all__ = ["content_digest", "stored_document"]
 
 
 def stored_document(xml: str | bytes, limits: Limits = DEFAULT_LIMITS) -> str:
-    """The document as it is kept: without declaration and DTD, with its own entities expanded.
+    """Return the document as it is kept: without declaration and DTD, with its own entities expanded.
 
     Raises:
         DocumentError: it is not well-formed, or over a limit.

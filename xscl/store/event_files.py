@@ -61,7 +61,7 @@ class Level:
     paths: list[str]
     """The files that hold them."""
     part: int = 0
-    """Of the parts of a level that are processed one after another, from 0."""
+    """Number of the part, from 0, where parts of a level are processed one after another."""
     since: Mapping[str, int] = field(default_factory=dict)
     """The least event time of a channel's documents, microseconds; older ones are left out."""
     on_time: frozenset[int] = frozenset()
@@ -78,7 +78,7 @@ class Level:
 
 
 def new_event_file(home: Home, first: int) -> Path:
-    """Make up a name for a file of events of which ``first`` is the first's number; a digest is added to it."""
+    """Make up a name for a file of events; ``first`` is the number of the first, and a digest is added."""
     return home.folder("events") / f"{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
 
 
@@ -95,7 +95,7 @@ def write_event_file(path: Path, table: pa.Table) -> Path:
 
 
 def event_document(content: str | None, cells: list[str | None] | None, channel: ChannelInfo) -> str:
-    """The document of an event of ``channel`` that is kept as ``content`` or, a row, as ``cells``."""
+    """Return the document of an event of ``channel`` that is kept as ``content`` or, a row, as ``cells``."""
     if content is not None:
         return content
     assert cells is not None and channel.schema is not None
@@ -105,7 +105,7 @@ def event_document(content: str | None, cells: list[str | None] | None, channel:
 def events_of(
     home: Home, docids: Collection[int] | Int64s, columns: Sequence[str], also: Sequence[pa.Table] = ()
 ) -> pa.Table:
-    """Some events by number, from the files that hold them, or from tables that no file holds yet."""
+    """Read some events by number, from the files that hold them, or from tables that no file holds yet."""
     wanted = np.unique(np.fromiter(docids, dtype=np.int64, count=len(docids)))
     schema = pa.schema([EVENT_SCHEMA.field(name) for name in columns])
     if not len(wanted):

@@ -70,7 +70,7 @@ class EventLines:
 
 
 def _value(kind: str | None, cell: str | None) -> object:
-    """The value of a column, of which a channel makes the same cell again."""
+    """Return the value of a column; a channel makes the same cell of it again."""
     if cell is None or kind in TEXT_TYPES or kind == "decimal":
         return cell
     if kind == "bigint":

@@ -50,7 +50,7 @@ def move_held(connection: Connection, received: int, clocks: Mapping[str, int], 
 
 
 def _floor(channel: str, reaches: Reaches, marks: Mapping[str, int | None]) -> int:
-    """The least event time of this channel that a partner may still come for."""
+    """Return the least event time of this channel that a partner may still come for."""
     floor = UNBOUNDED
     for (own, partner), reach in reaches.items():
         if own == channel:
@@ -60,7 +60,7 @@ def _floor(channel: str, reaches: Reaches, marks: Mapping[str, int | None]) -> i
 
 
 def _later(before: int | None, now: int) -> int | None:
-    """A bound never falls; None where it is before all times."""
+    """Return a bound, which never falls; None where it is before all times."""
     if now < -UNBOUNDED // 2:
         return before
     return now if before is None else max(before, now)

@@ -30,24 +30,24 @@ class NamedFile:
     """A file, or a folder of files, as the catalogue names it."""
 
     path: str
-    """In the home."""
+    """Path in the home."""
     kind: str
     """``events``, ``results``, or of join state ``witness``, ``link``, ``reach``."""
     rows: int
-    """That the catalogue says it has; of results, the matches in it."""
+    """Rows by the catalogue; of results, the matches in it."""
     first: int | None = None
-    """Of events: the first one's docid."""
+    """First event's docid; None for other kinds."""
     last: int | None = None
     batch: int | None = None
-    """Of join state and results: the batch that made it, the first one if several share it."""
+    """Batch that made it, the first one if several share it; None for events."""
     last_batch: int | None = None
-    """Of results: the last one of those."""
+    """Last one of those batches; None for other kinds than results."""
     bytes: int | None = None
     """Its size; None: not said."""
 
 
 def named_files(connection: Connection) -> Iterator[NamedFile]:
-    """What a catalogue names and uses: files that went out of use are left out."""
+    """Iterate over the files that a catalogue names and uses; files that went out of use are left out."""
     for row in connection.execute(sa.select(STATE_FILES).order_by(STATE_FILES.c.path)):
         yield NamedFile(row.path, row.kind, row.rows, batch=row.batch, bytes=row.bytes)
     first = sa.func.min(BATCHES.c.batch)
@@ -79,10 +79,10 @@ def files_of(root: Path, path: str) -> list[str]:
 
 
 def may_be_named(home: Home, column: sa.Column[str], path: str) -> bool:
-    """Whether this column may have the path of what was written for a transaction that seems to have failed.
+    """Return whether this column may have a path that was written for a transaction that seems to have failed.
 
-    It may where the catalogue does not answer: who asks is dealing with an error already, and ``tidy`` removes what
-    stays although no row names it.
+    The answer is yes where the catalogue does not answer: who asks is dealing with an error already, and ``tidy``
+    removes files that no row names.
     """
     try:
         with home.catalog.read() as connection:

@@ -33,10 +33,10 @@ class LateChoice:
     until: int | None = None
     """Event time at or before it."""
     ids: tuple[str, ...] = ()
-    """Of events; empty: all."""
+    """Ids of events; empty: all."""
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
-        """Of rows of relation ``late``, but for the ids."""
+        """Return the conditions on rows of relation ``late``, but for the ids."""
         found = [] if self.channel is None else [LATE.c.channel == self.channel]
         found += [] if self.since is None else [LATE.c.ts >= self.since]
         return found if self.until is None else [*found, LATE.c.ts <= self.until]
@@ -44,20 +44,20 @@ class LateChoice:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of late events that were to be taken again."""
+    """Counts of late events that were to be taken again."""
 
     events: int
-    """That the next batch takes."""
+    """Events that the next batch takes."""
     place: int | None
-    """Where, in the intake order; None if there is none."""
+    """Their place in the intake order; None if there is none."""
     before: int
     """Taken again before."""
     gone: int
-    """Held no more."""
+    """Events that are no longer held."""
 
 
 def late_rows(catalog: Catalog, choice: LateChoice) -> Iterator[dict[str, object]]:
-    """The chosen late events in the order in which they came, read some at a time; times are ISO 8601.
+    """Iterate over the chosen late events in the order in which they came; times are ISO 8601.
 
     Raises:
         CatalogError: ``XSCL_UNKNOWN_CHANNEL``.
@@ -74,7 +74,7 @@ def late_rows(catalog: Catalog, choice: LateChoice) -> Iterator[dict[str, object
 
 
 def late_lines(home: Home, choice: LateChoice) -> Iterator[dict[str, object]]:
-    """The chosen late events that are still there as lines of an event file."""
+    """Iterate over the chosen late events that are still there, as lines of an event file."""
     from xscl.catalog.memberships import stored_memberships
     from xscl.store.event_files import events_of
     from xscl.store.event_lines import EventLines

@@ -56,11 +56,11 @@ def unnamed_files(home: Home) -> list[Path]:
 
 
 def _top(path: str) -> str:
-    """The entry of the home's folder: of a folder of files, the folder."""
+    """Return the entry of the home's folder: of a folder of files, the folder."""
     return "/".join(Path(path).parts[:2])
 
 
 def _first_place(path: str) -> int:
-    """The first place of a file of events that were taken in; 0 of other files."""
+    """Return the first place of a file of events that were taken in; 0 of other files."""
     found = re.match(r"events/(\d{12})-", path)
     return int(found[1]) if found else 0

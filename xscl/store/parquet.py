@@ -1,6 +1,6 @@
 """Parquet files, read without ``pyarrow.dataset`` and without ``to_numpy``: both import pandas, which takes 0.4 s.
 
-Only what is asked for is read: columns, and row groups of which the footer says that they may have it.
+Only wanted columns are read, and row groups that may have wanted rows by their footer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Span = Callable[[int, int], bool]
 
 
 def data_files(path: str | Path) -> list[Path]:
-    """The Parquet files at a path: the file that it is, or those of a folder and its folders.
+    """Return the Parquet files at a path: the file that it is, or those of a folder and its folders.
 
     Raises:
         FileNotFoundError: there is nothing.
@@ -42,7 +42,7 @@ def data_files(path: str | Path) -> list[Path]:
 def read_columns(
     file: str | Path, schema: pa.Schema, columns: Sequence[str], key: str | None = None, wanted: Span | None = None
 ) -> pa.Table:
-    """Some columns of the wanted row groups of a file.
+    """Read some columns of the wanted row groups of a file.
 
     Args:
         file: where it is; columns that it lacks are NULL.
@@ -79,20 +79,20 @@ def _may_have(meta: pq.FileMetaData, group: int, key: str | None, wanted: Span) 
 
 
 def int64s(column: pa.ChunkedArray, null: int = -1) -> Int64s:
-    """A column of whole numbers; ``null`` stands for NULL."""
+    """Return a column of whole numbers; ``null`` stands for NULL."""
     whole = column.combine_chunks().cast(pa.int64())
     numbers = np.frombuffer(whole.buffers()[1] or b"", dtype=np.int64)[whole.offset : whole.offset + len(whole)]
     return np.where(_valid(whole), numbers, null) if whole.null_count else numbers
 
 
 def codes(column: pa.ChunkedArray) -> tuple[Int64s, list[object]]:
-    """A column as numbers of its different values; -1 is NULL."""
+    """Return a column as numbers of its different values; -1 is NULL."""
     encoded = column.combine_chunks().dictionary_encode()
     return int64s(pa.chunked_array([encoded.indices])), encoded.dictionary.to_pylist()
 
 
 def list_parts(column: pa.ChunkedArray) -> tuple[Int64s, Int64s]:
-    """A column of lists of numbers: the length of each, 0 for NULL, and all numbers."""
+    """Return a column of lists of numbers: the length of each, 0 for NULL, and all numbers."""
     whole = column.combine_chunks()
     offsets = int64s(pa.chunked_array([whole.offsets]))
     lengths = np.diff(offsets)
@@ -100,14 +100,14 @@ def list_parts(column: pa.ChunkedArray) -> tuple[Int64s, Int64s]:
 
 
 def joined(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """The rows of all parts, of which there may be none."""
+    """Return the rows of all parts; there may be no part."""
     if parts:
         return pa.concat_tables(parts)
     return pa.table([pa.chunked_array([], field.type) for field in schema], schema=schema)
 
 
 def rows_where(table: pa.Table, chosen: Bools) -> pa.Table:
-    """The rows that a mask chooses."""
+    """Return the rows that a mask chooses."""
     bits = pa.py_buffer(np.packbits(chosen, bitorder="little"))
     return table.filter(pa.Array.from_buffers(pa.bool_(), len(chosen), [None, bits]))
 

@@ -33,7 +33,7 @@ _ALL_BATCHES = (0, 1 << 38)
 
 
 def match_id(query_digest: str, members: Sequence[tuple[str, str]], nodes: Sequence[int]) -> str:
-    """A match's id: a digest of the query's name and text, the members' channels and ids, and the result nodes.
+    """Return a match's id: a digest of the query's name and text, the members' channels and ids, and the result nodes.
 
     Written so that Spark SQL computes the same (``views``): digests of fixed length side by side, then the nodes.
     """
@@ -57,7 +57,7 @@ class StoredMatch:
     witness: tuple[int, ...]
     groups: frozenset[int]
     batch: int
-    """That found it."""
+    """Batch that found it."""
 
     def is_seen_by(self, query: QueryInfo) -> bool:
         """Whether a query has it, as far as places tell; what times tell says ``QueryInfo.admits``.
@@ -88,13 +88,13 @@ class Combinations(NamedTuple):
 
     origin: Int64s
     number: Int64s
-    """Of the class, in its origin."""
+    """Number of the class, in its origin."""
     docs: npt.NDArray[np.int64]
     """A row each, in block order, filled up with ``NO_DOC``."""
 
     @classmethod
     def of(cls, table: pa.Table) -> Self:
-        """Those of rows ``docs``."""
+        """Return the combinations of rows ``docs``."""
         lengths, more = list_parts(table.column("docs"))
         width = max(2, int(lengths.max(initial=0)))
         docs = np.full((table.num_rows, width), NO_DOC, dtype=np.int64)
@@ -105,7 +105,7 @@ class Combinations(NamedTuple):
 
     @classmethod
     def together(cls, parts: list[Self]) -> Self:
-        """All of some parts, of which there is one at least."""
+        """Return all combinations of some parts, one at least."""
         width = max(part.docs.shape[1] for part in parts)
         filled = [
             np.pad(part.docs, ((0, 0), (0, width - part.docs.shape[1])), constant_values=NO_DOC) for part in parts
@@ -117,11 +117,11 @@ class Combinations(NamedTuple):
         )
 
     def where(self, chosen: Bools | Int64s) -> Self:
-        """Some of them."""
+        """Return some of them."""
         return type(self)(self.origin[chosen], self.number[chosen], self.docs[chosen])
 
     def docids(self, row: int) -> tuple[int, ...]:
-        """The documents of one, in block order."""
+        """Return the documents of one, in block order."""
         return tuple(doc for doc in self.docs[row].tolist() if doc != NO_DOC)
 
 
@@ -133,11 +133,11 @@ class Results:
         self._first, self._last = origin_of(first, 0), origin_of(last + 1, 0) - 1
 
     def combinations(self) -> Combinations:
-        """The combinations of documents, as they come in the files."""
+        """Yield the combinations of documents, as they come in the files."""
         return Combinations.of(self._rows("docs", ["d1", "d2", "docs"]))
 
     def meanings(self, groups: Collection[int] | None = None) -> Meanings:
-        """What their classes mean, for some groups or for all."""
+        """Read the meanings of their classes, for some groups or for all."""
         return Meanings(self._rows("match", ["nodes", "witness", "groups"]), groups)
 
     def _rows(self, relation: str, columns: list[str]) -> pa.Table:
@@ -181,7 +181,7 @@ class Meanings:
         return bool(self._places)
 
     def have(self, combinations: Combinations) -> Bools:
-        """Which combinations have a match."""
+        """Tell the combinations that have a match."""
         origins = np.unique(self._origin)
         if not len(origins):
             return np.zeros(len(combinations.origin), dtype=np.bool_)
@@ -192,7 +192,7 @@ class Meanings:
         return found
 
     def of(self, origin: int, number: int) -> list[Meaning]:
-        """The matches of a class."""
+        """Return the matches of a class."""
         key = (origin, number)
         if key not in self._known:
             if len(self._known) >= _REMEMBERED:

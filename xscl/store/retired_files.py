@@ -21,7 +21,7 @@ _AT_ONCE = 1_000
 
 
 def put_out_of_use(connection: Connection, paths: Iterable[str], now: int) -> None:
-    """Note files or folders that the transaction names no more; ``now`` is in microseconds since the epoch."""
+    """Note files or folders that the transaction no longer names; ``now`` is in microseconds since the epoch."""
     rows = [{"path": path, "replaced": now} for path in paths]
     if rows:
         connection.execute(OLD_FILES.insert(), rows)
@@ -48,7 +48,7 @@ def unlink_old(home: Home, now: int) -> int:
 
 
 def _remove_empty(home: Home, folder: Path) -> None:
-    """A folder of files goes with its last one."""
+    """Remove a folder of files with its last one."""
     if folder.parent.parent == home.root and folder.is_dir() and not any(folder.rglob("*.parquet")):
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -111,8 +111,9 @@ def next_watermarks(
         before: clocks before the batch.
         last: the last place of the batch.
         newest: greatest event time of each channel among the events of the batch.
-        published: greatest event time of documents that the batch published to each channel.  It moves no clock,
-            because it makes no event late that is taken in; but later documents published there are late by it.
+        published: greatest event time of documents that the batch published to each channel.  Such a
+            document moves no clock, because it makes no event late that is taken in; but later documents published
+            there are late by it.
     """
     clocks = before.clocks()
     moved = {name for name in newest.keys() & before.channels.keys() if newest[name] > clocks.newest.get(name, EVER)}
