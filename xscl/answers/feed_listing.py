@@ -13,6 +13,7 @@ from xscl.answers.feed_health import Health
 from xscl.base.durations import format_duration
 from xscl.base.errors import CatalogError
 from xscl.base.name_patterns import like
+from xscl.base.shown import HIDDEN, masked
 from xscl.base.types import format_time
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.tables import FEEDS
@@ -156,7 +157,10 @@ def find_listed(connection: Connection, text: str) -> list[sa.Row[tuple[object, 
         CatalogError: ``XSCL_FEED_NOT_FOUND``: there is none.
     """
     rows = connection.execute(sa.select(FEEDS).order_by(FEEDS.c.number)).all()
-    found = [row for row in rows if (row.url or "").rstrip("/") == text.rstrip("/") or row.identity == text]
+    named = text.rstrip("/")
+    found = [row for row in rows if (row.url or "").rstrip("/") == named or row.identity == text]
+    if not found and HIDDEN in text:
+        found = [row for row in rows if masked(row.url or "").rstrip("/") == named]
     if not found:
         part = text.casefold()
         found = [row for row in rows if any(part in (t or "").casefold() for t in (row.url, row.identity, row.title))]

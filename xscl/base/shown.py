@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["bounded_message", "dotted", "for_terminal", "json_escaped", "masked", "shortened"]
+__all__ = ["HIDDEN", "bounded_message", "dotted", "for_terminal", "json_escaped", "masked", "shortened"]
 
 _MAX_NAME = 200
 _MAX_MESSAGE = 4_000
@@ -33,7 +33,8 @@ _PARAMETER = re.compile(
     re.IGNORECASE,
 )
 _ORACLE = re.compile(r"(\bjdbc:oracle:\w+:[^\s/@]*+)/[^\s@]*+@", re.IGNORECASE)
-_HIDDEN = "***"
+HIDDEN = "***"
+"""Text in place of a password."""
 
 
 def for_terminal(text: str) -> str:
@@ -80,9 +81,9 @@ def masked(text: str) -> str:
     'postgresql://ann:***@db/x, http://***@a.org/?token=***&b=c'
     """
     if "@" in text:
-        text = _PASSWORD.sub(rf"\1:{_HIDDEN}@", _USER.sub(rf"\1{_HIDDEN}@", text))
-        text = _ORACLE.sub(rf"\1/{_HIDDEN}@", text)
-    return _PARAMETER.sub(rf"\1{_HIDDEN}", text) if "=" in text else text
+        text = _PASSWORD.sub(rf"\1:{HIDDEN}@", _USER.sub(rf"\1{HIDDEN}@", text))
+        text = _ORACLE.sub(rf"\1/{HIDDEN}@", text)
+    return _PARAMETER.sub(rf"\1{HIDDEN}", text) if "=" in text else text
 
 
 def bounded_message(text: str) -> str:

@@ -28,11 +28,11 @@ def safe_message(text: str) -> str:
 
 
 def show(text: str = "", *, style: str = "") -> None:
-    """Write lines for people on standard output, without what a terminal obeys; ``style`` is rich's."""
+    """Write lines for people on standard output, as ``tell`` does; ``style`` is rich's."""
     if style and sys.stdout.isatty():
         console().print(text, style=style)
     else:
-        sys.stdout.write(for_terminal(text) + "\n")
+        sys.stdout.write(safe_message(text) + "\n")
 
 
 def give(text: str) -> None:
@@ -61,6 +61,6 @@ def console(*, stderr: bool = False, soft_wrap: bool = True) -> Console:
         """Makes every text safe before rich adds its own codes."""
 
         def render_str(self, text: str, **options: Any) -> Any:
-            return super().render_str(for_terminal(text), **options)
+            return super().render_str(safe_message(text), **options)
 
     return SafeConsole(stderr=stderr, soft_wrap=soft_wrap, highlight=False, emoji=False, markup=False)

@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.durations import format_duration, parse_duration
 from xscl.base.errors import CatalogError, SourceError, XsclError
 from xscl.base.progress import told
+from xscl.base.shown import HIDDEN, masked
 from xscl.base.types import MAX_NAME, is_name
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.suggestions import no_feed
@@ -201,18 +202,23 @@ def _check_channel(catalog: Catalog, connection: Connection, channel: str) -> No
 
 
 def find_feeds(connection: Connection, urls: Sequence[str]) -> list[int]:
-    """The numbers of subscriptions by their addresses.
+    """Find the numbers of subscriptions by their addresses, also as listings mask them where one feed alone fits.
 
     Raises:
         CatalogError: ``XSCL_FEED_NOT_FOUND``.
     """
     numbers = []
     for url in urls:
-        wanted = sa.select(FEEDS.c.number).where(FEEDS.c.url.in_([url, normal_url(url)]), FEEDS.c.status.is_not(None))
-        number = connection.scalar(wanted)
-        if number is None:
+        subscribed = sa.select(FEEDS.c.number, FEEDS.c.url).where(FEEDS.c.status.is_not(None))
+        found = connection.execute(subscribed.where(FEEDS.c.url.in_([url, normal_url(url)]))).all()
+        if not found and HIDDEN in url:
+            found = [row for row in connection.execute(subscribed) if masked(row.url) in (url, normal_url(url))]
+            if len(found) > 1:
+                hint = "'xscl feed list --json' has the addresses in whole"
+                raise CatalogError("XSCL_FEED_NOT_FOUND", f"{len(found)} feeds are shown as {url}", hint=hint)
+        if not found:
             raise no_feed(connection, url)
-        numbers.append(number)
+        numbers.append(found[0].number)
     return numbers
 
 

@@ -83,8 +83,8 @@ def _take(chunk: Chunk, table: RowTable) -> None:
         chunk.rejected.append(refused_row(table, place, "XSCL_EVENT_ID_REUSED", message, batch.ids))
     batch = replace(batch, kept=batch.kept & ~(known.same | known.other))
     if batch.kept.any():
-        digests = [known.digests[place] for place in np.flatnonzero(batch.kept).tolist() if place in known.digests]
-        _write(chunk, batch.only_kept(), digests)
+        singly = batch.kept if batch.ids.numbers is None else np.zeros(0, dtype=np.bool_)
+        _write(chunk, batch.only_kept(), [known.digests[place] for place in np.flatnonzero(singly).tolist()])
 
 
 def _channel(chunk: Chunk, table: RowTable) -> ChannelInfo:

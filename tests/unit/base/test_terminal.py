@@ -376,6 +376,35 @@ def test_a_feed_with_a_password_is_stored_nowhere(run: Run) -> None:
         assert "SECRET" not in "".join(map(str, run(*command)))
 
 
+TOKENED = "https://a.org/feed?token=SECRET"
+
+
+def test_listings_for_people_mask_tokens_of_addresses(run: Run) -> None:
+    for address in (TOKENED, "https://a.org/feed?token=OTHERSECRET&b=1"):
+        assert run("feed", "add", address, "--folder", "News")[0] == 0
+    for command in (("feed", "list"), ("feed", "show", "b=1"), ("feed", "list", "--like", "*SECRET")):
+        _, out, err = run(*command)
+        assert "https://a.org/feed?token=***" in out
+        assert "SECRET" not in out + err
+    # Programs need the names as they are.
+    assert {row["feed"] for row in json.loads(run("feed", "list", "--json")[1])} > {TOKENED}
+    assert TOKENED in run("feed", "list", "--format", "csv")[1]
+    assert TOKENED in run("feed", "export")[1]
+
+
+def test_a_feed_is_named_by_its_address_as_a_listing_shows_it(run: Run) -> None:
+    run("feed", "add", TOKENED)
+    shown = "https://a.org/feed?token=***"
+    assert run("feed", "set", shown, "--interval", "2 h")[0] == 0
+    assert shown in run("feed", "show", shown)[1]
+    run("feed", "add", "https://a.org/feed?token=OTHERSECRET")
+    code, _, err = run("feed", "drop", shown)
+    assert code == 1 and "2 feeds" in err and "SECRET" not in err
+    assert run("feed", "drop", TOKENED)[0] == 0
+    assert run("feed", "drop", shown)[0] == 0
+    assert run("feed", "drop", shown)[0] == 1
+
+
 # -- modes -------------------------------------------------------------------------------------------------------
 
 
