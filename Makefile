@@ -31,7 +31,7 @@ docs: site java
 	@$(BIN)/python -m pytest -q tests/test_docs.py
 
 site: $(STAMP)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@$(BIN)/python docs/tools/prose.py
 
 bench: java $(STAMP)
