@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from xscl.base.errors import SourceError
 from xscl.base.safe_xml import Limits
+from xscl.base.types import now_micros
 from xscl.base.version import VERSION
 from xscl.ingest.addresses import normal_url, private_allowed
 from xscl.ingest.archives import unreadable
@@ -290,7 +291,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _poll(self) -> None:
         if self._urls:
             source = cast("FeedSource", self._source)
-            poll_spool(Path(self._paths[0]), self._urls, source.fetch, now=time.time_ns() // 1000)
+            poll_spool(Path(self._paths[0]), self._urls, source.fetch, now=now_micros())
 
 
 def _local(path: str) -> str:

@@ -12,7 +12,7 @@ from oracle.evaluate import NO_COLUMNS, Answer, Columns, Doc, answers
 from strategies import NAMESPACES
 
 from xscl.language import parser
-from xscl.language.compile import ChannelFacts
+from xscl.language.facts import ChannelFacts
 
 parse_query = lru_cache(maxsize=500)(parser.parse_query)
 

@@ -19,6 +19,7 @@ from xscl.answers.explain import explain
 from xscl.answers.feed_listing import feed_rows
 from xscl.answers.status import batch_rows, skipped_notes, state_notes
 from xscl.base.types import Event
+from xscl.catalog.queries import read_queries
 from xscl.catalog.subscriptions import add_feed, due_feeds
 from xscl.catalog.tables import METADATA
 from xscl.engine import Engine
@@ -96,7 +97,7 @@ def _take_late_events_again(engine: Engine) -> None:
 def _ask(engine: Engine) -> None:
     """Ask for everything that there is to be listed."""
     home, catalog = engine.home, engine.home.catalog
-    names = [query.name for query in catalog.queries()]
+    names = [query.name for query in catalog.ask(read_queries)]
     for wanted in (QueryFilter(), QueryFilter(like="a*", limit=2), QueryFilter(group=1), QueryFilter(channel="S")):
         list(list_queries(catalog, wanted))
         count_queries(catalog, wanted)

@@ -44,6 +44,8 @@ from xscl.base import temporary as scratch
 from xscl.base.errors import XsclError
 from xscl.base.failpoints import STEPS, VARIABLE, hooked
 from xscl.base.settings import Settings
+from xscl.catalog.channels import read_channels
+from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.retained_from import keep_times
 from xscl.catalog.subscriptions import add_feed
 from xscl.catalog.tables import BATCHES, CHANNELS, FEEDS, INTAKE_FILES, LATE, NEVER, QUERIES, REJECTED
@@ -254,7 +256,7 @@ class Run:
         return [id_ for part in parts for id_ in part["ids"]], parts[-1]["cursor"] if parts else "start"
 
     def _prepare(self, engine: Engine) -> None:
-        there = engine.home.catalog.channels()
+        there = engine.home.catalog.ask(read_channels)
         for name, options in CHANNELS_AT_FIRST.items():
             if name not in there:
                 engine.add_channel(name, **options)
@@ -374,7 +376,7 @@ def outcome(engine: Engine, run: Run) -> dict[str, list[Any]]:
     assert unnamed_files(engine.home) == [], "files that no row names are left"
     spans = [(row["first"], row["last"]) for row in catalog.rows(BATCHES)]
     assert all(a[1] < b[0] for a, b in zip(sorted(spans), sorted(spans)[1:], strict=False)), "batches overlap"
-    processed, last = catalog.processed()
+    processed, last = catalog.ask(read_last_places)
     assert processed == last
     _check_archive(engine, matches, cursor)
     with catalog.read() as connection:

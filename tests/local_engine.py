@@ -21,7 +21,8 @@ from oracle.nodes import NAMESPACES
 from programs import build_program, save_program
 
 from xscl.base.safe_xml import parse_xml, serialize
-from xscl.language.compile import ChannelFacts, CompiledQuery, compile_query
+from xscl.language.compile import CompiledQuery, compile_query
+from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
 from xscl.templates.assemble import assemble
 from xscl.templates.assembly_tasks import ASSEMBLED_SCHEMA, assembled_batches, extend_batches, start_batches

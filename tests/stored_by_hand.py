@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xscl.base.sealed import seal_folder
+from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import BATCHES
 from xscl.store.home import Home
 from xscl.templates.results import RESULT_SCHEMA, origin_of
@@ -22,7 +23,7 @@ def store(home: Home, *matches: StoredRow) -> int:
     batch = len(home.catalog.rows(BATCHES)) + 1
     rows: list[dict[str, object]] = []
     for number, (name, docids, nodes, witness) in enumerate(matches):
-        info = home.catalog.queries(live_only=False, name=name)[0]
+        info = home.catalog.ask(read_queries, live_only=False, name=name)[0]
         of_class = {"origin": origin_of(batch, 0), "class": number}
         if len(docids) > 2:
             rows.append({"relation": "docs", **of_class, "docs": docids})

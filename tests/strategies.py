@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oracle.evaluate import Doc
 
 from xscl.base.errors import QueryError
-from xscl.language.compile import ChannelFacts
+from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import normalize
 from xscl.language.parser import parse_query
 from xscl.language.unsatisfiable import impossible

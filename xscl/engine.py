@@ -34,7 +34,8 @@ from xscl.batches.driver_join import Driver
 from xscl.batches.ranges import next_batch
 from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import RunHandle
-from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.records import QueryInfo
 from xscl.catalog.source_offsets import position_of
 from xscl.ingest.reading import DEFAULT_READING, Reading
 from xscl.ingest.records import (
@@ -119,7 +120,7 @@ class Engine:
     def _repr_html_(self) -> str:
         if self._is_closed:
             return facts_html("xscl.Engine", {"home": self._home.root, "state": "closed"})
-        last, batch = self._home.catalog.processed()
+        last, batch = self._home.catalog.ask(read_last_places)
         facts = {"home": self._home.root, "queries": count_queries(self._home.catalog), "batches": batch}
         return facts_html("xscl.Engine", {**facts, "processed up to place": last})
 

@@ -32,6 +32,7 @@ from lxml import etree
 
 import xscl
 from xscl.answers.status import state_notes
+from xscl.catalog.groups import read_template_use
 from xscl.engine import Engine
 
 FIELDS = ("channel_url", "channel_title", "item_url", "title", "description", "language")
@@ -280,7 +281,7 @@ def measure(arguments: argparse.Namespace, home: Path) -> dict[str, object]:
         of_kind: Counter[str] = Counter()
         for name, count in counts.items():
             of_kind[name.rpartition("_")[0] or name] += count
-        templates = list(engine.home.catalog.templates())
+        templates = list(engine.home.catalog.ask(read_template_use))
         result: dict[str, object] = {
             "items": len(items),
             "queries": len(texts),

@@ -148,15 +148,15 @@ def test_an_item(home: Home, run: Run, tmp_path: Path) -> None:
 
 
 def test_feeds_and_how_they_do(home: Home, run: Run, tmp_path: Path) -> None:
-    from xscl.catalog.subscriptions import store_values
+    from xscl.catalog.feeds import update_feed
 
     feeds(home, tmp_path)
     for name in ("a", "b", "c", "d"):
         run("feed", "add", f"https://{name}.example/feed", "--folder", "News/World" if name < "c" else "Old")
     run("feed", "set", "https://b.example/feed", "--pause")
     with home.catalog.begin() as connection:
-        store_values(connection, 5, {"fetched": 1, "failures": 2, "problem": "[XSCL_FETCH] no answer"})
-        store_values(connection, 6, {"fetched": 1, "http_status": 200, "next_fetch": 1 << 57})
+        update_feed(connection, 5, {"fetched": 1, "failures": 2, "problem": "[XSCL_FETCH] no answer"})
+        update_feed(connection, 6, {"fetched": 1, "http_status": 200, "next_fetch": 1 << 57})
     rows = [json.loads(line) for line in run("feed", "list", "--format", "ndjson").lines]
     assert [row["health"] for row in rows] == ["file", "file", "new", "paused", "failing", "ok"]
 

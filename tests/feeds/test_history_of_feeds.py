@@ -14,6 +14,7 @@ import xscl
 import xscl.demo
 from xscl.answers.match_listing import match_json
 from xscl.base.types import Match, format_time
+from xscl.catalog.intake_order import read_last_places
 from xscl.engine import Engine
 from xscl.store.event_files import EVENT_SCHEMA, events_of
 
@@ -35,7 +36,7 @@ def load(engine: Engine) -> None:
 
 def event_log(engine: Engine) -> list[xscl.Event]:
     """All events of a home in the order in which it took them in."""
-    _, last = engine.home.catalog.processed()
+    _, last = engine.home.catalog.ask(read_last_places)
     rows = events_of(engine.home, set(range(1, last + 1)), EVENT_SCHEMA.names).sort_by("docid").to_pylist()
     return [xscl.Event(row["channel"], row["id"], format_time(row["ts"]), xml=row["content"]) for row in rows]
 

@@ -25,8 +25,9 @@ from local_engine import compiled
 from oracle.evaluate import Doc
 from strategies import Dice
 
-from xscl.catalog.catalog import QueryInfo
-from xscl.language.compile import ChannelFacts
+from xscl.catalog.queries import read_queries
+from xscl.catalog.records import QueryInfo
+from xscl.language.facts import ChannelFacts
 from xscl.planning.planner import Planner
 from xscl.store.join_state import held_state
 from xscl.store.results import match_id
@@ -202,7 +203,7 @@ def test_gc11_what_takes_the_place_of_a_query_has_nothing_of_it(rows_engine: Eng
     rows_engine.register("S[./a > 98]", name="Q1")
     take(100)
     found = {(match.query, match.events[0].id, match.id) for match in rows_engine.matches()}
-    first, second = (info for info in rows_engine.home.catalog.queries(live_only=False) if info.name == "Q1")
+    first, second = (info for info in rows_engine.home.catalog.ask(read_queries, live_only=False) if info.name == "Q1")
     assert first.gid != second.gid and first.docid_until < second.docid_from
 
     def id_of(info: QueryInfo, value: int) -> str:

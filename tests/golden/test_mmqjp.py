@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 import xscl
 from xscl.base.settings import Settings
+from xscl.catalog.groups import read_template_use
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import JoinGraph, ValueJoin, Vertex
 from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, RELATIONS, rt_table
@@ -79,7 +80,7 @@ def variables(engine: Engine) -> dict[str, str]:
 
 
 def the_template(engine: Engine) -> Template:
-    templates = engine.home.catalog.templates()
+    templates = engine.home.catalog.ask(read_template_use)
     assert [queries for _, queries, _ in templates] == [3], "Q1, Q2 and Q3 have one template"
     return templates[0][0]
 
@@ -159,7 +160,7 @@ def test_gp10_new_queries_over_old_documents(
         assert all(outcome.ok for outcome in engine.load(QUERIES.replace(";", " STARTING ALL;")))
         assert all(outcome.ok for outcome in engine.load(QUERIES.replace("QUERY Q", "QUERY after")))
         engine.run_once()
-        (template,) = (template for template, _, _ in engine.home.catalog.templates())
+        (template,) = (template for template, _, _ in engine.home.catalog.ask(read_template_use))
         before = [("before" + qid[1:], *rest) for qid, *rest in R_OUT] if known else []
         assert r_out(engine, template) == R_OUT + before
         listed = [(match.query, [event.id for event in match.events]) for match in engine.matches()]

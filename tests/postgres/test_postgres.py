@@ -26,6 +26,9 @@ from xscl.base.errors import CatalogError
 from xscl.base.failpoints import hooked
 from xscl.base.types import Event
 from xscl.catalog.catalog import Catalog, open_catalog
+from xscl.catalog.groups import read_rt_rows, read_template_use
+from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.queries import read_queries, read_query
 from xscl.catalog.tables import EVENT_IDS, HOME, QUERIES
 from xscl.engine import Engine
 from xscl.intake.intake import Intake
@@ -200,9 +203,9 @@ def test_rows_are_those_of_sqlite(catalog: Catalog, tmp_path: Path) -> None:
     for each in (catalog, other):
         fill(each)
     assert rows(catalog) == rows(other)
-    assert [t.id for t, _, _ in catalog.templates()] == [t.id for t, _, _ in other.templates()]
+    assert [t.id for t, _, _ in catalog.ask(read_template_use)] == [t.id for t, _, _ in other.templates()]
     for template, _, _ in other.templates():
-        assert catalog.rt_rows(template) == other.rt_rows(template)
+        assert catalog.ask(read_rt_rows, template) == other.rt_rows(template)
     assert list(channel_rows(catalog)) == list(channel_rows(other))
     other.close()
 
@@ -288,13 +291,13 @@ def test_registrations_at_once(catalog: Catalog, url: str) -> None:
 
     at_once(url, work)
     assert sorted(taken) == sorted(f"shared{i}" for i in range(25))
-    infos = catalog.queries()
+    infos = catalog.ask(read_queries)
     assert len(infos) == len({info.name for info in infos}) == 4 * 50 + 25
     assert sorted(info.docid_from for info in infos) == list(range(1, 226)), "no place is lost or taken twice"
     assert len({info.received for info in infos}) == 225
     with catalog.read() as connection:
         assert connection.scalar(sa.select(HOME.c.next_place)) == 226
-    assert sum(groups for _, _, groups in catalog.templates()) == 4 * 25 + 2
+    assert sum(groups for _, _, groups in catalog.ask(read_template_use)) == 4 * 25 + 2
 
 
 def test_the_database_itself_refuses_a_second_live_name(catalog: Catalog) -> None:
@@ -338,9 +341,9 @@ def test_intake(url: str, tmp_path: Path) -> None:
     assert (report.taken, report.rejected, report.duplicates) == (51, 2, 1)
     with home.catalog.read() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(EVENT_IDS)) == 51
-    (info,) = home.catalog.queries()
-    (template,) = [t for t, _, _ in home.catalog.templates() if t.id == info.template]
-    assert home.catalog.rt_rows(template)[0]["fn_l_1"] == "number"
+    (info,) = home.catalog.ask(read_queries)
+    (template,) = [t for t, _, _ in home.catalog.ask(read_template_use) if t.id == info.template]
+    assert home.catalog.ask(read_rt_rows, template)[0]["fn_l_1"] == "number"
     home.catalog.close()
 
 
@@ -363,7 +366,7 @@ def test_homes_move_between_databases(url: str, tmp_path: Path) -> None:
         engine.register("S//book[./author = 'B']", name="more")
         engine.ingest([Event("S", "x1", 103, xml="<book><author>B</author></book>"), Event("S", "x2", 104, xml="<a>")])
         with engine.home.catalog.begin() as connection:
-            template = engine.home.catalog.query("author_long").template
+            template = engine.home.catalog.ask(read_query, "author_long").template
             connection.exec_driver_sql(f"drop table rt_{template}")
             connection.exec_driver_sql("update home set next_place = 1")
         assert {what for what, _, _ in examine_home(engine.home).problems} == {"derived", "places"}
@@ -402,7 +405,7 @@ def test_an_import_that_fails_leaves_the_database_as_it_was(url: str, tmp_path: 
     stream.seek(0)
     import_home(tmp_path / "copy", stream, url)
     home = open_home(tmp_path / "copy", url)
-    assert home.catalog.query("q").text == TEXTS[0]
+    assert home.catalog.ask(read_query, "q").text == TEXTS[0]
     home.catalog.close()
 
 
@@ -426,15 +429,15 @@ def test_a_run_goes_on_when_the_server_comes_back(url: str, server: Server, tmp_
         engine.register(TEXTS[0], name="Q")
         engine.ingest([Event("S", "1", 1, xml="<book><author>A</author><title>T</title></book>")])
         handle = engine.start(every="10 ms")
-        _until(lambda: engine.home.catalog.processed() == (2, 2))
+        _until(lambda: engine.home.catalog.ask(read_last_places) == (2, 2))
         server.stop()
         with pytest.raises(CatalogError, match="XSCL_CATALOG_UNREACHABLE"):
-            engine.home.catalog.processed()
+            engine.home.catalog.ask(read_last_places)
         _until(lambda: handle.lastProblem is not None)
         assert handle.isActive
         server.start()
         engine.ingest([Event("S", "2", 2, xml="<blog><author>A</author><title>T</title></blog>")])
-        _until(lambda: engine.home.catalog.processed() == (3, 3))
+        _until(lambda: engine.home.catalog.ask(read_last_places) == (3, 3))
         handle.stop()
         assert [[event.id for event in match.events] for match in engine.matches("Q")] == [["1", "2"]]
 

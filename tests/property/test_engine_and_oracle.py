@@ -17,7 +17,7 @@ from strategies import event_streams, one_block_queries, two_block_queries
 from xscl.base.types import Event
 from xscl.base.values import number_text
 from xscl.engine import connect
-from xscl.language.compile import ChannelFacts
+from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
 
 RELAXED = settings(

@@ -21,6 +21,7 @@ from strategies import NAMESPACES, Dice, plain_stream
 import xscl
 from xscl.base.settings import Settings
 from xscl.base.types import format_time
+from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.tables import LATE, QUERIES
 from xscl.engine import Engine
 from xscl.language.parser import parse_query
@@ -81,7 +82,7 @@ def take(engine: Engine, steps: Sequence[Step]) -> dict[Doc, int]:
     for is_doc, some in groupby(steps, key=lambda step: isinstance(step, Doc)):
         if is_doc:
             docs = [step for step in some if isinstance(step, Doc)]
-            _, last = engine.home.catalog.processed()
+            _, last = engine.home.catalog.ask(read_last_places)
             engine.ingest([xscl.Event(doc.channel, doc.id, doc.ts / 1e6, xml=doc.xml) for doc in docs])
             taken |= {doc: place for place, doc in enumerate(docs, start=last + 1)}
             continue

@@ -22,7 +22,9 @@ import xscl
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.base.durations import parse_duration
 from xscl.base.types import Event, format_time
-from xscl.catalog.catalog import ChannelInfo
+from xscl.catalog.channels import read_channels
+from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import INTAKE_FILES, LATE
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import Record, RowOptions, RowTable
@@ -146,7 +148,7 @@ def made(folder: str, opening: Sequence[Step]) -> Home:
 def test_what_is_taken_in(opening: list[Step], given_steps: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = made(folder, opening)
-        epochs = [(0, terms_of(home.catalog.channels()))]
+        epochs = [(0, terms_of(home.catalog.ask(read_channels)))]
         now = START
         together: list[Record] = []
         for number, step in enumerate([*given_steps, ("set", "S", None, None, None)]):
@@ -158,7 +160,7 @@ def test_what_is_taken_in(opening: list[Step], given_steps: list[Step]) -> None:
             Intake(home, now=lambda now=now: now).take(together)  # type: ignore[misc]
             together = []
             change(home, step)
-            epochs.append((home.catalog.processed()[1] + 1, terms_of(home.catalog.channels())))
+            epochs.append((home.catalog.ask(read_last_places)[1] + 1, terms_of(home.catalog.ask(read_channels))))
         hold(home, epochs)
         home.catalog.close()
 
@@ -191,7 +193,7 @@ def test_what_queries_publish(times: list[str], clock_name: str, given_steps: li
         engine.register("S/a/k->x FOLLOWED BY {x = y, 10 s} T/a/k->y PUBLISH echo", name="e")
         engine.register("S PUBLISH both", name="b")
         engine.register("echo/a JOIN {20 s} S/a", name="after")
-        epochs = [(0, terms_of(home.catalog.channels()))]
+        epochs = [(0, terms_of(home.catalog.ask(read_channels)))]
         for step in [*given_steps, ("run",)]:
             if step[0] == "event":
                 engine.ingest([record(step)])
@@ -199,7 +201,7 @@ def test_what_queries_publish(times: list[str], clock_name: str, given_steps: li
             engine.run_once(batch_docs=3)
             if step[0] == "set":
                 change(home, step)
-                epochs.append((home.catalog.processed()[1] + 1, terms_of(home.catalog.channels())))
+                epochs.append((home.catalog.ask(read_last_places)[1] + 1, terms_of(home.catalog.ask(read_channels))))
         hold(home, epochs)
 
 
@@ -232,5 +234,5 @@ def test_an_idle_channel_is_set_aside(tmp_path: Path) -> None:
     assert report.late == 1, "by 111.5 - 10 - 2"
     (late,) = home.catalog.rows(LATE)
     assert (late["id"], late["message"]) == ("5", "more than the channel's lateness behind 1970-01-01T00:01:41.5Z")
-    assert home.catalog.channels()["S"].idle == parse_duration("10 s")
+    assert home.catalog.ask(read_channels)["S"].idle == parse_duration("10 s")
     home.catalog.close()

@@ -15,7 +15,7 @@ from strategies import event_streams, one_block_queries, two_block_queries
 
 from xscl.base.safe_xml import parse_xml
 from xscl.batches.match_documents import MatchOutput, Wanted, match_outputs, shown_of
-from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.records import QueryInfo
 from xscl.language import block_patterns
 from xscl.language.block_patterns import block_pattern, one_assignment
 from xscl.language.compile import compile_query

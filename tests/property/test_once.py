@@ -13,7 +13,7 @@ from oracle.evaluate import Doc, answers, rout
 from sqlite_relations import load, statement_rows
 from strategies import Choices, Dice, with_copies
 
-from xscl.language.compile import ChannelFacts
+from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
 
 SECOND = 1_000_000

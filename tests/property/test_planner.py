@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscl.base.versioned_files import load_version
+from xscl.catalog.channels import read_channels
+from xscl.catalog.queries import read_queries
 from xscl.planning.planner import Plan, Planner
 from xscl.registry.channels import add_channel, set_channel
 from xscl.registry.registry import Registry
@@ -72,11 +74,11 @@ def check(home: Home, steps: list[tuple[str, object]]) -> None:
         if what == "register":
             registry.register_many([TEXTS[number] for number in given_])  # type: ignore[attr-defined]
         elif what == "drop":
-            live = [info.name for info in home.catalog.queries()]
+            live = [info.name for info in home.catalog.ask(read_queries)]
             if live:
                 registry.drop(live[given_ % len(live)])  # type: ignore[operator]
         elif what == "columns":
-            change = set_channel if "L" in home.catalog.channels() else add_channel
+            change = set_channel if "L" in home.catalog.ask(read_channels) else add_channel
             change(home.catalog, "L", kind="rows", schema=str(given_))
         elif what == "close":
             planner.close()

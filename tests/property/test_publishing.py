@@ -25,6 +25,8 @@ import xscl
 from xscl.base.errors import QueryError
 from xscl.base.settings import Settings
 from xscl.base.types import Match
+from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
 from xscl.language.parser import parse_query
@@ -42,7 +44,7 @@ def take(engine: Engine, steps: Sequence[Step]) -> tuple[dict[str, Standing], di
     for step in steps:
         match step:
             case Doc():
-                _, last = engine.home.catalog.processed()
+                _, last = engine.home.catalog.ask(read_last_places)
                 engine.ingest([xscl.Event(step.channel, step.id, step.ts / 1e6, xml=step.xml)])
                 taken[step] = last + 1
             case (name, text):
@@ -56,7 +58,7 @@ def take(engine: Engine, steps: Sequence[Step]) -> tuple[dict[str, Standing], di
 
 
 def expected(engine: Engine, standing: Mapping[str, Standing], taken: Mapping[Doc, int]) -> Published:
-    digests = {info.name: info.digest for info in engine.home.catalog.queries(live_only=False)}
+    digests = {info.name: info.digest for info in engine.home.catalog.ask(read_queries, live_only=False)}
 
     def named(name: str, answer: Answer) -> str:
         return match_id(digests[name], *answer)
@@ -90,7 +92,7 @@ def check(folder: Path, steps: Sequence[Step], runs: Sequence[tuple[int, Setting
             reports = engine.run_once(batch_docs=size)
             truth = expected(engine, standing, taken)
             found = listed(engine)
-            digests = {info.name: info.digest for info in engine.home.catalog.queries(live_only=False)}
+            digests = {info.name: info.digest for info in engine.home.catalog.ask(read_queries, live_only=False)}
             for name, answers in truth.answers.items():
                 ids = {match_id(digests[name], *answer) for answer in answers}
                 rows = found.get(name, [])

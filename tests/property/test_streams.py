@@ -15,7 +15,7 @@ from sqlite_relations import joined_columns, load, statement_rows
 from strategies import Dice, many_block_query, plain_stream, with_copies
 
 from xscl.base.errors import QueryError
-from xscl.language.compile import ChannelFacts
+from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
 
 STREAMS = {"A": 1, "B": 2, "C": 3}

@@ -15,7 +15,7 @@ from sqlite_relations import joined_columns, load, statement_rows
 from strategies import Dice
 
 from xscl.base.values import time_key
-from xscl.language.compile import ChannelFacts
+from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
 
 NUMERIC = {"P": frozenset({"n"}), "Q": frozenset({"n"})}

@@ -10,7 +10,7 @@ from strategies import NAMESPACES, one_block_queries, small_documents
 from xscl.answers.try_query import RESULT, Trial
 from xscl.base.safe_xml import parse_xml
 from xscl.base.types import Event
-from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.records import QueryInfo
 from xscl.language import ast
 from xscl.language.parser import parse_query
 from xscl.xpath.nodes import NodeNumbers

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from property.test_history import Drop, Register, prepare, take, workload
 
 import xscl
+from xscl.catalog.groups import read_templates
+from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import NEVER, QUERIES
 from xscl.templates.sql import cq_statement, spark_text
 
@@ -39,13 +41,13 @@ def test_views_say_what_the_list_says(spark: SparkSession, tmp_path: Path) -> No
         assert Counter((row.qid, row.match, len(row.docids)) for row in rows) == Counter(listed)
         times = {match.id: [event.ts for event in match.events] for match in engine.matches()}
         assert all((row.ts_min, row.ts_max) == (min(times[row.match]), max(times[row.match])) for row in rows)
-        queries = engine.home.catalog.queries(live_only=False)
+        queries = engine.home.catalog.ask(read_queries, live_only=False)
         kinds = Counter((info.starting[:1], info.docid_until == NEVER, info.publish is not None) for info in queries)
         assert len(kinds) > 2 and listed, (kinds, [step for step in steps if isinstance(step, Register)])
         with engine.home.catalog.begin() as connection:
             connection.execute(held.values(held_from=None))
         live = {info.name for info in queries if info.docid_until == NEVER}
-        for template in engine.home.catalog.shapes():
+        for template in engine.home.catalog.ask(read_templates):
             if template.block_count == 1:
                 continue  # what only such queries ask for is not kept
             columns = [f"docid{i + 1}" for i in range(template.block_count)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from xscl.base.settings import Settings
 from xscl.base.types import Event
+from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import CHANNELS
 from xscl.engine import connect
 
@@ -73,7 +74,7 @@ def test_matches_are_those_that_are_listed(engine: Engine) -> None:
         connection.execute(CHANNELS.update().where(CHANNELS.c.name == "items").values(kept_from=2_000_000))
     assert 0 < check(engine) < everything
     assert min(event.ts for m in engine.matches() for event in m.events) == 2_000_000
-    template = engine.home.catalog.queries(live_only=False, name="pairs")[0].template
+    template = engine.home.catalog.ask(read_queries, live_only=False, name="pairs")[0].template
     statement = f"""
         SELECT count(*) AS n, min(e.ts) AS oldest
         FROM rout_{template} r JOIN r_docts e ON e.docid IN (r.docid1, r.docid2)"""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import xscl
 from xscl.base.settings import Settings
+from xscl.catalog.groups import read_templates
 from xscl.templates.sql import cq_statement, spark_text
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def test_levels_and_relations_on_spark(tmp_path: Path, spark: SparkSession) -> N
             assert {row.match for row in engine.sql("SELECT match FROM matches").collect()} == {m.id for m in matches}
             live = {row.qid for row in engine.sql("SELECT qid FROM queries WHERE docid_until > 1e18").collect()}
             # The statements ask relations that are the same whoever joined.
-            for template in () if settings.driver_rows else engine.home.catalog.shapes():
+            for template in () if settings.driver_rows else engine.home.catalog.ask(read_templates):
                 stored = engine.sql(f"SELECT * FROM rout_{template.id}").drop("batch").collect()
                 assert {tuple(row) for row in stored if row.qid in live} == {
                     tuple(row) for row in engine.sql(spark_text(cq_statement(template))).collect()

@@ -9,6 +9,8 @@ import pytest
 
 import xscl
 from xscl.base.settings import Settings
+from xscl.catalog.groups import read_template
+from xscl.catalog.queries import read_query
 from xscl.templates.sql import cq_statement, spark_text
 
 if TYPE_CHECKING:
@@ -80,8 +82,8 @@ def test_streams(spark: SparkSession, tmp_path: Path, rows: int, cuts: str) -> N
         assert {name: of_query[name] for name in EXPECTED} == EXPECTED
         assert {row.match for row in listed} == {match.id for match in engine.matches()}
         # The statement of a template asks the relations for the same.
-        template = engine.home.catalog.query("a").template
-        statement = spark_text(cq_statement(engine.home.catalog.template(template)))
+        template = engine.home.catalog.ask(read_query, "a").template
+        statement = spark_text(cq_statement(engine.home.catalog.ask(read_template, template)))
         asked = {(row.qid, row.docid1, row.docid2) for row in engine.sql(statement).collect()}
         stored = engine.sql(f"select qid, docid1, docid2 from rout_{template}").collect()
         assert asked == {(row.qid, row.docid1, row.docid2) for row in stored} and len(asked) == 9

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xscl
+from xscl.catalog.channels import read_channels
 from xscl.engine import Engine
 
 
@@ -110,7 +111,7 @@ def test_tables_without_what_the_call_names(
     with pytest.raises(xscl.SourceError, match=f"(?s){message}") as refused:
         opened.ingest(given, channel="R", **options)  # type: ignore[arg-type]
     assert refused.value.condition == condition
-    assert opened.run_once() == [] and opened.home.catalog.channels() == {}
+    assert opened.run_once() == [] and opened.home.catalog.ask(read_channels) == {}
 
 
 @pytest.mark.parametrize(

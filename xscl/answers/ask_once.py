@@ -19,9 +19,11 @@ from xscl.base.system_errors import named_file_faults
 from xscl.base.temporary import temporary_folder
 from xscl.base.types import Match
 from xscl.batches.history_walk import HeldWalk, held_events
-from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.channels import read_streams
+from xscl.catalog.intake_order import next_place, read_last_places
 from xscl.catalog.memberships import resolve_stream
-from xscl.catalog.tables import HOME, QUERIES
+from xscl.catalog.records import QueryInfo
+from xscl.catalog.tables import QUERIES
 from xscl.planning.planner import Planner
 from xscl.planning.subscribers import Chosen, GroupText
 from xscl.registry.channel_names import ChannelNames
@@ -89,7 +91,7 @@ def query_once(
     info, compiled, notes = registry.unregistered(text, name=name)
     least = info.ts_from if since is None else since
     with home.catalog.snapshot() as connection:
-        place = connection.execute(sa.select(HOME.c.next_place)).scalar_one()
+        place = next_place(connection)
         events = held_events(connection, place, least)
     group = GroupText(info.gid, 1, info.text, namespaces_json(info.namespaces))
     found: list[StoredMatch] = []
@@ -125,11 +127,11 @@ def _found(info: QueryInfo, match: StoredMatch, members: Mapping[int, Member]) -
 
 def _waiting_notes(home: Home, names: Iterable[str]) -> Iterator[str]:
     """Which channels lack what queries are still to publish."""
-    processed, last = home.catalog.processed()
+    processed, last = home.catalog.ask(read_last_places)
     if processed == last:
         return
     with home.catalog.read() as connection:
-        streams = home.catalog.streams(connection)
+        streams = read_streams(connection)
         read = {resolve_stream(streams, name)[0] for name in names}
         publishing = sa.select(QUERIES.c.publish).where(QUERIES.c.publish.in_(read), QUERIES.c.docid_until > processed)
         lacking = sorted(set(connection.scalars(publishing)))

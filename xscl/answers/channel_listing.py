@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.durations import format_duration
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import read_channels, read_streams
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.memberships import stored_memberships
 from xscl.catalog.tables import EVENT_IDS
@@ -21,9 +22,9 @@ def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
     """One row a channel, and one a stream behind its channel, for listings."""
     with catalog.read() as connection:
         counts = channel_counts(connection)
-        streams = sorted(catalog.streams(connection).values(), key=lambda stream: stream.name)
+        streams = sorted(read_streams(connection).values(), key=lambda stream: stream.name)
         held = _held_by_stream(connection) if streams else {}
-        for name, channel in catalog.channels(connection).items():
+        for name, channel in read_channels(connection).items():
             columns = channel.schema or {}
             common = {
                 "kind": channel.kind,

@@ -12,7 +12,11 @@ from operator import or_
 import sqlalchemy as sa
 
 from xscl.base.durations import format_duration
-from xscl.catalog.catalog import Catalog, QueryInfo
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import read_facts
+from xscl.catalog.groups import read_template
+from xscl.catalog.queries import read_query
+from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER, QUERIES
 from xscl.language.compile import CompiledQuery
 from xscl.language.format import format_select
@@ -55,8 +59,8 @@ def query_facts(catalog: Catalog, name: str) -> dict[str, object]:
     Raises:
         CatalogError: there is none of that name.
     """
-    info = catalog.query(name)
-    compiled = compile_info(info, catalog.facts())
+    info = catalog.ask(read_query, name)
+    compiled = compile_info(info, catalog.ask(read_facts))
     return {
         "query": info.name,
         "text": info.text,
@@ -183,8 +187,8 @@ def explain(catalog: Catalog, name: str) -> Explanation:
     Raises:
         CatalogError: there is none of that name.
     """
-    info = catalog.query(name)
-    compiled = compile_info(info, catalog.facts())
+    info = catalog.ask(read_query, name)
+    compiled = compile_info(info, catalog.ask(read_facts))
     queries, groups = _sizes(catalog, compiled.template)
     sharing = QueryFilter(group=info.gid)
     return Explanation(
@@ -451,7 +455,7 @@ def template_facts(catalog: Catalog, name: str) -> dict[str, object]:
     Raises:
         CatalogError: there is none of that id.
     """
-    template = catalog.template(name)
+    template = catalog.ask(read_template, name)
     queries, groups = _sizes(catalog, template)
     return {
         "template": template.id,
@@ -477,7 +481,7 @@ def template_text(catalog: Catalog, name: str) -> str:
     Raises:
         CatalogError: there is none of that id.
     """
-    template = catalog.template(name)
+    template = catalog.ask(read_template, name)
     queries, groups = _sizes(catalog, template)
     names = _names(catalog, QueryFilter(template=template.id, limit=_NAMED))
     more = queries - len(names)

@@ -15,8 +15,9 @@ from xscl.base.name_patterns import like
 from xscl.base.safe_xml import parse_stored
 from xscl.base.system_errors import named_file_faults
 from xscl.base.types import format_time
-from xscl.catalog.catalog import RAW, Catalog
+from xscl.catalog.catalog import Catalog
 from xscl.catalog.memberships import aliases
+from xscl.catalog.records import RAW
 from xscl.catalog.tables import EVENT_IDS, FEEDS, in_parts
 from xscl.store.event_files import events_of
 from xscl.store.home import Home

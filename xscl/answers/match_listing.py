@@ -15,7 +15,7 @@ from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.system_errors import named_file_faults
 from xscl.base.types import Match, MatchSource, format_time
 from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
-from xscl.catalog.catalog import all_facts
+from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
 
@@ -213,7 +213,7 @@ def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
 def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
     """Matches with their documents."""
     with home.catalog.read() as connection:
-        channels, streams = home.catalog.channels(connection), home.catalog.streams(connection)
+        channels, streams = read_channels(connection), read_streams(connection)
     facts = all_facts(channels, streams)
     replacements = Replacements(home)
     shown: dict[int, Shown] = {}

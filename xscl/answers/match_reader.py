@@ -10,7 +10,6 @@ batch, and what lies before the cursor's batch is not read.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -22,9 +21,10 @@ import sqlalchemy as sa
 from xscl.answers.match_cursors import Cursor
 from xscl.answers.match_window import parse_window
 from xscl.base.docids import place_of
-from xscl.base.types import MatchEvent
-from xscl.catalog.catalog import QueryInfo
+from xscl.base.types import MatchEvent, now_micros
 from xscl.catalog.counters import REMOVED_EVENTS, total
+from xscl.catalog.queries import read_queries
+from xscl.catalog.records import QueryInfo
 from xscl.catalog.suggestions import no_query
 from xscl.catalog.tables import BATCHES, CHANNELS
 from xscl.registry.query_list import of_groups
@@ -64,7 +64,7 @@ class Times:
         """
         begin, ends = None, [until, now]
         if window is not None:
-            begin, end = parse_window(window).at(time.time_ns() // 1000 if now is None else now)
+            begin, end = parse_window(window).at(now_micros() if now is None else now)
             ends.append(end)
         return cls(begin, since, min((end for end in ends if end is not None), default=None))
 
@@ -311,7 +311,7 @@ def named_queries(home: Home, query: str) -> list[QueryInfo]:
         CatalogError: ``XSCL_QUERY_NOT_FOUND``.
     """
     with home.catalog.read() as connection:
-        asked = home.catalog.queries(connection, live_only=False, name=query)
+        asked = read_queries(connection, live_only=False, name=query)
         if not asked:
             raise no_query(connection, query, dropped=True)
     return asked

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
-from xscl.catalog.catalog import query_info
-from xscl.language.compile import ChannelFacts
+from xscl.catalog.queries import query_info
+from xscl.language.facts import ChannelFacts
 from xscl.store.results import StoredMatch
 
 __all__ = ["MATCH_ROWS_AT_ONCE", "MATCH_ROW_SCHEMA", "match_rows"]

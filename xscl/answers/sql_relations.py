@@ -11,6 +11,8 @@ from xscl.answers.match_steps import count_steps
 from xscl.answers.relation_steps import RELATION_NAMES, relation_steps, template_relations
 from xscl.answers.sql_guard import Judged, judge
 from xscl.answers.sql_steps import Needs, Step, with_statement
+from xscl.catalog.groups import read_templates
+from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.memberships import member_names
 from xscl.catalog.tables import CHANNELS, EVENT_IDS, QUERIES
 from xscl.store.home import Home
@@ -36,7 +38,7 @@ class HomeRelations:
     @classmethod
     def of(cls, home: Home) -> HomeRelations:
         """Read the templates of a home."""
-        return cls(home, template_relations(home.catalog.shapes()))
+        return cls(home, template_relations(home.catalog.ask(read_templates)))
 
     @property
     def names(self) -> frozenset[str]:
@@ -61,7 +63,7 @@ class HomeRelations:
         by_time = sa.or_(QUERIES.c.ts_from.is_not(None), QUERIES.c.held_from.is_not(None))
         timed = sa.select(QUERIES.c.query).where(by_time).limit(1)
         held = sa.select(QUERIES.c.digest).where(QUERIES.c.history.is_not(None)).group_by(QUERIES.c.digest)
-        processed = catalog.processed()[0]
+        processed = catalog.ask(read_last_places)[0]
         with catalog.read() as connection:
             return Needs(
                 processed=processed,

@@ -14,6 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from xscl.base.arrow_schemas import spark_schema
 from xscl.batches.executors import read_parquet, with_documents
+from xscl.catalog.channels import read_channels
+from xscl.catalog.groups import read_rt_rows
 from xscl.catalog.memberships import member_names
 from xscl.catalog.tables import BATCHES, EVENT_IDS, INTAKE_FILES, METADATA
 from xscl.planning.planner import row_shapes
@@ -61,7 +63,7 @@ def source_frame(home: Home, session: SparkSession, source: str, templates: Mapp
         return _READERS[name](home, session)
     if name in templates:
         columns = {column.name: column.type for column in rt_table(templates[name]).columns}
-        return _frame(session, _schema(columns), home.catalog.rt_rows(templates[name]))
+        return _frame(session, _schema(columns), home.catalog.ask(read_rt_rows, templates[name]))
     table = METADATA.tables[name]
     return _frame(session, _schema({column.name: column.type for column in table.columns}), home.catalog.rows(table))
 
@@ -72,7 +74,7 @@ def _events(home: Home, session: SparkSession) -> DataFrame:
         statement = sa.select(INTAKE_FILES.c.path).order_by(INTAKE_FILES.c.first)
         paths = [row.path for row in connection.execute(statement)]
     events = read_parquet(session, EVENT_SCHEMA, home.paths(paths))
-    return with_documents(session, events, row_shapes(home.catalog.channels()))
+    return with_documents(session, events, row_shapes(home.catalog.ask(read_channels)))
 
 
 def _results(home: Home, session: SparkSession) -> DataFrame:

@@ -27,7 +27,7 @@ from xscl.answers.sql_relations import HomeRelations
 from xscl.answers.sql_sources import source_frame
 from xscl.answers.sql_steps import Step, with_statement
 from xscl.base.errors import EngineError
-from xscl.catalog.catalog import all_facts
+from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.intake.data_frames import arrow_table
 from xscl.store.home import Home
 
@@ -114,7 +114,7 @@ def matches_frame(
     session = _own_session(spark)
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(MATCH_ROWS_AT_ONCE))
     with home.catalog.read() as connection:
-        facts = all_facts(home.catalog.channels(connection), home.catalog.streams(connection))
+        facts = all_facts(read_channels(connection), read_streams(connection))
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return match_rows(batches, facts)

@@ -10,8 +10,10 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of, published_docid
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import read_streams
 from xscl.catalog.counters import SUMMED, total
 from xscl.catalog.event_counts import channel_counts, event_count, first_events
+from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.retained_from import held_up, held_up_note
 from xscl.catalog.tables import BATCHES, CHANNELS, GROUPS, LATE, NEVER, QUERIES, REJECTED, STATE_FILES
@@ -60,7 +62,7 @@ def state_notes(home: Home) -> Iterator[str]:
         purged, asked, found = (count + total(connection, name) for count, name in zip(told, SUMMED, strict=True))
         late, rejected = (_count(connection, table) + total(connection, table.name) for table in (LATE, REJECTED))
         unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
-    processed, last = catalog.processed()
+    processed, last = catalog.ask(read_last_places)
     yield (
         f"events {events}, join state {rows} rows in {size:,} bytes (files: {files}), "
         f"purged {purged} rows, late {late}, rejected {rejected}"
@@ -87,7 +89,7 @@ def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
         newer = list(_registered_after(connection, first))
         if not newer:
             return
-        streams = catalog.streams(connection)
+        streams = read_streams(connection)
         last = max(place for _, place, _ in newer)
         earliest: dict[str, int] = {}
         for span in _events_before(first, last):

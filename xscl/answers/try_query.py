@@ -10,8 +10,9 @@ from types import MappingProxyType
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.base.types import Event
-from xscl.catalog.catalog import ChannelInfo, QueryInfo, StreamInfo, all_facts
+from xscl.catalog.channels import all_facts
 from xscl.catalog.memberships import resolve_stream
+from xscl.catalog.records import ChannelInfo, QueryInfo, StreamInfo
 from xscl.ingest.columns import column_type, column_value, text_type
 from xscl.ingest.expand import feed_events
 from xscl.ingest.records import FeedDocument, Record, Rejected, RowTable, rejected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -21,6 +22,7 @@ __all__ = [
     "Scalar",
     "format_time",
     "is_name",
+    "now_micros",
     "to_micros",
 ]
 
@@ -186,6 +188,11 @@ def to_micros(value: int | float | Decimal | str | datetime) -> int:
     if not _FIRST <= micros <= _LAST:
         raise ValueError(f"{value.isoformat()} is not in the years 1 to 9999 of UTC")
     return micros
+
+
+def now_micros() -> int:
+    """Return the time of the computer's clock in microseconds since the epoch."""
+    return time.time_ns() // 1000
 
 
 def format_time(micros: int) -> str:

@@ -11,25 +11,18 @@ later events with held ones.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from xscl.base.failpoints import step
 from xscl.batches.attempt import Attempt, Found
 from xscl.batches.history_walk import HeldWalk, held_events
 from xscl.batches.missing_rows import LackingRows
-from xscl.catalog.catalog import QueryInfo
-from xscl.catalog.tables import QUERIES
 from xscl.planning.planner import Planner
 from xscl.planning.subscribers import Chosen, group_texts
 from xscl.store.state_files import Kind
 
-__all__ = ["back_fill", "mark_filled"]
+__all__ = ["back_fill"]
 
 
 def back_fill(batch: Attempt) -> None:
@@ -58,18 +51,3 @@ def back_fill(batch: Attempt) -> None:
         walk.close()
         step("fill.walked")
     batch.take(Found(walk.work, tuple(written), tuple(results)))
-
-
-def mark_filled(connection: Connection, queries: Sequence[QueryInfo]) -> None:
-    """Note in the catalogue that queries are answered."""
-    if queries:
-        values = [
-            {
-                "b_query": info.query,
-                "history": info.history,
-                "filled": info.filled,
-                "held_from": json.dumps(dict(info.held_from), sort_keys=True) if info.held_from else None,
-            }
-            for info in queries
-        ]
-        connection.execute(QUERIES.update().where(QUERIES.c.query == sa.bindparam("b_query")), values)

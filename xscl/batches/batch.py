@@ -13,22 +13,25 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-import sqlalchemy as sa
 from pyspark.sql import SparkSession
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.sealed import seal_folder
+from xscl.base.types import now_micros
 from xscl.batches.attempt import Attempt, begun, whole
-from xscl.batches.backfill import back_fill, mark_filled
+from xscl.batches.backfill import back_fill
 from xscl.batches.driver_join import Driver
 from xscl.batches.late_replay import replay
 from xscl.batches.level import levels
 from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import Rejection, named, rejection_row
 from xscl.batches.report import BatchReport
-from xscl.catalog.tables import BATCHES, HOME, IS_DROPPED, QUERIES
+from xscl.catalog.batches import add_batch
+from xscl.catalog.intake_order import read_processed, set_processed
+from xscl.catalog.late import note_rejected
+from xscl.catalog.queries import end_dropped, mark_filled
 from xscl.store.event_files import Level
 from xscl.store.event_retention import move_held
 from xscl.store.home import Home
@@ -70,13 +73,13 @@ def _commit(batch: Attempt) -> BatchReport:
     step("batch.before")
     with home.catalog.begin() as connection:
         step("batch.begin")
-        if connection.scalar(sa.select(HOME.c.processed).with_for_update()) != span.first - 1:
+        if read_processed(connection, lock=True) != span.first - 1:
             raise EngineError(
                 "XSCL_HOME_IN_USE",
                 f"another process has processed places {span.first} to {span.last} meanwhile",
                 hint="one process works on a home at a time; nothing was done twice",
             )
-        now = time.time_ns() // 1000
+        now = now_micros()
         for change in batch.changes:
             commit_state(connection, change, now)
         step("batch.state")
@@ -85,15 +88,15 @@ def _commit(batch: Attempt) -> BatchReport:
         if batch.publisher is not None:
             batch.publisher.commit(connection, now)
             rejected += batch.publisher.rejected
-        home.catalog.reject(connection, map(rejection_row, rejected), now)
+        note_rejected(connection, map(rejection_row, rejected), now)
         mark_filled(connection, span.waiting)
         if span.waiting or span.replayed:
-            _end_dropped(connection, span)
-        connection.execute(HOME.update().values(processed=span.last))
+            end_dropped(connection, span.first, span.batch)
+        set_processed(connection, span.last)
         report = _report(batch, tuple(rejected))
         if span.channels or span.waiting or span.replayed:
-            values = {name: getattr(report, name) for name in report.__slots__ if name in BATCHES.c}
-            connection.execute(BATCHES.insert().values(**values, committed=now))
+            values = {name: getattr(report, name) for name in report.__slots__}
+            add_batch(connection, {**values, "committed": now})
         step("batch.commit")
     step("batch.committed")
     batch.driver.committed(batch.state, span.first, span.last)
@@ -106,14 +109,6 @@ def _move_retention(connection: Connection, batch: Attempt) -> None:
     received, watermarks = batch.times.received, batch.changes[-1].watermarks if batch.changes else None
     if received is not None and watermarks is not None:
         move_held(connection, received, watermarks.shown, batch.span.reaches)
-
-
-def _end_dropped(connection: Connection, span: BatchRange) -> None:
-    """End queries that were dropped before a place: they have no match of a batch that answers or replays there,
-    whatever members the match has.
-    """
-    dropped = IS_DROPPED, QUERIES.c.docid_until < span.first, QUERIES.c.ended.is_(None)
-    connection.execute(QUERIES.update().where(*dropped).values(ended=span.batch - 1))
 
 
 def _report(batch: Attempt, rejected: tuple[Rejection, ...]) -> BatchReport:

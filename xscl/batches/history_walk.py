@@ -20,6 +20,7 @@ from xscl.batches.driver_join import Driver
 from xscl.batches.level import BatchWork
 from xscl.batches.missing_rows import LackingRows
 from xscl.catalog.event_counts import channel_counts, nth_event
+from xscl.catalog.events import files_between
 from xscl.catalog.retained_from import held_times
 from xscl.catalog.tables import CHANNELS, INTAKE_FILES, LATE
 from xscl.planning.planner import Plan
@@ -66,9 +67,7 @@ class HeldEvents:
                 with home.catalog.read() as connection:
                     end = nth_event(connection, first, last, events) or last
                     counts = channel_counts(connection, first, end)
-                    inside = INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= end
-                    files = sa.select(INTAKE_FILES.c.path).where(*inside).order_by(INTAKE_FILES.c.first)
-                    paths = home.paths(list(connection.scalars(files)))
+                    paths = home.paths(files_between(connection, first, end))
                 mine = {name: count for name, count in counts.items() if name in channels}
                 if mine:
                     yield Level(0, first, end, mine, paths, part, self.since, self.on_time, until=self.until)

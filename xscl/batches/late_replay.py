@@ -16,13 +16,11 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 
-import sqlalchemy as sa
-
 from xscl.base.failpoints import step
 from xscl.batches.attempt import Attempt, Found
 from xscl.batches.history_walk import HeldWalk, held_events
+from xscl.catalog.events import files_between
 from xscl.catalog.retained_from import keep_times
-from xscl.catalog.tables import INTAKE_FILES
 from xscl.planning.planner import Plan, Planner
 from xscl.planning.subscribers import Chosen, group_texts
 from xscl.store.event_files import Level, events_of
@@ -48,8 +46,7 @@ def replay(batch: Attempt, plan: Plan) -> None:
     with home.catalog.snapshot() as connection:
         chosen = Chosen(group_texts(connection, {gid: gid for gid in concerned}), concerned)
         first, last = min(span.replayed), max(span.replayed)
-        files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
-        paths = home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first))))
+        paths = home.paths(files_between(connection, first, last))
         held = replace(held_events(connection, span.first), since=keep_times(connection))
     with closing(Planner(home.catalog, home.folder("programs"), chosen)) as planner:
         mine = planner.plan(span.first, span.first)

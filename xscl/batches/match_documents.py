@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from xscl.base.safe_xml import parse_stored
-from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.records import QueryInfo
 from xscl.language.block_patterns import BlockPattern, block_pattern, one_assignment
-from xscl.language.compile import ChannelFacts
+from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import normalize
 from xscl.language.parser import parse_query
 from xscl.language.selection import Selection, output_document, prepare_select, selected_document

@@ -24,8 +24,8 @@ import sqlalchemy as sa
 
 from xscl.base.docids import PUBLISHED, place_of, published_docid
 from xscl.batches.ranges import BatchRange
-from xscl.catalog.catalog import ChannelInfo
 from xscl.catalog.clocks import is_late
+from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import INTAKE_FILES
 from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.home import Home

@@ -11,7 +11,7 @@ from xscl.base.types import format_time
 from xscl.base.values import digest_text
 from xscl.batches.match_documents import match_document
 from xscl.batches.refusals import Rejection
-from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.records import QueryInfo
 from xscl.language.selection import Selection
 from xscl.store.event_content import stored_document
 from xscl.store.results import StoredMatch

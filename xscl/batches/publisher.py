@@ -26,9 +26,13 @@ from xscl.batches.publish_lateness import judged
 from xscl.batches.published_documents import Output, PublishedEvent, output_documents
 from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import Rejection
-from xscl.catalog.catalog import ChannelInfo, QueryInfo
+from xscl.catalog.channels import put_channel
 from xscl.catalog.counters import free_serial
-from xscl.catalog.tables import CHANNELS, EVENT_IDS, INTAKE_FILES, LATE, in_parts
+from xscl.catalog.events import add_event_files, add_event_ids
+from xscl.catalog.intake_order import take_places
+from xscl.catalog.late import add_late, return_number
+from xscl.catalog.records import ChannelInfo, QueryInfo
+from xscl.catalog.tables import CHANNELS, EVENT_IDS, in_parts
 from xscl.language.selection import Selection
 from xscl.registry.query_list import of_groups
 from xscl.store.event_files import EVENT_SCHEMA, event_document, events_of, write_event_file
@@ -160,17 +164,17 @@ class Publisher:
         for channel in sorted({str(row["channel"]) for row in self._ids}):
             there = connection.execute(sa.select(CHANNELS.c.name).where(CHANNELS.c.name == channel)).first()
             if there is None:
-                self._home.catalog.put_channel(connection, ChannelInfo.new(channel))
+                put_channel(connection, ChannelInfo.new(channel))
         late = [row for row in self._late if not _taken_again(connection, row)]
         again = [row for row in late if row["docid"] in self._again]
         if again:
-            place, _ = self._home.catalog.take_places(connection, 1, now)
+            place, _ = take_places(connection, 1, now)
             for row in again:
                 row["replayed"] = place
         try:
-            for table, rows in ((INTAKE_FILES, self._files), (EVENT_IDS, self._ids), (LATE, late)):
-                if rows:
-                    connection.execute(table.insert(), rows)
+            add_event_files(connection, self._files)
+            add_event_ids(connection, self._ids)
+            add_late(connection, late)
         except sa.exc.IntegrityError as error:
             raise EngineError(
                 "XSCL_BATCH",
@@ -296,9 +300,7 @@ def _has_gone(connection: Connection, docid: int) -> bool:
 
 def _taken_again(connection: Connection, row: Mapping[str, object]) -> bool:
     """Give a late event its number back if it was taken again before a repair ran all batches, and say so."""
-    same = LATE.c.channel == row["channel"], LATE.c.id == row["id"]
-    waiting = LATE.c.replayed.is_not(None), LATE.c.docid.is_(None)
-    return bool(connection.execute(LATE.update().where(*waiting, *same).values(docid=row["docid"])).rowcount)
+    return return_number(connection, str(row["channel"]), str(row["id"]), int(str(row["docid"])))
 
 
 def _serials(connection: Connection) -> dict[int, int]:

@@ -15,10 +15,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.batches.publish_levels import Publishing, acyclic_end, publishing
-from xscl.catalog.catalog import QueryInfo, query_info
 from xscl.catalog.event_counts import channel_counts, nth_event
+from xscl.catalog.events import files_between
+from xscl.catalog.intake_order import next_place, read_last_places
+from xscl.catalog.queries import query_info
+from xscl.catalog.records import QueryInfo
 from xscl.catalog.retained_from import held_times, keep_times
-from xscl.catalog.tables import BATCHES, FLUSHES, HOME, INTAKE_FILES, IS_DROPPED, IS_WAITING, LATE, QUERIES
+from xscl.catalog.tables import BATCHES, FLUSHES, IS_DROPPED, IS_WAITING, LATE, QUERIES
 from xscl.planning.planner import Plan, Planner
 from xscl.store.event_retention import Reaches
 from xscl.store.home import Home
@@ -87,15 +90,14 @@ def next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | No
         end = last + 1 if waiting else last
         busy = channels or waiting or replayed
         plan = planner.plan(first, end, connection) if busy else None
-        files = sa.select(INTAKE_FILES.c.path).where(INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last)
         return BatchRange(
             started=started,
             batch=number,
             first=first,
             last=last,
-            taken_in=connection.execute(sa.select(HOME.c.next_place)).scalar_one() - 1,
+            taken_in=next_place(connection) - 1,
             channels=channels,
-            paths=home.paths(list(connection.scalars(files.order_by(INTAKE_FILES.c.first)))),
+            paths=home.paths(files_between(connection, first, last)),
             plan=plan,
             reach=REACH_SCHEMA.empty_table() if plan is None else planner.reach.table(plan.program, last),
             reaches={} if plan is None else dict(planner.reach.channels),
@@ -113,8 +115,8 @@ def next_range(connection: Connection, batch_docs: int) -> tuple[int, int] | Non
     A batch has ``batch_docs`` events at most and ends at a flush.  A batch also ends before a query that is to be
     answered from held events, and before a replay of late events; these are batches of their own.
     """
-    row = connection.execute(sa.select(HOME.c.processed, HOME.c.next_place)).one()
-    first, last = row.processed + 1, row.next_place - 1
+    processed, last = read_last_places(connection)
+    first = processed + 1
     if first > last:
         return None
     again = connection.scalar(sa.select(sa.func.min(LATE.c.replayed)).where(LATE.c.replayed.between(first, last)))

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.arrow_schemas import REFUSED
 from xscl.base.docids import place_of
-from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import QUERIES, in_parts
 from xscl.templates.results import MAX_MATCHES, MAX_ROUT, RESULT_SCHEMA, Refusal
 from xscl.templates.solve import MAX_STEPS

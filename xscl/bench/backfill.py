@@ -13,7 +13,9 @@ from xscl.bench.engines import Run, count_queries, open_engine, register, run, t
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
 from xscl.bench.workload import RSS, Windows, thesis_queries
-from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.queries import read_queries
+from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import BATCHES
 from xscl.engine import Engine
 from xscl.store.results import stored_matches
@@ -105,7 +107,7 @@ def _fresh(lab: Lab[_Sizes], texts: Sequence[tuple[str, str]], case: Case[_Data]
 
 def _take(engine: Engine, sizes: _Sizes, items: int, seed: int) -> int:
     """Take items in; the place of the first."""
-    first = engine.home.catalog.processed()[1] + 1
+    first = engine.home.catalog.ask(read_last_places)[1] + 1
     take(engine, RSS.channel, ItemFeed(seed, reach=sizes.window).take(items))
     return first
 
@@ -118,7 +120,7 @@ def _row(place: int, work: str, of: Run) -> Row:
 
 def _digest(engine: Engine, queries: Sequence[tuple[str, str]], first: int, sizes: _Sizes) -> str:
     """Digest the matches that some queries have with the last items, told by places counted from ``first``."""
-    infos = {info.name: info for name, _ in queries for info in engine.home.catalog.queries(name=name)}
+    infos = {info.name: info for name, _ in queries for info in engine.home.catalog.ask(read_queries, name=name)}
     paths = [report["result_path"] for report in engine.home.catalog.rows(BATCHES) if report["result_path"]]
     rows: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {name: [] for name, _ in queries}
     by_group: dict[int, list[QueryInfo]] = {}

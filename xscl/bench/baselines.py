@@ -26,7 +26,7 @@ from sqlalchemy.dialects import sqlite
 
 from xscl.base.values import digest_text, value_hash
 from xscl.bench.engines import Run, queries_of_groups
-from xscl.catalog.catalog import stored_rt
+from xscl.catalog.groups import read_templates, stored_rt
 from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
 from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, SUBSCRIBED, rt_table
@@ -90,7 +90,9 @@ class Relations:
         }
         for name, text in texts.items():
             engine.sql(text).coalesce(2).write.parquet(str(folder / name))
-        templates = tuple(sorted(engine.home.catalog.shapes(), key=lambda template: (len(template.joins), template.id)))
+        templates = tuple(
+            sorted(engine.home.catalog.ask(read_templates), key=lambda template: (len(template.joins), template.id))
+        )
         return cls(
             folder=folder,
             first=first,
@@ -190,7 +192,9 @@ def engine_digests(
 
 def all_digests(engine: Engine, first: int, last: int) -> Digests:
     """Return what an engine has found for all queries with a right document of a range."""
-    return engine_digests(engine, engine.home.catalog.shapes(), queries_of_groups(engine).values(), first, last)
+    return engine_digests(
+        engine, engine.home.catalog.ask(read_templates), queries_of_groups(engine).values(), first, last
+    )
 
 
 def _collected(frame: DataFrame) -> Digests:

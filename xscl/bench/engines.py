@@ -19,6 +19,7 @@ from xscl.bench.apart import processor_time
 from xscl.bench.bench import Case, Lab, Outcome, Sizes, Variant
 from xscl.bench.report import Value
 from xscl.bench.workload import RSS, require_all
+from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.tables import GROUPS, QUERIES, TEMPLATES
 from xscl.engine import Engine, connect
 
@@ -163,7 +164,7 @@ def watched() -> Iterator[Watch]:
 def take(engine: Engine, channel: str, documents: Iterable[Document]) -> float:
     """Take documents in, each with an id of its own; seconds, making them included."""
     began = time.perf_counter()
-    first = engine.home.catalog.processed()[1]
+    first = engine.home.catalog.ask(read_last_places)[1]
     report = engine.ingest(
         Event(channel, f"d{first + place}", at, xml=xml) for place, (at, xml) in enumerate(documents, start=1)
     )

@@ -22,6 +22,7 @@ from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import count_queries, register, run, run_parts, take
 from xscl.bench.plot import Axes
 from xscl.bench.workload import RSS, shaped_queries
+from xscl.catalog.intake_order import read_last_places
 from xscl.engine import Engine, connect
 from xscl.store.join_state import HeldState
 
@@ -67,12 +68,12 @@ def _measure(lab: Lab[_Sizes], case: Case[Path]) -> Outcome:
         for number in range(1, sizes.times + 1):
             lab.say(f"process {number} of {sizes.times} that is killed in a batch, and the one after it")
             take(engine, RSS.channel, feed.take(sizes.batch))
-            before = engine.home.catalog.processed()
+            before = engine.home.catalog.ask(read_last_places)
             _killed(home)
-            if engine.home.catalog.processed() != before:
+            if engine.home.catalog.ask(read_last_places) != before:
                 raise EngineError("XSCL_BENCH", "a process was to be killed before its batch was committed")
             recovered.append(_recovered(home))
-            if engine.home.catalog.processed()[0] != before[1]:
+            if engine.home.catalog.ask(read_last_places)[0] != before[1]:
                 raise EngineError("XSCL_BENCH", "the process after the killed one did not run its batch")
     warm = statistics.median(batch.seconds for batch in steady[1:])
     parts = {part: statistics.median(each[part] for each in recovered) for part in _PARTS}

@@ -13,6 +13,7 @@ from xscl.bench.engines import DRIVER, EXECUTORS, Run, new_base, on_copy, querie
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
 from xscl.bench.workload import RSS, thesis_queries
+from xscl.catalog.groups import read_templates
 from xscl.engine import Engine
 
 __all__ = ["BENCH"]
@@ -83,7 +84,7 @@ def _stream(lab: Lab[_Sizes], engine: Engine, items: int) -> tuple[Outcome, Run]
     shared = whole.reports[-(-sizes.shorter // sizes.batch) - 1]
     groups = sorted(set(queries_of_groups(engine).values()))
     asked = random.Random(lab.seed).sample(groups, min(len(groups), sizes.compared))
-    digests = engine_digests(engine, engine.home.catalog.shapes(), asked, shared.first, shared.last)
+    digests = engine_digests(engine, engine.home.catalog.ask(read_templates), asked, shared.first, shared.last)
     parts = {name: whole.total(name) for name in ("stage1_s", "join_s", "prepare_s")}
     figures = {
         "items": items,

@@ -30,7 +30,7 @@ from xscl.bench.matching import (
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
 from xscl.bench.workload import FEED_ITEMS, thesis_queries
-from xscl.language.compile import ChannelFacts
+from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Preparer
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Definition

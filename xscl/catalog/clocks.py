@@ -8,13 +8,11 @@ shows at a place is a function of the intake order before it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from xscl.catalog.catalog import ChannelInfo
+from xscl.catalog.records import ChannelInfo
 
 __all__ = ["LONGEST", "Clocks", "is_late", "shown_before"]
 

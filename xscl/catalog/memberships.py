@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.catalog import RAW, Catalog, StreamInfo
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.records import RAW, StreamInfo
 from xscl.catalog.tables import EVENT_IDS, MEMBERSHIPS, STREAMS
 from xscl.templates.members import NONE, Membership
 

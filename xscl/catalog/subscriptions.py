@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -17,6 +17,8 @@ from xscl.base.progress import told
 from xscl.base.shown import HIDDEN, masked
 from xscl.base.types import MAX_NAME, is_name
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import read_channels
+from xscl.catalog.feeds import add_feed_row, update_feed
 from xscl.catalog.suggestions import no_feed
 from xscl.catalog.tables import FEEDS
 from xscl.ingest.addresses import checked_url, forbidden, normal_url, private_allowed
@@ -35,7 +37,6 @@ __all__ = [
     "outlines",
     "parse_interval",
     "set_feed",
-    "store_values",
 ]
 
 DEFAULT_CHANNEL = "items"
@@ -182,10 +183,10 @@ def _subscribe(
         "allow_private": allow_private,
     }
     if before is not None:
-        connection.execute(FEEDS.update().where(FEEDS.c.number == before.number).values(**values, failures=0))
+        update_feed(connection, before.number, {**values, "failures": 0})
     else:
         named = {"title": outline.title, "home": outline.home}
-        connection.execute(FEEDS.insert().values(**values, **named, url=url, added=now))
+        add_feed_row(connection, {**values, **named, "url": url, "added": now})
     return True
 
 
@@ -196,7 +197,7 @@ def _check_channel(catalog: Catalog, connection: Connection, channel: str) -> No
             f"{channel!r} is no name of a channel",
             hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
         )
-    known = catalog.channels(connection).get(channel)
+    known = read_channels(connection).get(channel)
     if known is not None and known.kind != "xml":
         raise CatalogError("XSCL_CHANNEL_KIND", f"the channel {channel} takes rows, and feeds bring documents")
 
@@ -262,32 +263,26 @@ def set_feed(
             values["status"] = status
             if status == "active" and before != "active":
                 values |= {"next_fetch": now, "failures": 0}
-        if values:
-            store_values(connection, number, values)
+        update_feed(connection, number, values)
 
 
 def drop_feed(catalog: Catalog, url: str) -> None:
     """End a subscription; its items stay, and what tells them from new ones."""
     with catalog.begin() as connection:
         (number,) = find_feeds(connection, [url])
-        store_values(connection, number, {"status": None, "next_fetch": None})
-
-
-def store_values(connection: Connection, number: int, values: Mapping[str, object]) -> None:
-    """Write columns of one feed."""
-    connection.execute(FEEDS.update().where(FEEDS.c.number == number).values(**values))
+        update_feed(connection, number, {"status": None, "next_fetch": None})
 
 
 def move_feed(connection: Connection, number: int, url: str, target: str) -> str | None:
     """Give a feed the address that it has moved to; returns why not, if another feed has that."""
     if connection.scalar(sa.select(FEEDS.c.number).where(FEEDS.c.url == target)) is not None:
         problem = f"[XSCL_NAME_TAKEN] it has moved to {target}, which is in the list already"
-        store_values(connection, number, {"status": "stopped", "next_fetch": None, "problem": problem})
+        update_feed(connection, number, {"status": "stopped", "next_fetch": None, "problem": problem})
         return problem
     values: dict[str, object] = {"url": target, "moved_to": None}
     if host_key(url) != host_key(target):
         values["allow_private"] = False  # that was said of the host it had
-    store_values(connection, number, values)
+    update_feed(connection, number, values)
     return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ import typer
 
 from xscl.answers.feed_health import Health
 from xscl.base.terminal import give_bytes, show
+from xscl.base.types import now_micros
 from xscl.cli.commands import command
 from xscl.cli.items import put_items
 from xscl.cli.options import HomeOptions, Printing, complain, exit_partly, say
@@ -38,10 +38,6 @@ ContactOption = Annotated[
 ]
 PrivateOption = Annotated[bool, typer.Option("--allow-private", help="Also ask hosts on private networks.")]
 ChannelOption = Annotated[str, typer.Option("--channel", help="Channel of the items, or one of its streams.")]
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
 
 
 def poll_settings(
@@ -77,7 +73,13 @@ def feed_add(
     opened = at.open()
     every = None if interval is None else parse_interval(interval)
     url = add_feed(
-        opened.catalog, url, now=_now(), channel=channel, interval=every, folder=folder, allow_private=allow_private
+        opened.catalog,
+        url,
+        now=now_micros(),
+        channel=channel,
+        interval=every,
+        folder=folder,
+        allow_private=allow_private,
     )
     say(f"feed {url}")
     if fetch:
@@ -104,7 +106,9 @@ def feed_import(
     found = read_opml(data, source=file)
     done = failed = 0
     with shown_progress():
-        results = list(import_outlines(opened.catalog, found, now=_now(), channel=channel, allow_private=allow_private))
+        results = list(
+            import_outlines(opened.catalog, found, now=now_micros(), channel=channel, allow_private=allow_private)
+        )
     for outline, what, error in results:
         where = f"{file}:{outline.line}"
         if error is None:
@@ -145,7 +149,7 @@ def feed_list(
     else:
         print_rows(map(_short, rows), [*_SHORT, "title", "problem", "reason"], printed)
     if rows:
-        say(feed_summary(rows, _now()))
+        say(feed_summary(rows, now_micros()))
     else:
         say(no_feeds() if wanted == FeedFilter() else "no feed fits")
 
@@ -288,7 +292,7 @@ def feed_set(
     set_feed(
         at.open().catalog,
         url,
-        now=_now(),
+        now=now_micros(),
         channel=channel,
         interval=interval,
         folder=folder,

@@ -12,6 +12,7 @@ import typer
 
 from xscl.base.errors import XsclError
 from xscl.base.settings import DEFAULT_BATCH_DOCS
+from xscl.catalog.queries import read_queries
 from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
     BatchDocsOption,
@@ -183,7 +184,7 @@ def _notes(home: Home) -> dict[str, list[str]]:
 
     registry = Registry(home.catalog, ChannelNames(home.root))
     noted: dict[str, list[str]] = {}
-    for info in home.catalog.queries():
+    for info in home.catalog.ask(read_queries):
         for note in registry.unregistered(canonical_text(info))[2]:
             noted.setdefault(note, []).append(info.name)
     return noted

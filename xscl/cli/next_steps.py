@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.event_counts import event_count
+from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.tables import CHANNELS, FEEDS, NEVER, QUERIES
 
 __all__ = ["no_batches", "no_channels", "no_feeds", "no_items", "no_late_events", "no_matches", "no_queries"]
@@ -37,7 +38,7 @@ def no_matches(catalog: Catalog) -> str:
 
 
 def _of_events(catalog: Catalog, events: int) -> str:
-    processed, last = catalog.processed()
+    processed, last = catalog.ask(read_last_places)
     if not events:
         return "no events: xscl ingest PATH, or xscl feed fetch"
     if processed < last:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xscl.base.terminal import give, show
+from xscl.catalog.channels import read_channels, read_streams
+from xscl.catalog.queries import read_query
 from xscl.cli.commands import command
 from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
@@ -213,7 +215,7 @@ def query_show(
         facts = query_facts(opened.catalog, name)
         print_rows([facts], [*facts], printing.chosen())
         return
-    give(canonical_text(opened.catalog.query(name)))
+    give(canonical_text(opened.catalog.ask(read_query, name)))
 
 
 @command(query_app, "explain")
@@ -256,7 +258,9 @@ def query_test(
     from xscl.ingest.sources import read_paths
 
     opened = at.open()
-    trial = Trial(opened.catalog.query(name), opened.catalog.channels(), opened.catalog.streams())
+    trial = Trial(
+        opened.catalog.ask(read_query, name), opened.catalog.ask(read_channels), opened.catalog.ask(read_streams)
+    )
     read = {of_channel.removesuffix(".raw") for _, of_channel in trial.blocks}
     if channel is None:
         channel = next(iter(read)) if len(read) == 1 else None

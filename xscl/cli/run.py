@@ -11,6 +11,7 @@ import typer
 from xscl.base.errors import XsclError
 from xscl.base.settings import DEFAULT_BATCH_DOCS
 from xscl.base.terminal import give, show
+from xscl.catalog.intake_order import read_last_places
 from xscl.cli.feeds import ContactOption, poll_settings, report_poll
 from xscl.cli.options import (
     BatchDocsOption,
@@ -67,7 +68,7 @@ def run(
                     with shown_progress():
                         polled = engine.fetch_feeds(settings=poll_settings(contact, patience_s=pause))
                     report_poll(polled, only_news=True)
-                first = engine.home.catalog.processed()[0] + 1
+                first = engine.home.catalog.ask(read_last_places)[0] + 1
                 with shown_progress():
                     reports = engine.run_once(batch_docs=batch_docs, stop=lambda: end.wanted)
                 for report in reports:

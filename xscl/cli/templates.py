@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from xscl.base.terminal import give
+from xscl.catalog.groups import read_template, read_template_use
 from xscl.cli.commands import command
 from xscl.cli.options import HomeOptions, JsonOption, Printing, say
 from xscl.cli.printing import Format, print_rows
@@ -35,7 +36,7 @@ def template_list(at: HomeOptions, printing: Printing) -> None:
             "groups": groups,
             "shape": template.certificate,
         }
-        for template, queries, groups in at.open().catalog.templates()
+        for template, queries, groups in at.open().catalog.ask(read_template_use)
     ]
     columns = ["template", "blocks", "variables", "joins", "queries", "groups", "shape"]
     short = ["template", "blocks", "joins", "queries", "groups", "shape"]
@@ -62,7 +63,7 @@ def template_show(
     if json:
         print_rows([template_facts(opened.catalog, template)], [], Format.json)
     elif graph is not None:
-        give(join_graph(opened.catalog.template(template), graph))
+        give(join_graph(opened.catalog.ask(read_template, template), graph))
     else:
         give(template_text(opened.catalog, template))
 
@@ -75,7 +76,7 @@ def template_sql(template: str, at: HomeOptions) -> None:
     """
     from xscl.templates.sql import cq_statement, spark_text
 
-    give(spark_text(cq_statement(at.open().catalog.template(template))))
+    give(spark_text(cq_statement(at.open().catalog.ask(read_template, template))))
 
 
 @command(template_app, "datalog")
@@ -86,4 +87,4 @@ def template_datalog(template: str, at: HomeOptions) -> None:
     """
     from xscl.templates.picture import datalog
 
-    give(datalog(at.open().catalog.template(template)))
+    give(datalog(at.open().catalog.ask(read_template, template)))

@@ -18,6 +18,8 @@ from xscl.answers.cards import member_lines
 from xscl.base import terminal
 from xscl.base.errors import EngineError
 from xscl.base.types import Match
+from xscl.catalog.groups import read_template_use
+from xscl.catalog.queries import read_query
 from xscl.engine import Engine, connect
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ def _timed(what: str, console: Console) -> Iterator[None]:
 
 def _ask(engine: Engine, console: Console) -> None:
     """Ask the answers of a template's queries in SQL, which Spark runs."""
-    statement = _statement(engine.home.catalog.query(_ASKED).template)
+    statement = _statement(engine.home.catalog.ask(read_query, _ASKED).template)
     console.print("\nEvery template is a relation of its queries' answers; in SQL, on Spark:")
     console.print(f"  {statement}")
     for row in engine.sql(statement).collect():
@@ -118,10 +120,10 @@ def _register(engine: Engine, here: Path, console: Console) -> None:
     for outcome in outcomes:
         if outcome.error is not None:
             raise outcome.error
-    templates = [template for template, queries, _ in engine.home.catalog.templates() if queries]
+    templates = [template for template, queries, _ in engine.home.catalog.ask(read_template_use) if queries]
     console.print(f"[bold]{len(outcomes)} standing queries[/bold] of {len(templates)} templates:", markup=True)
     for outcome in outcomes:
-        info = engine.home.catalog.query(outcome.name or "")
+        info = engine.home.catalog.ask(read_query, outcome.name or "")
         console.print(f"\n[bold]{info.name}[/bold]  ({info.template})", markup=True)
         console.print(f"  {info.text}")
 

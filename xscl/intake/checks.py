@@ -10,8 +10,8 @@ from xscl.base.errors import DocumentError, DocumentLimitError, XsclError
 from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_stored
 from xscl.base.types import MAX_NAME, Event, is_name, to_micros
 from xscl.base.values import digest_text
-from xscl.catalog.catalog import ChannelInfo, StreamInfo
 from xscl.catalog.memberships import resolve_stream
+from xscl.catalog.records import ChannelInfo, StreamInfo
 from xscl.ingest.records import Rejected
 from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells
 from xscl.store.event_content import content_digest, stored_document

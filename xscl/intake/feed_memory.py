@@ -13,6 +13,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.feeds import add_feed_row, merge_feed, update_feed
 from xscl.catalog.tables import FEEDS
 from xscl.ingest.identity import Memory, Policy, memory_json, read_memory
 from xscl.ingest.records import FeedDocument
@@ -109,7 +110,7 @@ def _feed_state(connection: Connection, document: FeedDocument, now: int) -> Fee
         row = connection.execute(by_identity).first()
     if row is None:
         values = {"identity": document.feed.identity, "channel": document.channel, "added": now}
-        connection.execute(FEEDS.insert().values(values))
+        add_feed_row(connection, values)
         number = connection.execute(by_identity).one().number
         return FeedState(number, document.feed.identity, Memory())
     memory = read_memory(row.memory, cast(Policy, row.policy), row.reason)
@@ -124,13 +125,7 @@ def _first_read(connection: Connection, number: int, identity: str, by_identity:
     other = connection.execute(by_identity.add_columns(FEEDS.c.url)).first()
     if other is not None and other.url is not None:
         return other  # the same feed at two addresses: one memory
-    taken: dict[str, object] = {"identity": identity}
-    if other is not None:
-        counted = connection.execute(sa.select(FEEDS).where(FEEDS.c.number == other.number)).one()
-        names = ("policy", "reason", "memory", "polls", "items", "versions", "rejected")
-        taken |= {name: getattr(counted, name) for name in names}
-        connection.execute(FEEDS.delete().where(FEEDS.c.number == other.number))
-    connection.execute(FEEDS.update().where(FEEDS.c.number == number).values(taken))
+    merge_feed(connection, number, identity, None if other is None else other.number)
     return connection.execute(by_identity).first()
 
 
@@ -138,8 +133,6 @@ def _write(connection: Connection, state: FeedState) -> None:
     memory = state.memory
     counted = {name: FEEDS.c[name] + getattr(state, name) for name in ("polls", "items", "versions", "rejected")}
     found = {"policy": memory.policy, "reason": memory.reason, "memory": memory_json(memory)}
-    update = FEEDS.update().where(FEEDS.c.number == state.number)
-    connection.execute(update.values({**state.values, **found, **counted}))
+    update_feed(connection, state.number, {**state.values, **found, **counted})
     for number, values in state.subscriptions.items():
-        if values:
-            connection.execute(FEEDS.update().where(FEEDS.c.number == number).values(values))
+        update_feed(connection, number, values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,7 +11,9 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.types import now_micros
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.feeds import put_hosts, remove_quiet_hosts
 from xscl.catalog.tables import HOSTS
 from xscl.ingest.fetch_policy import (
     Answer,
@@ -34,7 +35,7 @@ _DAY = 24 * 3600 * SECOND
 class Clock:
     """Time and waiting; tests have their own."""
 
-    now: Callable[[], int] = lambda: time.time_ns() // 1000
+    now: Callable[[], int] = now_micros
     """Microseconds since the epoch."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Seconds."""
@@ -70,8 +71,7 @@ class Hosts:
         self._new: dict[str, HostState] = {}
         self._noting = threading.Lock()
         with catalog.begin() as connection:
-            old = (HOSTS.c.next_request < clock.now() - _DAY) & (HOSTS.c.failures == 0)
-            connection.execute(HOSTS.delete().where(old))
+            remove_quiet_hosts(connection, clock.now() - _DAY)
             rows = connection.execute(sa.select(HOSTS)).all()
         self._states = {row.host: HostState(row.next_request, row.failures) for row in rows}
 
@@ -98,13 +98,11 @@ class Hosts:
         """Write what is new since the last call; from any thread."""
         with self._noting:
             new, self._new = self._new, {}
-        if new:
-            connection.execute(HOSTS.delete().where(HOSTS.c.host.in_(list(new))))
-            rows = [
-                {"host": host, "next_request": state.next_request, "failures": state.failures}
-                for host, state in new.items()
-            ]
-            connection.execute(HOSTS.insert(), rows)
+        rows = [
+            {"host": host, "next_request": state.next_request, "failures": state.failures}
+            for host, state in new.items()
+        ]
+        put_hosts(connection, rows)
 
     async def _wait(self, host: str) -> None:
         """Until the host may be asked."""

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import DocumentError
-from xscl.catalog.catalog import ChannelInfo, StreamInfo
 from xscl.catalog.id_ranges import rows_by_id
 from xscl.catalog.memberships import Memberships
+from xscl.catalog.records import ChannelInfo, StreamInfo
 from xscl.catalog.tables import EVENT_IDS, in_parts
 from xscl.ingest.rows import cells_digest
 from xscl.intake.checks import CheckedEvent

@@ -7,7 +7,6 @@ are taken is one Parquet file, which the catalogue names in the same transaction
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 
@@ -16,9 +15,10 @@ from sqlalchemy.engine import Connection
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, in_fresh_dictionary
 from xscl.base.system_errors import FAULTS, named_file_faults
-from xscl.base.types import Event
+from xscl.base.types import Event, now_micros
+from xscl.catalog.intake_order import add_flush, take_places
+from xscl.catalog.late import note_rejected
 from xscl.catalog.source_offsets import put_positions
-from xscl.catalog.tables import FLUSHES
 from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, RowTable
 from xscl.intake.checks import CheckedEvent, check_event
 from xscl.intake.events import take_events
@@ -36,10 +36,6 @@ _CHUNK_EVENTS = 10_000
 _CHUNK_CHARACTERS = 32 * 1024 * 1024
 
 
-def _wall_clock() -> int:
-    return time.time_ns() // 1000
-
-
 class Intake:
     """Takes records into a home.  ``now`` gives microseconds since the epoch; ``limits`` say what a document may be."""
 
@@ -48,7 +44,7 @@ class Intake:
         home: Home,
         *,
         strict: bool = False,
-        now: Callable[[], int] = _wall_clock,
+        now: Callable[[], int] = now_micros,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.home = home
@@ -91,8 +87,8 @@ class Intake:
                     report.dropped += 1
                 case Flush():
                     with self.catalog.begin() as connection:
-                        place, _ = self.catalog.take_places(connection, 1, terms.now())
-                        connection.execute(FLUSHES.insert().values(place=place))
+                        place, _ = take_places(connection, 1, terms.now())
+                        add_flush(connection, place)
                         keep_position(connection)
         except XsclError as error:
             if error.condition in FAULTS:
@@ -100,7 +96,7 @@ class Intake:
             problem = Rejected(record.source, error.condition, str(error).partition("] ")[2])
             report.note(problem)
             with self.catalog.begin() as connection:
-                self.catalog.reject(connection, [rejection(problem)], terms.now())
+                note_rejected(connection, [rejection(problem)], terms.now())
                 keep_position(connection)
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:

@@ -25,7 +25,8 @@ from xscl.base.locks import locked
 from xscl.base.progress import told
 from xscl.base.version import VERSION
 from xscl.catalog.catalog import Catalog
-from xscl.catalog.subscriptions import DueFeed, due_feeds, find_feeds, move_feed, store_values
+from xscl.catalog.feeds import update_feed
+from xscl.catalog.subscriptions import DueFeed, due_feeds, find_feeds, move_feed
 from xscl.catalog.tables import FEEDS
 from xscl.ingest.addresses import Resolve, private_allowed
 from xscl.ingest.fetch import DEFAULT_FETCH_LIMITS, Exchange, Fetched, Fetcher, FetchLimits, follow, user_agent
@@ -337,7 +338,7 @@ class _Pass:
             self.hosts.save(connection)
             for one in decided:
                 if one.document is None:
-                    store_values(connection, one.feed.number, one.values)
+                    update_feed(connection, one.feed.number, one.values)
                 if one.move is not None:
                     url = one.feed.subscription.url
                     if problem := move_feed(connection, one.feed.number, url, one.move):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from xscl.base.errors import DocumentError, SourceError, XsclError
 from xscl.base.safe_xml import Limits
 from xscl.base.types import Event, Scalar
-from xscl.catalog.catalog import ChannelInfo
+from xscl.catalog.records import ChannelInfo
 from xscl.ingest.columns import column_cells, column_type, column_value, text_type
 from xscl.ingest.records import Rejected, RowTable
 from xscl.ingest.row_times import event_times

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.catalog import ChannelInfo
 from xscl.catalog.id_ranges import StoredRows, rows_by_id, stored_rows
+from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import EVENT_IDS, in_parts
 from xscl.ingest.records import RowTable
 from xscl.ingest.rows import cells_digest

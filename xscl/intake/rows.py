@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from xscl.base.errors import SourceError, XsclError
 from xscl.base.failpoints import step
 from xscl.base.types import Event, is_name
-from xscl.catalog.catalog import ChannelInfo
 from xscl.catalog.clocks import shown_before
+from xscl.catalog.events import add_row_ranges
 from xscl.catalog.memberships import resolve_stream
+from xscl.catalog.records import ChannelInfo
 from xscl.catalog.source_offsets import put_positions
-from xscl.catalog.tables import ROW_RANGES
 from xscl.ingest.records import Rejected, RowTable
 from xscl.intake.checks import check_channel_name
 from xscl.intake.events import take_events
@@ -144,7 +144,7 @@ def _write(chunk: Chunk, batch: RowBatch, digests: Sequence[str]) -> None:
     else:
         ends = {"docid": first, "last_docid": first + count - 1, "first": int(numbers[0]), "last": int(numbers[-1])}
         held = {"path": path, "channel": channel.name, "prefix": batch.ids.prefix}
-        chunk.connection.execute(ROW_RANGES.insert().values(**ends, **held))
+        add_row_ranges(chunk.connection, [{**ends, **held}])
     chunk.see(channel, int(ts.max()))
     chunk.report.taken += count
     for place in np.flatnonzero(late).tolist():

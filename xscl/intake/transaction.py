@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError, DocumentError
 from xscl.base.failpoints import step
 from xscl.base.safe_xml import Limits
 from xscl.base.types import Event, format_time
-from xscl.catalog.catalog import ChannelInfo, StreamInfo, channel_facts
+from xscl.catalog.channels import channel_facts, note_newest, put_channel, read_channels, read_newest, read_streams
 from xscl.catalog.clocks import Clocks, is_late
+from xscl.catalog.events import add_event_files, add_event_ids
+from xscl.catalog.intake_order import take_places
+from xscl.catalog.late import add_late, note_rejected
 from xscl.catalog.memberships import Memberships
+from xscl.catalog.records import ChannelInfo, StreamInfo
 from xscl.catalog.suggestions import no_channel
-from xscl.catalog.tables import CHANNELS, EVENT_IDS, INTAKE_FILES, LATE
+from xscl.catalog.tables import INTAKE_FILES
 from xscl.ingest.records import Rejected
 from xscl.intake.checks import require_kind
 from xscl.intake.identity import KnownEvents
@@ -85,7 +88,7 @@ class Chunk:
 
     def places(self, count: int) -> tuple[int, int]:
         """Take the next offsets of the intake order; return the first and its time of receipt."""
-        return self.terms.home.catalog.take_places(self.connection, count, self.now)
+        return take_places(self.connection, count, self.now)
 
     def channel_of(self, event: Event) -> ChannelInfo:
         """Return the channel of an event; one that is not there yet is as the event says.
@@ -117,7 +120,7 @@ class Chunk:
         if channel is before or channel == before:
             return
         self.channels[channel.name] = channel
-        self.terms.home.catalog.put_channel(self.connection, channel)
+        put_channel(self.connection, channel)
         if channel.schema != (None if before is None else before.schema):
             known = None if before is None else channel_facts(before)
             self.terms.registry.refresh(self.connection, channel.name, known)
@@ -156,8 +159,7 @@ class Chunk:
         self.files.append(file)
         step("intake.wrote")
         path = f"events/{file.name}"
-        values = {"path": path, "first": first, "last": last, "rows": len(table)}
-        self.connection.execute(INTAKE_FILES.insert().values(values))
+        add_event_files(self.connection, [{"path": path, "first": first, "last": last, "rows": len(table)}])
         return path
 
     def write(self) -> None:
@@ -165,14 +167,11 @@ class Chunk:
         connection = self.connection
         if self.rows:
             self.write_file(pa.Table.from_pylist(self.rows, schema=EVENT_SCHEMA))
-        if self.ids:
-            connection.execute(EVENT_IDS.insert(), self.ids)
+        add_event_ids(connection, self.ids)
         for name in self.moved:
-            newest = self.clocks.newest[name]
-            connection.execute(CHANNELS.update().where(CHANNELS.c.name == name).values(newest=newest))
-        if self.late:
-            connection.execute(LATE.insert(), self.late)
-        self.terms.home.catalog.reject(connection, map(rejection, self.rejected), self.now)
+            note_newest(connection, name, self.clocks.newest[name])
+        add_late(connection, self.late)
+        note_rejected(connection, map(rejection, self.rejected), self.now)
 
 
 @contextmanager
@@ -183,16 +182,15 @@ def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
     step("intake.chunk")
     try:
         with catalog.begin() as connection:
-            streams, memberships = catalog.streams(connection), Memberships(connection)
-            channels = catalog.channels(connection)
-            newest = {row.name: row.newest for row in connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.newest))}
+            streams, memberships = read_streams(connection), Memberships(connection)
+            channels = read_channels(connection)
             chunk = Chunk(
                 terms,
                 connection,
                 terms.now(),
                 channels,
                 streams,
-                Clocks(channels.values(), newest),
+                Clocks(channels.values(), read_newest(connection)),
                 memberships,
                 KnownEvents(connection, terms.home, streams, memberships),
             )

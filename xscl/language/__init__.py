@@ -4,6 +4,7 @@
 * ``block_patterns``: Blocks of a query as trees of steps that are walked in one document
 * ``compile``: Normal form to what the engine registers
 * ``constructor``: Element constructors of SELECT
+* ``facts``: Facts of channels from which queries are compiled
 * ``format``: Syntax trees to canonical text
 * ``forms``: Compiling many queries
 * ``normalize``: Syntax trees to value-join normal form (thesis 6.2)

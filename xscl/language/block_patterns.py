@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xscl.language.compile import ChannelFacts, whole_steps
+from xscl.language.compile import whole_steps
+from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import NormalQuery
 from xscl.xpath.condition import Memo, holds, select
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode

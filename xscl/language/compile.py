@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.base.values import time_key
 from xscl.language import ast
+from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.language.selection import prepare_select
 from xscl.templates.bounds import Bounds, Case, pair_index
@@ -39,7 +40,6 @@ from xscl.xpath.pattern import (
 from xscl.xpath.states import spec_digests
 
 __all__ = [
-    "ChannelFacts",
     "CompiledQuery",
     "as_number",
     "as_time",
@@ -53,26 +53,6 @@ _Pairs = tuple[tuple[Definition, Definition], ...]
 MAX_CHARACTERS = 2_000_000
 """Characters of all definitions of a query."""
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelFacts:
-    """What registration knows of a channel."""
-
-    kind: str | None = None
-    """``xml``, ``rows``, or None while nothing is known of it."""
-    numeric: frozenset[str] = frozenset()
-    """Numeric columns of a row channel."""
-    texts: frozenset[str] = frozenset()
-    """String columns of a row channel."""
-    times: frozenset[str] = frozenset()
-    """Columns of times and dates of a row channel."""
-    truths: frozenset[str] = frozenset()
-    """Columns of truth values of a row channel."""
-    channel: str | None = None
-    """The channel that this is a stream of; None: it is a channel."""
-    stream: int = 0
-    """The stream's number, 0 for a channel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from functools import lru_cache
 from xscl.base.durations import UNITS
 from xscl.base.errors import QueryError
 from xscl.language import ast
-from xscl.language.compile import ChannelFacts, CompiledQuery, compile_query, settled_cases
+from xscl.language.compile import CompiledQuery, compile_query, settled_cases
+from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
 from xscl.language.query_rows import names_json
 from xscl.language.text_notes import text_notes

@@ -14,9 +14,12 @@ from typing import Literal
 from sqlalchemy.engine import Connection
 
 from xscl.base.temporary import hold_folder, let_folder_go
-from xscl.catalog.catalog import Catalog, ChannelInfo, all_facts
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.memberships import stored_memberships
-from xscl.language.compile import ChannelFacts, CompiledQuery, compile_query
+from xscl.catalog.records import ChannelInfo
+from xscl.language.compile import CompiledQuery, compile_query
+from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Preparer
 from xscl.language.parser import parse_query
 from xscl.planning.subscribers import Chosen, Subscribers
@@ -193,8 +196,8 @@ class Planner:
         if connection is None:
             with catalog.snapshot() as connection:
                 return self.plan(first, last, connection)
-        channels = catalog.channels(connection)
-        facts = all_facts(channels, catalog.streams(connection))
+        channels = read_channels(connection)
+        facts = all_facts(channels, read_streams(connection))
         memberships = stored_memberships(connection, max(self._memberships, default=0))
         if facts != self._facts:
             # Queries over channels of which more is known now may have gone to other groups.

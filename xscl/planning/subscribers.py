@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.tables import GROUPS, HOME, IS_DROPPED, NEVER, QUERIES, in_parts
+from xscl.catalog.intake_order import next_place
+from xscl.catalog.tables import GROUPS, IS_DROPPED, NEVER, QUERIES, in_parts
 
 __all__ = ["Chosen", "GroupText", "Subscribers", "group_texts"]
 
@@ -97,7 +98,7 @@ class Subscribers:
         """
         # What fails half way is read as a whole next time.
         known, self._range = self._range, None
-        read_until = connection.execute(sa.select(HOME.c.next_place)).scalar_one()
+        read_until = next_place(connection)
         changed = None
         if known is None or first < known[0] or last < known[1]:
             self._read_all(connection, first, last)

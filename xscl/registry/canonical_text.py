@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
-from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.records import QueryInfo
 from xscl.language import ast
 from xscl.language.format import format_statement
 from xscl.language.parser import parse_query

@@ -12,8 +12,10 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
-from xscl.catalog.catalog import ChannelInfo
-from xscl.catalog.tables import EVENT_IDS, HOME, INTAKE_FILES
+from xscl.catalog.events import files_between
+from xscl.catalog.intake_order import next_place
+from xscl.catalog.records import ChannelInfo
+from xscl.catalog.tables import EVENT_IDS
 from xscl.xpath.condition import name_parts
 from xscl.xpath.nodes import DocumentNode
 
@@ -82,7 +84,7 @@ class ChannelNames:
 
     def of(self, connection: Connection, channel: str) -> DocumentNames | None:
         """The names in the documents held of a channel of documents; None: nothing is held, or nothing can be read."""
-        last = connection.execute(sa.select(HOME.c.next_place)).scalar_one()
+        last = next_place(connection)
         known = self._sampled.get(channel)
         if known is None or known[1].documents < _DOCUMENTS and known[0] != last:
             known = self._sampled[channel] = last, self._sample(connection, channel)
@@ -108,8 +110,7 @@ class ChannelNames:
         chosen = {docids[place * (len(docids) - 1) // max(_FILES - 1, 1)] for place in range(_FILES)} if docids else ()
         files: dict[str, int] = {}
         for docid in sorted(chosen):
-            holds = INTAKE_FILES.c.first <= docid, INTAKE_FILES.c.last >= docid
-            for path in connection.scalars(sa.select(INTAKE_FILES.c.path).where(*holds)):
+            for path in files_between(connection, docid, docid):
                 files.setdefault(path, docid)
         share = _DOCUMENTS // max(len(files), 1) + 1
         for path in files:

@@ -11,12 +11,25 @@ from sqlalchemy.engine import Connection
 from xscl.base.durations import parse_duration
 from xscl.base.errors import CatalogError
 from xscl.base.types import MAX_NAME, is_name
-from xscl.catalog.catalog import RAW, Catalog, ChannelInfo
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import (
+    add_stream,
+    note_settled,
+    put_channel,
+    read_channels,
+    read_facts,
+    read_streams,
+    remove_channel,
+    remove_stream,
+    set_source,
+)
 from xscl.catalog.clocks import LONGEST
 from xscl.catalog.event_counts import event_count
+from xscl.catalog.intake_order import next_place
 from xscl.catalog.memberships import hold_stream
+from xscl.catalog.records import RAW, ChannelInfo
 from xscl.catalog.suggestions import no_channel
-from xscl.catalog.tables import CHANNELS, FEEDS, HOME, NEVER, QUERIES, STREAMS
+from xscl.catalog.tables import FEEDS, NEVER, QUERIES, STREAMS
 from xscl.ingest.rows import parse_schema
 from xscl.registry.publish_graph import is_published
 from xscl.registry.query_list import reads
@@ -91,8 +104,8 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
     """
     options = replace(options, **given)
     with catalog.begin() as connection:
-        channel = catalog.channels(connection).get(name)
-        stream = catalog.streams(connection).get(name)
+        channel = read_channels(connection).get(name)
+        stream = read_streams(connection).get(name)
         if stream is not None:
             if options.source is None or options != ChannelOptions(source=options.source):
                 raise CatalogError(
@@ -101,7 +114,7 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
                     hint=f"--source LABEL or --source none; the rest with 'xscl channel set {stream.channel}'",
                 )
             label = None if options.source == "none" else options.source
-            connection.execute(STREAMS.update().where(STREAMS.c.number == stream.number).values(source=label))
+            set_source(connection, stream.number, label)
             return
         if options.source is not None:
             raise CatalogError("XSCL_BAD_CHANNEL", "only streams have a source")
@@ -130,8 +143,7 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
         _put(catalog, connection, changed)
         if (changed.lateness, changed.clock, changed.idle) != (channel.lateness, channel.clock, channel.idle):
             # Events up to here were judged by other settings, which join state waits for.
-            taken = connection.scalar(sa.select(HOME.c.next_place)) or 1
-            connection.execute(CHANNELS.update().where(CHANNELS.c.clock == changed.clock).values(settled=taken - 1))
+            note_settled(connection, changed.clock, next_place(connection) - 1)
 
 
 def drop_channel(catalog: Catalog, name: str) -> None:
@@ -142,8 +154,8 @@ def drop_channel(catalog: Catalog, name: str) -> None:
             subscribed to it.
     """
     with catalog.begin() as connection:
-        stream = catalog.streams(connection).get(name)
-        if stream is None and name not in catalog.channels(connection):
+        stream = read_streams(connection).get(name)
+        if stream is None and name not in read_channels(connection):
             raise no_channel(connection, name, f"create it with 'xscl channel add {name}'")
         if stream is not None and stream.name.endswith(RAW) and not _stored_stream(connection, name):
             raise CatalogError("XSCL_CHANNEL_USED", f"{name} goes with the stream {name.removesuffix(RAW)}")
@@ -165,15 +177,15 @@ def drop_channel(catalog: Catalog, name: str) -> None:
                 hint="drop queries, streams and subscriptions first; events go only when a retention ends",
             )
         if stream is None:
-            connection.execute(CHANNELS.delete().where(CHANNELS.c.name == name))
+            remove_channel(connection, name)
         else:
-            connection.execute(STREAMS.delete().where(STREAMS.c.number == stream.number))
+            remove_stream(connection, stream.number)
 
 
 def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> None:
     """Add a stream of a channel, which is made, for documents, if it is not there."""
     with catalog.begin() as connection:
-        channels, streams = catalog.channels(connection), catalog.streams(connection)
+        channels, streams = read_channels(connection), read_streams(connection)
         if of in streams:
             raise CatalogError(
                 "XSCL_BAD_CHANNEL",
@@ -192,8 +204,7 @@ def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> Non
         if of not in channels:
             _require_name(of)
             _put(catalog, connection, ChannelInfo.new(of))
-        number = (connection.scalar(sa.select(sa.func.max(STREAMS.c.number))) or 0) + 1
-        connection.execute(STREAMS.insert().values(number=number, name=name, channel=of, source=source))
+        add_stream(connection, name, of, source)
 
 
 def _require_name(name: str) -> None:
@@ -207,8 +218,8 @@ def _require_name(name: str) -> None:
 
 def _require_free(catalog: Catalog, connection: Connection, name: str) -> None:
     """Channels and streams have different names."""
-    streams = catalog.streams(connection)
-    if name in streams or name in catalog.channels(connection):
+    streams = read_streams(connection)
+    if name in streams or name in read_channels(connection):
         what = f"stream {name!r} of {streams[name].channel}" if name in streams else f"channel {name!r}"
         raise CatalogError(
             "XSCL_NAME_TAKEN", f"there is a {what} already", hint=f"change it with 'xscl channel set {name}'"
@@ -279,14 +290,14 @@ def _duration(option: str, text: str | None, known: int | None) -> int | None:
 
 
 def _put(catalog: Catalog, connection: Connection, channel: ChannelInfo) -> None:
-    before = catalog.facts(connection).get(channel.name)
+    before = read_facts(connection).get(channel.name)
     if channel.kind == "rows" and is_published(connection, channel.name):
         raise CatalogError(
             "XSCL_BAD_CHANNEL",
             f"queries publish documents to the channel {channel.name}, so it cannot take rows",
             hint="drop the queries first, or take another name",
         )
-    catalog.put_channel(connection, channel)
-    if catalog.facts(connection).get(channel.name) != before:
+    put_channel(connection, channel)
+    if read_facts(connection).get(channel.name) != before:
         # Queries over the channel compare its numeric columns as numbers from now on.
         Registry(catalog).refresh(connection, channel.name, before)

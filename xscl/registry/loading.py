@@ -7,7 +7,6 @@ they ask.  Names are checked when a query is added, so that whoever adds it hear
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -16,9 +15,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
-from xscl.base.types import to_micros
-from xscl.catalog.catalog import Catalog, channels_json, stored_rt, template_values
-from xscl.catalog.tables import GROUPS, HOME, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
+from xscl.base.types import now_micros, to_micros
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.groups import add_groups, add_instances, add_rt_rows, add_template, add_variables, channels_json
+from xscl.catalog.intake_order import sweeps, take_places
+from xscl.catalog.queries import add_queries
+from xscl.catalog.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.language.compile import CompiledQuery
 from xscl.language.forms import Prepared
 from xscl.language.query_rows import variables_of
@@ -52,7 +54,7 @@ class Known:
 
     def check(self, connection: Connection) -> None:
         """Forget what may have gone since."""
-        swept = connection.execute(sa.select(HOME.c.swept)).scalar_one()
+        swept = sweeps(connection)
         if swept != self.swept:
             self.swept = swept
             self._forget()
@@ -150,7 +152,7 @@ class Loading:
             return
         waiting, self._waiting = self._waiting, []
         groups = self._put_groups(waiting)
-        place, received = self.catalog.take_places(self.connection, len(waiting), time.time_ns() // 1000)
+        place, received = take_places(self.connection, len(waiting), now_micros())
         rows = [
             {
                 "qid": one.name,
@@ -168,7 +170,7 @@ class Loading:
             }
             for number, one in enumerate(waiting)
         ]
-        self.connection.execute(QUERIES.insert(), rows)
+        add_queries(self.connection, rows)
         self._last = None
 
     def put_groups(self, asked: Iterable[tuple[str, str, Prepared]]) -> dict[str, int]:
@@ -207,10 +209,10 @@ class Loading:
                 )
                 values = ({"gid": gid, **row} for row in rt_rows(compiled.template, group))
                 filled.setdefault(compiled.template.id, []).extend(values)
-            self.connection.execute(GROUPS.insert(), rows)
+            add_groups(self.connection, rows)
             templates = {one.prepared.compiled.template.id: one.prepared.compiled.template for one in made}
             for name, values_of in filled.items():
-                self.connection.execute(stored_rt(templates[name]).insert(), values_of)
+                add_rt_rows(self.connection, templates[name], values_of)
             self._put_variables([one.prepared.compiled for one in made])
         self.new.groups |= numbers
         return numbers
@@ -228,8 +230,7 @@ class Loading:
             key = one.group.instance.key
             numbers[key] = iid
             rows.append({"iid": iid, "key": key, "template": one.template.id})
-        if rows:
-            self.connection.execute(INSTANCES.insert(), rows)
+        add_instances(self.connection, rows)
         self.new.instances |= numbers
         return numbers
 
@@ -241,8 +242,7 @@ class Loading:
         there = {row.template: row.certificate for row in self.connection.execute(statement)}
         for name, template in wanted.items():
             if name not in there:
-                stored_rt(template).create(self.connection, checkfirst=True)
-                self.connection.execute(TEMPLATES.insert().values(**template_values(template)))
+                add_template(self.connection, template)
             elif there[name] != template.certificate:
                 raise _collision("templates", there[name], template.certificate)
         self.new.templates |= {*wanted, *there}
@@ -266,8 +266,7 @@ class Loading:
             if wanted[key]["definition"] != definition:
                 raise _collision("definitions", definition, wanted[key]["definition"])
         rows = [wanted[key] for key in missing if key not in there]
-        if rows:
-            self.connection.execute(VARIABLES.insert(), rows)
+        add_variables(self.connection, rows)
         self.new.variables |= {key: str(wanted[key]["definition"]) for key in missing}
 
     def _numbers(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.catalog.suggestions import nearest
-from xscl.language.compile import ChannelFacts, CompiledQuery
+from xscl.language.compile import CompiledQuery
+from xscl.language.facts import ChannelFacts
 from xscl.registry.channel_names import DocumentNames
 from xscl.xpath.pattern import (
     AllOf,

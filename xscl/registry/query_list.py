@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.catalog import Catalog, QueryInfo, query_info
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.queries import query_info
+from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import GROUPS, NEVER, QUERIES, in_parts
 
 __all__ = ["QueryFilter", "count_queries", "list_queries", "of_groups", "reads"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import reprlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -17,13 +16,18 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError, QueryError, QuerySyntaxError, Span, XsclError
 from xscl.base.failpoints import step
-from xscl.base.types import MAX_NAME, QueryName, QueryOutcome, is_name, to_micros
-from xscl.catalog.catalog import Catalog, ChannelInfo, QueryInfo
+from xscl.base.types import MAX_NAME, QueryName, QueryOutcome, is_name, now_micros, to_micros
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import read_channels, read_facts
+from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.queries import drop_query, regroup
+from xscl.catalog.records import ChannelInfo, QueryInfo
 from xscl.catalog.suggestions import channel_names, no_channel, no_query
 from xscl.catalog.tables import GROUPS, NEVER, QUERIES, in_parts
 from xscl.language import ast
-from xscl.language.compile import ChannelFacts, CompiledQuery, compile_query
+from xscl.language.compile import CompiledQuery, compile_query
 from xscl.language.constructor import NO_CHARACTER
+from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.normalize import normalize
 from xscl.language.parser import RawStatement, parse_query, raw_statements
@@ -141,7 +145,7 @@ class Registry:
             work = _Work(self, connection, strict=False, registers=False)
             text, prepared, notes = work.checked(statement, kept)
             notes = (*work.channel_notes(prepared.compiled), *notes)
-        starting, place = prepared.starting, self.catalog.processed()[1] + 1
+        starting, place = prepared.starting, self.catalog.ask(read_last_places)[1] + 1
         info = QueryInfo(
             query=1,
             name=name,
@@ -173,7 +177,7 @@ class Registry:
             with self.catalog.begin() as connection:
                 self.drop(name, connection=connection)
                 return
-        self.catalog.drop_query(connection, name, _now())
+        drop_query(connection, name, now_micros())
 
     # -- transactions ------------------------------------------------------------------------------------------
 
@@ -225,7 +229,7 @@ class Registry:
 
         No event of the channel came before its first row, so it is as if they had been registered with this knowledge.
         """
-        facts = self.catalog.facts(connection)
+        facts = read_facts(connection)
         before, now = before or ChannelFacts(), facts.get(channel, ChannelFacts())
         if (before.numeric, before.texts, before.times) == (now.numeric, now.texts, now.times):
             return  # groups depend on nothing else
@@ -254,17 +258,17 @@ class Registry:
             for rows in _chunks(connection.execute(statement.order_by(QUERIES.c.query)).all()):
                 found = [(row.query, row.text, row.namespaces, prepare(row.text, row.namespaces)) for row in rows]
                 numbers = loading.put_groups(one[1:] for one in found)
-                connection.execute(
-                    QUERIES.update().where(QUERIES.c.query == sa.bindparam("number")),
-                    [
-                        {
-                            "number": query,
-                            "gid": numbers[prepared.compiled.group.key],
-                            "template": prepared.compiled.template.id,
-                            "names": prepared.names,
-                        }
+                regroup(
+                    connection,
+                    (
+                        (
+                            query,
+                            numbers[prepared.compiled.group.key],
+                            prepared.compiled.template.id,
+                            prepared.names,
+                        )
                         for query, _, _, prepared in found
-                    ],
+                    ),
                 )
 
 
@@ -281,7 +285,7 @@ class _Work:
         self.connection = connection
         self.strict = strict
         self.loading = Loading(registry.catalog, connection, registry._known)
-        self.facts = registry.catalog.facts(connection)
+        self.facts = read_facts(connection)
         self._publications: Publications | None = None
         self._there: set[str] = set(self.facts)
         """Channels that exist, or will be published to."""
@@ -397,7 +401,7 @@ class _Work:
         """The names that a channel's documents have, as far as they are known."""
         if channel not in self._names:
             if self._channels is None:
-                self._channels = self.registry.catalog.channels(self.connection)
+                self._channels = read_channels(self.connection)
             names = self.registry.names
             self._names[channel] = known_names(self._channels, names, self.connection, channel)
         return self._names[channel]
@@ -675,7 +679,3 @@ def _pair(given: object) -> tuple[str | None, str] | CatalogError:
 def _undone(outcome: QueryOutcome) -> QueryOutcome:
     error = CatalogError("XSCL_NOT_REGISTERED", "not registered, because another statement failed")
     return QueryOutcome(outcome.name, error, outcome.line, "refused")
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from xscl.base.sealed import PAGE_CHECKSUMS, write_sealed
-from xscl.catalog.catalog import ChannelInfo
+from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import INTAKE_FILES
 from xscl.ingest.rows import cells_document
 from xscl.store.home import Home

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow.parquet as pq
 
 from xscl.base.types import format_time
-from xscl.catalog.catalog import ChannelInfo, StreamInfo
+from xscl.catalog.records import ChannelInfo, StreamInfo
 from xscl.ingest.rows import TEXT_TYPES
 from xscl.store.home import Home
 from xscl.templates.members import NONE, Membership

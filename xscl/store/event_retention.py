@@ -16,6 +16,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.channels import move_bounds
 from xscl.catalog.tables import CHANNELS
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER
@@ -45,8 +46,7 @@ def move_held(connection: Connection, received: int, clocks: Mapping[str, int], 
         floor = _floor(row.name, reaches, marks)
         kept = row.kept_from if held is None else _later(row.kept_from, min(held, floor))
         if (held, kept) != (row.held_from, row.kept_from):
-            mine = CHANNELS.update().where(CHANNELS.c.name == row.name)
-            connection.execute(mine.values(held_from=held, kept_from=kept))
+            move_bounds(connection, row.name, held, kept)
 
 
 def _floor(channel: str, reaches: Reaches, marks: Mapping[str, int | None]) -> int:

@@ -27,11 +27,11 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
+from xscl.catalog.state_files import add_state_files, count_held, remove_state_files, retire_files
 from xscl.catalog.tables import CHANNELS, STATE_FILES
 from xscl.store.compaction import FileSet, longest_run, tier_of
 from xscl.store.home import Home
 from xscl.store.kept_rows import KeptRows
-from xscl.store.retired_files import put_out_of_use
 from xscl.store.state_files import SCHEMAS, TIMES, Kind, StateFile, facts_of_file, sealed_files, times_of, write_rows
 from xscl.store.watermarks import Watermarks, commit_watermarks
 from xscl.templates.bounds import UNBOUNDED
@@ -303,16 +303,9 @@ def _unlink(home: Home, paths: Iterable[str]) -> None:
 def commit_state(connection: Connection, change: StateChange, now: int) -> None:
     """Name the state after a batch, in its transaction; ``now`` is in microseconds since the epoch."""
     held = {file.path: file.held for file in change.before.files}
-    if change.files.added:
-        connection.execute(STATE_FILES.insert(), [file.row() for file in change.files.added])
-    counted = [file for file in change.files.kept if file.held != held[file.path]]
-    _each(connection, STATE_FILES.update(), [{"b_path": file.path, "held": file.held} for file in counted])
-    _each(connection, STATE_FILES.delete(), [{"b_path": path} for path in change.files.retired])
-    put_out_of_use(connection, change.files.retired, now)
+    add_state_files(connection, [file.row() for file in change.files.added])
+    count_held(connection, {file.path: file.held for file in change.files.kept if file.held != held[file.path]})
+    remove_state_files(connection, change.files.retired)
+    retire_files(connection, change.files.retired, now)
     if change.watermarks is not None:
         commit_watermarks(connection, change.watermarks, change.before.watermarks)
-
-
-def _each(connection: Connection, statement: sa.Update | sa.Delete, rows: list[dict[str, object]]) -> None:
-    if rows:
-        connection.execute(statement.where(STATE_FILES.c.path == sa.bindparam("b_path")), rows)

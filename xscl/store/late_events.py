@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,10 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
-from xscl.base.types import format_time
+from xscl.base.types import format_time, now_micros
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import read_channels, read_streams
+from xscl.catalog.intake_order import take_places
+from xscl.catalog.late import replay_late
 from xscl.catalog.suggestions import no_channel
-from xscl.catalog.tables import CHANNELS, LATE, in_parts
+from xscl.catalog.tables import CHANNELS, LATE
 from xscl.store.home import Home
 
 __all__ = ["LateChoice", "Taken", "late_lines", "late_rows", "take_again"]
@@ -80,10 +82,7 @@ def late_lines(home: Home, choice: LateChoice) -> Iterator[dict[str, object]]:
     from xscl.store.event_lines import EventLines
 
     with home.catalog.snapshot() as connection:
-        catalog = home.catalog
-        lines = EventLines(
-            home, catalog.channels(connection), catalog.streams(connection), stored_memberships(connection)
-        )
+        lines = EventLines(home, read_channels(connection), read_streams(connection), stored_memberships(connection))
     rows = _found(home.catalog, choice)
     while part := [row.docid for row in itertools.islice(rows, _PAGE)]:
         for event in sorted(
@@ -130,15 +129,13 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
             )
         place = None
         if chosen:
-            place, _ = catalog.take_places(connection, 1, time.time_ns() // 1000)
-            for part in in_parts(chosen):
-                of_part = LATE.c.docid.in_(part), LATE.c.replayed.is_(None)
-                connection.execute(LATE.update().where(*of_part).values(replayed=place))
+            place, _ = take_places(connection, 1, now_micros())
+            replay_late(connection, chosen, place)
     return Taken(len(set(chosen)), place, before, gone)
 
 
 def _check(catalog: Catalog, connection: Connection, choice: LateChoice) -> None:
-    if choice.channel is not None and choice.channel not in catalog.channels(connection):
+    if choice.channel is not None and choice.channel not in read_channels(connection):
         raise no_channel(connection, choice.channel, "list them with 'xscl channel list'")
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.base.docids import place_of
-from xscl.catalog.catalog import QueryInfo
+from xscl.catalog.records import QueryInfo
 from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import RESULT_SCHEMA, batch_of, origin_of

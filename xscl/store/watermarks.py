@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.catalog import ChannelInfo
+from xscl.catalog.channels import note_processed, note_published, note_watermark, read_channels
 from xscl.catalog.clocks import Clocks
+from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import CHANNELS
 from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.home import Home
@@ -78,7 +79,7 @@ def channel_clocks(home: Home, connection: Connection) -> ChannelClocks:
     columns = (CHANNELS.c.name, CHANNELS.c.processed, CHANNELS.c.published, CHANNELS.c.settled)
     rows = connection.execute(sa.select(*columns)).all()
     return ChannelClocks(
-        home.catalog.channels(connection),
+        read_channels(connection),
         {row.name: row.processed for row in rows},
         {row.name: row.published for row in rows},
         {row.name: row.settled for row in rows},
@@ -135,15 +136,10 @@ def next_watermarks(
 
 def commit_watermarks(connection: Connection, now: Watermarks, before: Mapping[str, int | None]) -> None:
     """Note clocks and watermarks in the transaction of the batch; ``before`` are the watermarks as they are there."""
-
-    def put(channel: str, **values: object) -> None:
-        connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(**values))
-
     for channel, greatest in now.processed.items():
-        put(channel, processed=greatest)
+        note_processed(connection, channel, greatest)
     for channel, greatest in now.published.items():
-        known = sa.func.coalesce(CHANNELS.c.published, greatest)
-        put(channel, published=sa.case((known > greatest, known), else_=greatest))
+        note_published(connection, channel, greatest)
     for channel, watermark in now.watermarks.items():
         if watermark != before.get(channel):
-            put(channel, watermark=watermark)
+            note_watermark(connection, channel, watermark)

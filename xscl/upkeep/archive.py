@@ -16,7 +16,6 @@ import json
 import shutil
 import tarfile
 import tempfile
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,7 +31,7 @@ from xscl.base.locks import try_lock
 from xscl.base.parquet_bounds import excess
 from xscl.base.sealed import damaged_files
 from xscl.base.temporary import temporary_folder
-from xscl.base.types import format_time
+from xscl.base.types import format_time, now_micros
 from xscl.base.version import VERSION
 from xscl.catalog.catalog import Catalog, open_catalog, require_version
 from xscl.catalog.event_counts import event_count
@@ -103,7 +102,7 @@ def export_home(home: Home, stream: BinaryIO) -> Packed:
             "format": _FORMAT,
             "xscl": VERSION,
             "schema": SCHEMA_VERSION,
-            "made": format_time(time.time_ns() // 1000),
+            "made": format_time(now_micros()),
             "counts": {name: getattr(packed, name) for name in Packed.__slots__},
             "files": [{name: getattr(entry, name) for name in _Entry.__slots__} for entry in entries],
         }

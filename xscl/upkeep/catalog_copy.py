@@ -11,8 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy import Table
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.catalog import Catalog, stored_rt, stored_template
-from xscl.catalog.tables import METADATA, OLD_FILES, TEMPLATES
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.groups import stored_rt, stored_template
+from xscl.catalog.state_files import forget_retired
+from xscl.catalog.tables import METADATA, TEMPLATES
 
 __all__ = ["copy_to_file", "copy_to_catalog", "file_catalog"]
 
@@ -40,7 +42,7 @@ def copy_to_file(catalog: Catalog, path: Path) -> None:
                 METADATA.create_all(there)
                 _copy(connection, there)
     with file_catalog(path) as copy, copy.engine.begin() as there:
-        there.execute(OLD_FILES.delete())
+        forget_retired(there)
 
 
 @contextmanager

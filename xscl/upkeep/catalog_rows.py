@@ -18,23 +18,20 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.base.docids import PUBLISHED
-from xscl.catalog.catalog import Catalog, stored_rt, stored_template
-from xscl.catalog.counters import SUMMED, add_to_total, put_total, total
+from xscl.catalog.batches import result_paths, trim_batches
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import read_facts
+from xscl.catalog.counters import add_to_total, put_total, total
+from xscl.catalog.groups import remove_groups, remove_variables
+from xscl.catalog.intake_order import note_sweep, read_processed, trim_flushes
+from xscl.catalog.late import trim_late, trim_rejected
+from xscl.catalog.queries import remove_queries
 from xscl.catalog.tables import (
     BATCHES,
-    FLUSHES,
-    GROUPS,
-    HOME,
-    INSTANCES,
     IS_DROPPED,
-    LATE,
     NEVER,
     QUERIES,
-    REJECTED,
-    TEMPLATES,
     VARIABLES,
-    in_parts,
 )
 from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
@@ -62,25 +59,14 @@ def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int | 
         kept: from which time on events of a channel are kept.
         oldest: the least place of an event that is kept, or a lesser one; None: there is none.
     """
-    processed = connection.scalar(sa.select(HOME.c.processed)) or 0
+    processed = read_processed(connection)
     if kept:
-        connection.execute(FLUSHES.delete().where(FLUSHES.c.place <= processed, FLUSHES.c.place < (oldest or NEVER)))
+        trim_flushes(connection, processed, oldest)
     for channel, time in kept.items():
-        done = LATE.c.docid.is_(None) | (LATE.c.docid <= processed) | (LATE.c.docid >= PUBLISHED)
-        # Where a batch ends must not depend on when this is done.
-        again = LATE.c.replayed.is_(None) | (LATE.c.replayed <= processed)
-        mine = LATE.delete().where(LATE.c.channel == channel, LATE.c.ts < time, done, again)
-        add_to_total(connection, "late", connection.execute(mine).rowcount)
-    newest = connection.scalar(sa.select(sa.func.max(REJECTED.c.number))) or 0
-    old = REJECTED.delete().where(REJECTED.c.number <= newest - MOST_REJECTED)
-    add_to_total(connection, "rejected", connection.execute(old).rowcount)
-    newest = connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0
-    useless = BATCHES.c.batch <= newest - MOST_BATCHES, BATCHES.c.result_path.is_(None)
-    sums = [sa.func.coalesce(sa.func.sum(BATCHES.c[name]), 0) for name in SUMMED]
-    counted = connection.execute(sa.select(*sums).where(*useless)).one()
-    for name, count in zip(SUMMED, counted, strict=True):
-        add_to_total(connection, name, int(count))
-    connection.execute(BATCHES.delete().where(*useless))
+        add_to_total(connection, "late", trim_late(connection, channel, time, processed))
+    add_to_total(connection, "rejected", trim_rejected(connection, MOST_REJECTED))
+    for name, count in trim_batches(connection, MOST_BATCHES):
+        add_to_total(connection, name, count)
 
 
 # -- queries -------------------------------------------------------------------------------------------------------
@@ -94,12 +80,12 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
         planned: the variables of queries, and the greatest number of one that was looked at for that.
     """
     with home.catalog.read() as connection:
-        processed = connection.scalar(sa.select(HOME.c.processed)) or 0
+        processed = read_processed(connection)
         ended = sa.and_(IS_DROPPED, QUERIES.c.docid_until <= processed)
         count = connection.scalar(sa.select(sa.func.count()).select_from(QUERIES).where(ended)) or 0
         if count < max(FEWEST_DROPPED, 2 * total(connection, _KEPT)):
             return 0
-        paths = [path for path in connection.scalars(sa.select(BATCHES.c.result_path).distinct()) if path is not None]
+        paths = result_paths(connection)
         # What queries are answered from what is held may have members from long before.
         ordinary = sa.select(BATCHES.c.batch, BATCHES.c.first).where(BATCHES.c.filled == 0)
         begins = {row.batch: row.first for row in connection.execute(ordinary)}
@@ -115,12 +101,11 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
             and row.docid_until <= oldest.get(row.gid, NEVER)
             and (row.history is None or row.history not in oldest)
         ]
-        for part in in_parts(gone):
-            connection.execute(QUERIES.delete().where(QUERIES.c.query.in_(part)))
+        remove_queries(connection, gone)
         put_total(connection, _KEPT, count - len(gone))
-        _remove_groups(connection, oldest)
+        remove_groups(connection, oldest)
         _remove_variables(home.catalog, connection, *planned())
-        connection.execute(HOME.update().values(swept=HOME.c.swept + 1))
+        note_sweep(connection)
     return len(gone)
 
 
@@ -141,37 +126,16 @@ def _oldest_matches(folders: Iterable[list[str]], begins: Mapping[int, int]) -> 
     return oldest
 
 
-def _remove_groups(connection: Connection, used: Mapping[int, int]) -> None:
-    """Remove groups without a query and a stored match, and instances without a group."""
-    last = connection.scalar(sa.select(sa.func.max(GROUPS.c.gid))) or 0
-    asked = sa.exists().where(QUERIES.c.gid == GROUPS.c.gid)
-    free = sa.select(GROUPS.c.gid, GROUPS.c.template).where(~asked, GROUPS.c.gid < last)
-    by_template: dict[str, list[int]] = {}
-    for gid, template in connection.execute(free):
-        if gid not in used:
-            by_template.setdefault(template, []).append(gid)
-    shapes = {row.template: row for row in connection.execute(sa.select(TEMPLATES))}
-    for template, gids in by_template.items():
-        of_template = stored_rt(stored_template(shapes[template]))
-        for part in in_parts(gids):
-            connection.execute(of_template.delete().where(of_template.c.gid.in_(part)))
-            connection.execute(GROUPS.delete().where(GROUPS.c.gid.in_(part)))
-    last = connection.scalar(sa.select(sa.func.max(INSTANCES.c.iid))) or 0
-    has_group = INSTANCES.c.iid.in_(sa.select(GROUPS.c.iid))
-    connection.execute(INSTANCES.delete().where(~has_group, INSTANCES.c.iid < last))
-
-
 def _remove_variables(catalog: Catalog, connection: Connection, planned: Collection[int], newest: int) -> None:
     """Remove variables that no query has: not ``planned``, and not of queries with greater numbers than ``newest``."""
     later = sa.select(QUERIES.c.text, QUERIES.c.namespaces).where(QUERIES.c.query > newest).limit(_MOST_LATER + 1)
     texts = connection.execute(later).all()
     if len(texts) > _MOST_LATER:
         return  # the planner has not looked at them yet
-    facts, live = catalog.facts(connection), set(planned)
+    facts, live = read_facts(connection), set(planned)
     for text, namespaces in texts:
         compiled = compile_query(parse_query(text), text, namespaces=json.loads(namespaces), channels=facts)
         live.update(int(str(row["key"])) for row in variables_of(compiled))
     known = np.array(connection.scalars(sa.select(VARIABLES.c.key)).all(), np.int64)
     gone = known[~np.isin(known, np.array(sorted(live), np.int64))]
-    for part in in_parts(gone.tolist()):
-        connection.execute(VARIABLES.delete().where(VARIABLES.c.key.in_(part)))
+    remove_variables(connection, gone.tolist())

@@ -7,15 +7,19 @@ because stored results name groups by them.  No row is removed: dropped queries 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import QueryError
-from xscl.catalog.catalog import Catalog, channels_json, stored_rt, template_values
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import read_facts
+from xscl.catalog.groups import channels_json, create_rt, put_derived, replace_rt_rows, stored_rt, template_values
+from xscl.catalog.queries import mend_query
 from xscl.catalog.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES
 from xscl.language.compile import CompiledQuery
 from xscl.language.forms import Preparer
@@ -36,8 +40,8 @@ class Difference:
 
     text: str
     """The fault, the same for all rows that have it."""
-    mend: sa.Executable | None = None
-    """The statement that mends it; None: the catalogue does not tell what was right."""
+    mend: Callable[[Connection], None] | None = None
+    """Function that mends it; None: the catalogue does not tell what was right."""
 
 
 def derived_differences(catalog: Catalog, connection: Connection, *, mends: bool = False) -> Iterator[Difference]:
@@ -53,7 +57,7 @@ def derived_differences(catalog: Catalog, connection: Connection, *, mends: bool
             for row in rows:
                 for found in walk.query(row, live):
                     if mends and found.mend is not None:
-                        connection.execute(found.mend)
+                        found.mend(connection)
                     yield found
 
 
@@ -62,7 +66,7 @@ class _Walk:
 
     def __init__(self, catalog: Catalog, connection: Connection) -> None:
         self._connection = connection
-        self._facts = catalog.facts(connection)
+        self._facts = read_facts(connection)
         self._preparers: dict[str, Preparer] = {}
         self._rows = {
             table.name: {tuple(row)[0]: dict(row._mapping) for row in connection.execute(sa.select(table))}
@@ -96,7 +100,7 @@ class _Walk:
         gid = self._gids.get(key, row.gid) if live else row.gid
         wanted = {"gid": gid, "template": compiled.template.id, "names": prepared.names}
         if wrong := {name: value for name, value in wanted.items() if row._mapping[name] != value}:
-            mend = QUERIES.update().where(QUERIES.c.query == row.query).values(**wrong)
+            mend = partial(mend_query, query=row.query, values=wrong)
             yield Difference("queries have another group, template or names than their texts", mend)
         if gid not in self._compared:
             self._compared.add(gid)
@@ -140,10 +144,10 @@ class _Walk:
         found = rows.get(number)
         if found is None:
             rows[number] = {primary.name: number, **wanted}
-            yield Difference(f"{table.name} are missing", table.insert().values(**rows[number]))
+            yield Difference(f"{table.name} are missing", partial(put_derived, table=table, values=rows[number]))
         elif wrong := {name: value for name, value in wanted.items() if found[name] != value}:
             found |= wrong
-            mend = table.update().where(primary == number).values(**wrong)
+            mend = partial(put_derived, table=table, values=found)
             yield Difference(f"{table.name} differ from the texts of queries", mend)
 
     def _filled(self, gid: int, compiled: CompiledQuery) -> Iterator[Difference]:
@@ -152,7 +156,7 @@ class _Walk:
         if table.name not in self._tables:
             self._tables.add(table.name)
             self._cases[table.name] = {}
-            yield Difference(f"table {table.name} is missing", sa.schema.CreateTable(table))
+            yield Difference(f"table {table.name} is missing", partial(create_rt, template=compiled.template))
         if table.name not in self._cases:
             cases = self._cases[table.name] = {}
             for row in self._connection.execute(sa.select(table).order_by(table.c.gid, table.c.case)):
@@ -160,6 +164,6 @@ class _Walk:
         wanted = [{"gid": gid, **row} for row in rt_rows(compiled.template, compiled.group)]
         found = self._cases[table.name].get(gid, [])
         if found != wanted:
-            if found:
-                yield Difference(f"rows of groups in {table.name} are wrong", table.delete().where(table.c.gid == gid))
-            yield Difference(f"groups have no rows in {table.name}", table.insert().values(wanted))
+            mend = partial(replace_rt_rows, template=compiled.template, gid=gid, rows=wanted)
+            fault = f"rows of groups in {table.name} are wrong" if found else f"groups have no rows in {table.name}"
+            yield Difference(fault, mend)

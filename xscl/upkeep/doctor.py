@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from xscl.base.errors import XsclError
+from xscl.catalog.intake_order import read_last_places
 from xscl.registry.query_list import count_queries
 from xscl.spark.class_archive import SWITCH, find_archive, is_turned_off
 from xscl.spark.session import java_version, start_session
@@ -125,7 +126,7 @@ def _home(home: Path, catalog_url: str | None, *, deep: bool) -> Iterator[Check]
         yield Check("home", none, f"none at {home}" if none else error.message, error.hint or "")
         return
     try:
-        processed, last = opened.catalog.processed()
+        processed, last = opened.catalog.ask(read_last_places)
         queries = count_queries(opened.catalog)
         health = examine_home(opened, deep=deep)
     finally:

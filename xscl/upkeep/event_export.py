@@ -25,8 +25,10 @@ from sqlalchemy.engine import Connection
 from xscl.base.docids import PUBLISHED
 from xscl.base.durations import format_duration
 from xscl.base.types import format_time
-from xscl.catalog.catalog import RAW, query_info
+from xscl.catalog.channels import read_channels, read_streams
 from xscl.catalog.memberships import stored_memberships
+from xscl.catalog.queries import query_info
+from xscl.catalog.records import RAW
 from xscl.catalog.tables import CHANNELS, FLUSHES, LATE, NEVER, QUERIES, STREAMS
 from xscl.language import ast
 from xscl.language.format import format_statement
@@ -53,8 +55,8 @@ class Replay:
 def export_events(home: Home, stream: BinaryIO) -> Replay:
     """Write what the home has taken in to a stream, as lines of an event file (NDJSON)."""
     with home.catalog.snapshot() as connection:
-        streams = home.catalog.streams(connection)
-        writing = EventLines(home, home.catalog.channels(connection), streams, stored_memberships(connection))
+        streams = read_streams(connection)
+        writing = EventLines(home, read_channels(connection), streams, stored_memberships(connection))
         paths = [f.path for f in named_files(connection) if f.kind == "events" and (f.first or 0) < PUBLISHED]
         controls = sorted(_controls(connection), key=itemgetter(0))
         channels = tuple(_channel_commands(connection))

@@ -12,7 +12,6 @@ What is gone from a file is out of sight before: who reads events, or matches of
 from __future__ import annotations
 
 import json
-import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,13 +30,16 @@ from xscl.base.docids import PUBLISHED, place_of
 from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, write_sealed
+from xscl.base.types import now_micros
 from xscl.catalog.counters import REMOVED_EVENTS, add_to_total, note_removed_docids
-from xscl.catalog.tables import EVENT_IDS, HOME, INTAKE_FILES, ROW_RANGES
+from xscl.catalog.events import add_event_files, add_row_ranges, ranges_of_file, remove_event_file, remove_ids_between
+from xscl.catalog.intake_order import read_processed
+from xscl.catalog.state_files import retire_files
+from xscl.catalog.tables import INTAKE_FILES
 from xscl.store.compaction import tier_of
 from xscl.store.event_files import EVENT_SCHEMA, new_event_file, write_event_file
 from xscl.store.home import Home
 from xscl.store.inventory import may_be_named
-from xscl.store.retired_files import put_out_of_use
 
 __all__ = ["EventFile", "EventUpkeep", "runs_of"]
 
@@ -85,7 +87,7 @@ class EventUpkeep:
     def files(self) -> list[EventFile]:
         """The files of processed events, in the order of documents' numbers."""
         with self._home.catalog.read() as connection:
-            processed = connection.scalar(sa.select(HOME.c.processed)) or 0
+            processed = read_processed(connection)
             done = (INTAKE_FILES.c.last <= processed) | (INTAKE_FILES.c.first >= PUBLISHED)
             rows = connection.execute(sa.select(INTAKE_FILES).where(done).order_by(INTAKE_FILES.c.first)).all()
         found = [EventFile(row.path, row.first, row.last, row.rows) for row in rows]
@@ -175,11 +177,7 @@ class EventUpkeep:
         """Write the events of some files that are kept into one; how many were not."""
         home = self._home
         with home.catalog.read() as connection:
-            ranges = [
-                row
-                for file in inputs
-                for row in connection.execute(sa.select(ROW_RANGES).where(ROW_RANGES.c.path == file.path))
-            ]
+            ranges = [row for file in inputs for row in ranges_of_file(connection, file.path)]
         source = ds.dataset(home.paths([file.path for file in inputs]), schema=EVENT_SCHEMA)
         told = source.to_table(columns=["docid", "channel", "ts", "id"]).sort_by("docid")
         docids = told.column("docid").to_numpy()
@@ -198,11 +196,10 @@ class EventUpkeep:
                 _take_out(connection, inputs)
                 if path is not None:
                     ends = {"first": int(docids[stays][0]), "last": int(docids[stays][-1])}
-                    connection.execute(INTAKE_FILES.insert().values(path=path, rows=int(stays.sum()), **ends))
-                    if spans:
-                        connection.execute(ROW_RANGES.insert(), [{**span, "path": path} for span in spans])
+                    add_event_files(connection, [{"path": path, "rows": int(stays.sum()), **ends}])
+                    add_row_ranges(connection, [{**span, "path": path} for span in spans])
                 # Only from now on nobody begins to read them, however long it took to write the new one.
-                put_out_of_use(connection, [file.path for file in inputs], time.time_ns() // 1000)
+                retire_files(connection, [file.path for file in inputs], now_micros())
                 add_to_total(connection, REMOVED_EVENTS, len(removed))
             step("upkeep.swapped")
         except BaseException:
@@ -233,7 +230,7 @@ class EventUpkeep:
             with self._home.catalog.begin() as connection:
                 note_removed_docids(connection, part)
                 for first, last in runs_of(part):
-                    connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid.between(first, last)))
+                    remove_ids_between(connection, first, last)
             step("upkeep.ids")
 
 
@@ -278,14 +275,12 @@ def _stays(told: pa.Table, kept: Mapping[str, int]) -> npt.NDArray[np.bool_]:
 def _take_out(connection: Connection, inputs: Sequence[EventFile]) -> None:
     """Remove the rows of files, as they are known here."""
     for file in inputs:
-        mine = INTAKE_FILES.c.path == file.path, INTAKE_FILES.c.rows == file.rows
-        if connection.execute(INTAKE_FILES.delete().where(*mine)).rowcount != 1:
+        if not remove_event_file(connection, file.path, rows=file.rows):
             raise EngineError(
                 "XSCL_HOME_IN_USE",
                 f"{file.path} was changed by another process",
                 hint="one process works on a home at a time; nothing was lost",
             )
-        connection.execute(ROW_RANGES.delete().where(ROW_RANGES.c.path == file.path))
 
 
 def _left(

@@ -22,9 +22,9 @@ from sqlalchemy.engine import Connection
 from xscl.base.docids import PUBLISHED
 from xscl.base.locks import holder
 from xscl.base.sealed import LIST, damaged_files
-from xscl.catalog.catalog import stored_rt, stored_template
 from xscl.catalog.counters import REMOVED_EVENTS, total
 from xscl.catalog.event_counts import channel_counts
+from xscl.catalog.groups import stored_rt, stored_template
 from xscl.catalog.tables import (
     BATCHES,
     CHANNELS,

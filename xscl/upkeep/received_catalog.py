@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from xscl.catalog.catalog import stored_rt, stored_template
+from xscl.catalog.groups import stored_rt, stored_template
 from xscl.catalog.tables import METADATA, TEMPLATES
 from xscl.upkeep.row_checks import MOST_TEXT, wrong_value
 

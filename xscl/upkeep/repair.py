@@ -8,7 +8,7 @@ of matches.  Where events were removed on purpose, they could not be found again
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,21 +23,29 @@ from xscl.base.docids import PUBLISHED
 from xscl.base.errors import CatalogError, EngineError
 from xscl.base.failpoints import step
 from xscl.base.locks import running
+from xscl.catalog.batches import forget_answers, lose_results
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import forget_times
 from xscl.catalog.counters import note_removed_docids
 from xscl.catalog.event_counts import channel_counts
+from xscl.catalog.events import (
+    files_between,
+    forget_published,
+    remove_event_file,
+    remove_event_ids,
+    remove_ids_between,
+)
+from xscl.catalog.intake_order import go_on_at, set_processed
+from xscl.catalog.late import forget_published_late
+from xscl.catalog.queries import forget_batches
+from xscl.catalog.state_files import forget_state, remove_state_files
 from xscl.catalog.tables import (
     BATCHES,
-    CHANNELS,
     EVENT_IDS,
     HOME,
     INTAKE_FILES,
-    LATE,
     OLD_FILES,
     QUERIES,
-    ROW_RANGES,
-    STATE_FILES,
-    in_parts,
 )
 from xscl.store.home import Home
 from xscl.store.orphans import tidy
@@ -151,7 +159,7 @@ def _put_places(connection: Connection, problems: Sequence[str]) -> Iterator[Don
     home = connection.execute(sa.select(HOME)).one()
     processed = max(home.processed, done)
     following = max(home.next_place, processed + 1, taken + 1, registered + 1)
-    connection.execute(HOME.update().values(processed=processed, next_place=following))
+    go_on_at(connection, following, processed)
     yield Done(f"the home goes on at place {following}, batches behind place {processed}")
 
 
@@ -173,11 +181,10 @@ def _forget_events(home: Home, connection: Connection, damaged: Damaged) -> Done
     """Forget the events of a file; they may be taken in again."""
     file = damaged.file
     assert file.first is not None and file.last is not None
-    connection.execute(INTAKE_FILES.delete().where(INTAKE_FILES.c.path == file.path))
+    counts: Mapping[str, int] = channel_counts(connection, file.first, file.last)
+    remove_event_file(connection, file.path)
     if file.first < PUBLISHED:
-        counts = channel_counts(connection, file.first, file.last)
-        connection.execute(ROW_RANGES.delete().where(ROW_RANGES.c.path == file.path))
-        connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid.between(file.first, file.last)))
+        remove_ids_between(connection, file.first, file.last)
     else:
         counts = _forget_published(home, connection, file.first, file.last)
     of_channels = ", ".join(f"{count:,} of {channel}" for channel, count in sorted(counts.items()))
@@ -190,17 +197,15 @@ def _forget_published(home: Home, connection: Connection, first: int, last: int)
 
     What is published in answer to later queries takes places from before, so that the ranges of files overlap.
     """
-    others = INTAKE_FILES.c.last >= first, INTAKE_FILES.c.first <= last
     there: set[int] = set()
-    for path in connection.scalars(sa.select(INTAKE_FILES.c.path).where(*others)).all():
+    for path in files_between(connection, first, last):
         # One that cannot be read is damaged, too.
         with suppress(OSError, pa.ArrowException, EngineError):
             there.update(pq.read_table(home.paths([path])[0], columns=["docid"]).column("docid").to_pylist())
     ids = sa.select(EVENT_IDS.c.docid, EVENT_IDS.c.channel).where(EVENT_IDS.c.docid.between(first, last))
     gone = {row.docid: row.channel for row in connection.execute(ids) if row.docid not in there}
     note_removed_docids(connection, np.array(sorted(gone), np.int64))
-    for part in in_parts(sorted(gone)):
-        connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid.in_(part)))
+    remove_event_ids(connection, gone)
     return Counter(gone.values())
 
 
@@ -210,13 +215,11 @@ def _forget(home: Home, connection: Connection, damaged: Damaged) -> Done:
     if file.kind == "events":
         return _forget_events(home, connection, damaged)
     if file.kind == "results":
-        connection.execute(
-            BATCHES.update().where(BATCHES.c.result_path == file.path).values(matches=0, result_path=None)
-        )
+        lose_results(connection, file.path)
         which = f"batch {file.batch}" if file.batch == file.last_batch else f"batches {file.batch} to {file.last_batch}"
         return Done(f"{damaged}: {file.rows:,} stored matches of {which} are lost", lost=True)
     if file.kind == "reach":
-        connection.execute(STATE_FILES.delete().where(STATE_FILES.c.path == file.path))
+        remove_state_files(connection, [file.path])
         return Done(f"{damaged}: how long join state is kept is worked out again after the next batch")
     what = "witness rows" if file.kind == "witness" else "rows of links"
     return Done(f"{damaged}: its {file.rows:,} {what} are made again from the events that are there")
@@ -224,23 +227,14 @@ def _forget(home: Home, connection: Connection, damaged: Damaged) -> Done:
 
 def _forget_batches(connection: Connection, damaged: Sequence[Damaged]) -> Done:
     """Forget all that batches made, so that they run again over all events."""
-    batches = connection.scalar(sa.select(sa.func.max(BATCHES.c.batch)))
-    connection.execute(STATE_FILES.delete())
-    connection.execute(INTAKE_FILES.delete().where(INTAKE_FILES.c.first >= PUBLISHED))
-    connection.execute(EVENT_IDS.delete().where(EVENT_IDS.c.docid >= PUBLISHED))
-    # Late events that were taken again are again, by the numbers that they get then (``Publisher.commit``).
-    connection.execute(LATE.delete().where(LATE.c.docid >= PUBLISHED, LATE.c.replayed.is_(None)))
-    connection.execute(LATE.update().where(LATE.c.docid >= PUBLISHED).values(docid=None))
-    connection.execute(CHANNELS.update().values(processed=None, published=None, watermark=None))
-    answered = QUERIES.update().where(QUERIES.c.starting != "NOW", QUERIES.c.filled > 0)
-    connection.execute(answered.values(filled=None, history=None))
-    connection.execute(QUERIES.update().values(ended=None))  # said in numbers of batches
-    connection.execute(HOME.update().values(processed=0))
-    if batches is not None:
-        # Batches go on counting, so that who reads matches by cursor gets all that are found again.
-        connection.execute(BATCHES.delete().where(BATCHES.c.batch < batches))
-        counts = dict.fromkeys(("first", "last", "events", "witnesses", "pairs", "rout", "matches", "published"), 0)
-        connection.execute(BATCHES.update().values(**counts, links=0, result_path=None))
+    forget_state(connection)
+    forget_published(connection)
+    # Late events that were replayed are replayed again, by the numbers that they get then (``Publisher.commit``).
+    forget_published_late(connection)
+    forget_times(connection)
+    forget_batches(connection)
+    set_processed(connection, 0)
+    forget_answers(connection)
     events = sum(channel_counts(connection, 0, PUBLISHED - 1).values())
     which = "; ".join(map(str, damaged[:5])) + (f" and {len(damaged) - 5} more" if len(damaged) > 5 else "")
     return Done(f"{which}: all batches are run again with the next 'xscl run', over {events:,} events")

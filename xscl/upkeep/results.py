@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 import uuid
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,12 +29,14 @@ import sqlalchemy as sa
 from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, seal_folder
+from xscl.base.types import now_micros
+from xscl.catalog.batches import move_results
+from xscl.catalog.state_files import retire_files
 from xscl.catalog.tables import BATCHES
 from xscl.store.compaction import tier_of
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.store.inventory import may_be_named
-from xscl.store.retired_files import put_out_of_use
 from xscl.templates.results import RESULT_SCHEMA
 
 __all__ = ["ResultFolder", "ResultUpkeep"]
@@ -220,14 +221,13 @@ class ResultUpkeep:
         """Have the batches of some folders name another one, or none."""
         with self._home.catalog.begin() as connection:
             for folder in inputs:
-                mine = BATCHES.update().where(BATCHES.c.result_path == folder.path)
-                if connection.execute(mine.values(result_path=path)).rowcount != folder.batches:
+                if move_results(connection, folder.path, path) != folder.batches:
                     raise EngineError(
                         "XSCL_HOME_IN_USE",
                         f"{folder.path} was changed by another process",
                         hint="one process works on a home at a time; nothing was lost",
                     )
-            put_out_of_use(connection, [folder.path for folder in inputs], time.time_ns() // 1000)
+            retire_files(connection, [folder.path for folder in inputs], now_micros())
 
 
 def _tier(rows: int) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 import uuid
 from collections.abc import Collection
 from dataclasses import replace
@@ -12,9 +11,13 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from xscl.base.settings import DEFAULT_SETTINGS
+from xscl.base.types import now_micros
 from xscl.batches.history_walk import HeldEvents, HeldWalk
 from xscl.batches.missing_rows import LackingRows
-from xscl.catalog.tables import BATCHES, INTAKE_FILES, LATE, NEVER, QUERIES, STATE_FILES
+from xscl.catalog.batches import newest_batch
+from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.state_files import remove_state_files
+from xscl.catalog.tables import INTAKE_FILES, LATE, NEVER, QUERIES
 from xscl.planning.planner import Plan, Planner
 from xscl.planning.subscribers import Chosen, group_texts
 from xscl.spark.session import start_session
@@ -37,8 +40,8 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
         lost: files of join state, as they are named, that are not read any more.
     """
     with home.catalog.snapshot() as connection:
-        last = home.catalog.processed()[0]
-        batch = connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0
+        last = home.catalog.ask(read_last_places)[0]
+        batch = newest_batch(connection)
         gids = set(connection.scalars(sa.select(QUERIES.c.gid).where(QUERIES.c.docid_until == NEVER)))
         texts = group_texts(connection, {gid: gid for gid in gids})
         again = connection.scalars(sa.select(LATE.c.docid).where(LATE.c.replayed <= last, LATE.c.docid.is_not(None)))
@@ -58,8 +61,8 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
             watermarks = next_watermarks(channel_clocks(home, connection), last)
         change = next_state(home, state, batch=batch, reach=reach, watermarks=watermarks, fresh=written)
         with home.catalog.begin() as connection:
-            connection.execute(STATE_FILES.delete().where(STATE_FILES.c.path.in_(lost)))
-            commit_state(connection, change, time.time_ns() // 1000)
+            remove_state_files(connection, lost)
+            commit_state(connection, change, now_micros())
     finally:
         current.close()
         chosen.close()

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
 from xscl.base.failpoints import step
+from xscl.base.types import now_micros
 from xscl.catalog.retained_from import keep_times
 from xscl.store.home import Home
 from xscl.store.retired_files import unlink_old
@@ -60,7 +61,7 @@ class Upkeep:
         step("upkeep.begin")
         with self._home.catalog.read() as connection:
             kept = keep_times(connection)
-        unlink_old(self._home, time.time_ns() // 1000)
+        unlink_old(self._home, now_micros())
         _some(self._events.work(kept), seconds)
         oldest = self._events.oldest_kept(kept)
         _some(self._results.work(kept, oldest), seconds)

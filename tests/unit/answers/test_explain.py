@@ -9,6 +9,7 @@ import pytest
 
 from xscl.answers.explain import _number, explain, explanation_text, query_facts
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.queries import read_query
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.registry import Registry
 from xscl.store.home import init_home
@@ -41,7 +42,7 @@ def catalog(tmp_path: Path) -> Catalog:
 @pytest.mark.parametrize("text", TEXTS)
 def test_canonical_text_registers_the_same_query_elsewhere(text: str, catalog: Catalog, tmp_path: Path) -> None:
     Registry(catalog).register(text, name="Q")
-    shown = canonical_text(catalog.query("Q"))
+    shown = canonical_text(catalog.ask(read_query, "Q"))
     other = init_home(tmp_path / "other").catalog
     assert all(outcome.ok for outcome in Registry(other).load(shown))
     mine, theirs = query_facts(catalog, "Q"), query_facts(other, "Q")
@@ -53,7 +54,7 @@ def test_canonical_text_registers_the_same_query_elsewhere(text: str, catalog: C
 @pytest.mark.parametrize("text", [text for text in TEXTS if text.startswith(EX)])
 def test_only_the_prefixes_that_are_used_are_declared(text: str, catalog: Catalog) -> None:
     Registry(catalog).register(text, name="Q")
-    shown = canonical_text(catalog.query("Q"))
+    shown = canonical_text(catalog.ask(read_query, "Q"))
     assert "NAMESPACE ex" in shown and "NAMESPACE no" not in shown
 
 

@@ -9,6 +9,7 @@ import pytest
 from xscl.answers.sql_relations import steps_text
 from xscl.base.errors import EngineError
 from xscl.base.types import Event
+from xscl.catalog.groups import read_templates
 from xscl.engine import connect
 from xscl.store.home import Home, open_home
 
@@ -34,7 +35,7 @@ def test_a_relation_is_one_with_statement(home: Home) -> None:
     flow = ["held_events", "documents", "members", "grouped_members", "combinations"]
     assert steps(text) == [*flow, "group_rows", "subscribers", "classes", "found", "matches"]
     assert "-- documents: origin, class, first, last, docs\n" in text
-    (template,) = home.catalog.shapes()
+    (template,) = home.catalog.ask(read_templates)
     several = steps_text(home, f"SELECT * FROM r_doc JOIN rout_{template.id} ON true")
     assert several.count("\nwith\n") == 1 and steps(several)[0] == "held_witness"
 

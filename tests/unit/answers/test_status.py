@@ -9,6 +9,7 @@ import pytest
 import xscl
 from xscl.answers import status
 from xscl.answers.status import skipped_notes
+from xscl.catalog.intake_order import read_last_places
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_queries_that_events_were_skipped_for(monitored: xscl.Engine) -> None:
         engine.drop("gone")
         engine.ingest([xscl.Event("S", "2", 2, xml="<a/>")])
         engine.register("S//b JOIN {x = y} T//a->y".replace("b", "b->x"), name="both")
-        place = engine.home.catalog.processed()[1]
+        place = engine.home.catalog.ask(read_last_places)[1]
         engine.register("T//a", name="a")
         assert notes(engine) == [
             "1 events are older than query a",

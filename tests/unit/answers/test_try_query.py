@@ -8,6 +8,8 @@ import pytest
 
 from xscl.answers.try_query import RESULT, Trial
 from xscl.base.types import Event
+from xscl.catalog.channels import read_channels
+from xscl.catalog.queries import read_query
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Rejected
 from xscl.ingest.sources import read_paths
@@ -21,7 +23,7 @@ def found(tmp_path: Path, text: str, *events: Event) -> list[tuple[int, dict[str
     """(block, bindings) of every witness."""
     catalog = init_home(tmp_path / "home").catalog
     Registry(catalog).register(text, name="Q")
-    trial = Trial(catalog.query("Q"), catalog.channels())
+    trial = Trial(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
     rows = [
         (w.block, {name: (bound.node, bound.value) for name, bound in w.bindings.items()})
         for w in trial.witnesses(events)
@@ -73,7 +75,7 @@ def test_rows_tell_what_columns_their_channel_has(tmp_path: Path) -> None:
 def test_what_cannot_be_taken_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     catalog = init_home(tmp_path / "home").catalog
     Registry(catalog).register("S//a->x", name="Q")
-    trial = Trial(catalog.query("Q"), catalog.channels())
+    trial = Trial(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
     records = [
         Event("S", xml="<a>", source="f:1"),
         Rejected("f:2", "XSCL_BAD_EVENT_LINE", "no"),
@@ -91,7 +93,7 @@ def test_files_of_rows(tmp_path: Path) -> None:
     Registry(catalog).register("hot[./temp > 25][./room->a] FOLLOWED BY {a = b, 1 d} hot[./room->b]", name="Q")
     file = tmp_path / "hot.csv"
     file.write_text("room,temp\nkitchen,NA\nhall,26.5\n007,9\n")
-    trial = Trial(catalog.query("Q"), catalog.channels())
+    trial = Trial(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
     rows = list(trial.witnesses(read_paths([file], Reading(null=["NA"]))))
     assert [(w.document.rpartition(":")[2], w.block, w.bindings["a" if w.block == 1 else "b"].value) for w in rows] == [
         ("2", 2, "kitchen"),
@@ -107,6 +109,6 @@ def test_rows_without_a_wanted_column_are_a_problem(tmp_path: Path) -> None:
     Registry(catalog).register("hot[./room->a]", name="Q")
     file = tmp_path / "hot.csv"
     file.write_text("room,temp\nhall,26.5\n")
-    trial = Trial(catalog.query("Q"), catalog.channels())
+    trial = Trial(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
     assert list(trial.witnesses(read_paths([file], Reading(columns="rome")))) == []
     assert [problem.condition for problem in trial.problems] == ["XSCL_NO_COLUMN"]

@@ -14,6 +14,7 @@ import pytest
 
 import xscl
 from xscl.base.failpoints import STEPS, VARIABLE, crash_at, hooked, step
+from xscl.catalog.intake_order import read_last_places
 from xscl.store.home import init_home
 
 _SOURCES = Path(xscl.__file__).resolve().parent
@@ -56,5 +57,5 @@ def test_the_environment_names_the_step_at_which_a_process_is_killed(tmp_path: P
     killed = subprocess.run([sys.executable, "-c", make], env=crashing, capture_output=True, text=True, check=False)
     assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "")
     home = init_home(tmp_path / "home")
-    assert home.catalog.processed() == (0, 0)
+    assert home.catalog.ask(read_last_places) == (0, 0)
     home.catalog.close()

@@ -16,6 +16,7 @@ from xscl.base.errors import XsclError
 from xscl.base.failpoints import hooked
 from xscl.base.settings import Settings
 from xscl.batches.ranges import next_range
+from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import BATCHES, EVENT_IDS, QUERIES
 from xscl.engine import Engine, connect
 from xscl.templates.find import Finder
@@ -216,7 +217,7 @@ def test_replays_and_answers_at_neighbouring_places(opened: Open) -> None:
 
     def historical(name: str) -> int:
         engine.register(f"{pair} STARTING ALL", name=name)
-        return engine.home.catalog.queries(name=name)[0].docid_from
+        return engine.home.catalog.ask(read_queries, name=name)[0].docid_from
 
     first = again("s0")
     q1 = historical("Q1")

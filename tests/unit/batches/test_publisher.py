@@ -22,6 +22,8 @@ from xscl.base.types import Event
 from xscl.batches.level import BatchWork
 from xscl.batches.publish_levels import channel_levels
 from xscl.batches.ranges import next_range
+from xscl.catalog.channels import read_channels
+from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.tables import EVENT_IDS, INTAKE_FILES, LATE, REJECTED
 from xscl.engine import Engine
 from xscl.intake.intake import Intake
@@ -127,7 +129,7 @@ def test_what_is_published_is_an_event_like_any(engine: Engine) -> None:
     for row in found:
         assert row["content"] == '<pair k="v"/>' and row["item"] == row["docid"] and not row["late"]
         assert row["received"] == received[place_of(row["docid"])]
-    assert engine.home.catalog.channels()["pairs"].kind == "xml"
+    assert engine.home.catalog.ask(read_channels)["pairs"].kind == "xml"
     again = Event("pairs", found[0]["id"], 1, xml=found[0]["content"])
     other = Event("pairs", found[0]["id"], 1, xml="<pair/>")
     taken = engine.ingest([again, other])
@@ -323,8 +325,8 @@ def test_a_batch_that_fails_leaves_nothing_and_runs_again(engine: Engine) -> Non
     ):
         engine.run_once()
     assert files() == before
-    assert list(engine.matches()) == [] and engine.home.catalog.processed()[0] == 0
-    assert not {"one", "two"} & engine.home.catalog.channels().keys()
+    assert list(engine.matches()) == [] and engine.home.catalog.ask(read_last_places)[0] == 0
+    assert not {"one", "two"} & engine.home.catalog.ask(read_channels).keys()
     (report,) = engine.run_once()
     assert report.published == 4
     with engine.home.catalog.read() as connection:

@@ -10,7 +10,11 @@ import sqlalchemy as sa
 from local_engine import compiled
 
 from xscl.base.errors import CatalogError
-from xscl.catalog.catalog import Catalog, open_catalog, stored_rt
+from xscl.catalog.catalog import Catalog, open_catalog
+from xscl.catalog.channels import read_channels
+from xscl.catalog.groups import read_rt_rows, read_template, read_template_use, stored_rt
+from xscl.catalog.intake_order import read_last_places, take_places
+from xscl.catalog.queries import drop_query, read_queries, read_query
 from xscl.catalog.tables import CHANNELS, HOME, METADATA, VARIABLES
 from xscl.language.forms import Prepared
 from xscl.language.query_rows import names_json
@@ -34,7 +38,7 @@ def add(catalog: Catalog, connection: sa.Connection, name: str, text: str = JOIN
     loading = Loading(catalog, connection, Known())
     loading.add(name, text, "{}", Prepared(query, names_json(query)))
     loading.flush()
-    return next(info.docid_from for info in catalog.queries(connection) if info.name == name)
+    return next(info.docid_from for info in read_queries(connection) if info.name == name)
 
 
 def test_creating_again_keeps_what_is_there(tmp_path: Path) -> None:
@@ -48,7 +52,7 @@ def test_creating_again_keeps_what_is_there(tmp_path: Path) -> None:
     first.close()
     for create in (True, False):
         again = open_catalog(url, create=create)
-        assert [info.name for info in again.queries()] == ["q"]
+        assert [info.name for info in again.ask(read_queries)] == ["q"]
         again.close()
 
 
@@ -68,36 +72,36 @@ def test_a_transaction_is_one_change(catalog: Catalog) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         failing()
-    assert catalog.queries() == []
-    assert catalog.templates() == []
+    assert catalog.ask(read_queries) == []
+    assert catalog.ask(read_template_use) == []
     assert set(sa.inspect(catalog.engine).get_table_names()) == set(METADATA.tables)
     with catalog.begin() as connection:
         add(catalog, connection, "q")
-        assert catalog.queries() == [], "readers do not see it yet"
-    assert len(catalog.queries()) == 1
+        assert catalog.ask(read_queries) == [], "readers do not see it yet"
+    assert len(catalog.ask(read_queries)) == 1
 
 
 @pytest.mark.parametrize("now", [5, 0, 100])
 def test_places_and_times_of_the_intake_order(catalog: Catalog, now: int) -> None:
     with catalog.begin() as connection:
-        place, received = catalog.take_places(connection, 3, 10)
+        place, received = take_places(connection, 3, 10)
         assert (place, received) == (1, 10)
-        assert catalog.take_places(connection, 2, now) == (4, max(now, 13))
-        assert catalog.take_places(connection, 0, 0)[0] == 6
-        assert catalog.take_places(connection, 1, 0) == (6, max(now, 13) + 2)
-    assert catalog.processed() == (0, 6)
+        assert take_places(connection, 2, now) == (4, max(now, 13))
+        assert take_places(connection, 0, 0)[0] == 6
+        assert take_places(connection, 1, 0) == (6, max(now, 13) + 2)
+    assert catalog.ask(read_last_places) == (0, 6)
 
 
 def test_queries_are_listed_by_name(catalog: Catalog) -> None:
     with catalog.begin() as connection:
         for name in ("c", "a", "b"):
             add(catalog, connection, name)
-        catalog.drop_query(connection, "a", 1)
+        drop_query(connection, "a", 1)
         add(catalog, connection, "a")
-    assert [info.name for info in catalog.queries()] == ["a", "b", "c"]
-    assert [info.live for info in catalog.queries(live_only=False, name="a")] == [False, True]
+    assert [info.name for info in catalog.ask(read_queries)] == ["a", "b", "c"]
+    assert [info.live for info in catalog.ask(read_queries, live_only=False, name="a")] == [False, True]
     with pytest.raises(CatalogError):
-        catalog.query("z")
+        catalog.ask(read_query, "z")
 
 
 def test_variables_are_stored_once(catalog: Catalog) -> None:
@@ -125,10 +129,10 @@ def test_templates_come_back_as_they_were(catalog: Catalog) -> None:
     template = compiled(JOIN).template
     with catalog.begin() as connection:
         add(catalog, connection, "q")
-    assert catalog.template(template.id) == template
-    assert catalog.templates() == [(template, 1, 1)]
+    assert catalog.ask(read_template, template.id) == template
+    assert catalog.ask(read_template_use) == [(template, 1, 1)]
     with pytest.raises(CatalogError) as caught:
-        catalog.template("t9")
+        catalog.ask(read_template, "t9")
     assert caught.value.condition == "XSCL_TEMPLATE_NOT_FOUND"
 
 
@@ -137,8 +141,8 @@ def test_rows_of_rt(catalog: Catalog) -> None:
     with catalog.begin() as connection:
         place = add(catalog, connection, "q")
         add(catalog, connection, "dropped", JOIN.replace("1 h", "2 h"))
-        catalog.drop_query(connection, "dropped", 1)
-    (row,) = catalog.rt_rows(query.template)
+        drop_query(connection, "dropped", 1)
+    (row,) = catalog.ask(read_rt_rows, query.template)
     assert set(row) == {column.name for column in rt_table(query.template).columns}
     assert (row["qid"], row["sees_from"], row["hi_1_2"], row["once_1_2"]) == ("q", place, 3_600_000_000, False)
     with catalog.read() as connection:
@@ -148,7 +152,7 @@ def test_rows_of_rt(catalog: Catalog) -> None:
 def test_rows_of_a_table(catalog: Catalog) -> None:
     with catalog.begin() as connection:
         connection.execute(CHANNELS.insert().values(name="S", kind="xml", feed=False, clock="S"))
-    assert catalog.channels()["S"].element == "S"
+    assert catalog.ask(read_channels)["S"].element == "S"
     assert [row["name"] for row in catalog.rows(CHANNELS)] == ["S"]
     assert [row for row in catalog.rows(CHANNELS) if row["name"] == "T"] == []
 

@@ -19,6 +19,8 @@ from strategies import Dice
 from xscl.answers.channel_listing import channel_rows
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event
+from xscl.catalog.channels import read_channels, read_facts, read_streams
+from xscl.catalog.groups import read_rt_rows, read_templates
 from xscl.catalog.memberships import member_names
 from xscl.catalog.tables import EVENT_IDS, GROUPS, INTAKE_FILES, LATE, MEMBERSHIPS, QUERIES
 from xscl.ingest.records import RowOptions, RowTable
@@ -83,7 +85,7 @@ def test_a_stream_makes_its_channel_and_shares_its_settings(home: Home) -> None:
     assert list(listed) == ["items", "bbc", "ticks", "nyse"]
     assert listed["nyse"] == {**listed["ticks"], "channel": "nyse", "of": "ticks", "source": "wire"}
     assert (listed["bbc"]["of"], listed["bbc"]["kind"], listed["items"]["of"]) == ("items", "xml", None)
-    facts = home.catalog.facts()
+    facts = home.catalog.ask(read_facts)
     assert facts["nyse"].numeric == {"p"} and facts["nyse"].channel == "ticks"
     assert facts["bbc.raw"].channel == "items.raw" and facts["bbc.raw"].stream == facts["bbc"].stream
 
@@ -120,9 +122,9 @@ def test_only_the_source_of_a_stream_is_set(home: Home) -> None:
     assert refusal(set_channel, home.catalog, "a", lateness="1 h") == "XSCL_BAD_CHANNEL"
     assert refusal(set_channel, home.catalog, "items", source="w") == "XSCL_BAD_CHANNEL"
     set_channel(home.catalog, "a", source="w")
-    assert home.catalog.streams()["a"].source == "w"
+    assert home.catalog.ask(read_streams)["a"].source == "w"
     set_channel(home.catalog, "a", source="none")
-    assert home.catalog.streams()["a"].source is None
+    assert home.catalog.ask(read_streams)["a"].source is None
 
 
 def test_what_is_needed_is_not_dropped(home: Home) -> None:
@@ -140,7 +142,7 @@ def test_what_is_needed_is_not_dropped(home: Home) -> None:
     assert refusal(drop_channel, home.catalog, "items") == "XSCL_CHANNEL_USED"
     add_channel(home.catalog, "T")
     drop_channel(home.catalog, "T")
-    assert list(home.catalog.channels()) == ["items"]
+    assert list(home.catalog.ask(read_channels)) == ["items"]
 
 
 def test_queries_are_listed_by_stream_and_by_channel(home: Home) -> None:
@@ -163,11 +165,11 @@ def test_queries_over_streams_are_groups_of_one_instance(home: Home) -> None:
     for name in ("a", "b", "items"):
         registry.register(f"{name}//title->x JOIN {{x = y, 1 h}} T//title->y", name=name)
     groups = {row["gid"] for row in home.catalog.rows(QUERIES)}
-    (template,) = home.catalog.shapes()
+    (template,) = home.catalog.ask(read_templates)
     assert len(groups) == 3
     assert len({row["iid"] for row in home.catalog.rows(GROUPS)}) == 1
-    numbers = home.catalog.streams()
-    streams = {row["qid"]: (row["stream1"], row["stream2"]) for row in home.catalog.rt_rows(template)}
+    numbers = home.catalog.ask(read_streams)
+    streams = {row["qid"]: (row["stream1"], row["stream2"]) for row in home.catalog.ask(read_rt_rows, template)}
     assert streams in (
         {"a": (numbers["a"].number, None), "b": (numbers["b"].number, None), "items": (None, None)},
         {"a": (None, numbers["a"].number), "b": (None, numbers["b"].number), "items": (None, None)},
@@ -271,7 +273,7 @@ def test_rows_of_streams(home: Home) -> None:
     events_ = [Event(name, "1", 1, row={"p": 1, "q": "x"}) for name in ("nyse", "lse")]
     assert take(home, *events_, Event("lse", "2", 1, xml="<a/>")).rejected == 1
     assert members(home) == [("1", ["lse", "nyse"], True)]
-    assert home.catalog.facts()["lse"].numeric == {"p"}
+    assert home.catalog.ask(read_facts)["lse"].numeric == {"p"}
 
 
 def test_tables_of_rows_of_streams(home: Home) -> None:

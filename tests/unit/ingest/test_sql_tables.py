@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from xscl.base.errors import SourceError, XsclError
+from xscl.catalog.channels import read_channels
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.tables import REJECTED, ROW_RANGES, SOURCES
 from xscl.ingest.reading import Reading
@@ -68,7 +69,7 @@ def test_only_new_rows_are_read(home: Home, database: sa.Engine) -> None:
     assert sorted(spans) == [("r:", 1, 2), ("r:", 3, 10)]
     [position] = home.catalog.rows(SOURCES)
     assert json.loads(str(position["position"])) == {"key": 10}
-    columns = home.catalog.channels()["R"].schema
+    columns = home.catalog.ask(read_channels)["R"].schema
     assert columns == {"id": "bigint", "room": "string", "temp": "double", "at": "timestamp", "cost": "decimal"}
 
 

@@ -14,6 +14,8 @@ import pytest
 from xscl.base.safe_xml import Limits
 from xscl.base.types import Event
 from xscl.base.values import digest_text
+from xscl.catalog.channels import read_channels
+from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import FLUSHES, INTAKE_FILES, LATE, REJECTED
 from xscl.ingest.records import Drop, Flush, Register, Rejected
 from xscl.intake.intake import Intake, IntakeReport
@@ -104,7 +106,7 @@ def test_versions_of_feed_items(home: Home) -> None:
         ("g#3", 3, first),
         ("g#4", 4, first),
     ]
-    assert home.catalog.channels()["items"].feed
+    assert home.catalog.ask(read_channels)["items"].feed
 
 
 def test_a_digest_given_with_an_item_tells_versions(home: Home) -> None:
@@ -163,7 +165,7 @@ def test_registrations_and_drops_have_a_place(home: Home) -> None:
         [doc("a"), Register("S//a", "q", "f:2"), doc("b"), Drop("q", "f:4"), doc("c"), Flush("f:6"), doc("d")]
     )
     assert (found.taken, found.registered, found.dropped, found.rejected) == (4, 1, 1, 0)
-    (info,) = home.catalog.queries(live_only=False)
+    (info,) = home.catalog.ask(read_queries, live_only=False)
     (flush,) = home.catalog.rows(FLUSHES)
     a, b, c, d = column(home, "docid")
     order = [a, info.docid_from, b, info.docid_until, c, flush["place"], d]
@@ -257,20 +259,20 @@ def test_rows_are_kept_as_cells(home: Home) -> None:
     take(home, row("1", p=1.50, q="a<b", r=None), row("2", q="x"), row("3", r=True, p=7))
     assert column(home, "content") == [None, None, None]
     assert column(home, "cells") == [["1.5", "a<b", None], [None, "x", None], ["7", None, "true"]]
-    channel = home.catalog.channels()["T"]
+    channel = home.catalog.ask(read_channels)["T"]
     assert [event_document(None, cells, channel) for cells in column(home, "cells")] == [
         "<T><p>1.5</p><q>a&lt;b</q></T>",
         "<T><q>x</q></T>",
         "<T><p>7</p><r>true</r></T>",
     ]
-    assert home.catalog.channels()["T"].schema == {"p": "double", "q": "string", "r": "boolean"}
+    assert home.catalog.ask(read_channels)["T"].schema == {"p": "double", "q": "string", "r": "boolean"}
 
 
 def test_the_root_of_a_row(home: Home) -> None:
     add_channel(home.catalog, "T", kind="rows", element="reading", schema="p int")
     take(home, row("1", p=1))
     (cells,) = column(home, "cells")
-    assert event_document(None, cells, home.catalog.channels()["T"]) == "<reading><p>1</p></reading>"
+    assert event_document(None, cells, home.catalog.ask(read_channels)["T"]) == "<reading><p>1</p></reading>"
 
 
 def test_rows_have_the_limits_of_documents(home: Home) -> None:
@@ -311,7 +313,7 @@ def test_the_first_row_fixes_the_columns(home: Home) -> None:
 
 def test_a_first_row_that_does_not_fit_fixes_nothing(home: Home) -> None:
     assert take(home, row("1", p=float("nan")), row("2", p=1)).rejected == 1
-    assert home.catalog.channels()["T"].schema == {"p": "bigint"}
+    assert home.catalog.ask(read_channels)["T"].schema == {"p": "bigint"}
 
 
 def test_ids_of_rows_without_one(home: Home) -> None:
@@ -386,7 +388,7 @@ def test_strict(home: Home) -> None:
     report = Intake(home, strict=True).take([doc("a"), doc("b", channel="U"), Register("U//a", None, "f")])
     assert (report.taken, report.rejected) == (1, 2)
     assert conditions(home) == ["XSCL_UNKNOWN_CHANNEL"] * 2
-    assert list(home.catalog.channels()) == ["S"]
+    assert list(home.catalog.ask(read_channels)) == ["S"]
 
 
 def test_contents_are_written_again(home: Home) -> None:

@@ -11,7 +11,8 @@ from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc, answers
 from strategies import two_block_queries
 
-from xscl.language.compile import ChannelFacts, CompiledQuery, compile_query
+from xscl.language.compile import CompiledQuery, compile_query
+from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
 
 NUMBERS = {"T": ChannelFacts("rows", frozenset({"p"}))}

@@ -16,6 +16,8 @@ from xscl.answers.explain import explain, explanation_text, query_facts
 from xscl.answers.try_query import Trial
 from xscl.base.errors import CatalogError, QueryError
 from xscl.base.types import Event
+from xscl.catalog.channels import read_channels
+from xscl.catalog.queries import read_queries, read_query
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.channels import add_channel
 from xscl.registry.registry import Registry
@@ -58,10 +60,10 @@ def outcome(home: Home, text: str) -> QueryError | CatalogError | None:
         assert error.has_place and error.line >= 1 and error.column >= 1
         assert len(error.details()) < 5_000
         return error
-    info = home.catalog.query(name)
+    info = home.catalog.ask(read_query, name)
     assert explanation_text(explain(home.catalog, name)) and query_facts(home.catalog, name)
     assert canonical_text(info)
-    trial = Trial(info, home.catalog.channels())
+    trial = Trial(info, home.catalog.ask(read_channels))
     # There may be 2^60; they are found as they are asked for.
     found = islice(trial.witnesses([Event("S", "d", 1, xml="<a><b>1</b><b>2</b></a>")]), 100)
     assert all(witness.document == "d" for witness in found)
@@ -213,5 +215,5 @@ def test_soups_are_taken_or_refused_with_a_place(home: Home, text: str) -> None:
     assert count < MOST_CALLS
     for found in Registry(home.catalog).load(text, atomic=True):
         assert found.ok or found.error is not None and found.line >= 1
-    for query in list(home.catalog.queries()):
+    for query in list(home.catalog.ask(read_queries)):
         Registry(home.catalog).drop(query.name)

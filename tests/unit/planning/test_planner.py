@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from xscl.catalog import tables
+from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import NEVER
 from xscl.language import forms as prepared
 from xscl.planning import planner as planning
@@ -56,7 +57,7 @@ def test_only_new_groups_are_compiled_and_dropped_ones_forgotten(
     registry.drop("q2")
     assert planner.plan(100, NEVER - 1) is not None
     assert compiled[3:] == TEXTS[3:]
-    alive = {info.gid for info in home.catalog.queries()}
+    alive = {info.gid for info in home.catalog.ask(read_queries)}
     assert set(planner._groups) == alive
     assert set(planner._program.groups) == alive
 

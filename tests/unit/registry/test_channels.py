@@ -10,7 +10,9 @@ import pytest
 from xscl.answers.channel_listing import channel_rows
 from xscl.base.errors import CatalogError, SourceError
 from xscl.base.types import Event
-from xscl.catalog.catalog import ChannelInfo
+from xscl.catalog.channels import read_channels, read_facts
+from xscl.catalog.groups import read_rt_rows, read_template_use
+from xscl.catalog.records import ChannelInfo
 from xscl.intake.intake import Intake
 from xscl.registry.channels import add_channel, set_channel
 from xscl.registry.registry import Registry
@@ -25,7 +27,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 
 def channel(home: Home, name: str = "T") -> ChannelInfo:
-    return home.catalog.channels()[name]
+    return home.catalog.ask(read_channels)[name]
 
 
 def refusal(home: Home, change, name: str = "T", **settings: str) -> str:
@@ -43,7 +45,7 @@ def test_settings(home: Home) -> None:
     add_channel(home.catalog, "T", kind="rows", element="r", schema="p double, q text", lateness="90 s", clock="c")
     schema = {"p": "double", "q": "string"}
     assert channel(home) == ChannelInfo("T", "rows", False, "r", schema, 90_000_000, "c")
-    assert home.catalog.facts()["T"].numeric == {"p"}
+    assert home.catalog.ask(read_facts)["T"].numeric == {"p"}
     set_channel(home.catalog, "T", lateness="none")
     assert channel(home).lateness is None
     set_channel(home.catalog, "T", lateness="PT5M", element="s", clock="d")
@@ -77,8 +79,8 @@ def test_a_declared_schema_makes_joins_numeric(home: Home) -> None:
     registry = Registry(home.catalog)
     registry.register("S//a->x JOIN {x = y, 1 h} T//p->y", name="q")
     add_channel(home.catalog, "T", kind="rows", schema="p int")
-    ((template, _, _),) = [found for found in home.catalog.templates() if found[1]]
-    (row,) = home.catalog.rt_rows(template)
+    ((template, _, _),) = [found for found in home.catalog.ask(read_template_use) if found[1]]
+    (row,) = home.catalog.ask(read_rt_rows, template)
     assert (row["fn_l_1"], row["fn_r_1"]) == ("number", "number")
 
 
@@ -97,7 +99,7 @@ def test_columns_that_queries_read_stay_once_there_are_events(home: Home) -> Non
 def test_a_channel_of_documents_has_no_columns(home: Home) -> None:
     add_channel(home.catalog, "T", kind="rows", schema="p int")
     set_channel(home.catalog, "T", kind="xml")
-    assert home.catalog.facts()["T"].numeric == frozenset()
+    assert home.catalog.ask(read_facts)["T"].numeric == frozenset()
 
 
 @pytest.mark.parametrize("name", ["", "a b", "1", "x-"])

@@ -15,7 +15,9 @@ from strategies import Dice, many_block_query
 from xscl.base.errors import CatalogError, XsclError
 from xscl.base.types import QueryOutcome
 from xscl.catalog import tables
-from xscl.catalog.catalog import Catalog, open_catalog, stored_template
+from xscl.catalog.catalog import Catalog, open_catalog
+from xscl.catalog.groups import stored_template
+from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import CHANNELS, GROUPS, HOME, INSTANCES, QUERIES, TEMPLATES, VARIABLES
 from xscl.language.query_rows import variables_of
 from xscl.registry import loading, registry
@@ -198,7 +200,7 @@ def test_the_order_of_registration_changes_no_template(seed: int, made: Made) ->
     for given in (pairs, pairs[::-1], sorted(pairs, key=lambda pair: pair[1])):
         catalog = made()
         Registry(catalog).register_many(given)
-        found.append({info.name: info.template for info in catalog.queries()})
+        found.append({info.name: info.template for info in catalog.ask(read_queries)})
     assert found[0] == found[1] == found[2] != {}
 
 

@@ -10,6 +10,7 @@ import pytest
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.queries import read_query
 from xscl.catalog.suggestions import no_channel, no_query
 from xscl.intake.intake import Intake
 from xscl.registry import channel_names
@@ -168,6 +169,6 @@ def test_names_that_are_alike_among_many(home: Home) -> None:
         assert no_query(connection, "zullu").hint == "did you mean 'zulu'? list them with 'xscl query list'"
         assert no_query(connection, "?").hint == "list them with 'xscl query list'"
         assert no_channel(connection, "TICKS", "so").hint == "did you mean 'ticks'? so"
-    for call in (lambda: catalog.query("zullu"), lambda: Registry(catalog).drop("zullu")):
+    for call in (lambda: catalog.ask(read_query, "zullu"), lambda: Registry(catalog).drop("zullu")):
         with pytest.raises(CatalogError, match="did you mean 'zulu'"):
             call()

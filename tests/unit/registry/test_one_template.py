@@ -8,6 +8,7 @@ from pathlib import Path
 from strategies import Dice
 
 from xscl.catalog.catalog import open_catalog
+from xscl.catalog.groups import read_rt_rows, read_template_use
 from xscl.catalog.tables import GROUPS, INSTANCES, QUERIES, TEMPLATES, VARIABLES
 from xscl.registry.registry import Registry
 
@@ -97,7 +98,7 @@ def test_ten_thousand(tmp_path: Path) -> None:
     assert len(catalog.rows(INSTANCES)) == len({meaning[1:] for meaning in meanings})
     queries = catalog.rows(QUERIES)
     assert len(queries) == 10_000
-    ((template, count, groups),) = catalog.templates()
+    ((template, count, groups),) = catalog.ask(read_template_use)
     assert (count, groups, template.block_count) == (10_000, len(meanings), 2)
     # Equal meanings are in one group, and others are not.
     meaning_of = {text: meaning for meaning, text in made}
@@ -106,7 +107,7 @@ def test_ten_thousand(tmp_path: Path) -> None:
     # a, b and p with what both sides ask, and the elements above them: those that constants change.
     assert len(catalog.rows(VARIABLES)) < 100
     # One row of R_T for each query.
-    rows = catalog.rt_rows(template)
+    rows = catalog.ask(read_rt_rows, template)
     assert len(rows) == 10_000
     assert {(row["lo_1_2"], row["hi_1_2"], row["once_1_2"]) for row in rows} == {meaning[0] for meaning in meanings}
     catalog.close()

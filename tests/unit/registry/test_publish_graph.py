@@ -10,6 +10,7 @@ import pytest
 import xscl
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event
+from xscl.catalog.queries import read_queries
 from xscl.intake.intake import Intake
 from xscl.registry.channels import add_channel, set_channel
 from xscl.registry.publish_graph import Publications
@@ -39,9 +40,9 @@ def test_what_is_written_is_kept(registry: Registry) -> None:
     registry.register("S//a", name="plain")
     registry.register("S//a PUBLISH out STARTING '2026-06-01T00:00:00Z'", name="both")
     registry.register("S//a STARTING ALL", name="all")
-    kept = {info.name: (info.publish, info.starting) for info in registry.catalog.queries()}
+    kept = {info.name: (info.publish, info.starting) for info in registry.catalog.ask(read_queries)}
     assert kept == {"plain": (None, "NOW"), "both": ("out", "2026-06-01T00:00:00Z"), "all": (None, "ALL")}
-    assert len({info.gid for info in registry.catalog.queries()}) == 1, "they ask the same"
+    assert len({info.gid for info in registry.catalog.ask(read_queries)}) == 1, "they ask the same"
 
 
 # -- cycles ----------------------------------------------------------------------------------------------------
@@ -52,7 +53,7 @@ def test_a_query_that_feeds_itself(registry: Registry) -> None:
     assert error.condition == "XSCL_CYCLIC_PUBLISH"
     assert "b → b (mine reads b and publishes b)" in error.message
     assert "this query reads a" in refusal(registry, "a//x PUBLISH a").message
-    assert registry.catalog.queries() == []
+    assert registry.catalog.ask(read_queries) == []
 
 
 def test_a_chain_written_backwards_looks_nothing_up(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

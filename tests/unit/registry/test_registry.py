@@ -12,7 +12,10 @@ import sqlalchemy as sa
 
 from xscl.base.errors import CatalogError, QueryError, QuerySyntaxError, Span, UnboundVariableError
 from xscl.base.types import Event, QueryOutcome
-from xscl.catalog.catalog import ChannelInfo
+from xscl.catalog.channels import put_channel, read_facts
+from xscl.catalog.groups import read_rt_rows, read_template_use
+from xscl.catalog.queries import read_queries, read_query
+from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import GROUPS, NEVER
 from xscl.intake.intake import Intake
 from xscl.language.compile import compile_query
@@ -38,7 +41,7 @@ def registry(home: Home) -> Registry:
 
 
 def names(registry: Registry) -> list[str]:
-    return [info.name for info in registry.catalog.queries()]
+    return [info.name for info in registry.catalog.ask(read_queries)]
 
 
 def outcomes(found: list[QueryOutcome]) -> list[tuple[str | None, str | None]]:
@@ -49,7 +52,7 @@ def stored_group(registry: Registry, gid: int) -> Group:
     """What the text that stands for a group is compiled to."""
     with registry.catalog.read() as connection:
         row = connection.execute(sa.select(GROUPS).where(GROUPS.c.gid == gid)).one()
-    namespaces, facts = json.loads(row.namespaces), registry.catalog.facts()
+    namespaces, facts = json.loads(row.namespaces), registry.catalog.ask(read_facts)
     return compile_query(parse_query(row.text), row.text, namespaces=namespaces, channels=facts).group
 
 
@@ -84,15 +87,15 @@ def test_a_name_that_is_taken(registry: Registry) -> None:
     assert caught.value.condition == "XSCL_NAME_TAKEN"
     registry.drop("x")
     registry.register("S//b", name="x")
-    assert [info.text for info in registry.catalog.queries()] == ["S//b"]
-    assert len(registry.catalog.queries(live_only=False)) == 2
+    assert [info.text for info in registry.catalog.ask(read_queries)] == ["S//b"]
+    assert len(registry.catalog.ask(read_queries, live_only=False)) == 2
 
 
 def test_drops(registry: Registry) -> None:
     registry.register("S//a", name="x")
     registry.drop("x")
     assert names(registry) == []
-    (info,) = registry.catalog.queries(live_only=False)
+    (info,) = registry.catalog.ask(read_queries, live_only=False)
     assert not info.live
     assert info.docid_from < info.docid_until < NEVER
     with pytest.raises(CatalogError) as caught:
@@ -105,7 +108,7 @@ def test_drops(registry: Registry) -> None:
 
 def test_namespaces_of_the_text(registry: Registry) -> None:
     registry.register("DECLARE NAMESPACE p = 'urn:p'; S//p:a", name="x")
-    info = registry.catalog.query("x")
+    info = registry.catalog.ask(read_query, "x")
     assert (info.text, info.namespaces) == ("S//p:a", {"p": "urn:p"})
     assert str(compile_info(info, {}).specs[0].definition) == "S//{urn:p}a"
     assert stored_group(registry, info.gid) == compile_info(info, {}).group
@@ -141,11 +144,11 @@ def test_equal_queries_are_one_group(registry: Registry) -> None:
     texts = [JOIN, "S//a->one JOIN {two = one, 60 min} T//p->two", JOIN.replace("1 h", "2 h")]
     for text in texts:
         registry.register(text)
-    gids = [info.gid for info in registry.catalog.queries()]
+    gids = [info.gid for info in registry.catalog.ask(read_queries)]
     assert gids[0] == gids[1] != gids[2]
-    ((template, queries, groups),) = registry.catalog.templates()
+    ((template, queries, groups),) = registry.catalog.ask(read_template_use)
     assert (queries, groups) == (3, 2)
-    rows = registry.catalog.rt_rows(template)
+    rows = registry.catalog.ask(read_rt_rows, template)
     assert [row["qid"] for row in rows] == ["q1", "q2", "q3"]
     assert rows[0]["var1"] == rows[2]["var1"]
 
@@ -244,7 +247,7 @@ def test_load_all_or_none(registry: Registry) -> None:
         "XSCL_SYNTAX",
     )
     assert names(registry) == []
-    assert registry.catalog.templates() == []
+    assert registry.catalog.ask(read_template_use) == []
     assert all(o.ok for o in registry.load(f"CREATE QUERY a AS {JOIN}; S//b", atomic=True))
     assert names(registry) == ["a", "q2"]
 
@@ -253,11 +256,11 @@ def test_load_all_or_none(registry: Registry) -> None:
 
 
 def functions(registry: Registry, name: str) -> set[tuple[str, str]]:
-    info = registry.catalog.query(name)
+    info = registry.catalog.ask(read_query, name)
     group = stored_group(registry, info.gid)
-    assert group == compile_info(info, registry.catalog.facts()).group
-    (template,) = [t for t, _, _ in registry.catalog.templates() if t.id == info.template]
-    (row,) = [row for row in registry.catalog.rt_rows(template) if row["qid"] == name]
+    assert group == compile_info(info, registry.catalog.ask(read_facts)).group
+    (template,) = [t for t, _, _ in registry.catalog.ask(read_template_use) if t.id == info.template]
+    (row,) = [row for row in registry.catalog.ask(read_rt_rows, template) if row["qid"] == name]
     assert [(row["fn_l_1"], row["fn_r_1"])] == [(j.fn_l, j.fn_r) for j in group.instance.joins[:1]]
     return {(j.fn_l, j.fn_r) for j in group.instance.joins}
 
@@ -304,9 +307,9 @@ def test_known_columns_are_as_if_they_had_been_known(tmp_path: Path, schemas: tu
         if not early:
             registry.register_many([(f"q{texts.index(text)}", text) for text in texts])
         keys = {}
-        for info in home.catalog.queries():
+        for info in home.catalog.ask(read_queries):
             group = stored_group(registry, info.gid)
-            assert group == compile_info(info, home.catalog.facts()).group, info.text
+            assert group == compile_info(info, home.catalog.ask(read_facts)).group, info.text
             keys[info.name] = group.key, info.template, info.names
         told.append(keys)
         home.catalog.close()
@@ -316,14 +319,14 @@ def test_known_columns_are_as_if_they_had_been_known(tmp_path: Path, schemas: tu
 def test_a_first_row_that_is_taken_back_leaves_no_numbers(home: Home, registry: Registry) -> None:
     registry.register(JOIN, name="x")
     with pytest.raises(ZeroDivisionError), home.catalog.begin() as connection:
-        home.catalog.put_channel(connection, ChannelInfo("T", "rows", False, "T", {"p": "double"}, None, "T"))
+        put_channel(connection, ChannelInfo("T", "rows", False, "T", {"p": "double"}, None, "T"))
         registry.refresh(connection, "T", None)
         raise ZeroDivisionError
     registry.register("S//c", name="next")
     Intake(home).take([Event("T", "1", 1, row={"p": 1.5})])
     registry.register(JOIN, name="y")
     assert functions(registry, "x") == functions(registry, "y") == {("number", "number")}
-    assert registry.catalog.query("x").gid == registry.catalog.query("y").gid
+    assert registry.catalog.ask(read_query, "x").gid == registry.catalog.ask(read_query, "y").gid
 
 
 def test_a_first_document_compiles_nothing(home: Home, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,5 +340,5 @@ def test_a_first_document_compiles_nothing(home: Home, registry: Registry, monke
 def test_the_first_row_does_not_mix_up_names(home: Home, registry: Registry) -> None:
     registry.register("S//a->r[./b->x][./b->y] JOIN {x = u AND y = v, 1 h} T->t[./p->u][./q->v]", name="x")
     Intake(home).take([Event("T", "1", 1, row={"p": 1, "q": "s"})])
-    info = registry.catalog.query("x")
-    assert tuple(info.names["meta"]) == compile_info(info, registry.catalog.facts()).meta_names
+    info = registry.catalog.ask(read_query, "x")
+    assert tuple(info.names["meta"]) == compile_info(info, registry.catalog.ask(read_facts)).meta_names

@@ -9,7 +9,7 @@ from local_engine import compiled
 from strategies import CHANNELS, NUMERIC, TEXTS, Dice, many_block_query
 
 from xscl.base.errors import QueryError
-from xscl.language.compile import ChannelFacts
+from xscl.language.facts import ChannelFacts
 from xscl.templates.bounds import Bounds, pair_index
 from xscl.templates.graph import ValueJoin
 from xscl.templates.links import Link, anchor, linked_blocks, links_of

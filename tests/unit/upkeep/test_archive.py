@@ -28,6 +28,8 @@ from xscl.base.errors import CatalogError
 from xscl.base.failpoints import VARIABLE, hooked
 from xscl.base.sealed import seal
 from xscl.base.types import Event
+from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import INTAKE_FILES, METADATA, OLD_FILES, SCHEMA_VERSION
 from xscl.engine import Engine
 from xscl.store.home import Home, init_home, open_home
@@ -89,7 +91,7 @@ def test_everything_comes_back_and_goes_on(rich: Path, archive: bytes, tmp_path:
     there.mkdir()
     counts = import_home(there / "home", io.BytesIO(archive))
     home, copy = open_home(here / "home"), open_home(there / "home")
-    assert counts.queries == len(home.catalog.queries()) and counts.events > 20
+    assert counts.queries == len(home.catalog.ask(read_queries)) and counts.events > 20
     assert matches(copy) == matches(home) != []
     expected = rows(home)
     with home.catalog.begin() as connection:
@@ -116,7 +118,7 @@ def test_an_empty_home_comes_back(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     assert import_home(tmp_path / "copy", io.BytesIO(packed(tmp_path / "home"))).events == 0
     home = open_home(tmp_path / "copy")
-    assert home.catalog.processed() == (0, 0)
+    assert home.catalog.ask(read_last_places) == (0, 0)
     home.catalog.close()
 
 

@@ -19,6 +19,7 @@ from xscl.answers.match_listing import match_json
 from xscl.base.errors import XsclError
 from xscl.base.sealed import LIST, check_file, damaged_files, listed_files, read_whole, seal, write_whole
 from xscl.base.types import Event
+from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.tables import STATE_FILES
 from xscl.engine import Engine
 from xscl.planning.planner import Planner
@@ -179,7 +180,7 @@ def test_a_file_of_a_results_folder_that_is_missing_is_told_by_a_listing(root: P
 def test_what_workers_load_is_told(root: Path) -> None:
     home = open_home(root)
     planner = Planner(home.catalog, home.folder("programs"))
-    plan = planner.plan(1, home.catalog.processed()[1] + 1)
+    plan = planner.plan(1, home.catalog.ask(read_last_places)[1] + 1)
     assert plan is not None
     made = [plan.specs_path, plan.rows_path, plan.program_path]
     for path in map(Path, made):

@@ -19,6 +19,7 @@ from xscl.answers.status import state_notes
 from xscl.base.failpoints import hooked
 from xscl.base.types import Event
 from xscl.catalog.event_counts import channel_counts, event_count
+from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import (
     BATCHES,
     CHANNELS,
@@ -184,7 +185,7 @@ def test_dropped_queries_go_with_their_matches(engine: Engine, monkeypatch: pyte
     engine.ingest([document(16, 16)])
     engine.run_once()
     assert ("e16",) in listed(engine)
-    assert {info.gid for info in home.catalog.queries()} <= {row["gid"] for row in home.catalog.rows(GROUPS)}
+    assert {info.gid for info in home.catalog.ask(read_queries)} <= {row["gid"] for row in home.catalog.rows(GROUPS)}
     assert listed(engine) == [("e16",)] and home.catalog.rows(VARIABLES)
 
 

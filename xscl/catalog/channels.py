@@ -1,0 +1,185 @@
+"""Channels and their streams: the one module that writes tables ``channels`` and ``streams``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog.records import RAW, ChannelInfo, StreamInfo
+from xscl.catalog.tables import CHANNELS, STREAMS
+from xscl.language.facts import ChannelFacts
+
+__all__ = [
+    "add_stream",
+    "all_facts",
+    "channel_facts",
+    "forget_times",
+    "move_bounds",
+    "note_newest",
+    "note_processed",
+    "note_published",
+    "note_settled",
+    "note_watermark",
+    "put_channel",
+    "read_channels",
+    "read_facts",
+    "read_newest",
+    "read_streams",
+    "remove_channel",
+    "remove_stream",
+    "set_source",
+]
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+def read_channels(connection: Connection) -> dict[str, ChannelInfo]:
+    """Return all channels by name."""
+    rows = connection.execute(sa.select(CHANNELS).order_by(CHANNELS.c.name))
+    return {row.name: _channel_info(row) for row in rows}
+
+
+def read_streams(connection: Connection) -> dict[str, StreamInfo]:
+    """Return all streams by name, with those of ``C.raw`` that feeds of a stream of ``C`` fill."""
+    found = {}
+    for row in connection.execute(sa.select(STREAMS).order_by(STREAMS.c.name)):
+        stream = StreamInfo(**row._mapping)
+        found[stream.name] = stream
+        if not stream.channel.endswith(RAW):
+            raw = replace(stream, name=stream.name + RAW, channel=stream.channel + RAW)
+            found[raw.name] = raw
+    return found
+
+
+def read_facts(connection: Connection) -> dict[str, ChannelFacts]:
+    """Return the facts that registration needs of every channel and stream, by name."""
+    return all_facts(read_channels(connection), read_streams(connection))
+
+
+def read_newest(connection: Connection) -> dict[str, int | None]:
+    """Return the greatest event time that each channel has taken in; None before the first event."""
+    return {row.name: row.newest for row in connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.newest))}
+
+
+def channel_facts(channel: ChannelInfo) -> ChannelFacts:
+    """Return the facts that registration needs of a channel."""
+    columns = channel.schema or {}
+
+    def of_types(*types: str) -> frozenset[str]:
+        return frozenset(name for name, type_ in columns.items() if type_ in types)
+
+    numeric = of_types("bigint", "double", "decimal")
+    times, truths = of_types("timestamp", "date"), of_types("boolean")
+    return ChannelFacts(channel.kind, numeric, of_types("string"), times, truths)
+
+
+def all_facts(channels: Mapping[str, ChannelInfo], streams: Mapping[str, StreamInfo]) -> dict[str, ChannelFacts]:
+    """Return the facts that registration needs of these channels and streams, by name."""
+    facts = {name: channel_facts(channel) for name, channel in channels.items()}
+    for name, stream in streams.items():
+        of_channel = facts.get(stream.channel, ChannelFacts())
+        facts[name] = replace(of_channel, channel=stream.channel, stream=stream.number)
+    return facts
+
+
+def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:
+    return ChannelInfo(
+        name=row.name,
+        kind=row.kind,
+        feed=row.feed,
+        element=row.element or row.name,
+        schema=None if row.schema is None else json.loads(row.schema),
+        lateness=row.lateness,
+        clock=row.clock,
+        idle=row.idle,
+        retention=row.retention,
+    )
+
+
+# -- settings --------------------------------------------------------------------------------------------------
+
+
+def put_channel(connection: Connection, channel: ChannelInfo) -> None:
+    """Add or replace a channel."""
+    values = {
+        "kind": channel.kind,
+        "feed": channel.feed,
+        "element": channel.element,
+        "schema": None if channel.schema is None else json.dumps(channel.schema),
+        "lateness": channel.lateness,
+        "clock": channel.clock,
+        "idle": channel.idle,
+        "retention": channel.retention,
+    }
+    if not _update(connection, channel.name, **values):
+        connection.execute(CHANNELS.insert().values(name=channel.name, **values))
+
+
+def remove_channel(connection: Connection, name: str) -> None:
+    """Remove a channel that nothing needs."""
+    connection.execute(CHANNELS.delete().where(CHANNELS.c.name == name))
+
+
+def add_stream(connection: Connection, name: str, channel: str, source: str | None) -> None:
+    """Add a stream of a channel under the next number."""
+    number = (connection.scalar(sa.select(sa.func.max(STREAMS.c.number))) or 0) + 1
+    connection.execute(STREAMS.insert().values(number=number, name=name, channel=channel, source=source))
+
+
+def set_source(connection: Connection, stream: int, source: str | None) -> None:
+    """Change the source of a stream."""
+    connection.execute(STREAMS.update().where(STREAMS.c.number == stream).values(source=source))
+
+
+def remove_stream(connection: Connection, stream: int) -> None:
+    """Remove a stream that nothing needs."""
+    connection.execute(STREAMS.delete().where(STREAMS.c.number == stream))
+
+
+# -- times -----------------------------------------------------------------------------------------------------
+
+
+def note_settled(connection: Connection, clock: str, place: int) -> None:
+    """Note that events up to a place may have been judged by other settings of this clock's channels."""
+    connection.execute(CHANNELS.update().where(CHANNELS.c.clock == clock).values(settled=place))
+
+
+def note_newest(connection: Connection, channel: str, time: int) -> None:
+    """Note the greatest event time that a channel has taken in."""
+    _update(connection, channel, newest=time)
+
+
+def note_processed(connection: Connection, channel: str, time: int) -> None:
+    """Note the greatest event time of a channel's processed events."""
+    _update(connection, channel, processed=time)
+
+
+def note_published(connection: Connection, channel: str, time: int) -> None:
+    """Raise the greatest event time of documents published to a channel."""
+    known = sa.func.coalesce(CHANNELS.c.published, time)
+    _update(connection, channel, published=sa.case((known > time, known), else_=time))
+
+
+def note_watermark(connection: Connection, channel: str, time: int | None) -> None:
+    """Note the event time that no event of a later batch is older than; None: any age is possible."""
+    _update(connection, channel, watermark=time)
+
+
+def move_bounds(connection: Connection, channel: str, held_from: int | None, kept_from: int | None) -> None:
+    """Move the event times from which on a channel's events are held and kept."""
+    _update(connection, channel, held_from=held_from, kept_from=kept_from)
+
+
+def forget_times(connection: Connection) -> None:
+    """Forget the times that batches have noted of all channels."""
+    connection.execute(CHANNELS.update().values(processed=None, published=None, watermark=None))
+
+
+def _update(connection: Connection, channel: str, **values: object) -> bool:
+    """Change columns of a channel; return whether there is one of that name."""
+    return connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(**values)).rowcount > 0

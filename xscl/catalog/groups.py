@@ -1,0 +1,222 @@
+"""Groups of queries, instances, templates and variables: the one module that writes their tables.
+
+The tables are ``groups``, ``instances``, ``templates``, ``variables``, and an ``rt_<template>`` for each template.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Integer, MetaData, Table
+from sqlalchemy.engine import Connection
+
+from xscl.catalog.suggestions import no_template
+from xscl.catalog.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
+from xscl.templates.relations import SUBSCRIBED, rt_table
+from xscl.templates.template import Template
+
+__all__ = [
+    "add_groups",
+    "add_instances",
+    "add_rt_rows",
+    "add_template",
+    "add_variables",
+    "channels_json",
+    "create_rt",
+    "put_derived",
+    "replace_rt_rows",
+    "template_values",
+    "read_rt_rows",
+    "read_template",
+    "read_template_use",
+    "read_templates",
+    "remove_groups",
+    "remove_variables",
+    "stored_rt",
+    "stored_template",
+]
+
+Row = Mapping[str, object]
+
+
+# -- templates -------------------------------------------------------------------------------------------------
+
+
+def stored_template(row: sa.Row[tuple[object, ...]]) -> Template:
+    """Return the template of a row of ``templates``."""
+    return Template(
+        id=row.template,
+        certificate=row.certificate,
+        blocks=tuple(json.loads(row.blocks)),
+        parents=tuple(json.loads(row.parents)),
+        joins=tuple((left, right, kind) for left, right, kind in json.loads(row.joins)),
+    )
+
+
+def read_templates(connection: Connection) -> list[Template]:
+    """Return every template, without counting its queries."""
+    return [stored_template(row) for row in connection.execute(sa.select(TEMPLATES))]
+
+
+def read_template(connection: Connection, name: str) -> Template:
+    """Return a template by id.
+
+    Raises:
+        CatalogError: there is none.
+    """
+    row = connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template == name)).first()
+    if row is None:
+        raise no_template(connection, name)
+    return stored_template(row)
+
+
+def read_template_use(connection: Connection) -> list[tuple[Template, int, int]]:
+    """Return (template, live queries, groups of live queries) of every template, most queries first."""
+    counts = (
+        sa.select(
+            QUERIES.c.template,
+            sa.func.count().label("queries"),
+            sa.func.count(sa.distinct(QUERIES.c.gid)).label("groups"),
+        )
+        .where(QUERIES.c.docid_until == NEVER)
+        .group_by(QUERIES.c.template)
+        .subquery()
+    )
+    statement = sa.select(TEMPLATES, counts.c.queries, counts.c.groups).outerjoin(
+        counts, counts.c.template == TEMPLATES.c.template
+    )
+    rows = connection.execute(statement).all()
+    found = [(stored_template(row), row.queries or 0, row.groups or 0) for row in rows]
+    return sorted(found, key=lambda item: (-item[1], item[0].id))
+
+
+@lru_cache(maxsize=1024)
+def stored_rt(template: Template) -> Table:
+    """Return the stored form of ``rt_<template>``: a row per group and case, which the relation fans out to queries."""
+    columns = [
+        Column(column.name, column.type)
+        for column in rt_table(template).columns
+        if column.name not in ("qid", *SUBSCRIBED)
+    ]
+    key = sa.PrimaryKeyConstraint("gid", "case")
+    return Table(f"rt_{template.id}", MetaData(), Column("gid", Integer), *columns, key)
+
+
+def read_rt_rows(connection: Connection, template: Template) -> list[dict[str, object]]:
+    """Return the rows of ``rt_<template>``: one per live query and case."""
+    stored = stored_rt(template)
+    columns = [column for column in stored.c if column.name != "gid"]
+    statement = (
+        sa.select(QUERIES.c.qid, *(QUERIES.c[name] for name in SUBSCRIBED), *columns)
+        .join(stored, stored.c.gid == QUERIES.c.gid)
+        .where(QUERIES.c.docid_until == NEVER)
+        .order_by(QUERIES.c.qid, stored.c.case)
+    )
+    return [dict(row._mapping) for row in connection.execute(statement)]
+
+
+# -- adding ----------------------------------------------------------------------------------------------------
+
+
+def channels_json(channels: Iterable[str]) -> str:
+    """Return the channels that a group reads, and the streams it names, as they are kept: sorted, each once."""
+    return json.dumps(sorted(set(channels)), ensure_ascii=False)
+
+
+def template_values(template: Template) -> dict[str, object]:
+    """Return a template's row of ``templates``."""
+    return {
+        "template": template.id,
+        "certificate": template.certificate,
+        "blocks": json.dumps(template.blocks),
+        "parents": json.dumps(template.parents),
+        "joins": json.dumps(template.joins),
+    }
+
+
+def add_template(connection: Connection, template: Template) -> None:
+    """Add a template, and the table of its groups' cases."""
+    create_rt(connection, template)
+    connection.execute(TEMPLATES.insert().values(**template_values(template)))
+
+
+def add_instances(connection: Connection, rows: Sequence[Row]) -> None:
+    """Add rows of instances."""
+    if rows:
+        connection.execute(INSTANCES.insert(), rows)
+
+
+def add_groups(connection: Connection, rows: Sequence[Row]) -> None:
+    """Add rows of groups."""
+    if rows:
+        connection.execute(GROUPS.insert(), rows)
+
+
+def add_rt_rows(connection: Connection, template: Template, rows: Sequence[Row]) -> None:
+    """Add rows of groups' cases to the table of their template."""
+    if rows:
+        connection.execute(stored_rt(template).insert(), rows)
+
+
+def add_variables(connection: Connection, rows: Sequence[Row]) -> None:
+    """Add rows of variables."""
+    if rows:
+        connection.execute(VARIABLES.insert(), rows)
+
+
+# -- removing --------------------------------------------------------------------------------------------------
+
+
+def remove_groups(connection: Connection, used: Collection[int]) -> None:
+    """Remove groups without a query that are not ``used`` by stored matches, and instances without a group.
+
+    The greatest numbers stay, because numbers are not given out again.
+    """
+    last = connection.scalar(sa.select(sa.func.max(GROUPS.c.gid))) or 0
+    asked = sa.exists().where(QUERIES.c.gid == GROUPS.c.gid)
+    free = sa.select(GROUPS.c.gid, GROUPS.c.template).where(~asked, GROUPS.c.gid < last)
+    by_template: dict[str, list[int]] = {}
+    for gid, template in connection.execute(free):
+        if gid not in used:
+            by_template.setdefault(template, []).append(gid)
+    templates = {template.id: template for template in read_templates(connection)}
+    for name, gids in by_template.items():
+        cases = stored_rt(templates[name])
+        for part in in_parts(gids):
+            connection.execute(cases.delete().where(cases.c.gid.in_(part)))
+            connection.execute(GROUPS.delete().where(GROUPS.c.gid.in_(part)))
+    last = connection.scalar(sa.select(sa.func.max(INSTANCES.c.iid))) or 0
+    has_group = INSTANCES.c.iid.in_(sa.select(GROUPS.c.iid))
+    connection.execute(INSTANCES.delete().where(~has_group, INSTANCES.c.iid < last))
+
+
+def remove_variables(connection: Connection, keys: Sequence[int]) -> None:
+    """Remove variables that no query has."""
+    for part in in_parts(keys):
+        connection.execute(VARIABLES.delete().where(VARIABLES.c.key.in_(part)))
+
+
+# -- mending ---------------------------------------------------------------------------------------------------
+
+
+def create_rt(connection: Connection, template: Template) -> None:
+    """Make the table of a template's cases if it is not there."""
+    stored_rt(template).create(connection, checkfirst=True)
+
+
+def replace_rt_rows(connection: Connection, template: Template, gid: int, rows: Sequence[Row]) -> None:
+    """Replace the cases of a group."""
+    cases = stored_rt(template)
+    connection.execute(cases.delete().where(cases.c.gid == gid))
+    add_rt_rows(connection, template, rows)
+
+
+def put_derived(connection: Connection, table: Table, values: Row) -> None:
+    """Add or replace a row of ``groups``, ``instances``, ``templates`` or ``variables``; it has all columns."""
+    (number,) = table.primary_key.columns
+    changed = connection.execute(sa.update(table).where(number == values[number.name]).values(**values))
+    if not changed.rowcount:
+        connection.execute(sa.insert(table).values(**values))

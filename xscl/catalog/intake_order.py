@@ -1,0 +1,100 @@
+"""The intake order: the one module that writes tables ``home`` and ``flushes``.
+
+Every event, registration, drop, flush and replay takes a place of one order.  The row of ``home`` has the next place
+and the last one that a committed batch has processed.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog.tables import FLUSHES, HOME, NEVER, SCHEMA_VERSION
+
+__all__ = [
+    "add_flush",
+    "create_home",
+    "go_on_at",
+    "next_place",
+    "note_sweep",
+    "read_last_places",
+    "read_processed",
+    "set_processed",
+    "sweeps",
+    "take_places",
+    "trim_flushes",
+]
+
+
+def create_home(connection: Connection) -> None:
+    """Add the row of table ``home`` unless it is there."""
+    if connection.execute(sa.select(HOME.c.one)).first() is None:
+        values = {"schema_version": SCHEMA_VERSION, "next_place": 1, "received": 0, "processed": 0}
+        connection.execute(HOME.insert().values(one=1, **values))
+
+
+# -- places ----------------------------------------------------------------------------------------------------
+
+
+def take_places(connection: Connection, count: int, now: int) -> tuple[int, int]:
+    """Take the next ``count`` places of the intake order: (first place, its time of receipt).
+
+    Later ones follow at distances of one, so that ``received`` grows strictly over everything that a home takes in.
+    """
+    row = connection.execute(sa.select(HOME.c.next_place, HOME.c.received).with_for_update()).one()
+    received = max(now, row.received + 1)
+    connection.execute(HOME.update().values(next_place=row.next_place + count, received=received + count - 1))
+    return row.next_place, received
+
+
+def next_place(connection: Connection) -> int:
+    """Return the place that the next event or command takes."""
+    return int(connection.execute(sa.select(HOME.c.next_place)).scalar_one())
+
+
+def read_last_places(connection: Connection) -> tuple[int, int]:
+    """Return (last place of the last committed batch, last place taken in)."""
+    row = connection.execute(sa.select(HOME.c.processed, HOME.c.next_place)).one()
+    return row.processed, row.next_place - 1
+
+
+def read_processed(connection: Connection, *, lock: bool = False) -> int:
+    """Return the last place of the last committed batch; with ``lock`` nobody else changes it in this transaction."""
+    statement = sa.select(HOME.c.processed)
+    return connection.scalar(statement.with_for_update() if lock else statement) or 0
+
+
+def set_processed(connection: Connection, place: int) -> None:
+    """Note the last place of the last committed batch."""
+    connection.execute(HOME.update().values(processed=place))
+
+
+def go_on_at(connection: Connection, following: int, processed: int) -> None:
+    """Put right the next place and the last processed one, in a repair."""
+    connection.execute(HOME.update().values(processed=processed, next_place=following))
+
+
+# -- ends of batches -------------------------------------------------------------------------------------------
+
+
+def add_flush(connection: Connection, place: int) -> None:
+    """Have a batch end at a place."""
+    connection.execute(FLUSHES.insert().values(place=place))
+
+
+def trim_flushes(connection: Connection, processed: int, oldest: int | None) -> None:
+    """Remove processed ends of batches that lie before the oldest event kept; ``oldest`` None: before any."""
+    connection.execute(FLUSHES.delete().where(FLUSHES.c.place <= processed, FLUSHES.c.place < (oldest or NEVER)))
+
+
+# -- sweeps of groups ------------------------------------------------------------------------------------------
+
+
+def sweeps(connection: Connection) -> int:
+    """Return how often groups and their instances and variables were removed; remembered ones are void then."""
+    return int(connection.execute(sa.select(HOME.c.swept)).scalar_one())
+
+
+def note_sweep(connection: Connection) -> None:
+    """Count a removal of groups, instances and variables."""
+    connection.execute(HOME.update().values(swept=HOME.c.swept + 1))

@@ -1,0 +1,158 @@
+"""Registered queries: the one module that writes table ``queries``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog.intake_order import take_places
+from xscl.catalog.records import QueryInfo
+from xscl.catalog.suggestions import no_query
+from xscl.catalog.tables import IS_DROPPED, NEVER, QUERIES, in_parts
+
+__all__ = [
+    "LIVE",
+    "add_queries",
+    "drop_query",
+    "end_dropped",
+    "forget_batches",
+    "mark_filled",
+    "mend_query",
+    "query_info",
+    "read_queries",
+    "read_query",
+    "regroup",
+    "remove_queries",
+]
+
+LIVE = QUERIES.c.docid_until == NEVER
+"""Condition that a query is not dropped."""
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
+    """Return the query of a row of ``queries``."""
+    return QueryInfo(
+        query=row.query,
+        name=row.qid,
+        text=row.text,
+        namespaces={} if row.namespaces == "{}" else json.loads(row.namespaces),
+        gid=row.gid,
+        template=row.template,
+        digest=row.digest,
+        names=json.loads(row.names),
+        docid_from=row.docid_from,
+        docid_until=row.docid_until,
+        received=row.received,
+        publish=row.publish,
+        starting=row.starting,
+        sees_from=row.sees_from,
+        ts_from=row.ts_from,
+        history=row.history,
+        filled=row.filled,
+        ended=row.ended,
+        held_from={} if row.held_from is None else json.loads(row.held_from),
+        owner=row.owner,
+        suspended=row.suspended,
+        released=row.released,
+    )
+
+
+def read_queries(connection: Connection, *, live_only: bool = True, name: str | None = None) -> list[QueryInfo]:
+    """Return queries by name: the live ones, unless told otherwise."""
+    statement = sa.select(QUERIES).order_by(QUERIES.c.qid, QUERIES.c.query)
+    if live_only:
+        statement = statement.where(LIVE)
+    if name is not None:
+        statement = statement.where(QUERIES.c.qid == name)
+    return [query_info(row) for row in connection.execute(statement)]
+
+
+def read_query(connection: Connection, name: str) -> QueryInfo:
+    """Return a live query.
+
+    Raises:
+        CatalogError: there is none of that name.
+    """
+    found = read_queries(connection, name=name)
+    if not found:
+        raise no_query(connection, name)
+    return found[0]
+
+
+# -- registration ----------------------------------------------------------------------------------------------
+
+
+def add_queries(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
+    """Add rows of new queries."""
+    connection.execute(QUERIES.insert(), rows)
+
+
+def drop_query(connection: Connection, name: str, now: int) -> int:
+    """End a query; return the place of the drop in the intake order.
+
+    Raises:
+        CatalogError: there is none of that name.
+    """
+    live = (QUERIES.c.qid == name) & LIVE
+    if not connection.execute(sa.select(QUERIES.c.query).where(live)).first():
+        raise no_query(connection, name)
+    place, _ = take_places(connection, 1, now)
+    connection.execute(QUERIES.update().where(live).values(docid_until=place))
+    return place
+
+
+def regroup(connection: Connection, changed: Iterable[tuple[int, int, str, str]]) -> None:
+    """Write (query, group, template, names as JSON) of queries that were compiled again."""
+    rows = [
+        {"b_query": query, "gid": gid, "template": template, "names": names} for query, gid, template, names in changed
+    ]
+    if rows:
+        connection.execute(QUERIES.update().where(QUERIES.c.query == sa.bindparam("b_query")), rows)
+
+
+def mend_query(connection: Connection, query: int, values: Mapping[str, object]) -> None:
+    """Change columns of a query that differ from what its text says."""
+    connection.execute(QUERIES.update().where(QUERIES.c.query == query).values(**values))
+
+
+# -- batches ---------------------------------------------------------------------------------------------------
+
+
+def mark_filled(connection: Connection, queries: Sequence[QueryInfo]) -> None:
+    """Note that queries are answered from retained events, by which batch, and from which times on."""
+    if queries:
+        values = [
+            {
+                "b_query": info.query,
+                "history": info.history,
+                "filled": info.filled,
+                "held_from": json.dumps(dict(info.held_from), sort_keys=True) if info.held_from else None,
+            }
+            for info in queries
+        ]
+        connection.execute(QUERIES.update().where(QUERIES.c.query == sa.bindparam("b_query")), values)
+
+
+def end_dropped(connection: Connection, place: int, batch: int) -> None:
+    """Give queries dropped before a place no matches of the batch there, of a replay or a back-fill."""
+    dropped = IS_DROPPED, QUERIES.c.docid_until < place, QUERIES.c.ended.is_(None)
+    connection.execute(QUERIES.update().where(*dropped).values(ended=batch - 1))
+
+
+def forget_batches(connection: Connection) -> None:
+    """Forget the batches that answered queries from retained events, and those that dropped ones end with."""
+    answered = QUERIES.update().where(QUERIES.c.starting != "NOW", QUERIES.c.filled > 0)
+    connection.execute(answered.values(filled=None, history=None))
+    connection.execute(QUERIES.update().values(ended=None))  # said in numbers of batches
+
+
+def remove_queries(connection: Connection, queries: Sequence[int]) -> None:
+    """Remove dropped queries without stored matches."""
+    for part in in_parts(queries):
+        connection.execute(QUERIES.delete().where(QUERIES.c.query.in_(part)))
