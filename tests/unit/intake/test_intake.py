@@ -434,7 +434,7 @@ def test_an_intake_that_fails_leaves_no_file(home: Home, monkeypatch: pytest.Mon
         raise OSError("disk full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(home.catalog, "reject", fails)
+        patched.setattr("xscl.intake.transaction.note_rejected", fails)
         with pytest.raises(OSError, match="disk full"):
             take(home, doc("a"))
     assert list(home.folder("events").iterdir()) == []
