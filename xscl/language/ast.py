@@ -279,7 +279,7 @@ class Constructor:
 
 
 Select = tuple[SelectItem, ...] | Constructor | None
-"""What a query outputs; None is ``*``."""
+"""The output of a query; None is ``*``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,14 +327,14 @@ Statement = CreateQuery | DropQuery | DeclareNamespace
 
 
 def blocks(source: Source) -> tuple[Block, ...]:
-    """All blocks in the order of FROM."""
+    """Return all blocks in the order of FROM."""
     if isinstance(source, Block):
         return (source,)
     return blocks(source.left) + blocks(source.right)
 
 
 def selected(select: Select) -> tuple[VarPath, ...]:
-    """All variable paths of a SELECT list or of a constructor's holes, as written."""
+    """Return all variable paths of a SELECT list or of a constructor's holes, as written."""
     if select is None:
         return ()
     if isinstance(select, tuple):

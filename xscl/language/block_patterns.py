@@ -52,7 +52,7 @@ def block_pattern(
 
 
 def assignments(pattern: BlockPattern, document: DocumentNode, memo: Memo) -> Iterator[dict[int, Node]]:
-    """The distinct assignments of nodes of a document to the wanted nodes of a pattern."""
+    """Yield the distinct assignments of nodes of a document to the wanted nodes of a pattern."""
     if not all(holds(condition, document, memo) for condition in pattern.at_document):
         return
 
@@ -78,7 +78,7 @@ def assignments(pattern: BlockPattern, document: DocumentNode, memo: Memo) -> It
 def one_assignment(
     pattern: BlockPattern, document: DocumentNode, memo: Memo, fixed: Mapping[int, Node]
 ) -> dict[int, Node] | None:
-    """The first assignment in document order that has some nodes fixed; None without one.
+    """Return the first assignment in document order that has some nodes fixed; None if there is none.
 
     Sibling branches do not depend on each other, so that each node of the pattern is tried on a node of the document
     once at most.
@@ -121,7 +121,7 @@ def one_assignment(
 
 
 def _self_and_above(node: Node) -> set[Node]:
-    """The node, and all elements that it is in."""
+    """Return the node, and all elements that it is in."""
     if isinstance(node, DocumentNode):
         return {node}
     owner = node.owner if isinstance(node, (AttributeNode, TextNode)) else node

@@ -63,11 +63,11 @@ class CompiledQuery:
     template: Template
     group: Group
     specs: tuple[WitnessSpec, ...]
-    """What stage 1 has to find."""
+    """Specs that stage 1 has to find."""
     channels: tuple[str, ...]
     """Channel of each block; for one that names a stream, the stream's."""
     block_names: tuple[str, ...]
-    """What to call each block: its first variable, or its place and channel."""
+    """Name of each block: its first variable, or its place and channel."""
     definitions: Mapping[str, Definition]
     """Definition of every variable that takes part in the join or is a result node, by the query's own name."""
     meta_names: tuple[str | None, ...]
@@ -83,7 +83,7 @@ class CompiledQuery:
 
     @property
     def read(self) -> frozenset[str]:
-        """The names of all channels and streams that it reads."""
+        """Return the names of all channels and streams that it reads."""
         return frozenset((*self.channels, *(block.channel for block in self.normal.blocks)))
 
 
@@ -114,7 +114,7 @@ def compile_query(
 def settled_cases(
     cases: tuple[Case, ...], instance: Instance, channels: Sequence[str], streams: Sequence[int]
 ) -> tuple[Case, ...]:
-    """The cases of a query, with simpler bounds where ``ONCE`` comes to as much.
+    """Return the cases of a query, with simpler bounds where ``ONCE`` allows them.
 
     Blocks over different channels never match in both orders.  A query of two blocks that asks the same of both always
     does, so the left member has to be first.
@@ -141,7 +141,7 @@ def settled_cases(
 def whole_steps(
     normal: NormalQuery, block: int, channels: Mapping[str, ChannelFacts]
 ) -> tuple[list[Step | None], tuple[Condition, ...]]:
-    """Every node's step with all that is below it as conditions; and the conditions on the document node.
+    """Return every node's step with all that is below it as conditions; and the conditions on the document node.
 
     A node that such a step reaches has a witness of everything below.
     """
@@ -163,7 +163,7 @@ class _BlockPlan:
     edges: list[tuple[int, int]]
     """(upper, lower) of either pattern."""
     hanging: list[tuple[int, int]]
-    """Those of them that lead away from the joined nodes, towards results."""
+    """Edges that lead away from the joined nodes, towards results."""
     vertex: dict[int, int] = field(default_factory=dict)
     """Node of the block to vertex of the join graph."""
 
@@ -254,13 +254,13 @@ class _Compiler:
         return [*results, *(self.normal.variables[name] for name in self.normal.selected)]
 
     def _links(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """The pairs of blocks that are joined with each other in each case."""
+        """Return the pairs of blocks that are joined with each other in each case."""
         variables = self.normal.variables
         joined = {(variables[join.left][0], variables[join.right][0]) for join in self.normal.joins}
         return tuple(linked_blocks(len(self.normal.blocks), joined, case) for case in self.normal.cases)
 
     def _streams(self) -> tuple[int, ...]:
-        """The stream that each block names, 0 for a channel; nothing if no block names one."""
+        """Return the stream that each block names, 0 for a channel; nothing if no block names one."""
         streams = tuple(self._facts(block).stream for block in range(len(self.normal.blocks)))
         return streams if any(streams) else ()
 
@@ -315,7 +315,7 @@ class _Compiler:
         return self.channels.get(self.normal.blocks[block].channel, ChannelFacts())
 
     def _columns(self, block: int, columns: frozenset[str]) -> set[int]:
-        """The nodes of a block that are such columns; a row's root element is none, whatever its name.
+        """Return the nodes of a block that are such columns; a row's root element is none, whatever its name.
 
         What ``*`` reaches below the root element is such a column if all columns are.
         """
@@ -376,7 +376,7 @@ class _Compiler:
     def _specs(
         self, plans: list[_BlockPlan], instance: Instance, meta: dict[int, tuple[int, int]]
     ) -> list[tuple[int, WitnessSpec]]:
-        """What stage 1 has to find, each with its block."""
+        """Return the specs that stage 1 has to find, each with its block."""
         functions: dict[tuple[int, int], set[str | None]] = {}
         for join in instance.joins:
             sides = ((meta[join.left], join.fn_l), (meta[join.right], join.fn_r))
@@ -412,12 +412,14 @@ class _Compiler:
 
 
 def _before(function: str, functions: str) -> str:
-    """A function applied to what others give."""
+    """Return a function applied to the values of others."""
     return f"{function} {functions}" if functions else function
 
 
 def _edges_around(plan: _BlockPlan, node: int) -> tuple[_Pairs, _Pairs]:
-    """The R_bin edges that rows of a joined node carry: those on its way, and those that hang off towards results."""
+    """Return the R_bin edges that rows of a joined node carry: those on its way, and those that hang off towards
+    results.
+    """
     definitions = plan.definitions
     on_the_way = _with_ancestors(plan.parents, (node,))
     way = [(definitions[u], definitions[w]) for u, w in plan.edges if w in on_the_way]
@@ -427,7 +429,7 @@ def _edges_around(plan: _BlockPlan, node: int) -> tuple[_Pairs, _Pairs]:
 
 
 def _with_ancestors(parents: Sequence[int], nodes: Iterable[int]) -> set[int]:
-    """The nodes and all above them."""
+    """Return the nodes and all above them."""
     found: set[int] = set()
     for node in nodes:
         while node >= 0 and node not in found:
@@ -439,7 +441,7 @@ def _with_ancestors(parents: Sequence[int], nodes: Iterable[int]) -> set[int]:
 def _final_steps(
     block: NormalBlock, kept: set[int], numeric: set[int], times: frozenset[str]
 ) -> tuple[list[Step | None], tuple[Condition, ...]]:
-    """Every node's step with its conditions, removed branches included; and the conditions on the document node.
+    """Return every node's step with its conditions, removed branches included; and the conditions on the document node.
 
     A branch without a kept node is a condition on the node above it; the same node's own step, by which an output
     variable below is reached, has the conditions of its other branches.
@@ -469,14 +471,14 @@ def _final_steps(
 
 
 def as_number(condition: Condition) -> Condition:
-    """A comparison of a numeric column, which is numeric, whatever it is compared with."""
+    """Return a comparison of a numeric column, which is numeric, whatever it is compared with."""
     if isinstance(condition, Compared) and not condition.functions:
         return replace(condition, numeric=True)
     return condition
 
 
 def as_time(condition: Condition, times: frozenset[str], *, of_time: bool) -> Condition:
-    """A condition whose comparisons of columns of times with ISO 8601 texts compare times.
+    """Return a condition whose comparisons of columns of times with ISO 8601 texts compare times.
 
     Args:
         condition: the condition.

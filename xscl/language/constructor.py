@@ -61,7 +61,7 @@ class _Open:
 
 
 def read(text: str, start: int, hole: Hole) -> tuple[Constructor, int]:
-    """The constructor that begins with the '<' at ``start``, and the offset behind it.
+    """Return the constructor that begins with the '<' at ``start``, and the offset behind it.
 
     Raises:
         QueryError: it is none (``XSCL_SYNTAX``), or what ``hole`` raises; with the exact place.
@@ -70,9 +70,9 @@ def read(text: str, start: int, hole: Hole) -> tuple[Constructor, int]:
 
 
 def recover(text: str, start: int) -> int:
-    """The place to go on at after a malformed constructor that begins at ``start``.
+    """Return the place at which reading goes on after a malformed constructor that begins at ``start``.
 
-    It is behind the first ';' that ends a line, or at the first line that begins a statement, whichever comes first.
+    The place is behind the first ';' that ends a line, or at the first line that begins a statement, whichever comes first.
     """
     after = min(next_statement(text, start), len(text))
     found = _STATEMENT_END.search(text, start, after)
@@ -202,7 +202,7 @@ class _Reader:
     # -- content -----------------------------------------------------------------------------------------------
 
     def content(self, element: _Open) -> None:
-        """What stands up to the next tag."""
+        """Read the content up to the next tag."""
         run, literal = "", True  # the text since the last tag, hole or comment; whether it is all written out
         while True:
             if self.at >= len(self.text) or self.at - self.start > MAX_LENGTH:
@@ -247,7 +247,7 @@ class _Reader:
         self.at = end + 3
 
     def piece(self, plain: re.Pattern[str]) -> str | VarPath:
-        """A run of text, an escape, a reference or a hole."""
+        """Return a run of text, an escape, a reference or a hole."""
         at, text = self.at, self.text
         found = plain.match(text, at)
         if found is not None:

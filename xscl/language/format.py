@@ -13,7 +13,7 @@ _WHITE = " \t\r\n"
 
 
 def format_query(query: ast.Query) -> str:
-    """A query with a line for every block and every join.
+    """Return a query with a line for every block and every join.
 
     Strings stand in single quotes, durations in the largest unit that divides them, ends of relative windows are
     closed, paths in brackets begin with '.', and what is said by default is left out.
@@ -33,7 +33,7 @@ def format_query(query: ast.Query) -> str:
 
 
 def format_statement(statement: ast.Statement) -> str:
-    """A statement of a script with its ';'."""
+    """Return a statement of a script with its ';'."""
     match statement:
         case ast.DropQuery(name):
             return f"DROP QUERY {name};"
@@ -183,7 +183,7 @@ def _limit(micros: int | None) -> str:
 
 
 def format_select(select: tuple[ast.SelectItem, ...] | ast.Constructor) -> str:
-    """What SELECT outputs, without the word."""
+    """Format the output of SELECT, without the word."""
     if isinstance(select, ast.Constructor):
         return _element(select)
     return ", ".join(_var_path(item.path) + ("" if item.name is None else f" AS {item.name}") for item in select)

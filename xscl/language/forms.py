@@ -29,7 +29,7 @@ from xscl.language.windows import cases_of
 __all__ = ["Prepared", "Preparer"]
 
 _MOST_TEXTS = 50_000
-"""That are remembered, with what was compiled for others."""
+"""Number of texts that are remembered with their compiled forms."""
 _MOST_COMPILED = 5_000
 """Compiled queries that are remembered, some 20 kB each."""
 
@@ -85,14 +85,15 @@ class Preparer:
         self._forms: dict[_Key, _Form] = {}
         self._texts: dict[str, Prepared] = {}
         self._kept = 0
-        """How many queries were compiled since all was forgotten."""
+        """Number of queries that were compiled since the memory was emptied."""
 
     def known(self, text: str) -> Prepared | None:
-        """What the very same text was prepared to, if that is remembered."""
+        """Return the remembered result for the very same text, or None."""
         return self._texts.get(text)
 
     def prepare(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
-        """The compiled query of a text and its tokens; ``parse`` gives its tree, and what spans speak of, if need be.
+        """Return the compiled query of a text and its tokens; ``parse`` gives its tree, and what spans speak of, if
+        need be.
 
         Raises:
             QueryError: as ``parse`` and ``compile_query``.
@@ -105,7 +106,7 @@ class Preparer:
         return found
 
     def prepare_text(self, text: str) -> Prepared:
-        """As ``prepare``, for a text that is one query and nothing else: the text of a registered query or group."""
+        """Prepare a text that is one query and nothing else: the text of a registered query or group."""
         return self.known(text) or self.prepare(text, tokenize(text)[:-1], lambda: (parse_query(text), text))
 
     def _prepared(self, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
@@ -130,7 +131,7 @@ class Preparer:
         return Prepared(compiled, names_json(compiled), query.publish, query.starting)
 
     def _with_windows(self, form: _Form, query: ast.Query, text: str, variables: Sequence[str]) -> CompiledQuery:
-        """What was compiled for a form of two blocks, with the windows of another of its queries."""
+        """Return the compiled query of a form of two blocks, with the windows of another of its queries."""
         places = form.compiled.normal.variables
         block_of = {name: places[known][0] for name, known in zip(variables, form.variables, strict=True)}
         try:
@@ -294,7 +295,7 @@ class _Reader:
         self._beside.clear()
 
     def _braces(self, tokens: Sequence[Token], place: int) -> int:
-        """The atoms and windows of a join from behind its ``{``; the place of its ``}``, or -1."""
+        """Return the atoms and windows of a join from behind its ``{``; the place of its ``}``, or -1."""
         atoms: list[list[str]] = [[]]
         part: list[str] = atoms[0]
         compares, first, nested = False, True, 0

@@ -1,7 +1,7 @@
 """Syntax trees to value-join normal form (thesis 6.2): names by URI, one tree of nodes per block, joins of variables
 only.
 
-What the normal form does to a query:
+Normalization changes a query so:
 
 - brackets with paths become branches of the block's tree, whether they bind variables or not; every other bracket
   becomes a condition on its node;
@@ -102,7 +102,7 @@ class NormalBlock:
 class NormalJoin:
     """A comparison of two variables of different blocks, the one of the earlier block on the left.
 
-    It says ``left op f * right + add``; ``linear`` is whether any arithmetic was written, which makes it a comparison
+    The comparison is ``left op f * right + add``; ``linear`` is whether any arithmetic was written, which makes it a comparison
     of numbers.  ``f`` and ``add`` are exact.
     """
 
@@ -126,15 +126,15 @@ class NormalQuery:
     """Variable to (block, node)."""
     joins: tuple[NormalJoin, ...]
     cases: tuple[Case, ...]
-    """Which differences of event times are allowed; the cases are disjoint."""
+    """Bounds of the differences of event times; the cases are disjoint."""
     block_names: tuple[str, ...]
-    """What to call each block: its first variable, or its place and channel."""
+    """Name of each block: its first variable, or its place and channel."""
     selected: tuple[str, ...]
     """The variables that SELECT mentions, in the order of first mention."""
 
 
 def normalize(query: ast.Query, text: str, namespaces: Mapping[str, str] | None = None) -> NormalQuery:
-    """The normal form of a query; ``text`` is what spans speak of.
+    """Return the normal form of a query; spans speak of ``text``.
 
     Raises:
         QueryError: the query is not sound, or asks for something not supported; with line, column and hint.
@@ -290,7 +290,7 @@ class _Normalizer:
                 return Here(self._steps(steps))
 
     def _steps(self, steps: tuple[ast.Step, ...]) -> tuple[Step, ...]:
-        """Steps where variables have no place: under ``or`` and ``not``, in functions and in SELECT."""
+        """Return steps where variables have no place: under ``or`` and ``not``, in functions and in SELECT."""
         found = []
         for step in steps:
             if step.binding is not None:
@@ -371,7 +371,7 @@ class _Normalizer:
         return NormalJoin(name_l, name_r, op, left.functions, right.functions, True, f, add, atom.span)
 
     def _side(self, operand: ast.Operand) -> _Side | str | Fraction:
-        """An operand with a variable, or a constant."""
+        """Return an operand with a variable, or a constant."""
         names: list[str] = []
         while isinstance(operand, ast.FunctionOperand):
             names.append(operand.name)
@@ -396,7 +396,7 @@ class _Normalizer:
         return _Side(operand.path, functions, linear, operand.factor, operand.constant)
 
     def _variable(self, path: ast.VarPath) -> str:
-        """The variable a path stands for; a path with steps gets a branch and a variable of its own.
+        """Return the variable a path stands for; a path with steps gets a branch and a variable of its own.
 
         Every occurrence gets its own, because every atom speaks of some node that the path reaches.
         """
@@ -419,7 +419,7 @@ class _Normalizer:
         return self.variables[name]
 
     def _one_variable(self, side: _Side, op: ast.Op, constant: str | Fraction, span: Span) -> None:
-        """A condition on a node: ``factor * node + constant op value`` is ``node op (value - constant) / factor``."""
+        """Add a condition on a node: ``factor * node + constant op value`` is ``node op (value - constant) / factor``."""
         if isinstance(constant, str) and side.linear:
             number = number_text(constant)
             if number is None:
@@ -461,7 +461,7 @@ class _Normalizer:
 
 
 def _too_far(f: Fraction, add: Fraction) -> str | None:
-    """What makes ``left op f * right + add``, solved for either side, unfit for doubles: too large or too small."""
+    """Return the reason why ``left op f * right + add``, solved for either side, is unfit for doubles, or None."""
     if abs(f) > _LARGEST or abs(f) < 1 / _LARGEST:
         return f"a factor that is too {'large' if abs(f) > 1 else 'small'}"
     if max(abs(add), abs(add / f)) > _LARGEST:
@@ -495,7 +495,7 @@ def _path_text(path: ast.VarPath) -> str:
 def select_steps(
     steps: tuple[ast.Step, ...], text: str, namespaces: Mapping[str, str] | None = None
 ) -> tuple[Step, ...]:
-    """Steps behind a variable of SELECT, with names by URI; ``text`` is what their spans speak of.
+    """Return the steps behind a variable of SELECT, with names by URI; spans speak of ``text``.
 
     Raises:
         QueryError: an undeclared prefix, a variable bound in a bracket, a bracket that means nothing.

@@ -104,7 +104,7 @@ class ScriptItem:
     """One statement of a script, or why it cannot be taken."""
 
     line: int
-    """Where it starts, 1-based."""
+    """Line of its start, from 1."""
     statement: ast.Statement | None
     error: QueryError | None = None
     name: str | None = None
@@ -112,12 +112,12 @@ class ScriptItem:
 
 
 def parse_script(text: str) -> list[ScriptItem]:
-    """All statements of ``text``, separated by ``;``, each parsed on its own."""
+    """Return all statements of ``text``, separated by ``;``, each parsed on its own."""
     return list(iter_script(text))
 
 
 def iter_script(text: str) -> Iterator[ScriptItem]:
-    """The statements of ``text``, each read when it is asked for."""
+    """Yield the statements of ``text``, each read when it is asked for."""
     return (statement.parse() for statement in raw_statements(text))
 
 
@@ -129,15 +129,17 @@ class RawStatement:
     """The whole script's."""
     tokens: list[Token]
     line: int
-    """Where it starts, 1-based."""
+    """Line of its start, from 1."""
 
     def parse(self) -> ScriptItem:
-        """What it says, or why it cannot be taken; a parser adds to its tokens behind constructors, hence the copy."""
+        """Parse the statement, or tell why it is refused. The parser gets a copy of the tokens, since it adds tokens
+        behind constructors.
+        """
         return _script_item(_Parser(self.text, list(self.tokens)), self.line)
 
 
 def raw_statements(text: str) -> Iterator[RawStatement]:
-    """The statements of ``text``, each found when it is asked for.
+    """Yield the statements of ``text``, each found when it is asked for.
 
     A statement also ends before a line that begins the next one, so that a missing ``;`` costs one statement only.
     """
@@ -155,7 +157,7 @@ def raw_statements(text: str) -> Iterator[RawStatement]:
 
 
 def parse_query(text: str) -> ast.Query:
-    """The one query that ``text`` is.
+    """Return the one query that ``text`` is.
 
     Raises:
         QuerySyntaxError: it is none, or more than one.
@@ -221,7 +223,7 @@ class _Parser:
         return token
 
     def end(self) -> int:
-        """The place where the statement ends, behind its ';', however far it could be understood."""
+        """Return the place where the statement ends, behind its ';', however far it could be understood."""
         last = self.tokens[-1]
         while last.kind == "constructor":
             try:
@@ -256,7 +258,7 @@ class _Parser:
         return self.next()
 
     def kept_name(self, what: str) -> Token:
-        """The name of a query or a channel, which is stored."""
+        """Return the name of a query or a channel, which is stored."""
         token = self.plain_name(what)
         if len(token.value) > MAX_NAME:
             self.fail(f"a name of more than {MAX_NAME} characters", at=token)
@@ -407,7 +409,7 @@ class _Parser:
         return tuple(items)
 
     def hole(self, at: int) -> tuple[ast.VarPath, int]:
-        """What stands in a constructor's hole from ``at`` on, and where it ends, behind its '}'."""
+        """Parse a constructor's hole from ``at`` on; return it and the place behind its '}'."""
         inner = _Parser(self.text, tokenize(self.text, at, "};"))
         path = inner.var_path()
         inner.op("}", "to close the hole")
@@ -625,7 +627,7 @@ class _Parser:
         return ast.Truth(operand, op, literal, self.since(start))
 
     def comparison(self) -> ast.Op:
-        """The operator of a comparison, which other languages write otherwise."""
+        """Return the operator of a comparison, which other languages write otherwise."""
         token, after = self.token, self.peek()
         written = token.value + after.value
         if after.start == token.end and written in _FOREIGN_COMPARISONS:
@@ -839,7 +841,7 @@ class _Parser:
         return ast.Window("range", low, high, self.since(token), bare)
 
     def bare_number(self) -> str | None:
-        """The number of a duration that comes and has no unit; None of 0, which needs none."""
+        """Return the number of a duration that comes and has no unit; None of 0, which needs none."""
         token = self.token
         is_bare = token.kind == "number" and self.peek().kind != "name" and bool(set(token.value) - set("0."))
         return token.value if is_bare else None

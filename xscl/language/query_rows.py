@@ -11,7 +11,7 @@ __all__ = ["names_json", "variables_of"]
 
 
 def variables_of(compiled: CompiledQuery) -> list[dict[str, object]]:
-    """A row of ``variables`` for each definition that a query's witnesses speak of."""
+    """Return a row of ``variables`` for each definition that a query's witnesses speak of."""
     names = {definition.key: name for name, definition in compiled.definitions.items()}
     wanted = {d.key: d for d in compiled.definitions.values()}
     for spec in compiled.specs:
@@ -30,7 +30,7 @@ def variables_of(compiled: CompiledQuery) -> list[dict[str, object]]:
 
 
 def names_json(compiled: CompiledQuery) -> str:
-    """A query's own names of its meta-variables and result nodes, as they are kept."""
+    """Return a query's own names of its meta-variables and result nodes, as JSON."""
     return json.dumps(
         {
             "meta": compiled.meta_names,

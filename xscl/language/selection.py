@@ -56,7 +56,7 @@ Selection = tuple[Item, ...] | Element
 
 
 def output_document(results: Sequence[Node]) -> str:
-    """The default output: the result node itself for one block, a new root over the result nodes for a join.
+    """Build the default output: the result node itself for one block, a new root over the result nodes for a join.
 
     A result that is no element is wrapped: ``<result href="…"/>``, ``<result>text</result>``.
     """
@@ -70,7 +70,7 @@ def output_document(results: Sequence[Node]) -> str:
 def prepare_select(
     select: tuple[ast.SelectItem, ...] | ast.Constructor, text: str, namespaces: Mapping[str, str] | None = None
 ) -> Selection:
-    """What ``selected_document`` needs of a SELECT; ``text`` is what its spans speak of.
+    """Prepare a SELECT for ``selected_document``; its spans speak of ``text``.
 
     Raises:
         QueryError: an undeclared prefix, a name or a namespace that XML has no place for, a variable bound in SELECT.
@@ -82,7 +82,7 @@ def prepare_select(
 
 
 def selected_document(selection: Selection, nodes: Mapping[str, Node]) -> str:
-    """The output of a query with a SELECT: ``nodes`` holds the node of every variable that it mentions.
+    """Build the output of a query with a SELECT; ``nodes`` holds the node of every variable that it mentions.
 
     A list gives a root ``result`` with copies of all nodes that each item's path reaches, in document order.  In a
     constructor, a hole in an attribute or beside text gives string values (several joined by a space), any other hole
@@ -160,7 +160,7 @@ def _part(part: str | ast.VarPath, text: str, namespaces: Mapping[str, str]) -> 
 
 
 def _reached(path: Path, nodes: Mapping[str, Node]) -> list[Node]:
-    """The nodes of a path, each once, in document order."""
+    """Return the nodes of a path, each once, in document order."""
     found = [nodes[path.variable]]
     for step in path.steps:
         found = list(dict.fromkeys(low for high in found for low in select(step, high)))
@@ -221,7 +221,7 @@ def _new_element(name: str, prefixes: Mapping[str, str], attributes: Mapping[str
 
 
 def _copy(node: Node, name: str | None = None) -> etree._Element:
-    """A copy of an element, under another name if one is given; other nodes wrapped."""
+    """Return a copy of an element, under another name if one is given; other nodes wrapped."""
     if name is None:
         copy = deepcopy(_wrapped(node))
         copy.tail = None
@@ -241,7 +241,7 @@ def _copy(node: Node, name: str | None = None) -> etree._Element:
 
 
 def _wrapped(node: Node) -> etree._Element:
-    """The element itself; an attribute or a text inside a ``result``."""
+    """Return the element itself; an attribute or a text inside a ``result``."""
     if isinstance(node, (AttributeNode, TextNode)):
         wrapped = etree.Element("result")
         if isinstance(node, AttributeNode):

@@ -13,7 +13,7 @@ _ORDERS = ("<", "<=", ">", ">=")
 
 
 def text_notes(query: ast.Query) -> tuple[str, ...]:
-    """Notes on what a text says otherwise than it may seem to."""
+    """Return notes on places where a text means something else than it seems to."""
     return tuple(dict.fromkeys(_text_notes(query.source)))
 
 

@@ -56,7 +56,7 @@ class Token(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """Where it stands."""
+        """Place of the token in its text."""
         return Span(self.start, self.end)
 
     def is_word(self, *words: str) -> bool:
@@ -65,7 +65,7 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str, start: int = 0, stop: str = ";") -> list[Token]:
-    """The tokens from ``start`` to the first operator in ``stop``, that one included, or to an ``end`` token.
+    """Return the tokens from ``start`` to the first operator in ``stop``, that one included, or to an ``end`` token.
 
     Comments and white space are dropped.  The list also ends at a token ``constructor``, the ``<`` of an element
     constructor: that one is not made of tokens, and whoever has read it asks for the tokens behind it.
@@ -77,7 +77,7 @@ def tokenize(text: str, start: int = 0, stop: str = ";") -> list[Token]:
 
 
 def statement_tokens(text: str, start: int, *, begun: bool = False) -> list[Token]:
-    """The tokens of a statement from ``start`` on, as of ``tokenize``, or to a token ``next``.
+    """Return the tokens of a statement from ``start`` on, as of ``tokenize``, or to a token ``next``.
 
     ``begun``: the statement began before, so that words which begin one are already those of the next.
     """
@@ -87,7 +87,9 @@ def statement_tokens(text: str, start: int, *, begun: bool = False) -> list[Toke
 
 
 def next_statement(text: str, start: int) -> int:
-    """The place of the first words from ``start`` on that begin a statement and a line; without any, behind the end."""
+    """Return the place of the first words from ``start`` on that begin a statement and a line; without any, behind the
+    end.
+    """
     places = _beginnings(text)
     at = bisect_left(places, start)
     return places[at] if at < len(places) else len(text) + 1
@@ -145,13 +147,13 @@ def _tokens(text: str, start: int, stop: str, limit: int | None) -> list[Token]:
 
 @lru_cache(maxsize=4)
 def _beginnings(text: str) -> tuple[int, ...]:
-    """The places of all words that begin a statement and a line, also inside comments and constructors."""
+    """Return the places of all words that begin a statement and a line, also inside comments and constructors."""
     return tuple(found.start("word") for found in _BEGINNING.finditer(text))
 
 
 @lru_cache(maxsize=4)
 def _comments(text: str) -> dict[int, int]:
-    """The ends of all comments ``(: … :)`` by their beginnings; comments nest.  Those that are not closed have none."""
+    """Return the ends of all comments ``(: … :)`` by their beginnings. Comments nest, and unclosed ones have no end."""
     ends: dict[int, int] = {}
     begun: list[int] = []
     for mark in _COMMENT_MARK.finditer(text):

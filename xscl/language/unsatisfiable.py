@@ -119,7 +119,7 @@ def _is_root(block: NormalBlock, number: int) -> bool:
 
 
 def _column(step: Step, facts: ChannelFacts) -> str | None:
-    """The column of rows that a step asks for."""
+    """Return the column of rows that a step asks for."""
     if facts.kind != "rows" or step.test.local is None:
         return None
     return step.test.local if names_column(step, frozenset((step.test.local,))) else None
@@ -163,7 +163,7 @@ class _Formulas:
         self._numbers: dict[str, int] = {}
 
     def reason(self, condition: Condition, column: str | None) -> tuple[str, str | None] | None:
-        """The reason why a condition of a column, or of any node, never holds, with a hint."""
+        """Return the reason why a condition of a column, or of any node, never holds, with a hint."""
         match condition:
             case AllOf(parts):
                 told = (self.reason(part, column) for part in parts)
@@ -185,7 +185,7 @@ class _Formulas:
         return None
 
     def of(self, condition: Condition, column: str | None, value: str = "") -> Formula:
-        """A formula; ``value`` names the node that the condition is of."""
+        """Return a formula; ``value`` names the node that the condition is of."""
         match condition:
             case Negation(part):
                 return Not(self.of(part, column, value))
@@ -233,7 +233,7 @@ class _Formulas:
         return found
 
     def _compared(self, condition: Comparison | Compared, column: str | None) -> tuple[str, str | None] | None:
-        """The reason why one comparison never holds."""
+        """Return the reason why one comparison never holds."""
         op, right = condition.op, condition.right
         shown = right.value if right.is_number else f"'{right.value}'"
         typed = self._typed(condition, column)
@@ -281,7 +281,7 @@ class _Formulas:
 
 
 def _of_call(left: object, op: str, right: Constant) -> tuple[str, str | None] | None:
-    """The reason why a function's value never compares so."""
+    """Return the reason why a function's value never compares so."""
     if not isinstance(left, Call):
         return None
     if left.name in _NUMBERS:

@@ -21,7 +21,7 @@ from xscl.templates.bounds import UNBOUNDED, Case, DifferenceBounds, NegativeCyc
 __all__ = ["MAX_CASES", "PlacedJoin", "bound_block", "cases_of", "placed_joins"]
 
 MAX_CASES = 256
-"""Of one query: each is a row of R_T."""
+"""Greatest number of cases of one query; each is a row of R_T."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class PlacedJoin:
 
 
 def placed_joins(source: ast.Source) -> list[PlacedJoin]:
-    """All joins of a query, operands before what joins them."""
+    """Return all joins of a query, operands before what joins them."""
     found: list[PlacedJoin] = []
 
     def place(part: ast.Source, start: int) -> int:
@@ -51,7 +51,7 @@ def placed_joins(source: ast.Source) -> list[PlacedJoin]:
 
 
 def cases_of(source: ast.Source, text: str, block_of: Mapping[str, int], names: Sequence[str]) -> tuple[Case, ...]:
-    """The satisfiable cases of a query; a query of one block has one, without bounds.
+    """Return the satisfiable cases of a query; a query of one block has one, without bounds.
 
     Args:
         source: the FROM clause.
@@ -67,7 +67,7 @@ def cases_of(source: ast.Source, text: str, block_of: Mapping[str, int], names: 
 
 
 def bound_block(name: str, span: Span, text: str, block_of: Mapping[str, int], placed: PlacedJoin | None = None) -> int:
-    """The block that binds a variable; with ``placed``, one of those joined so far.
+    """Return the block that binds a variable; with ``placed``, one of those joined so far.
 
     Raises:
         UnboundVariableError: there is none.
@@ -98,7 +98,7 @@ def bound_block(name: str, span: Span, text: str, block_of: Mapping[str, int], p
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What one operator asks of the time from its left operand to its right one."""
+    """Bounds that one operator sets on the time from its left operand to its right one."""
 
     lo: int
     hi: int
@@ -240,7 +240,7 @@ def _satisfiable(matrix: DifferenceBounds) -> bool:
 
 
 def _split(placed: PlacedJoin, limits: _Limits, before: DifferenceBounds) -> Iterator[DifferenceBounds]:
-    """The cases of one operator.
+    """Yield the cases of one operator.
 
     The latest of the left operand matters for how long ago it may be, that of the right one for how soon; the other
     two questions are answered by asking the same of all members.
@@ -273,7 +273,7 @@ def _split(placed: PlacedJoin, limits: _Limits, before: DifferenceBounds) -> Ite
 
 
 def _candidates(source: ast.Source, start: int, once: bool) -> tuple[int, ...]:
-    """The blocks of which one is the latest; equal times count as later where only time is compared."""
+    """Return the blocks that may be the latest; equal times count as later where only time is compared."""
     if isinstance(source, ast.Block):
         return (start,)
     middle = start + len(ast.blocks(source.left))

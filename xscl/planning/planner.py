@@ -1,4 +1,6 @@
-"""What the live queries ask, compiled once, kept up to date as queries come and go, and written if workers need it."""
+"""The requests of the live queries, compiled once, kept up to date as queries come and go, and written for workers on
+demand.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,14 @@ _Facts = tuple[ChannelFacts | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the queries of a range need; good until the planner is asked for the next one.
+    """The requests of a range's queries; good until the planner is asked for the next range.
 
     Its files are for workers: they are written when they are asked for.
     """
 
     program: Program
     matchers: Mapping[str, RowMatcher]
-    """What columns answer, by row channel."""
+    """Matchers of columns, by row channel."""
     walked: frozenset[str]
     """Channels with something to walk for."""
     answered: frozenset[str]
@@ -59,22 +61,22 @@ class Plan:
 
     @property
     def specs_path(self) -> Path:
-        """What documents are walked for, and rows where columns do not answer."""
+        """Write the specs that walks of documents answer, and walks of rows where columns do not."""
         return self._files.walked.written(self._files.folder)
 
     @property
     def rows_path(self) -> Path:
-        """What columns answer, as it is asked of columns."""
+        """Write the specs that columns answer."""
         return self._files.rows.written(self._files.folder, self.matchers)
 
     @property
     def program_path(self) -> Path:
-        """The program for workers."""
+        """Return the program for workers."""
         return self._files.program.written(self._files.folder)
 
 
 def row_shapes(channels: Mapping[str, ChannelInfo]) -> dict[str, RowShape]:
-    """What documents of rows look like, of each channel whose columns are known."""
+    """Return the shape of rows' documents for each channel whose columns are known."""
     return {
         name: RowShape(channel.element, tuple(channel.schema))
         for name, channel in channels.items()
@@ -83,7 +85,7 @@ def row_shapes(channels: Mapping[str, ChannelInfo]) -> dict[str, RowShape]:
 
 
 class _Files:
-    """What is written for workers, into a folder that is made when there is something to write."""
+    """The files for workers, in a folder that is made for the first of them."""
 
     def __init__(self, parent: Path, program: Program) -> None:
         self.walked = SpecFiles("walked")
@@ -122,13 +124,13 @@ class _Known:
 
     channels: tuple[str, ...]
     facts: _Facts
-    """What was known of them when it was compiled."""
+    """Facts of the channels when the query was compiled."""
     specs: tuple[_Spec, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """What a group's text comes to; all else of a compiled query is many times as large."""
+    """The part of a compiled query that the plan needs; the rest is many times as large."""
 
     gid: int
     iid: int
@@ -140,9 +142,9 @@ class _Compiled:
 class Planner:
     """Compiles what the queries of a range ask, once per group, and keeps it for the next range.
 
-    A call reads what was registered and dropped since the last one, by any process, and changes what that changes.
-    What workers load is written by this process for this process, into a folder of its own that goes with it: nothing
-    that was left by another process, or version, is ever loaded.
+    A call reads the queries that any process has registered and dropped since the last call, and changes the plan
+    accordingly.  This process writes the files that its workers load, into a folder of its own that goes with it, so
+    no file of another process or version is ever loaded.
     """
 
     def __init__(self, catalog: Catalog, folder: Path, chosen: Chosen | None = None) -> None:
@@ -161,20 +163,20 @@ class Planner:
     def _start(self) -> None:
         self._subscribers: Subscribers | Chosen = self._chosen or Subscribers()
         self.reach = ReachBuilder()
-        """How long the state is kept for the groups of the program."""
+        """Reach of the state that the groups of the program need."""
         self._facts: dict[str, ChannelFacts] = {}
         self._memberships: dict[int, Membership] = {}
         self._shapes: dict[str, RowShape] = {}
         self._groups: dict[int, _Known] = {}
-        """What is in the program."""
+        """Groups that are in the program."""
         self._waiting: set[int] = set()
         """Groups that may have changed since the program was changed last."""
         self._program = Program()
         self._files = _Files(self._folder, self._program)
         self._specs: defaultdict[str, dict[int, dict[SpecKey, _Spec]]] = defaultdict(dict)
-        """By channel and definition."""
+        """Specs by channel and definition."""
         self._splits: dict[str, ChannelSplit] = {}
-        """By row channel."""
+        """Splits by row channel."""
         self._changed: defaultdict[str, set[_Spec]] = defaultdict(set)
         """Specs that have come or gone since they were split, by channel."""
         self._matchers: dict[str, RowMatcher] = {}
@@ -190,7 +192,7 @@ class Planner:
     def plan(self, first: int, last: int, connection: Connection | None = None) -> Plan | None:
         """Bring the plan up to date for the queries that see some event of a range; None if there is none.
 
-        It costs what has changed since the last range, unless this one begins or ends before it.
+        The cost follows the changes since the last range, unless this range begins or ends before that one.
         """
         catalog = self._catalog
         if connection is None:
@@ -219,7 +221,7 @@ class Planner:
         return self._plan if self._groups else None
 
     def variables(self) -> tuple[set[int], int]:
-        """The variables of what was planned last, and the number of the last query that was read for it."""
+        """Return the variables of the last plan, and the number of the last query that was read for it."""
         found: set[int] = set()
         for known in self._groups.values():
             for spec in known.specs:
@@ -228,7 +230,7 @@ class Planner:
         return found, self._subscribers.newest if isinstance(self._subscribers, Subscribers) else 0
 
     def _asking(self, digests: Collection[int]) -> dict[int, list[int]]:
-        """The groups of some digests of specs."""
+        """Return the groups of some digests of specs."""
         found: dict[int, list[int]] = {}
         for gid, known in self._groups.items() if digests else ():
             for digest in {digest for spec in known.specs for digest in spec_digests(spec.spec)}.intersection(digests):
@@ -306,7 +308,7 @@ class Planner:
             self._changed[channel].add(spec)
 
     def _split(self, shapes: dict[str, RowShape]) -> None:
-        """Tell what columns answer from what is walked for, of the channels of which something has changed."""
+        """Divide the specs of changed channels between columns and walks."""
         reshaped = {name for name in {*shapes, *self._shapes} if shapes.get(name) != self._shapes.get(name)}
         if self._plan is not None and not self._changed and not reshaped:
             return

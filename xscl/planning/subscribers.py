@@ -1,4 +1,4 @@
-"""Which groups have subscribers that see events of a range, kept up to date by reading what has changed.
+"""The groups whose subscribers see events of a range, kept up to date by reading changes.
 
 A query sees the events of a range if it was registered before the range's end and not dropped before its beginning.  A
 registration is no batch boundary: who sees which event is told apart by the places of the intake order.  A query that
@@ -44,7 +44,7 @@ class _Subscribed:
     first: int
     """The least docid that one of them sees."""
     live: int = 0
-    """Those that are not dropped."""
+    """Number of subscribers that are not dropped."""
     dropped: int = 0
     end: int = 0
     """The greatest place at which one of them was dropped."""
@@ -68,7 +68,7 @@ class Subscribers:
 
     @property
     def newest(self) -> int:
-        """The greatest number of a query that was read."""
+        """Return the greatest number of a query that was read."""
         return self._seen
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class Subscribers:
         return iter(self._groups)
 
     def span(self, gid: int) -> tuple[int, int]:
-        """The least and the greatest docid that a subscriber of a group sees."""
+        """Return the least and the greatest docid that a subscriber of a group sees."""
         group = self._groups[gid]
         return group.first, NEVER if group.live else group.end
 
@@ -87,7 +87,7 @@ class Subscribers:
         self._range = None
 
     def texts(self, connection: Connection, gids: Iterable[int]) -> list[GroupText]:
-        """What some groups are compiled from."""
+        """Return the texts that some groups are compiled from."""
         return group_texts(connection, {gid: gid for gid in gids})
 
     def move(self, connection: Connection, first: int, last: int) -> set[int] | None:
@@ -194,11 +194,11 @@ class Chosen:
         return iter(self._texts)
 
     def span(self, number: int) -> tuple[int, int]:
-        """The least and the greatest docid that a group sees."""
+        """Return the least and the greatest docid that a group sees."""
         return self._spans[number]
 
     def texts(self, connection: Connection, numbers: Iterable[int]) -> list[GroupText]:
-        """What some of them are compiled from."""
+        """Return the texts that some groups are compiled from."""
         return [self._texts[number] for number in numbers]
 
     def forget(self) -> None:
@@ -209,7 +209,7 @@ class Chosen:
 
 
 def group_texts(connection: Connection, numbers: Mapping[int, int]) -> list[GroupText]:
-    """What stored groups are compiled from; ``numbers`` gives each the number it is to have."""
+    """Return the texts that stored groups are compiled from; ``numbers`` gives each the number it is to have."""
     found = []
     statement = sa.select(GROUPS.c.gid, GROUPS.c.iid, GROUPS.c.text, GROUPS.c.namespaces)
     for gids in in_parts(sorted(numbers)):
