@@ -72,7 +72,7 @@ def read(text: str, start: int, hole: Hole) -> tuple[Constructor, int]:
 def recover(text: str, start: int) -> int:
     """Return the place at which reading goes on after a malformed constructor that begins at ``start``.
 
-    The place is behind the first ';' that ends a line, or at the first line that begins a statement, whichever comes first.
+    The place is behind the first ';' that ends a line, or at the first line that begins a statement, if that is first.
     """
     after = min(next_statement(text, start), len(text))
     found = _STATEMENT_END.search(text, start, after)

@@ -102,8 +102,8 @@ class NormalBlock:
 class NormalJoin:
     """A comparison of two variables of different blocks, the one of the earlier block on the left.
 
-    The comparison is ``left op f * right + add``; ``linear`` is whether any arithmetic was written, which makes it a comparison
-    of numbers.  ``f`` and ``add`` are exact.
+    The comparison is ``left op f * right + add``; ``linear`` is whether any arithmetic was written, which makes it a
+    comparison of numbers.  ``f`` and ``add`` are exact.
     """
 
     left: str
@@ -419,7 +419,7 @@ class _Normalizer:
         return self.variables[name]
 
     def _one_variable(self, side: _Side, op: ast.Op, constant: str | Fraction, span: Span) -> None:
-        """Add a condition on a node: ``factor * node + constant op value`` is ``node op (value - constant) / factor``."""
+        """Add a condition to a node: ``factor * node + constant op value``, solved for the node."""
         if isinstance(constant, str) and side.linear:
             number = number_text(constant)
             if number is None:
