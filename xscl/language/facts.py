@@ -9,7 +9,7 @@ __all__ = ["ChannelFacts"]
 
 @dataclass(frozen=True, slots=True)
 class ChannelFacts:
-    """What registration knows of a channel."""
+    """The knowledge that registration has of a channel."""
 
     kind: str | None = None
     """``xml``, ``rows``, or None while nothing is known of it."""
