@@ -98,6 +98,14 @@ def said(path: Path) -> str:
     return "\n\n".join([*re.findall(r'"""(.*?)"""', text, re.DOTALL), *comments])
 
 
+def test_files_of_the_repository_that_pages_name_exist() -> None:
+    """Paths in backticks below a folder of the repository: folders end in a slash, files have a suffix."""
+    path = r"`((?:xscl|xpath|templates|ingest|tests|docs)/[\w./-]*(?:/|\.\w+))`"
+    for page in [ROOT / "README.md", *PAGES]:
+        for name in re.findall(path, page.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     wrong = []
     for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
