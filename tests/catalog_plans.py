@@ -25,7 +25,7 @@ from xscl.catalog.tables import METADATA
 from xscl.engine import Engine
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries
 from xscl.store.late_events import LateChoice, late_rows
-from xscl.upkeep.archive import export_home
+from xscl.upkeep.archive_export import export_home
 
 SMALL = {"home", "channels", "streams", "memberships", "hosts", "templates", "totals", "flushes"}
 """Tables that do not grow with events, batches, feeds or queries."""

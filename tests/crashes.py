@@ -60,7 +60,8 @@ from xscl.upkeep import catalog_rows as catalog_upkeep
 from xscl.upkeep import events as event_upkeep
 from xscl.upkeep import results as result_upkeep
 from xscl.upkeep import upkeep
-from xscl.upkeep.archive import export_home, import_home
+from xscl.upkeep.archive_export import export_home
+from xscl.upkeep.archive_import import import_home
 from xscl.upkeep.catalog_rows import total
 
 if TYPE_CHECKING:

@@ -37,7 +37,8 @@ from xscl.registry.channels import add_channel
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries
 from xscl.registry.registry import Registry
 from xscl.store.home import init_home, open_home
-from xscl.upkeep.archive import export_home, import_home
+from xscl.upkeep.archive_export import export_home
+from xscl.upkeep.archive_import import import_home
 from xscl.upkeep.health import examine_home
 from xscl.upkeep.repair import repair_home
 

@@ -23,7 +23,8 @@ from xscl.engine import Engine
 from xscl.ingest.event_file import read_event_lines
 from xscl.ingest.records import Drop, Flush, Record, Register
 from xscl.store.home import init_home, open_home
-from xscl.upkeep.archive import export_home, import_home
+from xscl.upkeep.archive_export import export_home
+from xscl.upkeep.archive_import import import_home
 from xscl.upkeep.event_export import Replay, export_events
 
 DECLARED = "".join(f"DECLARE NAMESPACE {prefix} = '{uri}'; " for prefix, uri in NAMESPACES.items())

@@ -90,7 +90,7 @@ def export(
         for line in (*written.channels, *(f"note: {note}" for note in written.notes)):
             say(line)
         return
-    from xscl.upkeep.archive import export_home
+    from xscl.upkeep.archive_export import export_home
 
     with _written(file) as stream:
         packed = export_home(opened, stream)
@@ -108,7 +108,7 @@ def import_(
 
     Example: xscl import backup.tar --home restored
     """
-    from xscl.upkeep.archive import import_home
+    from xscl.upkeep.archive_import import import_home
 
     root = at.root
     with _opened(file) as stream:

@@ -1,6 +1,8 @@
 """What happens between batches: compaction, retention, checks, repair, backup.
 
-* ``archive``: A home as one file
+* ``archive_export``: Export of a home as one tar file
+* ``archive_import``: Import of a home from an archive that a stranger may have made
+* ``archive_manifest``: Manifest of an archive
 * ``catalog_copy``: A catalogue's rows in another database
 * ``catalog_rows``: Upkeep of the catalogue
 * ``derived_rows``: Rows that follow from the texts of queries
