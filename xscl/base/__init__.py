@@ -1,4 +1,4 @@
-"""Leaves that everything may import: errors, types, values, safe XML, files, locks.
+"""Leaves of the import graph: errors, types, values, XML of strangers, files, locks.
 
 * ``arrow_schemas``: Arrow schemas as Spark's DDL, so that a relation's shape is declared once
 * ``atomic_files``: Files for others, which appear under their names when they are whole
@@ -6,7 +6,7 @@
 * ``durations``: Durations of windows
 * ``encodings``: The character encodings that documents, feeds and answers of strangers may name
 * ``errors``: Every error xscl raises, in one tree
-* ``failpoints``: Steps
+* ``failpoints``: Failpoints
 * ``locks``: Locks on files
 * ``name_patterns``: Patterns of names and titles, as options take them
 * ``namespaces``: Prefixes that are known everywhere a path is written
@@ -16,9 +16,9 @@
 * ``progress``: Progress of long work
 * ``safe_xml``: Parsing XML from strangers
 * ``sealed``: Digests of files
-* ``settings``: What may be set about how a home is worked on
+* ``settings``: Settings of how a home is worked on
 * ``shown``: Texts of strangers as people are shown them
-* ``system_errors``: Faults of what lies around
+* ``system_errors``: Errors of the surroundings
 * ``temporary``: Temporary folders that do not outlive their process for long, however it ends
 * ``terminal``: The one place that writes to standard output and error
 * ``types``: The public records of the library

@@ -15,12 +15,12 @@ from xscl.base.errors import EngineError
 __all__ = ["DISK_FULL", "check_place", "written_whole"]
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What the system says where more cannot be written."""
+"""Error numbers of the system where nothing more can be written."""
 
 
 @contextmanager
 def written_whole(path: Path, *, zipped: bool = False) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of one that was there when all of it is written.
+    """Open a file to write, which takes the place of an earlier one when all of it is written.
 
     Links are followed. A device or a pipe is written to as it is: nothing may take its place.
 

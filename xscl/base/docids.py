@@ -19,20 +19,20 @@ __all__ = ["PUBLISHED", "SERIAL_BITS", "place_of", "place_sql", "published_docid
 PUBLISHED = 1 << 62
 """Docids of published documents begin here."""
 SERIAL_BITS = 24
-"""Of the serial number: how many documents can be published at one place."""
+"""Bits of the serial number of documents that are published at one place."""
 _SERIALS = 1 << SERIAL_BITS
 
 _Number = TypeVar("_Number", int, "npt.NDArray[np.int64]")
 
 
 def published_docid(place: int, serial: int) -> int:
-    """The docid of the published document ``serial`` (from 0) whose match's last member has this place."""
+    """Return the docid of the published document ``serial`` (from 0) whose match's last member has this place."""
     assert 0 <= serial < _SERIALS and 0 <= place < PUBLISHED // _SERIALS
     return PUBLISHED + place * _SERIALS + serial
 
 
 def place_of(docid: _Number) -> _Number:
-    """The place in the intake order of a document, or of each of an array of documents.
+    """Return the place in the intake order of a document, or of each of an array of documents.
 
     >>> place_of(7), place_of(published_docid(7, 3))
     (7, 7)
@@ -45,7 +45,7 @@ def place_of(docid: _Number) -> _Number:
 
 
 def serial_of(docids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The serial numbers of published documents."""
+    """Return the serial numbers of published documents."""
     return (docids - PUBLISHED) % _SERIALS
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 __all__ = ["MAX_DIGITS", "UNITS", "format_duration", "iso_duration", "parse_duration", "scaled"]
 
 MAX_DIGITS = 1000
-"""Of one number in a text."""
+"""Digits of one number in a text, at most."""
 
 _SECOND = 1_000_000
 _LONG = {
@@ -48,7 +48,7 @@ def scaled(digits: str, unit: str) -> int:
 
 
 def iso_duration(text: str) -> int:
-    """An ISO 8601 duration of weeks, days, hours, minutes and seconds.
+    """Parse an ISO 8601 duration of weeks, days, hours, minutes and seconds.
 
     Raises:
         ValueError: no such duration; years and months have no fixed length and are refused.
@@ -64,7 +64,7 @@ def iso_duration(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """A duration on the command line: ``30s``, ``7 days``, ``PT5M`` or a number of seconds.
+    """Parse a duration on the command line: ``30s``, ``7 days``, ``PT5M`` or a number of seconds.
 
     Raises:
         ValueError: not a duration.
@@ -79,7 +79,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(micros: int) -> str:
-    """The shortest exact text of a duration, which parses to the same.
+    """Return the shortest exact text of a duration, which parses to the same.
 
     >>> format_duration(604_800_000_000), format_duration(90_000_000), format_duration(0)
     ('1 w', '90 s', '0 s')

@@ -54,7 +54,7 @@ class Span:
     end: int
 
     def __or__(self, other: Span) -> Span:
-        """The smallest span that covers both."""
+        """Return the smallest span that covers both."""
         return Span(min(self.start, other.start), max(self.end, other.end))
 
 
@@ -89,7 +89,7 @@ def _rebuild(cls: type[XsclError], state: dict[str, object]) -> XsclError:
 # A script of many bad statements asks for each of its errors.
 @lru_cache(maxsize=4)
 def _newlines(text: str) -> tuple[int, ...]:
-    """Where the newlines of a text are."""
+    """Return the places of the newlines of a text."""
     return tuple(found.start() for found in re.finditer("\n", text))
 
 
@@ -98,9 +98,9 @@ _SHOWN = 120
 
 
 def _piece(line: str, column: int) -> tuple[str, int]:
-    """What is shown of a line, and how much of that is before the column (from 0).
+    """Return the shown part of a line, and its length before the column (from 0).
 
-    What terminals would obey, or could not write, is shown as a dot.
+    Characters that terminals would obey, or could not write, become dots.
     """
     start = max(0, column - _SHOWN // 2) if len(line) > _SHOWN else 0
     end = start + _SHOWN if len(line) > _SHOWN else len(line)
@@ -146,7 +146,7 @@ class _Placed(XsclError):
         return f"[{self.condition}] {where}{self.details()}"
 
     def details(self) -> str:
-        """The message, the line of the text with a caret, and the hint, without condition and place."""
+        """Return the message, the line of the text with a caret, and the hint, without condition and place."""
         lines = [self.message]
         if self.has_place and self.source_line.strip():
             shown, before = _piece(self.source_line, self.column - 1)
@@ -206,7 +206,7 @@ class CatalogError(_Placed, LookupError):
     """A name is taken or unknown."""
 
     def placed(self, text: str, span: Span) -> CatalogError:
-        """The same error, about a place in a text."""
+        """Return the same error, about a place in a text."""
         return type(self)(self.condition, self.message, text=text, span=span, hint=self.hint)
 
 

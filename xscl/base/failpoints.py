@@ -1,4 +1,4 @@
-"""Steps: the boundaries between what is written, by name, so that tests can end a process at any of them.
+"""Failpoints: named steps between writes, so that tests can end a process at any of them.
 
 ``step(name)`` does nothing, unless a hook was put in (``hooked``) or the environment variable ``XSCL_CRASH_AT`` names
 the step when the process starts: ``XSCL_CRASH_AT=batch.commit`` ends the process with SIGKILL when it comes there for
@@ -86,13 +86,13 @@ STEPS: Mapping[str, str] = {
     "files.orphan": "a file that no row names is going to be removed",
     "files.unlink": "files that went out of use long ago are going to be unlinked",
 }
-"""What is true at each step."""
+"""Meaning of each step."""
 
 Hook = Callable[[str], None]
 
 
 def crash_at(where: str, end: Callable[[], None] | None = None) -> Hook:
-    """A hook that ends the process with SIGKILL, or does something else, at ``name`` or ``name:times``.
+    """Make a hook that ends the process with SIGKILL, or does something else, at ``name`` or ``name:times``.
 
     Raises:
         ValueError: there is no such step.

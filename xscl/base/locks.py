@@ -79,7 +79,7 @@ def _holder(path: Path) -> str:
 
 
 def running(root: Path) -> AbstractContextManager[None]:
-    """The lock of the home in this folder, under which batches run and files are put in order.
+    """Take the lock of the home in this folder, under which batches run and files are put in order.
 
     Raises:
         CatalogError: on entering, ``XSCL_HOME_IN_USE``.

@@ -12,12 +12,12 @@ _LONGEST = 200
 
 
 def facts_html(title: str, facts: Mapping[str, object]) -> str:
-    """A table of names and values under a title."""
+    """Return a table of names and values under a title."""
     return table_html(title, (), facts.items())
 
 
 def table_html(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """A table under a title.
+    """Return a table under a title.
 
     >>> table_html("<T>", ["a"], [["&"], [None]])
     '<table><caption>&lt;T&gt;</caption><tr><th>a</th></tr><tr><td>&amp;</td></tr><tr><td></td></tr></table>'

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one document may be; all limits are inclusive.
+    """Limits of one document, all inclusive.
 
     Whatever is set here, libxml2 takes no more than 256 levels, 10,000,000 bytes of one text or value and 50,000 of one
     name, and lets entities make a document at most five times as long (or 1,000,000 bytes).
@@ -133,7 +133,7 @@ _local = _Local()
 
 
 def parse_stored(content: str | bytes) -> etree._Element:
-    """The root element of a document that ``parse_xml`` took before, as ``serialize`` wrote it (as UTF-8, if bytes).
+    """Return the root element of a document that ``serialize`` wrote (as UTF-8, if bytes) after ``parse_xml``.
 
     Nothing is counted; what ``parse_xml`` says of things outside holds.
 
@@ -150,7 +150,7 @@ def parse_stored(content: str | bytes) -> etree._Element:
 
 
 def parse_xml(content: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> etree._Element:
-    """The root element of one document.
+    """Return the root element of one document.
 
     A ``str`` is taken as decoded: an encoding named in its XML declaration is ignored.  Bytes have the encoding of
     their byte order mark, else of their declaration, else UTF-8.
@@ -298,14 +298,14 @@ def _check_text(line: int | None, text: str | None, limits: Limits) -> None:
 
 
 def _over(line: int | None, found: int, what: str, allowed: int, name: str) -> DocumentLimitError:
-    """A refusal; ``found`` is what was counted up to the line."""
+    """Make a refusal; ``found`` is what was counted up to the line."""
     place = "the document has" if line is None else f"line {line}:"
     return DocumentLimitError("XSCL_DOCUMENT_LIMIT", f"{place} {found:,} {what}; the limit {name} is {allowed:,}")
 
 
 @lru_cache(maxsize=8)
 def _long_namespace(length: int) -> re.Pattern[bytes]:
-    """What may be a declaration of a namespace of more bytes than these; no byte is looked at twice."""
+    """Find what may be a declaration of a namespace of more bytes than these; no byte is looked at twice."""
     return re.compile(rb"""\sxmlns(?::[^\s=<>"']*+)?\s*+=\s*+(?:"[^"<]{%d}|'[^'<]{%d})""" % (length + 1, length + 1))
 
 
@@ -316,7 +316,7 @@ def _below(depth: int) -> etree.XPath:
 
 
 def _utf8(content: str | bytes) -> bytes:
-    """The document in UTF-8, whatever its declaration says."""
+    """Return the document in UTF-8, whatever its declaration says."""
     text = content if isinstance(content, str) else _decoded(content)
     if isinstance(text, bytes):
         return text
@@ -335,7 +335,7 @@ def _utf8(content: str | bytes) -> bytes:
 
 
 def _decoded(data: bytes) -> bytes | str:
-    """The document's text, or the document if it says that it is UTF-8; libxml2 checks that."""
+    """Return the document's text, or the document if it says that it is UTF-8; libxml2 checks that."""
     name = encoding_of(data)
     if name is None:
         return data
@@ -350,7 +350,7 @@ def _decoded(data: bytes) -> bytes | str:
 
 
 def encoding_of(data: bytes) -> str | None:
-    """The encoding of a document that begins like this, by its byte order mark or else its declaration; None: UTF-8.
+    """Return the encoding of a document's beginning, by byte order mark or else declaration; None: UTF-8.
 
     Raises:
         MalformedDocumentError: there is none of that name.
@@ -394,7 +394,7 @@ def _refusal(error: etree.XMLSyntaxError) -> MalformedDocumentError | DocumentLi
 
 
 def in_fresh_dictionary(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a function returns or raises, run in a thread of its own, so that names it parsed are forgotten afterwards.
+    """Run a function in a thread of its own, so that names it parsed are forgotten afterwards; return its result.
 
     For processes that live long: a call costs some 40 µs, so make one for many documents.  Return what you found, not
     trees (a tree keeps its whole dictionary), and a list where you would have yielded::
@@ -422,5 +422,5 @@ def in_fresh_dictionary(function: Callable[P, T], /, *args: P.args, **kwargs: P.
 
 
 def serialize(node: etree._Element) -> str:
-    """The text of an element with the namespaces it needs, without what follows it."""
+    """Return the text of an element with the namespaces it needs, without what follows it."""
     return etree.tostring(node, encoding="unicode", with_tail=False)

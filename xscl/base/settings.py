@@ -1,4 +1,4 @@
-"""What may be set about how a home is worked on; no setting changes an answer."""
+"""Settings of how a home is worked on; no setting changes an answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_MAX_NODES = 500_000
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How much of a batch the driver does itself."""
+    """Bounds of the work that the driver does itself."""
 
     driver_rows: int = 20_000_000
     """The driver joins a batch if neither its witness rows nor the pairs of rows that it looks at are more; Spark's
@@ -46,7 +46,7 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
 
 
 def parse_size(text: str) -> int:
-    """A number of bytes, with ``k``, ``m`` or ``g`` behind it for powers of 1,024.
+    """Parse a number of bytes, with ``k``, ``m`` or ``g`` behind it for powers of 1,024.
 
     Raises:
         ValueError: the text is no size.

@@ -1,6 +1,6 @@
-"""Faults of what lies around: disks, the database, Java.  They get a name, and a hint what to do.
+"""Errors of the surroundings: disks, the database, Java.  Each gets a name, and a hint what to do.
 
-Some pass by themselves (``PASSES``): who runs without end waits and tries again, longer each time (``Patience``).
+Transient errors (``PASSES``) are tried again by processes without end, with growing pauses (``Patience``).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _AGAIN = "nothing was lost or done by halves; 'xscl run' goes on when it is run 
 
 
 def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
-    """What a database's error means if it is none of the statement: what to raise instead.
+    """Make the error to raise for a database's error; None: the statement itself is at fault.
 
     ``where`` is the address of the catalogue, without a password.
     """
@@ -126,7 +126,7 @@ def _disk_full(what: str) -> EngineError:
 
 
 def file_fault(error: BaseException, root: Path) -> EngineError | None:
-    """What an error of a file means, if that lies in the home ``root`` or the disk is full: what to raise instead."""
+    """Make the error to raise for an error of a file in the home ``root``, or of a full disk; None: it is another."""
     text = str(error)
     if isinstance(error, OSError) and (error.errno in DISK_FULL or "No space left" in text):
         where = getattr(error, "filename", None) or root

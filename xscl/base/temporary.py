@@ -21,12 +21,12 @@ __all__ = ["hold_folder", "let_folder_go", "remove_left", "scratch_folder", "tem
 
 _LOCK = ".lock"
 _YOUNG_S = 600.0
-"""For so long a folder without a lock may be one that is being made."""
+"""Seconds in which a folder without a lock may be one that is being made."""
 _held: dict[Path, BinaryIO] = {}
 
 
 def scratch_folder(kind: str) -> Path:
-    """A new folder ``kind-…`` among the temporary ones, until the process ends; nobody else can write to it."""
+    """Make a folder ``kind-…`` among the temporary ones, until the process ends; nobody else can write to it."""
     parent = Path(tempfile.gettempdir())
     remove_left(parent, f"{kind}-*")
     folder = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=parent))
@@ -37,7 +37,7 @@ def scratch_folder(kind: str) -> Path:
 
 @contextmanager
 def temporary_folder(kind: str) -> Iterator[Path]:
-    """A new folder ``kind-…`` among the temporary ones, for as long as the context lasts."""
+    """Make a folder ``kind-…`` among the temporary ones, for as long as the context lasts."""
     folder = scratch_folder(kind)
     try:
         yield folder

@@ -62,13 +62,13 @@ class Event:
     row: Mapping[str, Scalar] | None = None
     """One row, seen as a flat two-level document."""
     source: str | None = None
-    """Where it came from (file, line, URL), for messages and for the ids of rows without one."""
+    """Origin of the event (file, line, URL), for messages and for the ids of rows without one."""
     feed: str | None = None
-    """For feed items: the feed it was read from.  Items with one id in one feed are versions of one item."""
+    """Feed of a feed item.  Items with one id in one feed are versions of one item."""
     digest: str | None = None
-    """For feed items: a digest of what the publisher wrote, without what belongs to the feed as a whole."""
+    """Digest of a feed item as its publisher wrote it, without what belongs to the feed as a whole."""
     time_source: str | None = None
-    """For feed items: which date ``ts`` is: ``published``, ``updated``, ``feed``, or ``received`` where it has none."""
+    """Date of a feed item that ``ts`` is: ``published``, ``updated``, ``feed``, or ``received`` where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Match:
     ts: int
     """The greatest event time of the members, in microseconds."""
     events: tuple[MatchEvent, ...]
-    """In block order."""
+    """Members in block order."""
     nodes: Mapping[str, int | str]
     """Result nodes that have a variable: elements by number, other nodes as ``3/@href`` or ``3/text()[2]``."""
     values: Mapping[str, str]
@@ -124,7 +124,7 @@ class QueryName(str):
     __slots__ = ("notes",)
 
     notes: tuple[str, ...]
-    """What the query may not say as it was meant, in sentences."""
+    """Notes on what the query may not say as it was meant, as sentences."""
 
     def __new__(cls, name: str, notes: tuple[str, ...] = ()) -> QueryName:
         """Make a name with notes."""
@@ -135,7 +135,7 @@ class QueryName(str):
 
 @dataclass(frozen=True, slots=True)
 class QueryOutcome:
-    """What became of one statement of a bulk registration."""
+    """Outcome of one statement of a bulk registration."""
 
     name: str | None
     error: XsclError | None = None
@@ -144,7 +144,7 @@ class QueryOutcome:
     action: str = field(default="registered")
     """``registered``, ``dropped``, ``declared`` or ``refused``."""
     notes: tuple[str, ...] = ()
-    """What a query that was taken may not say as it was meant, in sentences."""
+    """Notes on what a registered query may not say as it was meant, as sentences."""
 
     @property
     def ok(self) -> bool:

@@ -62,7 +62,7 @@ def to_number(text: str) -> float | None:
 
 
 def number_text(text: str) -> str | None:
-    """The one text of a number, exact; None where ``text`` is no number, or one of more than a thousand digits.
+    """Return the one text of a number, exact; None where ``text`` is no number, or one of more than a thousand digits.
 
     Two strings denote the same number iff their number texts are equal.
 
@@ -81,7 +81,7 @@ def number_text(text: str) -> str | None:
 
 
 def column_text(value: bool | int | float | Decimal | str) -> str:
-    """The string value of a row's column: numbers in their shortest decimal form.
+    """Return the string value of a row's column: numbers in their shortest decimal form.
 
     >>> column_text(101), column_text(101.5), column_text(1e21), column_text(True), column_text(3.0)
     ('101', '101.5', '1000000000000000000000', 'true', '3')
@@ -95,7 +95,7 @@ def column_text(value: bool | int | float | Decimal | str) -> str:
 
 
 def time_key(text: str) -> str | None:
-    """A text by which times are ordered, of a time (ISO 8601 with a zone) or a date; None for anything else.
+    """Return a text by which times are ordered, of a time (ISO 8601 with a zone) or a date; None for anything else.
 
     A date is its midnight in UTC.
 
@@ -119,7 +119,7 @@ def normalize_space(text: str) -> str:
 
 
 def host(text: str) -> str | None:
-    """The host of a URL in lower case; None where there is none.
+    """Return the host of a URL in lower case; None where there is none.
 
     >>> host("https://Example.org:443/a"), host("no url")
     ('example.org', None)
@@ -131,11 +131,11 @@ def host(text: str) -> str | None:
 
 
 def canonical_url(text: str) -> str | None:
-    """One text for all spellings of a web address; None for an empty string.
+    """Return one text for all spellings of a web address; None for an empty string.
 
     Host in lower case; default port, fragment, trailing ``/`` and tracking parameters removed; query sorted;
-    ``http`` written as ``https``.  What is no web address comes back stripped of white space, so that
-    ``url(x) = url(y)`` still compares it.
+    ``http`` written as ``https``.  Other texts are only stripped of white space, so that
+    ``url(x) = url(y)`` still compares them.
 
     >>> canonical_url("HTTP://Example.org:80/a/?utm_source=x&b=2&a=1#top")
     'https://example.org/a?a=1&b=2'
@@ -195,12 +195,12 @@ def apply_functions(names: str, text: str) -> str | None:
 
 
 def hash64(text: str) -> int:
-    """A signed 64-bit hash, the same in every process and home."""
+    """Return a signed 64-bit hash, the same in every process and home."""
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
 
 
 def value_hash(text: str) -> int:
-    """The signed 64-bit hash by which values are joined: XXH64 of the UTF-8 bytes, as Spark SQL's ``xxhash64`` has it.
+    """Return the signed 64-bit hash by which values are joined: XXH64 of the UTF-8 bytes, as Spark's ``xxhash64``.
 
     >>> value_hash("a")
     -8582455328737087284
@@ -221,7 +221,7 @@ def value_hashes(texts: Sequence[str | None]) -> npt.NDArray[np.int64]:
 
 
 def digest_text(*parts: str, size: int = 16) -> str:
-    """A hex digest of a sequence of strings; no two sequences run together.
+    """Return a hex digest of a sequence of strings; no two sequences run together.
 
     >>> digest_text("ab", "c") == digest_text("a", "bc")
     False

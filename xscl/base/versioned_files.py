@@ -17,11 +17,11 @@ from xscl.base.sealed import read_whole, write_whole
 __all__ = ["Version", "VersionFiles", "load_version", "write_version"]
 
 _MOST_FILES = 100
-"""From one whole version on."""
+"""Files from one whole version on, at most."""
 
 
 class Version(Protocol):
-    """What one file holds."""
+    """Content of one file."""
 
     @property
     def previous(self) -> str | None:
@@ -38,7 +38,7 @@ class VersionFiles:
     def __init__(self, name: str) -> None:
         self._name = name
         self._files: list[Path] = []
-        """From the last whole version on."""
+        """Files from the last whole version on."""
         self._changes = 0
         """Things changed since then."""
         self._number = 0
@@ -49,9 +49,9 @@ class VersionFiles:
         return self._files[-1] if self._files else None
 
     def write(self, folder: Path, make: Callable[[str | None], Version], *, changes: int, size: int) -> Path:
-        """The next version of a value of ``size`` things, of which ``changes`` are not as in the last one.
+        """Write the next version of a value of ``size`` entries, with ``changes`` entries since the last version.
 
-        ``make`` gives what is written: the change of a version, or the whole if it is given None.
+        ``make`` returns the change of a version, or the whole value if it is given None.
         """
         path = folder / f"{self._name}-{self._number + 1:06d}.pickle"
         # When the changes are as many as the things, reading all of them costs a new process twice as much; and files
@@ -76,7 +76,7 @@ def write_version(version: Version, path: Path) -> None:
 
 
 def load_version(path: str, kept: dict[str, T], most: int, new: Callable[[], T], apply: Callable[[T, V], T]) -> T:
-    """The value of a version; ``new`` and ``apply`` make it.
+    """Return the value of a version; ``new`` and ``apply`` make it.
 
     If ``kept`` has the value of an earlier version, that is brought up to date, and is no longer the earlier one's.
     ``kept`` holds at most so many values by their files, the one used last at the end.
@@ -101,5 +101,5 @@ def load_version(path: str, kept: dict[str, T], most: int, new: Callable[[], T],
 
 
 def _series(path: str) -> str:
-    """What the files of one ``VersionFiles`` have in common."""
+    """Return the part of a path that the files of one ``VersionFiles`` share."""
     return path.rpartition("-")[0]

@@ -1,4 +1,4 @@
-"""What happens between batches: compaction, retention, checks, repair, backup.
+"""Upkeep of homes: compaction, retention, integrity checks, repair, backup.
 
 * ``archive_export``: Export of a home as one tar file
 * ``archive_import``: Import of a home from an archive that a stranger may have made
@@ -7,14 +7,14 @@
 * ``catalog_rows``: Upkeep of the catalogue
 * ``derived_rows``: Rows that follow from the texts of queries
 * ``doctor``: ``xscl doctor``
-* ``event_export``: What a home has taken in, in its order, as an event file
+* ``event_export``: Export of a home's intake as an event file
 * ``events``: Upkeep of the files of events
 * ``file_rows``: Rows of the catalogue that repeat what files hold
-* ``health``: What is wrong with a home, and how much of that can be made good
+* ``health``: Integrity check of a home
 * ``received_catalog``: A catalogue that a stranger sent
 * ``repair``: ``xscl doctor --repair``
 * ``results``: Upkeep of results
 * ``row_checks``: Checks of single values of the catalogue
 * ``state_rebuild``: Join state that was lost, made again
-* ``upkeep``: Upkeep of a home between batches, so that one that runs for years levels off
+* ``upkeep``: Upkeep of a home between batches, so that its size levels off over years
 """

@@ -106,7 +106,7 @@ def _require_empty(path: Path) -> None:
 
 @contextmanager
 def _staging(path: Path) -> Iterator[Path]:
-    """A folder beside the home in which it is put together; those of imports that were ended are removed."""
+    """Make a folder beside the home in which it is put together; folders of imports that were killed are removed."""
     for left in path.parent.glob(".*-import-*"):
         lock = try_lock(left / ".lock") if (left / ".lock").is_file() else None
         if lock is not None:
@@ -200,7 +200,7 @@ class _Members:
         return info.name, info.size
 
     def content(self, size: int) -> Iterator[bytes]:
-        """Iterate over the bytes of a member, all of which must be read before the next member is asked for."""
+        """Iterate over the bytes of a member; the caller reads all of them before it asks for the next member."""
         remaining = size
         while remaining:
             part = self._read(min(remaining, _PART))

@@ -47,7 +47,7 @@ def copy_to_file(catalog: Catalog, path: Path) -> None:
 
 @contextmanager
 def file_catalog(path: Path) -> Iterator[Catalog]:
-    """The catalogue in a SQLite file that nobody else uses; it is not looked at whether it is one."""
+    """Open the catalogue in a SQLite file that nobody else uses, without a check that it is one."""
     catalog = Catalog(sa.create_engine(f"sqlite:///{path}"))
     try:
         yield catalog

@@ -1,9 +1,9 @@
-"""Upkeep of the catalogue: rows that nothing needs any more go, and what they counted is kept in table ``totals``.
+"""Upkeep of the catalogue: rows that nothing needs any longer go, and their counts are kept in table ``totals``.
 
 * ``late`` goes with its events, ``flushes`` with what is around them.
 * ``rejected`` keeps the newest 100,000 rows, ``batches`` the newest 10,000 and those with results.
-* Dropped queries of which no match is stored go, with the groups, instances and variables that only they had.  What
-  other processes remember of those is void then: ``home.swept`` says so.
+* Dropped queries without a stored match go, with the groups, instances and variables that only they had.
+  ``home.swept`` tells other processes that their memory of those is void.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ FEWEST_DROPPED = 1_000
 _MOST_LATER = 1_000
 """Queries that are compiled to learn their variables."""
 _KEPT = "dropped queries with matches"
-"""In ``totals``: as many as were left when they were looked at last."""
+"""Name of the counter in ``totals`` of dropped queries that the last sweep left."""
 
 
 def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int | None) -> None:
-    """Remove rows of listings that are of no use any more.
+    """Remove rows of listings that nobody needs any longer.
 
     Args:
         connection: of the transaction.
@@ -73,7 +73,7 @@ def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int | 
 
 
 def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]) -> int:
-    """Remove dropped queries without stored matches, if there are many; how many went.
+    """Remove dropped queries without stored matches, if there are many; return how many went.
 
     Args:
         home: the home.
@@ -110,7 +110,7 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
 
 
 def _oldest_matches(folders: Iterable[list[str]], begins: Mapping[int, int]) -> dict[int, int]:
-    """By group with a stored match: a place before which no last member of one of its matches came."""
+    """Return, by group with a stored match, a place before which no last member of one of its matches came."""
     oldest: dict[int, int] = {}
     for files in folders:
         source = ds.dataset(files, schema=RESULT_SCHEMA)

@@ -1,4 +1,4 @@
-"""``xscl doctor``: is everything here that xscl needs, and what to do where it is not."""
+"""``xscl doctor``: checks of everything that xscl needs, with advice."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _fits(found: str, bounds: str) -> bool:
 
 
 def _numbers(*versions: str) -> list[tuple[int, ...]]:
-    """The numbers that versions begin with, as many of each."""
+    """Return the numbers that versions begin with, as many of each."""
     begins = [re.match(r"\d+(?:\.\d+)*", version) for version in versions]
     parts = [[int(part) for part in begin[0].split(".")] if begin else [] for begin in begins]
     most = max(map(len, parts))

@@ -1,10 +1,10 @@
-"""What a home has taken in, in its order, as an event file: events, registrations, drops and flushes.
+"""Export of a home's intake as an event file: events, registrations, drops and flushes in intake order.
 
-Taken into a home with the same channels it gives the same matches, with the same ids.  What an event file cannot say:
+Ingested into a home with the same channels, the file gives the same matches with the same ids.  Left out are:
 
 - *Feeds.*  Items come as events with the ids they got (``guid#2`` for a second version), and so are no versions of each
   other any more: a query may join them.  Copies of an item in feeds of several streams of a source become events apart.
-- What is gone: events that were held no more, what was rejected, how far inputs were read, subscriptions.
+- Removed events, rejected events, offsets of inputs, subscriptions.
 - Settings of channels, which ``Replay.channels`` has as commands, as they are now: a lateness that changed on the way
   is not told.
 """
@@ -41,7 +41,7 @@ __all__ = ["EventLines", "Replay", "export_events"]
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What was written."""
+    """Summary of a file that was written."""
 
     events: int
     """Lines of events: one for each stream that an event came by."""
@@ -49,7 +49,7 @@ class Replay:
     channels: tuple[str, ...]
     """Commands that make the channels, to be run before."""
     notes: tuple[str, ...]
-    """What the file does not say of this home."""
+    """Facts of this home that the file leaves out."""
 
 
 def export_events(home: Home, stream: BinaryIO) -> Replay:

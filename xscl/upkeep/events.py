@@ -1,12 +1,12 @@
-"""Upkeep of the files of events: events that are kept no more leave them, and small files become large ones.
+"""Upkeep of the files of events: old events leave, and small files become large ones.
 
-Only files of processed events are touched.  A file without an event that is kept goes as a whole; one of which half is
-gone is written anew; neighbours of one size become one file, in the order of documents' numbers, by tiers like those
-of a log-structured tree, so that an event is written a logarithmic number of times.
+Only files of processed events are touched.  A file without an event that is kept goes as a whole; a file that
+has lost half is written again; neighbours of one size become one file, in the order of documents' numbers, by tiers
+as in a log-structured tree, so that an event is written a logarithmic number of times.
 
-What is gone from a file is out of sight before: who reads events, or matches of them, asks
-``retention.keep_times``.  New files are written before a transaction names them, and the old ones stay for a while
-(``old_files``).
+Events are out of sight before they are gone: readers of events, or of their matches, ask
+``retained_from.keep_times``.  New files are written before a transaction names them, and the old ones stay for a while
+(``retired_files``).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class EventFile:
 
 
 _Facts = Mapping[str, tuple[int, list[int]]]
-"""By channel: how many events, and some of their times in order, at equal distances, the least and the greatest too."""
+"""Number of events of each channel, and some of their times in order, at equal distances, with both ends."""
 _TIMES = 17
 
 
@@ -85,7 +85,7 @@ class EventUpkeep:
         """Files that were written anew with events that are gone, which wait until all of theirs are."""
 
     def files(self) -> list[EventFile]:
-        """The files of processed events, in the order of documents' numbers."""
+        """Return the files of processed events, in the order of documents' numbers."""
         with self._home.catalog.read() as connection:
             processed = read_processed(connection)
             done = (INTAKE_FILES.c.last <= processed) | (INTAKE_FILES.c.first >= PUBLISHED)
@@ -112,14 +112,14 @@ class EventUpkeep:
             yield self._replace(inputs, kept)
 
     def oldest_kept(self, kept: Mapping[str, int]) -> int | None:
-        """The least place of a file with an event that is kept; None without one."""
+        """Return the least place of a file with an event that is kept; None without one."""
         firsts = [place_of(file.first) for file in self.files() if not kept or self._gone(file, kept) < file.rows]
         return min(firsts, default=None)
 
     # -- what files hold ---------------------------------------------------------------------------------------
 
     def _gone(self, file: EventFile, kept: Mapping[str, int]) -> float:
-        """How many events of a file are gone, about; exact if none or all are."""
+        """Estimate how many events of a file are gone; the number is exact if none or all are."""
         gone = 0.0
         for channel, (rows, times) in self._facts_of(file).items():
             before = bisect_left(times, kept[channel]) if channel in kept else 0
@@ -261,7 +261,7 @@ def runs_of(docids: Numbers) -> Iterator[tuple[int, int]]:
 
 
 def _stays(told: pa.Table, kept: Mapping[str, int]) -> npt.NDArray[np.bool_]:
-    """Which events are kept."""
+    """Tell which events are kept."""
     ts = told.column("ts").to_numpy()
     stays = np.ones(len(ts), np.bool_)
     channels = told.column("channel").combine_chunks().dictionary_encode()
@@ -286,7 +286,7 @@ def _take_out(connection: Connection, inputs: Sequence[EventFile]) -> None:
 def _left(
     row: sa.Row[tuple[object, ...]], told: pa.Table, docids: Numbers, stays: npt.NDArray[np.bool_]
 ) -> list[dict[str, object]]:
-    """The ranges that are left of one; events between kept ones stay where the parts would be many."""
+    """Return the parts of a range that remain; events between kept ones stay where the parts would be many."""
     begin, end = np.searchsorted(docids, row.docid), np.searchsorted(docids, row.last_docid, side="right")
     found = np.flatnonzero(stays[begin:end]) + begin
     if not len(found):

@@ -1,4 +1,4 @@
-"""What is wrong with a home, and how much of that can be made good: files, tables, and what is derived from texts.
+"""Integrity check of a home: its files, its tables, and the rows that follow from texts.
 
 A look at a home changes nothing and needs no lock.  Without ``deep`` it reads the catalogue, and each file's footer.
 """
@@ -67,7 +67,7 @@ class Damaged:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What was found."""
+    """Findings of a check."""
 
     damaged: tuple[Damaged, ...]
     files: int
@@ -76,21 +76,21 @@ class Health:
     """Files and folders that no row names; while batches run, they may be about to."""
     unnamed_bytes: int
     derived: tuple[str, ...]
-    """What of that which is made from texts is not there, in sentences."""
+    """Rows that differ from the texts of queries, as sentences."""
     places: tuple[str, ...]
     """Places of the intake order that contradict each other."""
     counts: tuple[str, ...]
     """Files and ids that do not have the same events."""
     catalogue: str | None
-    """What the database says of itself; None: it is sound."""
+    """Fault of the database; None: it is sound."""
     free: int
     """Bytes on the home's disk."""
     runs: str | None
-    """Which process runs batches; None: none does."""
+    """Process that runs batches; None: no process does."""
 
     @property
     def problems(self) -> Iterator[tuple[str, str, str]]:
-        """(what, what was found, what helps) of everything that is not right."""
+        """Every problem as (subject, finding, advice)."""
         repair = "'xscl doctor --repair'; --dry-run says what that would do"
         if self.catalogue is not None:
             yield "catalogue", self.catalogue, "'xscl import' the last export; what is left may be read with sqlite3"
@@ -151,7 +151,7 @@ def examine_home(home: Home, *, deep: bool = False) -> Health:
 
 
 def looks_like_a_catalogue(path: Path) -> str | None:
-    """What is wrong with the SQLite file of a catalogue before it is opened; None: nothing, or it is not there."""
+    """Return the fault of a catalogue's SQLite file before it is opened; None: it is sound, or not there."""
     if not path.is_file():
         return None
     try:
@@ -199,7 +199,7 @@ def _size(path: Path) -> int:
 
 
 def has_removed(connection: Connection) -> bool:
-    """Whether events may have been removed by retention."""
+    """Tell whether retention may have removed events."""
     some = sa.select(CHANNELS.c.name).where(CHANNELS.c.kept_from.is_not(None)).limit(1)
     # The channel may have been dropped since.
     return total(connection, REMOVED_EVENTS) > 0 or connection.execute(some).first() is not None
@@ -239,7 +239,7 @@ def _is(why: str) -> str:
 
 
 def derived_problems(connection: Connection) -> Iterator[str]:
-    """What is missing of instances, groups, templates and ``rt_`` tables, for live queries."""
+    """Iterate over the missing instances, groups, templates and ``rt_`` tables of live queries."""
     live = QUERIES.c.docid_until == NEVER
     asked = sa.select(QUERIES.c.gid).where(live)
 

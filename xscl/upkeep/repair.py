@@ -1,8 +1,8 @@
-"""``xscl doctor --repair``: a home is brought back to what it says it is, and what is lost is said plainly.
+"""``xscl doctor --repair``: a home is brought back to the state that its catalogue tells; losses are named.
 
-What batches made (matches, join state, published events) follows from what was taken in.  Where some of it is lost, and
-no event is, or was removed by retention, all of it is forgotten, and the next ``run`` makes it again, with the same ids
-of matches.  Where events were removed on purpose, they could not be found again: then only what is lost is forgotten.
+Matches, join state and published events follow from ingested events.  Where some are lost, and no event is lost or was
+removed by retention, all are forgotten, and the next ``run`` makes them again, with the same ids of matches.  Where
+events were removed on purpose, old matches could not be found again: then only the lost files are forgotten.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _STATE = ("witness", "link")
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One thing that was done, or is to be done."""
+    """One thing that was done, or would be done."""
 
     text: str
     lost: bool = False
@@ -193,9 +193,9 @@ def _forget_events(home: Home, connection: Connection, damaged: Damaged) -> Done
 
 
 def _forget_published(home: Home, connection: Connection, first: int, last: int) -> dict[str, int]:
-    """Forget the ids of published documents in a range that no other file has; how many of each channel.
+    """Forget the ids of published documents in a range that no other file has; return their number by channel.
 
-    What is published in answer to later queries takes places from before, so that the ranges of files overlap.
+    Documents that are published in answer to later queries take places from before, so ranges of files overlap.
     """
     there: set[int] = set()
     for path in files_between(connection, first, last):

@@ -1,9 +1,9 @@
-"""Upkeep of results: those of many batches become one folder, and matches with an event that is gone leave.
+"""Upkeep of results: folders of many batches become one, and matches with an event that is gone leave.
 
 Rows say themselves which batch found them (``origin``), so folders are merged by putting their rows one after another,
-in the order of batches, each batch's rows in the order they had.  What nobody reads after its batch (links, counts of
-pairs, refusals) stays behind, as does what a class means of which no combination of documents is left.  Sizes go by
-tiers, as those of events do (``event_upkeep``).
+in the order of batches, each batch's rows in the order they had.  Rows that nobody reads after their batch (links,
+counts of pairs, refusals) stay behind, as do meanings of classes without a combination of documents.  Sizes go by
+tiers, as sizes of events do (``events``).
 
 Column ``result_path`` of a batch then names the folder that it shares with others, or nothing.
 """
@@ -70,7 +70,7 @@ class ResultFolder:
 
 
 _Facts = list[tuple[int, list[tuple[str, list[int]]]]]
-"""By the channels of their members: how many combinations of documents, and of each member the channel and some of its
+"""Number of combinations of documents by the channels of their members, and of each member the channel and some of its
 times in order, at equal distances.
 """
 
@@ -84,7 +84,7 @@ class ResultUpkeep:
         self._facts: dict[str, _Facts | None] = {}
 
     def folders(self) -> list[ResultFolder]:
-        """The folders of results in the order of batches."""
+        """Return the folders of results in the order of batches."""
         first = sa.func.min(BATCHES.c.batch)
         statement = (
             sa.select(
@@ -136,7 +136,7 @@ class ResultUpkeep:
         return oldest is None or folder.last_place < oldest or self._gone(folder, kept) == 1
 
     def _gone(self, folder: ResultFolder, kept: Mapping[str, int]) -> float:
-        """Which part of a folder's matches is gone, about; exact if all are; 0 where it is not known yet."""
+        """Estimate which part of a folder's matches is gone: exact if all are, 0 where it is not known yet."""
         facts = self._facts_of(folder)
         if not facts:
             return 0.0
@@ -239,7 +239,7 @@ def _tier(rows: int) -> int | None:
 
 
 def _left(home: Home, docs: pa.Table, kept: Mapping[str, int]) -> tuple[pa.Table, _Facts]:
-    """The combinations of which every member is kept, and what is to be known of them."""
+    """Return the combinations whose members are all kept, and their facts."""
     rows, members = _members(docs)
     events = events_of(home, set(np.unique(members).tolist()), ["docid", "channel", "ts"])
     docids = events.column("docid").to_numpy()
@@ -276,7 +276,7 @@ def _members(docs: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
 def _facts(
     rows: npt.NDArray[np.int64], codes: npt.NDArray[np.int64], ts: npt.NDArray[np.int64], names: Sequence[str]
 ) -> _Facts:
-    """What is to be known of combinations of documents; ``rows`` tells the members of one from those of the next."""
+    """Return the facts of combinations of documents; ``rows`` is the combination of each member."""
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     lengths = np.diff(np.append(starts, len(rows)))
     kinds: dict[tuple[int, ...], list[int]] = {}
@@ -297,7 +297,7 @@ def _facts(
 
 
 def _has_class(meant: pa.Table, docs: pa.Table) -> Mask:
-    """Of which rows a combination has the class."""
+    """Tell which rows have a class that a combination has."""
     origins = np.concatenate([table.column("origin").to_numpy() for table in (meant, docs)])
     _, dense = np.unique(origins, return_inverse=True)
     classes = np.concatenate([table.column("class").to_numpy() for table in (meant, docs)]).astype(np.int64)

@@ -1,7 +1,7 @@
-"""Upkeep of a home between batches, so that one that runs for years levels off.
+"""Upkeep of a home between batches, so that its size levels off over years.
 
-It is done by the process that runs batches, after a commit, a few things at a time: what is left waits for a later one.
-Nothing it does changes an answer.  A process may end anywhere: what no row names means nothing.
+The process that runs batches does a few things after a commit; the rest waits for a later commit.  Upkeep changes no
+answer.  A process may end anywhere: files that no row names mean nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TRIMS = 16
 
 class _Knows(Protocol):
     def variables(self) -> tuple[Collection[int], int]:
-        """The variables of what live queries ask, and the number of the last query that was looked at for it."""
+        """Return the variables of live queries, and the number of the last query among them."""
 
 
 class Upkeep:
