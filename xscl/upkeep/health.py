@@ -69,24 +69,24 @@ class Damaged:
 class Health:
     """Findings of a check."""
 
-    damaged: tuple[Damaged, ...]
-    files: int
-    """Named ones."""
-    unnamed: tuple[Path, ...]
-    """Files and folders that no row names; while batches run, they may be about to."""
-    unnamed_bytes: int
-    derived: tuple[str, ...]
-    """Rows that differ from the texts of queries, as sentences."""
-    places: tuple[str, ...]
-    """Places of the intake order that contradict each other."""
-    counts: tuple[str, ...]
-    """Files and ids that do not have the same events."""
-    catalogue: str | None
-    """Fault of the database; None: it is sound."""
     free: int
     """Bytes on the home's disk."""
     runs: str | None
     """Process that runs batches; None: no process does."""
+    catalogue: str | None = None
+    """Fault of the database; None: it is sound.  Nothing else is looked at in a faulty one."""
+    damaged: tuple[Damaged, ...] = ()
+    files: int = 0
+    """Number of named files."""
+    unnamed: tuple[Path, ...] = ()
+    """Files and folders that no row names; running batches may be about to name them."""
+    unnamed_bytes: int = 0
+    derived: tuple[str, ...] = ()
+    """Rows that differ from the texts of queries, as sentences."""
+    places: tuple[str, ...] = ()
+    """Places of the intake order that contradict each other."""
+    counts: tuple[str, ...] = ()
+    """Files and rows of the catalogue that do not have the same events."""
 
     @property
     def problems(self) -> Iterator[tuple[str, str, str]]:
@@ -109,22 +109,10 @@ class Health:
 
 def examine_home(home: Home, *, deep: bool = False) -> Health:
     """Look at a home; with ``deep``, read every file whole."""
+    free, runs = shutil.disk_usage(home.root).free, holder(home.root / "run.lock")
     with home.catalog.read() as connection:
-        sound = _checked_database(connection, deep)
-        if sound is not None:
-            free = shutil.disk_usage(home.root).free
-            return Health(
-                damaged=(),
-                files=0,
-                unnamed=(),
-                unnamed_bytes=0,
-                derived=(),
-                places=(),
-                counts=(),
-                catalogue=sound,
-                free=free,
-                runs=holder(home.root / "run.lock"),
-            )
+        if (fault := _checked_database(connection, deep)) is not None:
+            return Health(free, runs, catalogue=fault)
         named = list(named_files(connection))
         removed = has_removed(connection)
         derived = tuple(_differences(home, connection) if deep else derived_problems(connection))
@@ -137,6 +125,8 @@ def examine_home(home: Home, *, deep: bool = False) -> Health:
     )
     unnamed = tuple(unnamed_files(home))
     return Health(
+        free,
+        runs,
         damaged=damaged,
         files=len(named),
         unnamed=unnamed,
@@ -144,9 +134,6 @@ def examine_home(home: Home, *, deep: bool = False) -> Health:
         derived=derived,
         places=places,
         counts=counts,
-        catalogue=None,
-        free=shutil.disk_usage(home.root).free,
-        runs=holder(home.root / "run.lock"),
     )
 
 
