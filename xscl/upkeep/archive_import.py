@@ -171,7 +171,8 @@ def _write(target: Path, content: Iterator[bytes]) -> None:
     except (FileExistsError, NotADirectoryError):
         raise bad_archive(f"{target.name} comes twice, or below another file") from None
     with file:
-        file.writelines(content)
+        for part in content:
+            file.write(part)
 
 
 class _Members:
