@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict, dataclass
 
 from xscl.base.errors import CatalogError
-from xscl.base.types import format_time
+from xscl.base.types import format_time, now_micros
 from xscl.base.version import VERSION
 from xscl.catalog.catalog import require_version
 from xscl.catalog.tables import SCHEMA_VERSION
@@ -46,7 +45,7 @@ def bad_archive(fault: str) -> CatalogError:
 
 def manifest_text(packed: Packed) -> bytes:
     """Return the manifest as JSON."""
-    made = format_time(time.time_ns() // 1000)
+    made = format_time(now_micros())
     manifest = {"format": _FORMAT, "xscl": VERSION, "schema": SCHEMA_VERSION, "made": made, "counts": asdict(packed)}
     return json.dumps(manifest, indent=1).encode()
 
