@@ -6,7 +6,6 @@ attempt that fails leaves no trace, and a batch that runs again replaces itself.
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from pyspark.sql import SparkSession
 from xscl.base.errors import EngineError, XsclError
 from xscl.base.system_errors import file_fault, spark_reason, worker_fault
 from xscl.batches.driver_join import Driver
-from xscl.batches.level import BatchWork, remove
+from xscl.batches.level import BatchWork
 from xscl.batches.publisher import Publisher
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.tables import BATCHES
@@ -32,7 +31,7 @@ from xscl.spark.job_counter import Jobs
 from xscl.spark.session import session_has_ended
 from xscl.store.event_files import Level
 from xscl.store.home import Home
-from xscl.store.inventory import may_be_named
+from xscl.store.inventory import may_be_named, remove
 from xscl.store.join_state import HeldState, StateChange, discard_change, next_state
 from xscl.store.parquet import data_files
 from xscl.store.results import stored_matches
@@ -146,7 +145,7 @@ class Attempt:
         self.driver.forget()
         if may_be_named(self.home, BATCHES.c.result_path, self.results):
             return
-        shutil.rmtree(self.home.root / self.results, ignore_errors=True)
+        remove(self.home.root / self.results)
         for path in self.home.folder("witness").glob(f"{self.tag}-*"):
             remove(path)
         for change in self.changes:

@@ -6,7 +6,6 @@ large, or all of it if the settings say so (``executors``).  Both write the same
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -32,13 +31,14 @@ from xscl.batches.refusals import Unnamed, refused_at_joining, refused_at_matchi
 from xscl.planning.planner import Plan
 from xscl.store.event_files import Level
 from xscl.store.home import Home
+from xscl.store.inventory import remove
 from xscl.store.join_state import HeldState
 from xscl.store.state_files import Kind, write_links
 from xscl.templates.find import TooManyRows
 from xscl.templates.results import RESULT_SCHEMA, origin_of
 from xscl.xpath.witness import WITNESS_SCHEMA
 
-__all__ = ["BatchWork", "levels", "remove"]
+__all__ = ["BatchWork", "levels"]
 
 _ROW_GROUP = 64_000
 _JOINED = 1 << 15
@@ -209,14 +209,6 @@ class BatchWork:
         own = [self.home.root / path for of, path in self.written if of == kind]
         files = [file for path in own for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
         return [*self.state.paths(kind), *map(str, files)]
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a folder."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 # -- what was found --------------------------------------------------------------------------------------------

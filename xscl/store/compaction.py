@@ -6,12 +6,12 @@ written a logarithmic number of times.  Nothing here reads or writes a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["FileSet", "longest_run", "tier_of"]
+__all__ = ["FileSet", "longest_run", "neighbours", "tier_of"]
 
 
 class _File(Protocol):
@@ -56,6 +56,60 @@ def tier_of(size: int, small: int, fanout: int) -> int:
     [0, 0, 1, 2, 3]
     """
     return 0 if size <= small else 1 + int(log(size / small, fanout))
+
+
+def neighbours(
+    files: Sequence[F],
+    tier: Callable[[F], int | None],
+    sizes: Callable[[F], tuple[int, ...]],
+    limits: tuple[int, ...],
+    fanout: int,
+) -> Iterator[list[F]]:
+    """Yield neighbours to be written as one, those of the lowest tier first.
+
+    Args:
+        files: the files in their order.
+        tier: tier of a file; None for a file that is large enough, which parts its neighbours.
+        sizes: sizes of a file, whose sums are within ``limits`` for files that become one.
+        limits: the limits.
+        fanout: files of one tier that are merged; files of lower tiers between them come along.
+
+    >>> from types import SimpleNamespace as File
+    >>> files = [File(path=str(n), rows=rows) for n, rows in enumerate((9, 1, 1, 4, 1, 1, 99, 1, 1))]
+    >>> def tier(file):
+    ...     return None if file.rows > 50 else tier_of(file.rows, 2, 4)
+    >>> [[file.rows for file in run] for run in neighbours(files, tier, lambda file: (file.rows,), (100,), 2)]
+    [[1, 1], [1, 1], [1, 1]]
+    """
+    tiers = [tier(file) for file in files]
+    taken: set[str] = set()
+    for level in sorted({of for of in tiers if of is not None}):
+        for run in _runs(files, tiers, level, sizes, limits):
+            mine = sum(of == level for _, of in run)
+            if mine >= fanout and not taken.intersection(file.path for file, _ in run):
+                taken.update(file.path for file, _ in run)
+                yield [file for file, _ in run]
+
+
+def _runs(
+    files: Sequence[F],
+    tiers: Sequence[int | None],
+    level: int,
+    sizes: Callable[[F], tuple[int, ...]],
+    limits: tuple[int, ...],
+) -> Iterator[list[tuple[F, int]]]:
+    """Yield neighbours of a tier or of lower ones, with their tiers, in parts within the limits."""
+    run: list[tuple[F, int]] = []
+    sums = (0,) * len(limits)
+    for file, of in zip(files, tiers, strict=True):
+        own = sizes(file) if of is not None and of <= level else limits
+        sums = tuple(some + more for some, more in zip(sums, own, strict=True))
+        if of is None or of > level or any(some > limit for some, limit in zip(sums, limits, strict=True)):
+            yield run
+            run, sums = [], own if of is not None and of <= level else (0,) * len(limits)
+        if of is not None and of <= level:
+            run.append((file, of))
+    yield run
 
 
 def longest_run(files: Sequence[F], times: Callable[[F], tuple[int, int]], span: int | None) -> list[F]:

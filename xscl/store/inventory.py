@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.base.errors import XsclError
+from xscl.base.errors import EngineError, XsclError
 from xscl.base.sealed import LIST
 from xscl.catalog.tables import BATCHES, INTAKE_FILES, OLD_FILES, ROW_RANGES, STATE_FILES
 from xscl.store.home import Home
 from xscl.store.parquet import data_files
 
-__all__ = ["FOLDERS", "PATHS", "NamedFile", "files_of", "is_inside", "may_be_named", "named_files", "named_paths"]
+__all__ = [
+    "FOLDERS",
+    "PATHS",
+    "NamedFile",
+    "changed_elsewhere",
+    "files_of",
+    "is_inside",
+    "may_be_named",
+    "named_files",
+    "named_paths",
+    "remove",
+    "removed_unless_named",
+]
 
 FOLDERS = ("witness", "results", "events")
 """Folders of named files, those first whose files go out of use soonest."""
@@ -89,6 +103,36 @@ def may_be_named(home: Home, column: sa.Column[str], path: str) -> bool:
             return connection.execute(sa.select(column).where(column == path).limit(1)).first() is not None
     except (sa.exc.SQLAlchemyError, XsclError):
         return True
+
+
+@contextmanager
+def removed_unless_named(home: Home, column: sa.Column[str]) -> Iterator[list[str]]:
+    """Collect paths that are written for a transaction; if that fails, files and folders that it does not name go."""
+    written: list[str] = []
+    try:
+        yield written
+    except BaseException:
+        for path in written:
+            if not may_be_named(home, column, path):
+                remove(home.root / path)
+        raise
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def changed_elsewhere(path: str) -> EngineError:
+    """Return the error that a file is no longer as this process knows it."""
+    return EngineError(
+        "XSCL_HOME_IN_USE",
+        f"{path} was changed by another process",
+        hint="one process works on a home at a time; nothing was lost",
+    )
 
 
 def is_inside(path: str) -> bool:

@@ -12,7 +12,6 @@ one is there with a number that was never given out.
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -21,7 +20,7 @@ from xscl.base.failpoints import step
 from xscl.base.temporary import remove_left
 from xscl.catalog.tables import HOME, INTAKE_FILES, STATE_FILES
 from xscl.store.home import Home
-from xscl.store.inventory import FOLDERS, named_paths
+from xscl.store.inventory import FOLDERS, named_paths, remove
 
 __all__ = ["tidy", "unnamed_files"]
 
@@ -33,10 +32,7 @@ def tidy(home: Home) -> None:
     """Remove what no row names; the caller holds the home's lock."""
     for path in unnamed_files(home):
         step("files.orphan")
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        remove(path)
     remove_left(home.folder("programs"), "*")
 
 

@@ -27,7 +27,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import PUBLISHED, place_of
-from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, write_sealed
 from xscl.base.types import now_micros
@@ -36,10 +35,10 @@ from xscl.catalog.events import add_event_files, add_row_ranges, ranges_of_file,
 from xscl.catalog.intake_order import read_processed
 from xscl.catalog.state_files import retire_files
 from xscl.catalog.tables import INTAKE_FILES
-from xscl.store.compaction import tier_of
+from xscl.store.compaction import neighbours, tier_of
 from xscl.store.event_files import EVENT_SCHEMA, new_event_file, write_event_file
 from xscl.store.home import Home
-from xscl.store.inventory import may_be_named
+from xscl.store.inventory import changed_elsewhere, removed_unless_named
 
 __all__ = ["EventFile", "EventUpkeep", "runs_of"]
 
@@ -140,16 +139,12 @@ class EventUpkeep:
     # -- merging -----------------------------------------------------------------------------------------------
 
     def _merges(self, files: Sequence[EventFile]) -> Iterator[list[EventFile]]:
-        """Neighbours to be written as one, those of the lowest tier first."""
-        taken: set[str] = set()
-        tiers = [self._tier(file) for file in files]
-        for tier in sorted(set(tiers) - {None}, key=lambda number: number or 0):
-            for run in _runs(files, tiers, tier or 0):
-                for part in self._parts(run):
-                    mine = sum(self._tier(file) == tier for file in part)
-                    if mine >= FANOUT and not taken.intersection(file.path for file in part):
-                        taken.update(file.path for file in part)
-                        yield part
+        """Yield neighbours to be written as one; events that were taken in and published ones are no neighbours."""
+        place = bisect_left(files, PUBLISHED, key=lambda file: file.first)
+        for part in (files[:place], files[place:]):
+            yield from neighbours(
+                part, self._tier, lambda file: (file.rows, self._bytes(file)), (LARGE, LARGE_BYTES), FANOUT
+            )
 
     def _tier(self, file: EventFile) -> int | None:
         """None for files that are large enough."""
@@ -158,18 +153,6 @@ class EventUpkeep:
         by_rows = tier_of(file.rows, SMALL, FANOUT)
         size = self._bytes(file) * LARGE // LARGE_BYTES
         return max(by_rows, tier_of(size, SMALL, FANOUT))
-
-    def _parts(self, run: Sequence[EventFile]) -> Iterator[list[EventFile]]:
-        """Neighbours in parts that are not too large."""
-        part: list[EventFile] = []
-        rows = size = 0
-        for file in run:
-            rows, size = rows + file.rows, size + self._bytes(file)
-            if part and (rows > LARGE or size > LARGE_BYTES):
-                yield part
-                part, rows, size = [], file.rows, self._bytes(file)
-            part.append(file)
-        yield part
 
     # -- writing anew ------------------------------------------------------------------------------------------
 
@@ -186,10 +169,10 @@ class EventUpkeep:
         spans = [span for row in ranges for span in _left(row, told, docids, stays)]
         removed = docids[~stays]
         path: str | None = None
-        try:
+        with removed_unless_named(home, INTAKE_FILES.c.path) as written:
             if stays.any():
-                file = self._write(source, docids[stays] if len(removed) else None, inputs)
-                path = f"events/{file.name}"
+                path = f"events/{self._write(source, docids[stays] if len(removed) else None, inputs).name}"
+                written.append(path)
             step("upkeep.events")
             self._forget_ids(removed)
             with home.catalog.begin() as connection:
@@ -202,10 +185,6 @@ class EventUpkeep:
                 retire_files(connection, [file.path for file in inputs], now_micros())
                 add_to_total(connection, REMOVED_EVENTS, len(removed))
             step("upkeep.swapped")
-        except BaseException:
-            if path is not None and not may_be_named(self._home, INTAKE_FILES.c.path, path):
-                (home.root / path).unlink(missing_ok=True)
-            raise
         if path is not None and int(stays.sum()) > count:
             self._patient.add(path)
         return len(removed)
@@ -232,20 +211,6 @@ class EventUpkeep:
                 for first, last in runs_of(part):
                     remove_ids_between(connection, first, last)
             step("upkeep.ids")
-
-
-def _runs(files: Sequence[EventFile], tiers: Sequence[int | None], tier: int) -> Iterator[list[EventFile]]:
-    """Neighbours of a tier or of lower ones; events that were taken in and published ones are no neighbours."""
-    run: list[EventFile] = []
-    for file, of in zip(files, tiers, strict=True):
-        if of is None or of > tier or (run and run[-1].first < PUBLISHED <= file.first):
-            if len(run) >= FANOUT:
-                yield run
-            run = []
-        if of is not None and of <= tier:
-            run.append(file)
-    if len(run) >= FANOUT:
-        yield run
 
 
 def runs_of(docids: Numbers) -> Iterator[tuple[int, int]]:
@@ -276,11 +241,7 @@ def _take_out(connection: Connection, inputs: Sequence[EventFile]) -> None:
     """Remove the rows of files, as they are known here."""
     for file in inputs:
         if not remove_event_file(connection, file.path, rows=file.rows):
-            raise EngineError(
-                "XSCL_HOME_IN_USE",
-                f"{file.path} was changed by another process",
-                hint="one process works on a home at a time; nothing was lost",
-            )
+            raise changed_elsewhere(file.path)
 
 
 def _left(

@@ -11,7 +11,6 @@ Column ``result_path`` of a batch then names the folder that it shares with othe
 from __future__ import annotations
 
 import json
-import shutil
 import uuid
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,17 +25,16 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
-from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, seal_folder
 from xscl.base.types import now_micros
 from xscl.catalog.batches import move_results
 from xscl.catalog.state_files import retire_files
 from xscl.catalog.tables import BATCHES
-from xscl.store.compaction import tier_of
+from xscl.store.compaction import neighbours, tier_of
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
-from xscl.store.inventory import may_be_named
+from xscl.store.inventory import changed_elsewhere, removed_unless_named
 from xscl.templates.results import RESULT_SCHEMA
 
 __all__ = ["ResultFolder", "ResultUpkeep"]
@@ -123,7 +121,10 @@ class ResultUpkeep:
             if self._gone(folder, kept) >= 0.5:
                 self._merge([folder], kept)
                 yield 1
-        for inputs in self._merges([folder for folder in self.folders() if folder.matches]):
+        held = [folder for folder in self.folders() if folder.matches]
+        for inputs in neighbours(
+            held, lambda folder: _tier(self._size(folder)), lambda folder: (self._size(folder),), (LARGE,), FANOUT
+        ):
             self._merge(inputs, kept)
             yield len(inputs)
 
@@ -162,23 +163,6 @@ class ResultUpkeep:
 
     # -- merging -----------------------------------------------------------------------------------------------
 
-    def _merges(self, folders: Sequence[ResultFolder]) -> Iterator[list[ResultFolder]]:
-        """Neighbours to be written as one, those of the lowest tier first."""
-        tiers = [_tier(self._size(folder)) for folder in folders]
-        taken: set[str] = set()
-        for tier in sorted({tier for tier in tiers if tier is not None}):
-            run: list[ResultFolder] = []
-            for folder, of in [*zip(folders, tiers, strict=True), (None, None)]:
-                if folder is not None and of is not None and of <= tier:
-                    run.append(folder)
-                    if sum(self._size(one) for one in run) <= LARGE:
-                        continue
-                mine = sum(_tier(self._size(one)) == tier for one in run)
-                if mine >= FANOUT and not taken.intersection(one.path for one in run):
-                    taken.update(one.path for one in run)
-                    yield run
-                run = []
-
     def _merge(self, inputs: Sequence[ResultFolder], kept: Mapping[str, int]) -> None:
         """Write what is left of some folders into one."""
         home = self._home
@@ -199,7 +183,8 @@ class ResultUpkeep:
             return
         name = f"results/{inputs[0].first:08d}-{inputs[-1].last:08d}-{uuid.uuid4().hex[:8]}"
         folder = home.root / name / "0"
-        try:
+        with removed_unless_named(home, BATCHES.c.result_path) as written:
+            written.append(name)
             folder.mkdir(parents=True)
             schema = RESULT_SCHEMA
             if facts is not None:
@@ -212,21 +197,13 @@ class ResultUpkeep:
             step("upkeep.results")
             self._replace(inputs, name)
             step("upkeep.folders")
-        except BaseException:
-            if not may_be_named(home, BATCHES.c.result_path, name):
-                shutil.rmtree(home.root / name, ignore_errors=True)
-            raise
 
     def _replace(self, inputs: Sequence[ResultFolder], path: str | None) -> None:
         """Have the batches of some folders name another one, or none."""
         with self._home.catalog.begin() as connection:
             for folder in inputs:
                 if move_results(connection, folder.path, path) != folder.batches:
-                    raise EngineError(
-                        "XSCL_HOME_IN_USE",
-                        f"{folder.path} was changed by another process",
-                        hint="one process works on a home at a time; nothing was lost",
-                    )
+                    raise changed_elsewhere(folder.path)
             retire_files(connection, [folder.path for folder in inputs], now_micros())
 
 

@@ -1,0 +1,80 @@
+"""A batch as a whole: three sources of witnesses, one read of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import xscl
+from xscl.base.types import Event
+from xscl.catalog.catalog import Catalog
+from xscl.engine import Engine
+from xscl.store.late_events import LateChoice, take_again
+
+QUERY = "S/a/k->x JOIN {x = y, 1 h} T/b/k->y"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        for channel in "ST":
+            engine.add_channel(channel, lateness="1 minute", clock="c")
+        yield engine
+
+
+def s(id_: str, ts: int) -> Event:
+    return Event("S", id_, ts, xml="<a><k>1</k></a>")
+
+
+def t(id_: str, ts: int) -> Event:
+    return Event("T", id_, ts, xml="<b><k>1</k></b>")
+
+
+def by_events(engine: Engine) -> None:
+    engine.register(QUERY, name="q")
+    engine.ingest([s("s", 10)])
+    engine.run_once()
+    engine.ingest([t("t", 20)])
+
+
+def by_history(engine: Engine) -> None:
+    engine.ingest([s("s", 10), t("t", 20)])
+    engine.run_once()
+    engine.register(f"{QUERY} STARTING ALL", name="q")
+
+
+def by_replay(engine: Engine) -> None:
+    engine.register(QUERY, name="q")
+    engine.ingest([s("s", 10), s("later", 5000), t("t", 20)])
+    engine.run_once()
+    take_again(engine.home, LateChoice(ids=("t",)))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "most"),
+    [(by_events, 4), (by_history, 9), (by_replay, 12)],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_each_source_of_witnesses_finds_the_match_and_reads_little(
+    prepare: Callable[[Engine], None], most: int, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch reads the catalogue once at its beginning, channels once more at its end, and commits."""
+    prepare(engine)
+    monkeypatch.setattr(engine._upkeep, "after_commit", lambda: None)
+    opened = 0
+    connected = Catalog._connected
+
+    def counted(catalog: Catalog) -> object:
+        nonlocal opened
+        opened += 1
+        return connected(catalog)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Catalog, "_connected", counted)
+        (report,) = engine.run_once()
+    assert (report.matches, report.joined_in) == (1, "driver")
+    assert opened <= most, opened
+    found = [[event.id for event in match.events] for match in engine.matches() if match.query == "q"]
+    assert ["s", "t"] in found
