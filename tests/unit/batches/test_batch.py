@@ -54,7 +54,7 @@ def by_replay(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     ("prepare", "most"),
-    [(by_events, 4), (by_history, 9), (by_replay, 12)],
+    [(by_events, 4), (by_history, 8), (by_replay, 9)],
     ids=lambda each: getattr(each, "__name__", ""),
 )
 def test_each_source_of_witnesses_finds_the_match_and_reads_little(
