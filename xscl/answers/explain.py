@@ -1,4 +1,4 @@
-"""What there is to say about a query and about a template, for listings and for people."""
+"""Facts about one query: normal form, canonical variables, joins, windows, links, template and group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import sqlalchemy as sa
 from xscl.base.durations import format_duration
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_facts
-from xscl.catalog.groups import read_template
 from xscl.catalog.queries import read_query
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER, QUERIES
@@ -29,57 +28,20 @@ from xscl.registry.registry import compile_info
 from xscl.templates.bounds import UNBOUNDED, Bounds, Case, pair_index
 from xscl.templates.graph import ValueJoin, solved
 from xscl.templates.links import anchor
-from xscl.templates.picture import GraphFormat, join_graph
 from xscl.templates.relations import var_name
 from xscl.templates.sql import cq_statement, spark_text
 from xscl.templates.template import Template
 from xscl.xpath.pattern import Compared, Condition, conditions
 
-__all__ = [
-    "Explanation",
-    "explain",
-    "explanation_text",
-    "query_facts",
-    "template_facts",
-    "template_text",
-]
+__all__ = ["NAMED", "Explanation", "explain", "query_names", "template_sizes"]
 
-_NAMED = 10
+NAMED = 10
 """Names of queries that a person is shown."""
 _MOST_DIGITS = 15
 """Behind the point of a number."""
 
 
 # -- one query -------------------------------------------------------------------------------------------------
-
-
-def query_facts(catalog: Catalog, name: str) -> dict[str, object]:
-    """A query as one record.
-
-    Raises:
-        CatalogError: there is none of that name.
-    """
-    info = catalog.ask(read_query, name)
-    compiled = compile_info(info, catalog.ask(read_facts))
-    return {
-        "query": info.name,
-        "text": info.text,
-        "canonical": canonical_text(info),
-        "channels": list(compiled.channels),
-        "read": [block.channel for block in compiled.normal.blocks],
-        "windows": [_windows(case, compiled.block_names) for case in compiled.group.cases if case],
-        "template": info.template,
-        "group": info.gid,
-        "queries_in_group": count_queries(catalog, QueryFilter(group=info.gid)),
-        "place": info.docid_from,
-        "publish": info.publish,
-        "starting": info.starting,
-        "select": _select(info),
-        "variables": [
-            {"name": var, "var": var_name(d.key), "definition": str(d)} for var, d in compiled.definitions.items()
-        ],
-        "joins": [join.text for join in _joins(compiled)],
-    }
 
 
 def _select(info: QueryInfo) -> str:
@@ -93,7 +55,7 @@ class PatternNode:
 
     depth: int
     step: str
-    """With its conditions, names by URI."""
+    """Step with its conditions, names by URI."""
     variable: str | None
     role: str
     """``result``, ``selected``, ``joined``; ``condition``: the reduction makes it one of a node above; or nothing."""
@@ -115,9 +77,18 @@ class VariableFacts:
     place: str
     block: str
     name: str | None
-    """The query's own, None for a node without one."""
+    """Name of the query's own, None for a node without one."""
     var: str
     """The variable's name in the relations: the digest of its definition."""
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """A variable of the query's text."""
+
+    name: str
+    var: str
     definition: str
 
 
@@ -137,13 +108,13 @@ class CaseFacts:
     """One case of the windows, tightened."""
 
     orders: tuple[str, ...]
-    """Which of two members comes first, where the other cases do not say the same."""
+    """Order of two members each, where the other cases do not say the same."""
     windows: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFacts:
-    """What two blocks ask of each other, in a query of three blocks and more."""
+    """Link between two blocks, in a query of three blocks and more."""
 
     blocks: tuple[str, str]
     by: str
@@ -153,10 +124,14 @@ class LinkFacts:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All there is to say about a query."""
+    """All facts about a query."""
 
     query: str
+    text: str
+    """As it was registered."""
     canonical: str
+    channels: tuple[str, ...]
+    """Channels of the blocks, of which ``blocks`` may name streams."""
     place: int
     publish: str | None
     starting: str
@@ -166,6 +141,7 @@ class Explanation:
     cases: tuple[CaseFacts, ...]
     links: tuple[LinkFacts, ...]
     variables: tuple[VariableFacts, ...]
+    definitions: tuple[Defined, ...]
     template: str
     queries_in_template: int
     groups_in_template: int
@@ -177,23 +153,41 @@ class Explanation:
     """The template's conjunctive query."""
 
     def record(self) -> dict[str, object]:
-        """The same as JSON has it."""
+        """Give all facts as one record of JSON."""
         return asdict(self)
+
+    def summary(self) -> dict[str, object]:
+        """Give the facts that a listing shows, as one record of JSON."""
+        shown = {name: getattr(self, name) for name in ("query", "text", "canonical", "template", "group", "place")}
+        return {
+            **shown,
+            "channels": list(self.channels),
+            "read": [block.channel for block in self.blocks],
+            "windows": [list(case.windows) for case in self.cases],
+            "queries_in_group": self.queries_in_group,
+            "publish": self.publish,
+            "starting": self.starting,
+            "select": self.select,
+            "variables": [asdict(defined) for defined in self.definitions],
+            "joins": [join.text for join in self.joins],
+        }
 
 
 def explain(catalog: Catalog, name: str) -> Explanation:
-    """How the engine sees a query.
+    """Collect the facts about a query.
 
     Raises:
         CatalogError: there is none of that name.
     """
     info = catalog.ask(read_query, name)
     compiled = compile_info(info, catalog.ask(read_facts))
-    queries, groups = _sizes(catalog, compiled.template)
+    queries, groups = template_sizes(catalog, compiled.template)
     sharing = QueryFilter(group=info.gid)
     return Explanation(
         query=info.name,
+        text=info.text,
         canonical=canonical_text(info),
+        channels=tuple(compiled.channels),
         place=info.docid_from,
         publish=info.publish,
         starting=info.starting,
@@ -203,18 +197,19 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         cases=tuple(_cases(compiled)),
         links=tuple(_links(compiled)),
         variables=tuple(_variables(compiled)),
+        definitions=tuple(Defined(name, var_name(d.key), str(d)) for name, d in compiled.definitions.items()),
         template=compiled.template.id,
         queries_in_template=queries,
         groups_in_template=groups,
         group=info.gid,
         queries_in_group=count_queries(catalog, sharing),
-        names_in_group=_names(catalog, QueryFilter(group=info.gid, limit=_NAMED)),
+        names_in_group=query_names(catalog, QueryFilter(group=info.gid, limit=NAMED)),
         sql=spark_text(cq_statement(compiled.template)),
     )
 
 
-def _sizes(catalog: Catalog, template: Template) -> tuple[int, int]:
-    """How many live queries and groups a template has."""
+def template_sizes(catalog: Catalog, template: Template) -> tuple[int, int]:
+    """Count the live queries and groups of a template."""
     counts = sa.select(sa.func.count(), sa.func.count(sa.distinct(QUERIES.c.gid))).where(
         QUERIES.c.template == template.id, QUERIES.c.docid_until == NEVER
     )
@@ -223,7 +218,8 @@ def _sizes(catalog: Catalog, template: Template) -> tuple[int, int]:
     return queries, groups
 
 
-def _names(catalog: Catalog, wanted: QueryFilter) -> tuple[str, ...]:
+def query_names(catalog: Catalog, wanted: QueryFilter) -> tuple[str, ...]:
+    """List the names of queries."""
     return tuple(info.name for info in list_queries(catalog, wanted))
 
 
@@ -315,7 +311,7 @@ def _applied(functions: str, name: str) -> str:
 
 
 def _number(number: Fraction) -> str:
-    """A number with decimals if few suffice, else as the fraction it is."""
+    """Write a number with decimals if few suffice, else as the fraction it is."""
     for digits in range(_MOST_DIGITS + 1):
         shifted = number * 10**digits
         if shifted.denominator == 1:
@@ -335,7 +331,7 @@ def _cases(compiled: CompiledQuery) -> Iterator[CaseFacts]:
 
 
 def _orders(case: Case, names: Sequence[str]) -> Iterator[str]:
-    """What the bounds say of the order of members."""
+    """Give the orders of members that the bounds imply."""
     for bounds, (left, right) in zip(case, combinations(names, 2), strict=True):
         if bounds.lo >= 0:
             yield f"{left} {'before' if bounds.lo else 'not after'} {right}"
@@ -344,7 +340,7 @@ def _orders(case: Case, names: Sequence[str]) -> Iterator[str]:
 
 
 def _windows(case: Case, names: Sequence[str]) -> list[str]:
-    """The bounds of one case, as relative windows between the blocks."""
+    """Write the bounds of one case as relative windows between the blocks."""
     pairs = combinations(names, 2)
     return [_window(bounds, earlier, later) for bounds, (earlier, later) in zip(case, pairs, strict=True)]
 
@@ -388,118 +384,3 @@ def _variables(compiled: CompiledQuery) -> Iterator[VariableFacts]:
         yield VariableFacts(
             label, compiled.block_names[node.block], name, var_name(node.var), definition.get(node.var, "")
         )
-
-
-# -- an explanation for a person -------------------------------------------------------------------------------
-
-
-def explanation_text(found: Explanation) -> str:
-    """An explanation to read from the top: what was asked, what became of it, what it shares with others."""
-    parts = [[found.canonical]]
-    for number, block in enumerate(found.blocks, start=1):
-        rows = [("  " * node.depth + node.step, node.variable or "", node.role) for node in block.nodes]
-        parts.append([f"Block {number}, of channel {block.channel}", *_columns(rows)])
-    if found.joins:
-        edges = [(join.edge, join.kind, join.text, f"compares {join.compares}") for join in found.joins]
-        parts.append(["Joined by value", *_columns(edges)])
-    for number, case in enumerate(found.cases, start=1):
-        many = f", case {number} of {len(found.cases)}" if len(found.cases) > 1 else ""
-        orders = f": {', '.join(case.orders)}" if case.orders else ""
-        parts.append([f"Time{many}{orders}", *(f"  {window}" for window in case.windows)])
-    if found.links:
-        linked = [
-            (f"{a} with {b}", f"by {link.by}:", ", ".join(link.asks)) for link in found.links for a, b in [link.blocks]
-        ]
-        parts.append(["Links, put together by the documents they share", *_columns(linked)])
-    variables = [(v.place, v.name or "-", v.var, v.definition) for v in found.variables]
-    parts.append(["Canonical variables", *_columns(variables)])
-    shared = ", ".join(found.names_in_group)
-    more = found.queries_in_group - len(found.names_in_group)
-    outcome = [("select", found.select), ("publish", found.publish or "nothing"), ("starting", found.starting)]
-    about = [
-        (
-            "template",
-            f"{found.template}, of {_count(found.queries_in_template, 'query')} in "
-            f"{_count(found.groups_in_template, 'group')}",
-        ),
-        (
-            "group",
-            f"{found.group}, of {_count(found.queries_in_group, 'query')}: {shared}"
-            + (f" and {more:,} more" if more else ""),
-        ),
-        ("place", f"{found.place} of the intake order"),
-    ]
-    parts.append(["Output and place", *_columns([*outcome, *about])])
-    parts.append(["The template's conjunctive query", found.sql])
-    return "\n\n".join("\n".join(lines) for lines in parts)
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows with their cells below each other, indented."""
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def _count(number: int, what: str) -> str:
-    plural = {"query": "queries"}.get(what, f"{what}s")
-    return f"{number:,} {what if number == 1 else plural}"
-
-
-# -- templates -------------------------------------------------------------------------------------------------
-
-
-def template_facts(catalog: Catalog, name: str) -> dict[str, object]:
-    """A template as one record.
-
-    Raises:
-        CatalogError: there is none of that id.
-    """
-    template = catalog.ask(read_template, name)
-    queries, groups = _sizes(catalog, template)
-    return {
-        "template": template.id,
-        "shape": template.certificate,
-        "blocks": template.block_count,
-        "variables": [
-            {"variable": f"var{place + 1}", "block": block + 1, "parent": None if above < 0 else f"var{above + 1}"}
-            for place, (block, above) in enumerate(zip(template.blocks, template.parents, strict=True))
-        ],
-        "joins": [
-            {"edge": f"e{number}", "left": f"var{left + 1}", "right": f"var{right + 1}", "kind": kind}
-            for number, (left, right, kind) in enumerate(template.joins, start=1)
-        ],
-        "queries": queries,
-        "groups": groups,
-        "examples": list(_names(catalog, QueryFilter(template=template.id, limit=_NAMED))),
-    }
-
-
-def template_text(catalog: Catalog, name: str) -> str:
-    """A template for a person to read.
-
-    Raises:
-        CatalogError: there is none of that id.
-    """
-    template = catalog.ask(read_template, name)
-    queries, groups = _sizes(catalog, template)
-    names = _names(catalog, QueryFilter(template=template.id, limit=_NAMED))
-    more = queries - len(names)
-    examples = ", ".join(names) + (f" and {more:,} more" if more else "")
-    rows = [
-        ("template", template.id),
-        ("shape", template.certificate),
-        (
-            "size",
-            ", ".join(
-                (
-                    _count(template.block_count, "block"),
-                    _count(template.width, "meta-variable"),
-                    _count(len(template.joins), "value join"),
-                )
-            ),
-        ),
-        ("queries", f"{queries:,} in {_count(groups, 'group')}: {examples}" if queries else "none"),
-    ]
-    lines = [line.removeprefix("  ") for line in _columns(rows)]
-    return "\n".join([*lines, "", join_graph(template, GraphFormat.text)])

@@ -1,10 +1,10 @@
-"""Matches for whoever asks: listings by time or in the order of commits, with what the members' documents say."""
+"""Listings of matches, by time or in the order of commits, with values and documents built from their members."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import overload
+from typing import TypeVar, overload
 
 from xscl.answers.match_cursors import START, Cursor, parse_cursor, refuse_ahead
 from xscl.answers.match_reader import FoundMatch, MatchReader, Times
@@ -25,8 +25,11 @@ _FIRST_PART, _PART = 50, 500
 """Matches whose documents are read together: few at first, so that the first match is soon there."""
 
 
+_KEPT = 20_000
+"""Matches, without documents, that a listing keeps from counting them."""
 _SHOWN = 10
 """Matches that a listing shows of itself."""
+_Item = TypeVar("_Item")
 _COLUMNS = ("query", "ts", "events", "values", "document")
 
 
@@ -35,16 +38,17 @@ class MatchListing(Iterator[Match]):
 
     def __init__(
         self,
-        read: Callable[[], Iterator[Match]],
-        count: Callable[[], int],
+        find: Callable[[], Iterator[FoundMatch]],
+        build: Callable[[Iterator[FoundMatch]], Iterator[Match]],
         begin: Cursor | None,
         end: Cursor,
         limit: int | None,
     ) -> None:
-        self._read, self._count = read, count
+        self._find, self._build = find, build
         self._limit = limit
         self._length: int | None = None
-        self._found = read()
+        self._kept: list[FoundMatch] | None = None
+        self._matches: Iterator[Match] | None = None
         self._in_order = begin is not None
         self._end = str(end)
         self._left = limit
@@ -55,8 +59,10 @@ class MatchListing(Iterator[Match]):
     def __next__(self) -> Match:
         if self._left == 0:
             raise StopIteration
+        if self._matches is None:
+            self._matches = self._read()
         try:
-            match = next(self._found)
+            match = next(self._matches)
         except StopIteration:
             self.cursor = self._end
             raise
@@ -69,9 +75,16 @@ class MatchListing(Iterator[Match]):
     def __len__(self) -> int:
         """Count the matches, whatever was handed out of them; no document is read."""
         if self._length is None:
-            found = self._count()
-            self._length = found if self._limit is None else min(found, self._limit)
+            # list() asks for the length first, and then for the same matches.
+            found = self._find()
+            kept = list(islice(found, _KEPT + 1))
+            count = len(kept) + sum(1 for _ in found)
+            self._kept = kept if count <= _KEPT else None
+            self._length = count if self._limit is None else min(count, self._limit)
         return self._length
+
+    def _read(self) -> Iterator[Match]:
+        return self._build(self._find() if self._kept is None else iter(self._kept))
 
     def __bool__(self) -> bool:
         return next(islice(self._read(), self._limit), None) is not None
@@ -81,7 +94,7 @@ class MatchListing(Iterator[Match]):
     @overload
     def __getitem__(self, place: slice) -> list[Match]: ...
     def __getitem__(self, place: int | slice) -> Match | list[Match]:
-        """A match, or a list of some, by their places in the listing, whatever was handed out of it."""
+        """Give a match, or a list of some, by their places in the listing, whatever was handed out of it."""
         if isinstance(place, slice):
             first, last, step = place.indices(len(self)) if _needs_length(place) else (place.start or 0, place.stop, 1)
             if step < 0:
@@ -133,7 +146,7 @@ def list_matches(
     after: str | None = None,
     limit: int | None = None,
 ) -> MatchListing:
-    """Matches of the batches that are committed now.
+    """List the matches of the batches that are committed now.
 
     Sorted by (ts, query, match); with ``after`` in the order in which they were committed, which is the same for ever.
     Times are in microseconds, and all bounds are included.
@@ -160,27 +173,23 @@ def list_matches(
         if begin is not None:
             refuse_ahead(begin, reader.committed.last)
 
-    def found() -> Iterator[FoundMatch]:
-        return reader.by_time() if begin is None else reader.by_commit(begin)
+    def find() -> Iterator[FoundMatch]:
+        return named_matches(home, reader.by_time() if begin is None else reader.by_commit(begin))
 
-    def count() -> int:
-        with named_file_faults(home.root):
-            return sum(1 for _ in found())
+    def build(found: Iterator[FoundMatch]) -> Iterator[Match]:
+        return named_matches(home, built_matches(home, found))
 
-    def read() -> Iterator[Match]:
-        return named_matches(home, built_matches(home, found()))
-
-    return MatchListing(read, count, begin, Cursor(reader.committed.last + 1), limit)
+    return MatchListing(find, build, begin, Cursor(reader.committed.last + 1), limit)
 
 
-def named_matches(home: Home, matches: Iterator[Match]) -> Iterator[Match]:
-    """The same, faults of files by their names."""
+def named_matches(home: Home, matches: Iterator[_Item]) -> Iterator[_Item]:
+    """Give the same, with faults of files by their names."""
     with named_file_faults(home.root):
         yield from matches
 
 
 def find_match(home: Home, match: str) -> Match:
-    """The match whose id is, or begins with, ``match``.
+    """Find the match whose id is, or begins with, ``match``.
 
     Raises:
         CatalogError: there is none, or more than one.
@@ -196,7 +205,7 @@ def find_match(home: Home, match: str) -> Match:
 
 
 def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
-    """A match as the JSON object that listings print; if wanted, with the cursor behind it."""
+    """Give a match as the JSON object that listings print; if wanted, with the cursor behind it."""
     return {
         "match": match.id,
         "query": match.query,
@@ -211,7 +220,7 @@ def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
 
 
 def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
-    """Matches with their documents."""
+    """Build matches with their documents."""
     with home.catalog.read() as connection:
         channels, streams = read_channels(connection), read_streams(connection)
     facts = all_facts(channels, streams)

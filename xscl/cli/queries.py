@@ -207,12 +207,12 @@ def query_show(
 
     Example: xscl query show same
     """
-    from xscl.answers.explain import query_facts
+    from xscl.answers.explain import explain
     from xscl.registry.canonical_text import canonical_text
 
     opened = at.open()
     if printing.given:
-        facts = query_facts(opened.catalog, name)
+        facts = explain(opened.catalog, name).summary()
         print_rows([facts], [*facts], printing.chosen())
         return
     give(canonical_text(opened.catalog.ask(read_query, name)))
@@ -224,7 +224,8 @@ def query_explain(name: str, json: JsonOption = False, *, at: HomeOptions) -> No
 
     Example: xscl query explain same
     """
-    from xscl.answers.explain import explain, explanation_text
+    from xscl.answers.explain import explain
+    from xscl.answers.explain_text import explanation_text
 
     found = explain(at.open().catalog, name)
     if json:

@@ -56,7 +56,7 @@ def template_show(
 
     Example: xscl template show T1 --graph mermaid
     """
-    from xscl.answers.explain import template_facts, template_text
+    from xscl.answers.template_text import template_facts, template_text
     from xscl.templates.picture import join_graph
 
     opened = at.open()

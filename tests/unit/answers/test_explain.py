@@ -1,13 +1,15 @@
-"""What there is to say about queries."""
+"""Explanations of queries, as records and as text."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from xscl.answers.explain import _number, explain, explanation_text, query_facts
+from xscl.answers.explain import _number, explain
+from xscl.answers.explain_text import explanation_text
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.queries import read_query
 from xscl.registry.canonical_text import canonical_text
@@ -45,9 +47,9 @@ def test_canonical_text_registers_the_same_query_elsewhere(text: str, catalog: C
     shown = canonical_text(catalog.ask(read_query, "Q"))
     other = init_home(tmp_path / "other").catalog
     assert all(outcome.ok for outcome in Registry(other).load(shown))
-    mine, theirs = query_facts(catalog, "Q"), query_facts(other, "Q")
-    assert {k: v for k, v in mine.items() if k != "text"} == {k: v for k, v in theirs.items() if k != "text"}
-    assert explain(catalog, "Q") == explain(other, "Q")
+    mine, theirs = explain(catalog, "Q"), explain(other, "Q")
+    assert mine == replace(theirs, text=mine.text)
+    assert {*mine.summary()} - {*mine.record()} == {"read", "windows"}
     assert canonical_text(other.query("Q")) == shown
 
 

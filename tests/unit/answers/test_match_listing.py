@@ -10,6 +10,7 @@ import pytest
 from stored_by_hand import store
 
 from xscl.answers.match_listing import find_match, list_matches, match_json
+from xscl.answers.match_reader import MatchReader
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event, MatchEvent
 from xscl.intake.intake import Intake
@@ -70,6 +71,19 @@ def test_everything_makes_an_id() -> None:
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
+
+
+def test_a_list_finds_its_matches_once(filled: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    store(filled, ("q", (2, 3), (1, 1), (2, 1)))
+    calls = []
+    by_time = MatchReader.by_time
+    monkeypatch.setattr(MatchReader, "by_time", lambda self: calls.append(1) or by_time(self))
+    found = list_matches(filled)
+    assert [match.query for match in list(found)] == ["q"] and len(calls) == 1
+    assert len(found) == 1 and [match.query for match in found[:5]] == ["q"] and len(calls) == 1
+    many = list_matches(filled)
+    monkeypatch.setattr("xscl.answers.match_listing._KEPT", 0)
+    assert len(many) == 1 and [match.query for match in many] == ["q"] and len(calls) == 3
 
 
 def test_a_match(filled: Home) -> None:

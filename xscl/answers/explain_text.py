@@ -1,0 +1,66 @@
+"""An explanation of a query as a text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xscl.answers.explain import Explanation
+
+__all__ = ["columns", "count", "explanation_text"]
+
+
+def explanation_text(found: Explanation) -> str:
+    """Write an explanation to read from the top: the query, its normal form, and what it shares with others."""
+    parts = [[found.canonical], *_normal_form(found), _shared(found)]
+    parts.append(["The template's conjunctive query", found.sql])
+    return "\n\n".join("\n".join(lines) for lines in parts)
+
+
+def _normal_form(found: Explanation) -> Iterator[list[str]]:
+    for number, block in enumerate(found.blocks, start=1):
+        rows = [("  " * node.depth + node.step, node.variable or "", node.role) for node in block.nodes]
+        yield [f"Block {number}, of channel {block.channel}", *columns(rows)]
+    if found.joins:
+        edges = [(join.edge, join.kind, join.text, f"compares {join.compares}") for join in found.joins]
+        yield ["Joined by value", *columns(edges)]
+    for number, case in enumerate(found.cases, start=1):
+        many = f", case {number} of {len(found.cases)}" if len(found.cases) > 1 else ""
+        orders = f": {', '.join(case.orders)}" if case.orders else ""
+        yield [f"Time{many}{orders}", *(f"  {window}" for window in case.windows)]
+    if found.links:
+        linked = [(" with ".join(link.blocks), f"by {link.by}:", ", ".join(link.asks)) for link in found.links]
+        yield ["Links, put together by the documents they share", *columns(linked)]
+    variables = [(v.place, v.name or "-", v.var, v.definition) for v in found.variables]
+    yield ["Canonical variables", *columns(variables)]
+
+
+def _shared(found: Explanation) -> list[str]:
+    more = found.queries_in_group - len(found.names_in_group)
+    names = ", ".join(found.names_in_group) + (f" and {more:,} more" if more else "")
+    queries, groups = count(found.queries_in_template, "query"), count(found.groups_in_template, "group")
+    rows = [
+        ("select", found.select),
+        ("publish", found.publish or "nothing"),
+        ("starting", found.starting),
+        ("template", f"{found.template}, of {queries} in {groups}"),
+        ("group", f"{found.group}, of {count(found.queries_in_group, 'query')}: {names}"),
+        ("place", f"{found.place} of the intake order"),
+    ]
+    return ["Output and place", *columns(rows)]
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Write rows with their cells below each other, indented."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def count(number: int, what: str) -> str:
+    """Write a number of things.
+
+    >>> count(1, "query"), count(2_000, "query")
+    ('1 query', '2,000 queries')
+    """
+    plural = {"query": "queries"}.get(what, f"{what}s")
+    return f"{number:,} {what if number == 1 else plural}"

@@ -1,0 +1,68 @@
+"""Facts about one template: as a record, and as a text for people."""
+
+from __future__ import annotations
+
+from xscl.answers.explain import NAMED, query_names, template_sizes
+from xscl.answers.explain_text import columns, count
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.groups import read_template
+from xscl.registry.query_list import QueryFilter
+from xscl.templates.picture import GraphFormat, join_graph
+
+__all__ = ["template_facts", "template_text"]
+
+
+def template_facts(catalog: Catalog, name: str) -> dict[str, object]:
+    """Collect the facts about a template as one record of JSON.
+
+    Raises:
+        CatalogError: there is none of that id.
+    """
+    template = catalog.ask(read_template, name)
+    queries, groups = template_sizes(catalog, template)
+    return {
+        "template": template.id,
+        "shape": template.certificate,
+        "blocks": template.block_count,
+        "variables": [
+            {"variable": f"var{place + 1}", "block": block + 1, "parent": None if above < 0 else f"var{above + 1}"}
+            for place, (block, above) in enumerate(zip(template.blocks, template.parents, strict=True))
+        ],
+        "joins": [
+            {"edge": f"e{number}", "left": f"var{left + 1}", "right": f"var{right + 1}", "kind": kind}
+            for number, (left, right, kind) in enumerate(template.joins, start=1)
+        ],
+        "queries": queries,
+        "groups": groups,
+        "examples": list(query_names(catalog, QueryFilter(template=template.id, limit=NAMED))),
+    }
+
+
+def template_text(catalog: Catalog, name: str) -> str:
+    """Write a template for a person to read.
+
+    Raises:
+        CatalogError: there is none of that id.
+    """
+    template = catalog.ask(read_template, name)
+    queries, groups = template_sizes(catalog, template)
+    names = query_names(catalog, QueryFilter(template=template.id, limit=NAMED))
+    more = queries - len(names)
+    examples = ", ".join(names) + (f" and {more:,} more" if more else "")
+    rows = [
+        ("template", template.id),
+        ("shape", template.certificate),
+        (
+            "size",
+            ", ".join(
+                (
+                    count(template.block_count, "block"),
+                    count(template.width, "meta-variable"),
+                    count(len(template.joins), "value join"),
+                )
+            ),
+        ),
+        ("queries", f"{queries:,} in {count(groups, 'group')}: {examples}" if queries else "none"),
+    ]
+    lines = [line.removeprefix("  ") for line in columns(rows)]
+    return "\n".join([*lines, "", join_graph(template, GraphFormat.text)])
