@@ -1,7 +1,7 @@
-"""Asking once: a text is answered from what is held; nothing is registered, and the home is only read.
+"""A text is answered once from held events; the home registers nothing and is only read.
 
-It is a back-fill of one query (``backfill``) whose files go into a folder that is removed at once.  What is asked for
-is a place in the intake order, so other processes may take in events and run batches meanwhile.
+The answer is a back-fill of one query (``backfill``), whose files go into a folder that is removed at once.  The answer
+ends at one place of the intake order, so other processes may take in events and run batches meanwhile.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class _Scratch(Home):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Iterator[Match]):
-    """What a text was answered: the matches one after the other, each once."""
+    """Answer to a text: its matches one after the other, each once."""
 
     matches: Iterator[Match]
     """The same, sorted by (ts, query, match); their documents are read as they are asked for."""
     notes: tuple[str, ...]
-    """What they may lack, in sentences; known before the first match is asked for."""
+    """Sentences on matches that may be lacking; known before the first match is asked for."""
 
     def __next__(self) -> Match:
         return next(self.matches)
@@ -126,7 +126,7 @@ def _found(info: QueryInfo, match: StoredMatch, members: Mapping[int, Member]) -
 
 
 def _waiting_notes(home: Home, names: Iterable[str]) -> Iterator[str]:
-    """Which channels lack what queries are still to publish."""
+    """Note the channels that lack documents which queries are still to publish."""
     processed, last = home.catalog.ask(read_last_places)
     if processed == last:
         return

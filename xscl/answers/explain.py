@@ -128,10 +128,10 @@ class Explanation:
 
     query: str
     text: str
-    """As it was registered."""
+    """Text as it was registered."""
     canonical: str
     channels: tuple[str, ...]
-    """Channels of the blocks, of which ``blocks`` may name streams."""
+    """Channels of the blocks; ``blocks`` may name their streams."""
     place: int
     publish: str | None
     starting: str

@@ -1,4 +1,4 @@
-"""The words for how a feed does."""
+"""Words for the health of a feed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ class Health(StrEnum):
     """State of a feed."""
 
     ok = "ok"
-    """Its last poll brought an answer that was taken."""
+    """A feed whose last poll brought an answer that was taken."""
     new = "new"
-    """It is subscribed and was not asked yet."""
+    """A subscribed feed that was not asked yet."""
     failing = "failing"
-    """Its last poll, or several in a row, brought nothing."""
+    """A feed whose last poll, or several in a row, brought nothing."""
     paused = "paused"
-    """It is not asked, as its owner wants."""
+    """A feed that is not asked, as its owner wants."""
     stopped = "stopped"
-    """It is not asked, because it is gone, or has moved to another feed's address."""
+    """A feed that is gone, or has moved to another feed's address, and is not asked."""
     file = "file"
-    """It is not subscribed: it was read from files, or its subscription ended."""
+    """A feed that was read from files, or whose subscription ended."""

@@ -131,7 +131,7 @@ def _time(micros: int | None) -> str | None:
 
 
 def feed_summary(rows: Collection[Mapping[str, object]], now: int) -> str:
-    """How many feeds there are of each health, how many are due, and what they brought, in a line.
+    """Count the feeds of each health, those that are due, and their items, in a line.
 
     Args:
         rows: of ``feed_rows``.
@@ -151,7 +151,7 @@ def feed_summary(rows: Collection[Mapping[str, object]], now: int) -> str:
 
 
 def find_listed(connection: Connection, text: str) -> list[sa.Row[tuple[object, ...]]]:
-    """The rows of ``feeds`` whose address is ``text``; without one, those whose address or title has it as a part.
+    """Find the rows of ``feeds`` whose address is ``text``, or else whose address or title has it as a part.
 
     Raises:
         CatalogError: ``XSCL_FEED_NOT_FOUND``: there is none.
@@ -170,7 +170,7 @@ def find_listed(connection: Connection, text: str) -> list[sa.Row[tuple[object, 
 
 
 def one_listed(catalog: Catalog, text: str) -> tuple[dict[str, object], str | None]:
-    """A feed's row of the listing, and its identity; ``text`` is its address, or a part of its address or title.
+    """Find a feed's row of the listing, and its identity; ``text`` is its address, or a part of its address or title.
 
     Raises:
         CatalogError: ``XSCL_FEED_NOT_FOUND``: there is none, or more than one.

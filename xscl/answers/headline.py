@@ -39,7 +39,7 @@ def headline(element: _Element) -> Headline:
 
 
 def _row(element: _Element) -> str:
-    """The children of an element that have nothing but a text, by name."""
+    """Give the children of an element that have nothing but a text, by name."""
     cells = [(_name(child), _text(child)) for child in element if len(child) == 0 and _name(child)]
     return ", ".join(f"{name} {text}" for name, text in cells[:_COLUMNS] if text)
 
@@ -57,13 +57,13 @@ def _field(element: _Element, names: tuple[str, ...]) -> str:
 
 
 def _children(element: _Element, names: tuple[str, ...]) -> list[_Element]:
-    """The children of these names, in the order of the names; upper and lower case are the same."""
+    """Give the children of these names, in the order of the names; upper and lower case are the same."""
     found = [child for child in element if _name(child).lower() in names]
     return sorted(found, key=lambda child: names.index(_name(child).lower()))
 
 
 def _name(element: _Element) -> str:
-    """A local name; empty of a comment or processing instruction."""
+    """Give a local name; empty of a comment or processing instruction."""
     tag = element.tag
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 

@@ -65,7 +65,7 @@ def item_rows(home: Home, wanted: ItemFilter) -> Iterator[dict[str, object]]:
 
 
 def _addresses(connection: Connection) -> dict[str, str]:
-    """The address of each feed that has one, by its identity."""
+    """Give the address of each feed that has one, by its identity."""
     found = connection.execute(sa.select(FEEDS.c.identity, FEEDS.c.url).where(FEEDS.c.identity.is_not(None)))
     return {row.identity: row.url or row.identity for row in found}
 
@@ -80,7 +80,7 @@ def _items() -> sa.Select[tuple[object, ...]]:
 def _newest(
     catalog: Catalog, wanted: ItemFilter, identities: Collection[str] | None
 ) -> Iterator[sa.Row[tuple[object, ...]]]:
-    """The versions that are asked for, the newest first."""
+    """Select the versions that are asked for, the newest first."""
     ids = EVENT_IDS.c
     statement = _items().order_by(ids.ts.desc(), ids.docid.desc())
     if identities is not None:
@@ -145,12 +145,12 @@ def _last_versions(
 
 
 def _fields(content: str) -> list[tuple[str, str]]:
-    """The fields of an item's document, by name."""
+    """Give the fields of an item's document, by name."""
     return [(str(child.tag), " ".join((child.text or "").split())) for child in parse_stored(content)]
 
 
 def find_item(home: Home, text: str, feed: str | None = None) -> tuple[dict[str, object], list[tuple[str, str]]]:
-    """An item's row, its newest version or the one that is named, and the fields of its document.
+    """Find an item's row, its newest version or the one that is named, and the fields of its document.
 
     Args:
         home: the home.

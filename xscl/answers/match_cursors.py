@@ -23,7 +23,7 @@ class Cursor:
 
     batch: int
     docids: tuple[int, ...] = ()
-    """Of the match that it is behind, in block order; none: it is before all matches of the batch."""
+    """Documents of the match before the cursor, in block order; empty before all matches of the batch."""
     query: int = 0
     """Number of the match's query."""
     nodes: tuple[int, ...] = ()
@@ -39,7 +39,7 @@ START = Cursor(0)
 
 
 def parse_cursor(text: str) -> Cursor:
-    """The cursor that a text stands for; ``start`` is before everything.
+    """Read the cursor that a text stands for; ``start`` is before everything.
 
     Raises:
         EngineError: ``XSCL_BAD_CURSOR``.

@@ -1,4 +1,4 @@
-"""Listings of matches, by time or in the order of commits, with values and documents built from their members."""
+"""Listings of matches, by time or in the order of commits, with values and documents."""
 
 from __future__ import annotations
 

@@ -46,18 +46,18 @@ _NEVER = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Which event times are asked for, in microseconds, both ends included; None asks for nothing."""
+    """Bounds of event times in microseconds, both ends included; None is no bound."""
 
     begin: int | None = None
-    """Of the oldest member, at least."""
+    """Least time of the oldest member."""
     since: int | None = None
-    """Of the newest member, at least."""
+    """Least time of the newest member."""
     until: int | None = None
-    """Of the newest member, at most."""
+    """Greatest time of the newest member."""
 
     @classmethod
     def of(cls, since: int | None, until: int | None, now: int | None, window: str | None) -> Self:
-        """What ``list_matches`` is asked for.
+        """Combine the bounds of ``list_matches``.
 
         Raises:
             EngineError: ``XSCL_BAD_WINDOW``.
@@ -77,7 +77,7 @@ class Times:
         return (self.begin, self.since, self.until) != (None, None, None)
 
     def admit(self, oldest: Int64s, newest: Int64s) -> Bools:
-        """Which matches are asked for, by the times of their oldest and newest members."""
+        """Tell which matches are within the bounds, by the times of their oldest and newest members."""
         admitted = np.ones(len(oldest), dtype=np.bool_)
         for bound, times in ((self.begin, oldest), (self.since, newest)):
             if bound is not None:
@@ -95,12 +95,12 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What of the catalogue a listing goes by, as of one moment."""
+    """Facts of the catalogue that a listing goes by, as of one moment."""
 
     last: int
     """The last batch."""
     parts: tuple[_Part, ...]
-    """Where the batches with matches have their results, in their order."""
+    """Results of the batches with matches, in their order."""
     kept: Mapping[str, int]
     """Channels whose older events may be gone, and from which time on they are there."""
     forgets: bool
@@ -108,7 +108,7 @@ class Committed:
 
     @classmethod
     def now(cls, home: Home, first: int = 0) -> Self:
-        """That of the batches from ``first`` on."""
+        """Read the facts of the batches from ``first`` on."""
         with home.catalog.snapshot() as connection:
             last = connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0
             wanted = BATCHES.c.matches > 0, BATCHES.c.batch >= first, BATCHES.c.result_path.is_not(None)
@@ -130,7 +130,7 @@ class Member(NamedTuple):
 
     event: MatchEvent
     version: int
-    """Of its item, from 1."""
+    """Number of the item's version, from 1."""
 
 
 class FoundMatch(NamedTuple):
@@ -166,7 +166,7 @@ class MatchReader:
     # -- orders ------------------------------------------------------------------------------------------------
 
     def by_time(self) -> Iterator[FoundMatch]:
-        """Matches sorted by (ts, query, match)."""
+        """List matches sorted by (ts, query, match)."""
         parts, found, times = [], [], []
         for number, part in enumerate(self.committed.parts):
             some, newest = self._in_time(self._combinations(part), sort=True)
@@ -190,7 +190,7 @@ class MatchReader:
             yield from (item for item in several if owner.setdefault(item.id, item.query.query) == item.query.query)
 
     def by_commit(self, begin: Cursor) -> Iterator[FoundMatch]:
-        """Matches behind a cursor, in the order of batches, documents, queries and nodes."""
+        """List matches behind a cursor, in the order of batches, documents, queries and nodes."""
         for part in self.committed.parts:
             several, _ = self._in_time(self._combinations(part), sort=False)
             keys = [batches_of(several.origin), *several.docs.T]
@@ -210,7 +210,7 @@ class MatchReader:
                         yield item
 
     def of_documents(self, batch: int, path: str, wanted: Collection[tuple[int, ...]]) -> list[FoundMatch]:
-        """The matches of some combinations of documents that a batch found, whose results are at ``path``."""
+        """Find the matches of some combinations of documents in a batch's results at ``path``."""
         part = _Part(path, batch, batch)
         found, _ = self._in_time(self._combinations(part), sort=False)
         firsts = np.array(sorted({docids[0] for docids in wanted}), dtype=np.int64)
@@ -220,7 +220,7 @@ class MatchReader:
     # -- combinations ------------------------------------------------------------------------------------------
 
     def _combinations(self, part: _Part) -> Combinations:
-        """Those of some batches, of the groups that are asked for."""
+        """Read the combinations of some batches, of the groups that are asked for."""
         results = Results(self._home.results([part.path]), part.first, part.last)
         found = results.combinations()
         if self._groups is None or not len(found.origin):
@@ -228,7 +228,7 @@ class MatchReader:
         return found.where(self._meanings_of(part).have(found))
 
     def _meanings_of(self, part: _Part) -> Meanings:
-        """What classes mean, for the groups that are asked for; those used last are kept."""
+        """Read the meanings of classes for the groups that are asked for, and keep the last ones used."""
         meanings = self._meanings.pop(part, None)
         if meanings is None:
             meanings = Results(self._home.results([part.path]), part.first, part.last).meanings(self._groups)
@@ -239,7 +239,7 @@ class MatchReader:
         return meanings
 
     def _in_time(self, found: Combinations, *, sort: bool) -> tuple[Combinations, Int64s]:
-        """Those that are asked for, all of whose members are kept; the times of the newest, if ``sort``."""
+        """Select combinations within the bounds whose members are all kept; with ``sort`` also their newest times."""
         if not (sort or self._times or self.committed.kept) or not len(found.origin):
             return found, np.zeros(0, dtype=np.int64)
         oldest, newest, kept = self._member_times(found)
@@ -247,7 +247,7 @@ class MatchReader:
         return (found, newest) if chosen.all() else (found.where(chosen), newest[chosen])
 
     def _member_times(self, found: Combinations) -> tuple[Int64s, Int64s, Bools]:
-        """Of each combination the times of its oldest and newest member, and whether all are kept."""
+        """Give the times of each combination's oldest and newest member, and whether all its members are kept."""
         docids = np.unique(found.docs[found.docs != NO_DOC])
         table = events_of(self._home, docids, ["docid", "ts", *(["channel"] if self.committed.kept else [])])
         there = np.searchsorted(docids, int64s(table.column("docid")))
@@ -270,7 +270,7 @@ class MatchReader:
     # -- matches -----------------------------------------------------------------------------------------------
 
     def _found(self, combinations: Combinations, rows: Sequence[tuple[_Part, int]]) -> list[FoundMatch]:
-        """The matches of some combinations that a query sees."""
+        """Build the matches of some combinations that a query sees."""
         stored: list[StoredMatch] = []
         for part, row in rows:
             origin, docids = int(combinations.origin[row]), combinations.docids(row)
@@ -290,7 +290,7 @@ class MatchReader:
                     self._subscribers.setdefault(gid, []).append(info)
 
     def _seen(self, match: StoredMatch, members: Mapping[int, Member]) -> Iterator[FoundMatch]:
-        """A stored match, once for each query that sees it."""
+        """Give a stored match once for each query that sees it."""
         if any(docid not in members for docid in match.docids):
             return  # gone meanwhile
         mine = tuple(members[docid] for docid in match.docids)
@@ -318,7 +318,7 @@ def named_queries(home: Home, query: str) -> list[QueryInfo]:
 
 
 def members_of(home: Home, docids: set[int]) -> dict[int, Member]:
-    """What is said of the members of matches, by their numbers; those that are gone are left out."""
+    """Read the members of matches by their numbers, without members that are gone."""
     rows = events_of(home, docids, ["docid", "channel", "id", "ts", "version"]).to_pylist()
     return {row["docid"]: Member(MatchEvent(row["channel"], row["id"], row["ts"]), row["version"]) for row in rows}
 
@@ -345,7 +345,7 @@ def _is_behind(place: Cursor, begin: Cursor) -> bool:
 
 
 def _reached(keys: Sequence[Int64s], order: Int64s, wanted: Sequence[int]) -> int:
-    """The first of the ordered rows whose keys are ``wanted`` or greater."""
+    """Find the first of the ordered rows whose keys are ``wanted`` or greater."""
     low, high = 0, len(order)
     while low < high:
         middle = (low + high) // 2

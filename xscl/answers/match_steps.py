@@ -7,7 +7,7 @@ a row that a statement does not ask for:
 1. *Combinations* get facts of their documents: times, and the members' ids.  A statement that asks for none of these
    reads no event.
 2. *Classes* get the queries that have their groups.
-3. Both meet in one join by class.  It comes last, so its many rows are used as they come.
+3. Both meet in one join by class.  That join comes last, so its many rows are used as they come.
 
 Spark leaves out columns that no later step reads, so steps compute columns freely; steps with a join of their own are
 left out here.  Combinations compress so well that Spark takes a million of them for few bytes and would send them to

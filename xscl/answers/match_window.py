@@ -35,12 +35,12 @@ class Window:
     end: _End
 
     def at(self, now: int) -> tuple[int, int]:
-        """The window as of ``now``, in microseconds: what is later than that has not come yet."""
+        """Give the window as of ``now`` in microseconds; later events have not come yet."""
         return self.begin.at(now), min(self.end.at(now), now)
 
 
 def parse_window(text: str) -> Window:
-    """The window that a text stands for.
+    """Read the window that a text stands for.
 
     Raises:
         EngineError: ``XSCL_BAD_WINDOW``: it is none, or begins after its end whatever NOW is.

@@ -19,7 +19,7 @@ __all__ = ["RELATION_NAMES", "relation_steps", "template_relations"]
 
 
 def relation_steps(name: str, needs: Needs, templates: Mapping[str, Template]) -> list[Step]:
-    """Define a relation as steps, of which the last has its name and columns.
+    """Define a relation as steps; the last has its name and columns.
 
     Args:
         name: of a relation in ``RELATION_NAMES`` or ``templates``.

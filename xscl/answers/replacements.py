@@ -1,8 +1,9 @@
-"""Which match a match over a newer version of an item replaces.
+"""Replacements: a match over a newer version of an item takes the place of an older match.
 
-It is the match of the same query over the same members, but with the version before in place of the newest version
-among them: of the members that are newer versions, the one that came last.  Where that combination has several matches,
-it is the one with the same nodes, or else the one with the least id.  A match that no listing shows replaces nothing.
+The replaced match is of the same query over the same members, but with the version before in place of the newest
+version among them: of the members that are newer versions, the one that came last.  Where that combination has several
+matches, the one with the same nodes is replaced, or else the one with the least id.  A match that no listing shows
+replaces nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Replacements:
         """Late events that were taken again, and where."""
 
     def of(self, found: Sequence[FoundMatch]) -> dict[str, str]:
-        """The ids of the replaced matches by the ids of those that replace them."""
+        """Give the ids of the replaced matches by the ids of those that replace them."""
         newest = {item.id: place for item in found if (place := _newest(item)) is not None}
         if not newest:
             return {}
@@ -83,7 +84,7 @@ class Replacements:
             self._replayed = {row.docid: row.replayed for row in connection.execute(replayed)}
 
     def _batches_of(self, item: FoundMatch, combination: Sequence[int]) -> set[_Batch]:
-        """The batches that may have found a combination: of its last member, or the one that filled the query."""
+        """Give the batches that may have found a combination: of its last member, or the one that filled the query."""
         last = max(self._replayed.get(docid, place_of(docid)) for docid in combination)
         at = bisect_right(self._batches, last, key=lambda batch: batch.first) - 1
         found = {self._batches[at]} if at >= 0 and self._batches[at].last >= last else set()
@@ -92,7 +93,7 @@ class Replacements:
     def _matches(
         self, wanted: dict[_Batch, set[tuple[int, ...]]]
     ) -> dict[tuple[int, tuple[int, ...]], list[FoundMatch]]:
-        """The matches of some combinations, by query and combination."""
+        """Read the matches of some combinations, by query and combination."""
         assert self._reader is not None
         found: dict[tuple[int, tuple[int, ...]], list[FoundMatch]] = {}
         for batch, combinations in sorted(wanted.items()):
@@ -102,7 +103,7 @@ class Replacements:
 
 
 def _newest(item: FoundMatch) -> int | None:
-    """The block of the member that came last among those that are newer versions; None: all are first versions."""
+    """Find the block of the newer version that came last; None if all members are first versions."""
     newer = [
         (place_of(docid), docid, place)
         for place, (docid, member) in enumerate(zip(item.match.docids, item.members, strict=True))
@@ -112,7 +113,7 @@ def _newest(item: FoundMatch) -> int | None:
 
 
 def _versions_before(connection: Connection, docids: Collection[int]) -> dict[int, list[int]]:
-    """Of events that are newer versions, the events of the version before; several where streams brought copies."""
+    """Find the events of the version before newer versions; several where streams brought copies."""
     mine, older = EVENT_IDS.alias("mine"), EVENT_IDS.alias("older")
     same = [mine.c[name] == older.c[name] for name in ("channel", "base", "item")]
     joined = mine.join(older, sa.and_(*same, older.c.version == mine.c.version - 1))

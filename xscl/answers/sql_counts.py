@@ -19,7 +19,7 @@ _SUM = f"coalesce(sum({_COUNTED_ROWS}), 0L)"
 
 
 def replaced_counts(tree: exp.Expr) -> Mapping[int, str] | None:
-    """Where each ``count(*)`` begins and what stands for it over ``match_steps.count_steps``.
+    """Give the place of each ``count(*)`` and the text that stands for it over ``match_steps.count_steps``.
 
     None if counts do not answer the statement: it must read ``matches`` alone, call nothing but ``count(*)``, and name
     no columns of matches but ``COUNTED``.

@@ -39,7 +39,7 @@ class Judged:
 
     kind: Kind
     text: str
-    """For Spark; a query's own lines begin after ``lines_before``."""
+    """Text for Spark; a query's own lines begin after ``lines_before``."""
     lines_before: int
     relations: frozenset[str]
     """Relations that it reads, in lower case."""
@@ -149,7 +149,7 @@ def judge(statement: str, relations: Collection[str], more: Callable[[], Collect
 
 
 class _Known:
-    """Names of relations, of which some are asked for late."""
+    """Names of relations; further ones are asked for late."""
 
     def __init__(self, names: Collection[str], more: Callable[[], Collection[str]]) -> None:
         self._names = frozenset(names)
@@ -339,7 +339,7 @@ def _tokens(statement: str) -> list[Token]:
 
 
 def _words(statement: str, tokens: Sequence[Token]) -> list[str]:
-    """The words of tokens in capital letters, without opening brackets before the first."""
+    """Give the words of tokens in capital letters, without opening brackets before the first."""
     first = next((i for i, token in enumerate(tokens) if token.token_type != TokenType.L_PAREN), 0)
     return [word.upper() for token in tokens[first:] for word in statement[token.start : token.end + 1].split()]
 
@@ -349,7 +349,7 @@ _Written = tuple[int, str, str]
 
 
 def _canonical(statement: str, tokens: Sequence[Token]) -> list[_Written]:
-    """The tokens in their places, with spaces for comments, each in a form that Spark reads as one token.
+    """Write the tokens in their places, with spaces for comments, each in a form that Spark reads as one token.
 
     Raises:
         EngineError: one is none of Spark's.
@@ -373,7 +373,7 @@ def _canonical(statement: str, tokens: Sequence[Token]) -> list[_Written]:
 
 
 def _bracketed(written: Sequence[_Written], replaced: Mapping[int, str]) -> str:
-    """The text in brackets, with other texts for the calls that begin at some places."""
+    """Write the text in brackets, with other texts for the calls that begin at some places."""
     parts: list[str] = []
     until_bracket = False
     for start, _, text in written:

@@ -33,7 +33,7 @@ class HomeRelations:
 
     home: Home
     templates: Mapping[str, Template]
-    """By ``rt_<template>`` and ``rout_<template>``."""
+    """Templates by ``rt_<template>`` and ``rout_<template>``."""
 
     @classmethod
     def of(cls, home: Home) -> HomeRelations:

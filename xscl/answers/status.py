@@ -1,4 +1,4 @@
-"""What there is to say about batches and a home, for listings and messages."""
+"""Status of batches and of a home, for listings and messages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def batch_rows(catalog: Catalog) -> list[dict[str, object]]:
 
 
 def state_notes(home: Home) -> Iterator[str]:
-    """What a home holds, in a few lines."""
+    """Describe the contents of a home in a few lines."""
     catalog = home.catalog
     with catalog.read() as connection:
         events = event_count(connection)
@@ -81,7 +81,7 @@ def state_notes(home: Home) -> Iterator[str]:
 
 
 def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
-    """Which queries that see what came after them did not see events that were processed from ``first`` on.
+    """Note the queries that missed events which were processed from ``first`` on, as they were registered later.
 
     The first ones by name have a note of their own, all others have one together.
     """

@@ -1,4 +1,4 @@
-"""Trying a query on documents: which witnesses each block finds in them, without registering or storing anything."""
+"""Dry run of a query on documents: the witnesses of each block, without registering or storing anything."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Binding", "BlockWitness", "Trial"]
 
 _ROWS_AT_ONCE = 1_000
 RESULT = "(result)"
-"""What a result node without a variable is called."""
+"""Name of a result node without a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class BlockWitness:
     """The event's id; without one, where it came from."""
     channel: str
     block: int
-    """From 1."""
+    """Number of the block, from 1."""
     name: str
-    """What the query calls the block."""
+    """Name of the block in the query."""
     bindings: Mapping[str, Binding]
-    """By variable, in the order of the block's pattern."""
+    """Bindings by variable, in the order of the block's pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Trial:
         self._blocks = self._compile()
 
     def witnesses(self, records: Iterable[Record]) -> Iterator[BlockWitness]:
-        """The witnesses of the events among some records, document by document and block by block."""
+        """Find the witnesses of the events among some records, document by document and block by block."""
         for record in records:
             if isinstance(record, Rejected):
                 self.problems.append(record)
@@ -110,7 +110,7 @@ class Trial:
                 yield from self._of_event(record)
 
     def notes(self) -> list[str]:
-        """Notes on elements, attributes and columns of the query that none of the documents so far had."""
+        """Note elements, attributes and columns of the query that none of the documents so far had."""
 
         def names(channel: str) -> DocumentNames | None:
             info = self._channels.get(channel)
@@ -135,7 +135,7 @@ class Trial:
                 yield from self._of_event(Event(table.channel, row=row, source=f"{table.source}:{next(places)}"))
 
     def _columns(self, table: RowTable) -> dict[str, str | None]:
-        """The table's columns that are wanted, with their types, which a channel without any gets from it."""
+        """Give the wanted columns of the table with their types; a channel without columns gets these."""
         wanted = table.rows.column_names if table.options.columns is None else table.options.columns
         if missing := [name for name in wanted if name not in table.rows.column_names]:
             raise no_column(missing[0], table.rows.column_names)
@@ -195,7 +195,7 @@ class Trial:
                 yield BlockWitness(label, event.channel, block.number, block.name, bindings)
 
     def _content(self, checked: CheckedEvent) -> str:
-        """The event's document; a first row tells what columns its channel has."""
+        """Build the event's document; a first row tells the columns of its channel."""
         event = checked.event
         name, kind = resolve_stream(self._streams, event.channel)[0], "xml" if event.row is None else "rows"
         known = self._channels.get(name) or ChannelInfo.new(name, kind)

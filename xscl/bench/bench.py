@@ -53,7 +53,7 @@ class Options:
 def size(full: Any, quick: Any = None, option: str | None = None) -> Any:
     """Declare a size: in full, with ``--quick`` (None: the same), and the option that sets it, if not its own name.
 
-    A tuple is of growing numbers, of which the option sets the greatest.
+    A tuple has growing numbers; the option sets the greatest.
     """
     return field(default=full, metadata={"quick": full if quick is None else quick, "option": option})
 

@@ -18,7 +18,7 @@ _FAMILY = 5
 _WHOLE = 0.5
 """The part of documents that have their family's value in every leaf."""
 _SHARED = 0.5
-"""For any other document: how probable that is for one leaf."""
+"""Probability that a leaf of any other document has its family's value."""
 _CHUNK = 10_000
 _FIRST_S = 1_149_120_000
 """June 2006, in which the thesis' corpus begins."""
@@ -46,7 +46,7 @@ def schema_document(schema: Schema, values: Sequence[str]) -> str:
 
 
 def thesis_pair(schema: Schema, number: int) -> tuple[str, str]:
-    """d1 and d2 of the thesis: they agree leaf by leaf, and no two leaves have equal values; unlike any other pair."""
+    """Make d1 and d2 of the thesis: they agree leaf by leaf, and no two leaves are equal; unlike other pairs."""
     document = schema_document(schema, [f"pair {number} leaf {leaf}" for leaf in range(len(schema.leaves))])
     return document, document
 

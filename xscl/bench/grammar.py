@@ -1,6 +1,6 @@
 """Documents of a random grammar, and distinct patterns that are walks in it, the same for the same seed.
 
-A grammar says which elements may stand below which.  It is recursive, so its documents would be endless: they end at
+A grammar says which elements may stand below which.  The grammar is recursive, so documents end at
 ``MAX_DEPTH`` levels.  A pattern follows the grammar from the root downwards, so that it can match; whether it does
 depends on what the document's generator chose at each step.
 """

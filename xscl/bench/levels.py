@@ -1,6 +1,6 @@
 """``xscl bench two-level`` and ``three-level``: the thesis' Figures 6.8 to 6.13, and batches of documents.
 
-Every number of queries has a home of its own, from copies of which the driver and executors start, on either kind of
+Every number of queries has a home of its own; the driver and executors start from copies of it, on either kind of
 documents.  The baselines read the relations of the driver's home.
 """
 

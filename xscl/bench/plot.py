@@ -38,9 +38,9 @@ class Axes:
     lines: Mapping[str, str]
     """Column of each line, by its name."""
     by: str | None = None
-    """Column each value of which has lines of its own."""
+    """Column whose values have lines of their own."""
     without: str | None = None
-    """Column a value of which leaves a row out."""
+    """Column whose value leaves a row out."""
     log_x: bool = False
     log_y: bool = False
 

@@ -44,7 +44,7 @@ class Report:
 
 
 def rounded(value: float, digits: int = 4) -> float:
-    """Round to so many significant digits; a measured time has no more.
+    """Round to so many significant digits, as many as a measured time has.
 
     >>> rounded(1234.567), rounded(0.00012345)
     (1235.0, 0.0001234)

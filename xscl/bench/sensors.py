@@ -21,7 +21,7 @@ NODES, ROOMS = 1_000, 100
 PER_SECOND = 1_000
 """Readings: every node sends one a second."""
 _ALL = 10_000
-"""Conditions of which a row meets two on average."""
+"""Conditions; a row meets two on average."""
 _SEQS = 5_000
 JOIN = f"{READINGS}/{READINGS}[./node->n] JOIN {{n = m, 10 s}} {CALIBRATIONS}/{CALIBRATIONS}[./node->m]"
 START_S = 1_163_438_041

@@ -61,7 +61,7 @@ class _Sizes(Sizes):
     xpath_items: int = size(20, 2)
     """Feed items on which one XPath is evaluated after another."""
     xpath_documents: int = size(3)
-    """Documents of the grammar of which every pattern is checked with lxml."""
+    """Documents of the grammar in which every pattern is checked with lxml."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ select b.docid, b.var1, b.var2, b.node1, b.node2, v.fn, v.s
 from (select distinct docid2, node2, fn2 as fn, s from r_vj) v
 join r_binw b on b.docid = v.docid2 and b.node2 = v.node2""",
 }
-"""In the order in which they are made."""
+"""Views in the order in which they are made."""
 
 
 def views_text(template: Template) -> str:

@@ -47,7 +47,7 @@ def run_demo(home: Path | None) -> None:
     """Register the queries, take in the corpus, run, print matches, and ask a template in SQL.
 
     Args:
-        home: where the demonstration's home is made; by default a new folder among the temporary ones.  It stays.
+        home: where the demonstration's home is made; by default a new temporary folder, which stays.
 
     Raises:
         EngineError: a query of the demonstration has no match, so something is broken.
@@ -107,7 +107,7 @@ def _say_what_next(home: Path, console: Console) -> None:
 
 
 def _program() -> str:
-    """How the command line is called from this shell."""
+    """Give the command that calls xscl from this shell."""
     if Path(sys.argv[0]).name != "xscl":
         return f"{shlex.quote(sys.executable)} -m xscl"
     found = shutil.which("xscl")
