@@ -50,7 +50,7 @@ def test_canonical_text_registers_the_same_query_elsewhere(text: str, catalog: C
     mine, theirs = explain(catalog, "Q"), explain(other, "Q")
     assert mine == replace(theirs, text=mine.text)
     assert {*mine.summary()} - {*mine.record()} == {"read", "windows"}
-    assert canonical_text(other.query("Q")) == shown
+    assert canonical_text(other.ask(read_query, "Q")) == shown
 
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if text.startswith(EX)])
