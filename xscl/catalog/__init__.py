@@ -1,25 +1,28 @@
 """The catalogue: tables, the module that writes each group of them, records, transactions and clocks.
 
-* ``batches``: Batches
-* ``catalog``: The catalogue
-* ``channels``: Channels and their streams
-* ``clocks``: Clocks
-* ``counters``: What is to be known of rows that are there no more (table ``totals``)
-* ``event_counts``: Counting events by what the catalogue says, ids and ranges of ids together
-* ``events``: Events
-* ``feeds``: Feeds and the hosts they come from
-* ``groups``: Groups of queries, instances, templates and variables
+* ``batches``: Batches: the one module that writes table ``batches``
+* ``catalog``: The catalogue: channels, queries, templates and what the home has taken in, in a SQL database by
+  SQLAlchemy Core
+* ``channels``: Channels and their streams: the one module that writes tables ``channels`` and ``streams``
+* ``clocks``: Clocks: what counts as the time of a channel, and what is late by it (docs/explanation/time.md, Clocks
+  and lateness)
+* ``counters``: Counts that outlive the rows that they are of (table ``totals``)
+* ``event_counts``: Counting events by what the catalogue says, ids and ranges of ids together; no file is read
+* ``events``: Events: the one module that writes tables ``intake_files``, ``event_ids`` and ``row_ranges``
+* ``feeds``: Feeds and the hosts they come from: the one module that writes tables ``feeds`` and ``hosts``
+* ``groups``: Groups of queries, instances, templates and variables: the one module that writes their tables
 * ``id_ranges``: Ids of rows that are kept as ranges
-* ``intake_order``: The intake order
-* ``late``: Late and rejected events
-* ``memberships``: Streams of channels
-* ``queries``: Registered queries
+* ``intake_order``: The intake order: the one module that writes tables ``home`` and ``flushes``
+* ``late``: Late and rejected events: the one module that writes tables ``late`` and ``rejected``
+* ``memberships``: Streams of channels: events of one shape that come by several ways, and which of them each event
+  came by
+* ``queries``: Registered queries: the one module that writes table ``queries``
 * ``read_only``: Reading a SQLite database that this process may not write
-* ``records``: Records of the catalogue
-* ``retained_from``: From which time on the events of channels are held and kept, as of the last commit
-* ``source_offsets``: How far inputs that grow were taken in
+* ``records``: Records of the catalogue: channels, streams and queries as its rows have them
+* ``retained_from``: The times from which on the events of channels are held and kept, as of the last commit
+* ``source_offsets``: Offsets up to which growing inputs were ingested; written in the transaction of their events
 * ``state_files``: Files of the home that batches name and retire
-* ``subscriptions``: Subscriptions in the catalogue
+* ``subscriptions``: Subscriptions in the catalogue: adding, changing, and what a poll leaves behind
 * ``suggestions``: Names that a person may have meant
 * ``tables``: The tables of the catalogue, declared once (SQLAlchemy Core)
 """

@@ -129,7 +129,7 @@ class Catalog:
         name = engine.url.database
         self._file = Path(name) if engine.dialect.name == "sqlite" and name and name != ":memory:" else None
         self._inode: tuple[int, int] | None = None
-        """Of the file when it was opened."""
+        """Inode of the file when it was opened."""
 
     @property
     def is_missing(self) -> bool:
@@ -168,7 +168,7 @@ class Catalog:
 
     @contextmanager
     def _transaction(self, lock: sa.Select[tuple[object]]) -> Iterator[Connection]:
-        """A transaction that holds SQLite's write lock, or the lock that a statement takes elsewhere."""
+        """Open a transaction that holds SQLite's write lock, or the lock that a statement takes elsewhere."""
         if self._read_only:
             raise CatalogError(
                 "XSCL_READ_ONLY",
@@ -198,7 +198,7 @@ class Catalog:
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
-        """A connection; faults of the database, inside, have names of ours.
+        """Open a connection; faults of the database inside the context get conditions of xscl.
 
         Raises:
             CatalogError: ``XSCL_CATALOG_GONE``, or what ``catalog_fault`` says.
@@ -236,13 +236,13 @@ class Catalog:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection for reading."""
+        """Open a connection for reading."""
         with self._connected() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """A connection whose statements all read what was committed at one moment."""
+        """Open a connection whose statements all read the state committed at one moment."""
         with self._connected() as connection:
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql("begin")
@@ -259,6 +259,6 @@ class Catalog:
             return question(connection, *args, **kwargs)
 
     def rows(self, table: Table) -> list[dict[str, object]]:
-        """All rows of a catalogue table."""
+        """Return all rows of a catalogue table."""
         with self.read() as connection:
             return [dict(row._mapping) for row in connection.execute(sa.select(table))]

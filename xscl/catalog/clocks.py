@@ -25,14 +25,14 @@ _NEVER = -(1 << 62)
 
 
 class Clocks:
-    """What the clocks of some channels show, given the greatest event time of each; microseconds."""
+    """The times that the clocks of some channels show, given the greatest event time of each; microseconds."""
 
     def __init__(self, channels: Iterable[ChannelInfo], newest: Mapping[str, int | None]) -> None:
         self.newest: dict[str, int] = {}
-        """By channel."""
+        """Greatest time by channel."""
         self._of_clock: dict[str, int] = {}
         self.greatest: int | None = None
-        """Of all channels."""
+        """Greatest time of all channels."""
         for channel in channels:
             time = newest.get(channel.name)
             if time is not None:
@@ -53,11 +53,11 @@ class Clocks:
         return True
 
     def own(self, channel: ChannelInfo) -> int | None:
-        """The greatest time of the channels of a channel's clock; None before the first event."""
+        """Return the greatest time of the channels of a channel's clock; None before the first event."""
         return self._of_clock.get(channel.clock)
 
     def shown(self, channel: ChannelInfo) -> int | None:
-        """The time that counts for a channel; None before the first event."""
+        """Return the time that counts for a channel; None before the first event."""
         own = self._of_clock.get(channel.clock)
         if channel.idle is None or self.greatest is None:
             return own
@@ -71,7 +71,9 @@ def is_late(channel: ChannelInfo, ts: int, shown: int | None) -> bool:
 
 
 def shown_before(channel: ChannelInfo, clocks: Clocks, ts: Times) -> tuple[Times, npt.NDArray[np.bool_]]:
-    """What the clock shows before each of some events of one channel, in their order, and which of them are late."""
+    """Return the time that the clock shows before each of some events of one channel, in order, and which events are
+    late.
+    """
     own = _before(clocks.own(channel), ts)
     if channel.idle is not None:
         own = np.maximum(own, _before(clocks.greatest, ts) - channel.idle)
@@ -80,7 +82,7 @@ def shown_before(channel: ChannelInfo, clocks: Clocks, ts: Times) -> tuple[Times
 
 
 def _before(start: int | None, ts: Times) -> Times:
-    """The greatest of ``start`` and of the times before each."""
+    """Return the greatest of ``start`` and of the times before each."""
     first = np.array([_NEVER if start is None else start], dtype=np.int64)
     running: Times = np.maximum.accumulate(np.concatenate([first, ts]))[:-1]
     return running

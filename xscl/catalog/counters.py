@@ -1,4 +1,4 @@
-"""What is to be known of rows that are there no more (table ``totals``)."""
+"""Counts that outlive the rows that they are of (table ``totals``)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["REMOVED_EVENTS", "SUMMED", "add_to_total", "free_serial", "note_removed_docids", "put_total", "total"]
 
 REMOVED_EVENTS = "removed events"
-"""How many events retention has removed."""
+"""Number of events that retention has removed."""
 SUMMED = ("purged", "slices_asked", "slices_found")
 """Columns of ``batches`` whose sums are kept when rows are removed."""
 _FREE_SERIAL = "free serial"
 
 
 def total(connection: Connection, name: str) -> int:
-    """What is known under a name; 0 if nothing is."""
+    """Return the count of a name; 0 if there is none."""
     return connection.scalar(sa.select(TOTALS.c.count).where(TOTALS.c.name == name)) or 0
 
 
@@ -41,7 +41,7 @@ def put_total(connection: Connection, name: str, count: int) -> None:
 
 
 def free_serial(connection: Connection) -> int:
-    """A serial number from which on no published document has had one whose id is there no more, at any place.
+    """Return a serial number that no removed published document had, nor any number above it.
 
     Matches that are stored may name documents that were removed; another document with such a number would be taken for
     their member.

@@ -14,7 +14,7 @@ _SPANS = sa.select(ROW_RANGES.c.channel, ROW_RANGES.c.docid, ROW_RANGES.c.last_d
 
 
 def channel_counts(connection: Connection, first: int | None = None, last: int | None = None) -> dict[str, int]:
-    """The events of each channel that has some, of those with numbers from ``first`` to ``last`` if given."""
+    """Return the events of each channel that has some, of those with numbers from ``first`` to ``last`` if given."""
     # An event that came by several streams has several ids, and a copy that came later a number of its own.
     ids = sa.select(EVENT_IDS.c.channel, sa.func.count(sa.distinct(EVENT_IDS.c.docid))).group_by(EVENT_IDS.c.channel)
     if first is None:
@@ -32,7 +32,9 @@ def channel_counts(connection: Connection, first: int | None = None, last: int |
 
 
 def first_events(connection: Connection, first: int, last: int) -> dict[str, int]:
-    """The least number of an event of each channel that has some, of those with numbers from ``first`` to ``last``."""
+    """Return the least number of an event of each channel that has some, of those with numbers from ``first`` to
+    ``last``.
+    """
     ids = sa.select(EVENT_IDS.c.channel, sa.func.min(EVENT_IDS.c.docid)).group_by(EVENT_IDS.c.channel)
     between = EVENT_IDS.c.docid.between(first, last)
     found: dict[str, int] = {row[0]: row[1] for row in connection.execute(ids.where(between))}
@@ -43,7 +45,7 @@ def first_events(connection: Connection, first: int, last: int) -> dict[str, int
 
 
 def event_count(connection: Connection, channel: str | None = None) -> int:
-    """All events, or those of a channel."""
+    """Return all events, or those of a channel."""
     ids = sa.select(sa.func.count()).select_from(EVENT_IDS)
     ids = ids.where(EVENT_IDS.c.membership.not_in(aliases(connection)))
     spans = sa.select(sa.func.coalesce(sa.func.sum(ROW_RANGES.c.last_docid - ROW_RANGES.c.docid + 1), 0))
@@ -53,7 +55,9 @@ def event_count(connection: Connection, channel: str | None = None) -> int:
 
 
 def nth_event(connection: Connection, first: int, last: int, count: int) -> int | None:
-    """The number of the ``count``-th event (from 1) of those from ``first`` to ``last``; None if there are fewer."""
+    """Return the number of the ``count``-th event (from 1) of those from ``first`` to ``last``; None if there are
+    fewer.
+    """
     between = EVENT_IDS.c.docid.between(first, last)
     spans = connection.execute(
         sa.select(ROW_RANGES.c.docid, ROW_RANGES.c.last_docid)

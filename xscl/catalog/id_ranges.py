@@ -27,7 +27,7 @@ _NUMBERED = re.compile(r"(.*:)?(0|-?[1-9][0-9]{0,17})\Z", re.DOTALL)
 
 
 def split_id(text: str) -> tuple[str, int] | None:
-    """The prefix and the number of an id that a range may hold; None for others.
+    """Return the prefix and the number of an id that a range may hold; None for others.
 
     >>> split_id("readings.csv:17"), split_id("17"), split_id("a17"), split_id("x:07")
     (('readings.csv:', 17), ('', 17), None, None)
@@ -57,7 +57,7 @@ class StoredRows:
 def stored_rows(
     connection: Connection, root: Path, channel: str, prefix: str, first: int, last: int
 ) -> Iterator[StoredRows]:
-    """The rows with this prefix of the ranges that may hold a number between two, the range's other rows too."""
+    """Yield the rows with this prefix of the ranges that may hold a number between two, the range's other rows too."""
     statement = sa.select(ROW_RANGES).where(
         ROW_RANGES.c.channel == channel,
         ROW_RANGES.c.prefix == prefix,

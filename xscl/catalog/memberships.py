@@ -31,7 +31,7 @@ __all__ = [
 
 
 def resolve_stream(streams: Mapping[str, StreamInfo], name: str) -> tuple[str, StreamInfo | None]:
-    """The channel of events that name ``name``, and the stream that they come by."""
+    """Return the channel of events that name ``name``, and the stream that they come by."""
     stream = streams.get(name)
     return (name, None) if stream is None else (stream.channel, stream)
 
@@ -51,7 +51,7 @@ class Memberships:
     _numbers: dict[Membership, int] = field(default_factory=dict)
 
     def number(self, membership: Membership) -> int:
-        """The number of a membership."""
+        """Return the number of a membership."""
         if membership == NONE:
             return 0
         known = self._known
@@ -66,7 +66,7 @@ class Memberships:
         return number
 
     def of_stream(self, stream: int) -> list[int]:
-        """The numbers of the memberships that have a stream."""
+        """Return the numbers of the memberships that have a stream."""
         return [number for number, membership in self._known.items() if stream in membership.streams]
 
     def __getitem__(self, number: int) -> Membership:
@@ -81,7 +81,7 @@ class Memberships:
 
 
 def aliases(connection: Connection) -> list[int]:
-    """The numbers of the memberships of later copies, which are no events of their own."""
+    """Return the numbers of the memberships of later copies, which are no events of their own."""
     return list(connection.scalars(sa.select(MEMBERSHIPS.c.number).where(MEMBERSHIPS.c.whole == sa.false())))
 
 
@@ -93,7 +93,7 @@ def hold_stream(connection: Connection, stream: int) -> bool:
 
 
 def member_names(catalog: Catalog) -> Iterator[tuple[int, str, list[int], list[str], bool]]:
-    """(number, channel, streams, their names, whether it is whole) of every membership, for each channel it is of."""
+    """Yield (number, channel, streams, their names, whether it is whole) of each membership, by channel."""
     with catalog.read() as connection:
         streams = {row.number: row for row in connection.execute(sa.select(STREAMS))}
         memberships = stored_memberships(connection)

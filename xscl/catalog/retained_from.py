@@ -1,4 +1,6 @@
-"""From which time on the events of channels are held and kept, as of the last commit; ``held`` moves these bounds."""
+"""The times from which on the events of channels are held and kept, as of the last commit; ``event_retention`` moves
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ __all__ = ["held_times", "held_up", "held_up_note", "keep_times"]
 
 
 def held_times(connection: Connection) -> dict[str, int]:
-    """The time from which on events are held as of the last commit, of each channel that holds some no more."""
+    """Return the time from which on events are held as of the last commit, for each channel that has let events go."""
     statement = sa.select(CHANNELS.c.name, CHANNELS.c.held_from).where(CHANNELS.c.held_from.is_not(None))
     return {row.name: row.held_from for row in connection.execute(statement)}
 
 
 def keep_times(connection: Connection) -> dict[str, int]:
-    """The time from which on events are kept, of each channel from which some may have gone."""
+    """Return the time from which on events are kept, of each channel from which some may have gone."""
     statement = sa.select(CHANNELS.c.name, CHANNELS.c.kept_from).where(CHANNELS.c.kept_from.is_not(None))
     return {row.name: row.kept_from for row in connection.execute(statement)}
 
@@ -32,7 +34,7 @@ def held_up(catalog: Catalog) -> list[str]:
 
 
 def held_up_note(channel: str) -> str:
-    """What to say of a channel whose retention has no effect yet."""
+    """Return the note on a channel whose retention has no effect yet."""
     return (
         f"channel {channel}: its events stay beyond its retention, because live queries may join any of them; give the "
         "channels they are joined with a lateness, and the queries windows"

@@ -1,4 +1,4 @@
-"""How far inputs that grow were taken in; written in the transaction of what was taken."""
+"""Offsets up to which growing inputs were ingested; written in the transaction of their events."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def put_positions(connection: Connection, positions: Iterable[Position], now: in
 
 
 def positions_in(connection: Connection, start: str) -> dict[str, str]:
-    """The positions of inputs whose names start like this."""
+    """Return the offsets of inputs whose names start with a text."""
     statement = sa.select(SOURCES.c.source, SOURCES.c.position)
     found = connection.execute(statement.where(SOURCES.c.source.startswith(start, autoescape=True)))
     return {row.source: row.position for row in found}
 
 
 def position_of(connection: Connection, source: str) -> str | None:
-    """The position of an input; None if it was never taken in."""
+    """Return the offset of an input; None if it was never ingested."""
     return connection.scalar(sa.select(SOURCES.c.position).where(SOURCES.c.source == source))

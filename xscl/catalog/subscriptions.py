@@ -62,7 +62,7 @@ class DueFeed:
 
 
 def parse_interval(text: str) -> int:
-    """A time between polls in microseconds.
+    """Return a time between polls in microseconds.
 
     Raises:
         CatalogError: ``XSCL_BAD_OPTION``: no duration, or out of bounds.
@@ -143,7 +143,7 @@ def import_outlines(
 
 
 def _checked(url: str, allow_private: bool) -> str:
-    """The address in normal form; hosts that are given as a number are checked at once."""
+    """Return the address in normal form; hosts that are given as a number are checked at once."""
     allow_private = private_allowed(allow_private)
     url = checked_url(url)
     host = urlsplit(url).hostname or ""
@@ -309,7 +309,7 @@ def _due(row: sa.Row[tuple[object, ...]]) -> DueFeed:
 
 
 def outlines(catalog: Catalog) -> Iterator[Outline]:
-    """The subscriptions as they are written to a list, by folder and address."""
+    """Yield the subscriptions as they are written to a list, by folder and address."""
     with catalog.read() as connection:
         statement = sa.select(FEEDS).where(FEEDS.c.status.is_not(None), FEEDS.c.url.is_not(None))
         for row in connection.execute(statement.order_by(FEEDS.c.folder, FEEDS.c.url)):
@@ -323,12 +323,14 @@ def outlines(catalog: Catalog) -> Iterator[Outline]:
 
 
 def folder_text(parts: Sequence[str]) -> str | None:
-    r"""A folder's path as it is stored: parts divided by ``/``; within a part, ``/`` and ``\`` have a ``\`` before."""
+    r"""Return a folder's path as it is stored: parts divided by ``/``; within a part, ``/`` and ``\`` have a ``\``
+    before.
+    """
     return "/".join(_ESCAPED.sub(r"\\\g<0>", part) for part in parts) or None
 
 
 def folder_parts(text: str | None) -> tuple[str, ...]:
-    r"""The parts of a folder's path.
+    r"""Return the parts of a folder's path.
 
     >>> folder_parts("News/World"), folder_parts(r"TCP\/IP"), folder_parts(None)
     (('News', 'World'), ('TCP/IP',), ())

@@ -29,7 +29,7 @@ _MOST = 2_000
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like another one, in whatever case; None if none is alike.
+    """Return the known name that is most like another one, in whatever case; None if none is alike.
 
     >>> nearest("titel", ["author", "title"]), nearest("Title", ["title"]), nearest("x", ["title"])
     ('title', 'title', None)
@@ -45,7 +45,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def suggestion(name: str, known: Iterable[str], otherwise: str) -> str:
-    """The hint for an unknown name: the nearest known one, and what else to do.
+    """Return the hint for an unknown name: the nearest known one, and what else to do.
 
     >>> suggestion("itmes", ["items"], "list them")
     "did you mean 'items'? list them"
@@ -55,20 +55,20 @@ def suggestion(name: str, known: Iterable[str], otherwise: str) -> str:
 
 
 def channel_names(connection: Connection) -> list[str]:
-    """The names of channels and streams, and of channels that live queries publish to, without order."""
+    """Return the names of channels and streams, and of channels that live queries publish to, without order."""
     published = sa.select(QUERIES.c.publish).where(QUERIES.c.publish.is_not(None), QUERIES.c.docid_until == NEVER)
     names = (sa.select(CHANNELS.c.name), sa.select(STREAMS.c.name), published)
     return list(connection.scalars(sa.union(*names).limit(_MOST)))
 
 
 def no_channel(connection: Connection, name: str, otherwise: str) -> CatalogError:
-    """The refusal of a channel's or stream's name that nothing has; ``otherwise`` says what else to do."""
+    """Return the refusal of a channel's or stream's name that nothing has; ``otherwise`` says what else to do."""
     hint = suggestion(name, channel_names(connection), otherwise)
     return CatalogError("XSCL_UNKNOWN_CHANNEL", f"there is no channel {name!r}", hint=hint)
 
 
 def no_query(connection: Connection, name: str, *, dropped: bool = False, suggests: bool = True) -> CatalogError:
-    """The refusal of a query's name that no query has.
+    """Return the refusal of a query's name that no query has.
 
     Args:
         connection: to the catalogue.
@@ -93,21 +93,21 @@ def no_query(connection: Connection, name: str, *, dropped: bool = False, sugges
 
 
 def no_template(connection: Connection, name: str) -> CatalogError:
-    """The refusal of a template's id that none has."""
+    """Return the refusal of a template's id that none has."""
     known = connection.scalars(sa.select(TEMPLATES.c.template).limit(_MOST))
     hint = suggestion(name, known, "list them with 'xscl template list'")
     return CatalogError("XSCL_TEMPLATE_NOT_FOUND", f"there is no template {name!r}", hint=hint)
 
 
 def no_feed(connection: Connection, url: str) -> CatalogError:
-    """The refusal of an address that is not subscribed."""
+    """Return the refusal of an address that is not subscribed."""
     subscribed = sa.select(FEEDS.c.url).where(FEEDS.c.url.is_not(None), FEEDS.c.status.is_not(None)).limit(_MOST)
     hint = suggestion(url, connection.scalars(subscribed), "'xscl feed list' shows what is")
     return CatalogError("XSCL_FEED_NOT_FOUND", f"{url} is not subscribed", hint=hint)
 
 
 def unknown_notes(connection: Connection, channel: str | None, template: str | None) -> list[str]:
-    """Notes on names that a listing is filtered by and that nothing has."""
+    """Return notes on names that a listing is filtered by and that nothing has."""
     found = []
     if channel is not None and channel not in (known := channel_names(connection)):
         meant = nearest(channel, known)

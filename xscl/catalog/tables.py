@@ -188,7 +188,7 @@ QUERIES = Table(
 # Conditions on queries for which there are indexes.  Values are written out: with parameters SQLite would use none.
 IS_DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
 IS_WAITING = sa.and_(QUERIES.c.starting != sa.literal_column("'NOW'"), QUERIES.c.filled.is_(None))
-"""For its answers from what is held."""
+"""Condition that a query waits for its answers from held events."""
 IS_PUBLISHING = QUERIES.c.publish.is_not(None)
 IS_SUSPENDED = sa.and_(QUERIES.c.suspended.is_not(None), QUERIES.c.released.is_(None))
 IS_LISTED = sa.or_(QUERIES.c.docid_until == NEVER, IS_SUSPENDED)
