@@ -9,12 +9,10 @@ the join state changes, and one transaction names all files of the batch.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
-from sqlalchemy.engine import Connection
 
 from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
@@ -26,8 +24,8 @@ from xscl.batches.driver_join import Driver
 from xscl.batches.late_replay import replay
 from xscl.batches.level import levels
 from xscl.batches.ranges import BatchRange
-from xscl.batches.refusals import Rejection, named, rejection_row
-from xscl.batches.report import BatchReport
+from xscl.batches.refusals import named, rejection_row
+from xscl.batches.report import BatchReport, report_of
 from xscl.catalog.batches import add_batch
 from xscl.catalog.intake_order import read_processed, set_processed
 from xscl.catalog.late import note_rejected
@@ -83,7 +81,8 @@ def _commit(batch: Attempt) -> BatchReport:
         for change in batch.changes:
             commit_state(connection, change, now)
         step("batch.state")
-        _move_retention(connection, batch)
+        if batch.times.received is not None and batch.changes[-1].watermarks is not None:
+            move_held(connection, batch.times.received, batch.changes[-1].watermarks.shown, span.reaches)
         rejected = [*named(connection, [each for work in batch.works for each in work.refused], span.waiting)]
         if batch.publisher is not None:
             batch.publisher.commit(connection, now)
@@ -93,7 +92,7 @@ def _commit(batch: Attempt) -> BatchReport:
         if span.waiting or span.replayed:
             end_dropped(connection, span.first, span.batch)
         set_processed(connection, span.last)
-        report = _report(batch, tuple(rejected))
+        report = report_of(batch, tuple(rejected))
         if span.channels or span.waiting or span.replayed:
             values = {name: getattr(report, name) for name in report.__slots__}
             add_batch(connection, {**values, "committed": now})
@@ -102,45 +101,3 @@ def _commit(batch: Attempt) -> BatchReport:
     batch.driver.committed(batch.state, span.first, span.last)
     step("batch.done")
     return replace(report, commit_s=time.perf_counter() - batch.joined)
-
-
-def _move_retention(connection: Connection, batch: Attempt) -> None:
-    """Move the bounds from which on events are held; a batch without events moves none."""
-    received, watermarks = batch.times.received, batch.changes[-1].watermarks if batch.changes else None
-    if received is not None and watermarks is not None:
-        move_held(connection, received, watermarks.shown, batch.span.reaches)
-
-
-def _report(batch: Attempt, rejected: tuple[Rejection, ...]) -> BatchReport:
-    """Make the report; ``commit_s`` goes up to now, which is nearly the whole."""
-    span, works = batch.span, batch.works
-    counts = sum((work.counts for work in works), Counter[str]())
-    stage1_s = sum(work.stage1_s for work in works)
-    asked, found = (max(now - then, 0) for now, then in zip(batch.driver.slices, batch.slices, strict=True))
-    return BatchReport(
-        batch=span.batch,
-        first=span.first,
-        last=span.last,
-        events=span.events,
-        witnesses=counts["witness"],
-        pairs=counts["pairs"],
-        rout=counts["rout"],
-        matches=counts["match"],
-        published=0 if batch.publisher is None else batch.publisher.count,
-        links=counts["link"],
-        jobs=batch.jobs.count(),
-        joined_in="executors" if any(work.in_executors for work in works) else "driver",
-        slices_asked=asked,
-        slices_found=found,
-        prepare_s=batch.planned - span.started,
-        stage1_s=stage1_s,
-        join_s=batch.joined - batch.planned - stage1_s,
-        commit_s=time.perf_counter() - batch.joined,
-        state_rows=batch.state.rows,
-        state_bytes=batch.state.size,
-        purged=sum(change.purged for change in batch.changes),
-        filled=len(span.waiting),
-        replayed=len(span.replayed),
-        result_path=batch.results if (batch.home.root / batch.results).exists() else None,
-        rejected=rejected,
-    )

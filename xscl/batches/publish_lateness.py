@@ -12,7 +12,7 @@ done with some of its partners.  Such a document is late, and is taken again at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 
 from xscl.base.docids import PUBLISHED, place_of, published_docid
+from xscl.batches.published_documents import PublishedEvent
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.clocks import is_late
 from xscl.catalog.records import ChannelInfo
@@ -47,25 +48,27 @@ class Lateness:
     """Time that its channel's clock shows."""
 
 
-def judged(
-    home: Home, span: BatchRange, channel: ChannelInfo, places: Numbers, came: Numbers, times: Numbers
-) -> Iterator[Lateness]:
-    """Judge the documents that one level publishes to a channel.
+_IN_TIME = Lateness(late=False, again=False, shown=None)
 
-    Args:
-        home: the home.
-        span: the batch.
-        channel: the channel.
-        places: the documents' places in the intake order.
-        came: the places at which they were found.
-        times: their event times.
-    """
-    now = list(_shown(span, channel, came, times))
-    then = now if (places == came).all() else _shown_then(home, span, channel, places, times)
-    for ts, old, shown_now, shown_then in zip(times.tolist(), places < came, now, then, strict=True):
-        late = is_late(channel, ts, shown_then if old else shown_now)
-        again = bool(old) and not late and is_late(channel, ts, shown_now)
-        yield Lateness(late or again, again, shown_now if again or not old else shown_then)
+
+def judged(home: Home, span: BatchRange, events: Sequence[PublishedEvent]) -> Iterator[tuple[PublishedEvent, Lateness]]:
+    """Judge the documents that one level publishes; nothing is late in a channel without a lateness."""
+    by_channel: dict[str, list[PublishedEvent]] = {}
+    for event in events:
+        by_channel.setdefault(event.output.channel, []).append(event)
+    for name, found in by_channel.items():
+        channel = span.clocks.channels.get(name)
+        if channel is None or channel.lateness is None:
+            yield from ((event, _IN_TIME) for event in found)
+            continue
+        columns = zip(*((each.output.place, each.output.came, each.output.ts) for each in found), strict=True)
+        places, came, times = (np.array(column, dtype=np.int64) for column in columns)
+        now = list(_shown(span, channel, came, times))
+        then = now if (places == came).all() else _shown_then(home, span, channel, places, times)
+        for event, ts, old, shown_now, shown_then in zip(found, times.tolist(), places < came, now, then, strict=True):
+            late = is_late(channel, ts, shown_then if old else shown_now)
+            again = bool(old) and not late and is_late(channel, ts, shown_now)
+            yield event, Lateness(late or again, again, shown_now if again or not old else shown_then)
 
 
 def _shown(span: BatchRange, channel: ChannelInfo, places: Numbers, times: Numbers) -> _Shown:

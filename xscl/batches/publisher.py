@@ -8,11 +8,10 @@ Nothing here needs Spark.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -133,7 +132,8 @@ class Publisher:
     def level(self, channels: Collection[str]) -> PublishedFile | None:
         """Publish to these channels; None if nothing came to them."""
         waiting = [item for channel in sorted(channels) for item in self._waiting.pop(channel, ())]
-        events = self._events(self._new(waiting)) if waiting else []
+        outputs = self._new(waiting) if waiting else []
+        events = self._events(outputs) if outputs else []
         if not events:
             return None
         table = pa.Table.from_pylist([event.row() for event in events], schema=EVENT_SCHEMA)
@@ -228,16 +228,20 @@ class Publisher:
                 if isinstance(content, XsclError):
                     self.rejected.append(output.refused(content))
                     continue
-                docid = self._docid(output.place)
+                # A number that no other document at this place has, or has had.
+                serial = max(self._serials[output.place], self._free if output.place < self._first else 0)
+                self._serials[output.place] = serial + 1
+                docid = published_docid(output.place, serial)
                 self._came[docid] = output.came
                 events.append(PublishedEvent(docid, output, content))
-        return sorted(self._judged(events), key=lambda event: event.docid)
-
-    def _docid(self, place: int) -> int:
-        """Return a number for a document at this place that no other has, or has had."""
-        serial = max(self._serials[place], self._free if place < self._first else 0)
-        self._serials[place] = serial + 1
-        return published_docid(place, serial)
+        made = []
+        for event, lateness in judged(self._home, self._span, events):
+            if lateness.again:
+                self._again.add(event.docid)
+            if lateness.late and lateness.shown is not None:
+                self._late.append(event.late_row(lateness.shown, again=lateness.again))
+            made.append(replace(event, late=lateness.late))
+        return sorted(made, key=lambda event: event.docid)
 
     def _documents(self, outputs: Sequence[Output]) -> list[str | XsclError]:
         """Make the output documents as they are stored, or say why they are refused."""
@@ -255,27 +259,6 @@ class Publisher:
 
     def _channel(self, name: str) -> ChannelInfo:
         return self._span.clocks.channels.get(name) or ChannelInfo.new(name)
-
-    def _judged(self, events: Sequence[PublishedEvent]) -> Iterator[PublishedEvent]:
-        """Yield the same events, late ones marked, and note these."""
-        by_channel: dict[str, list[PublishedEvent]] = {}
-        for event in events:
-            by_channel.setdefault(event.output.channel, []).append(event)
-        for name, found in by_channel.items():
-            channel = self._channel(name)
-            if channel.lateness is None:
-                yield from found
-                continue
-            columns = zip(*((each.output.place, each.output.came, each.output.ts) for each in found), strict=True)
-            places, came, times = (np.array(column, dtype=np.int64) for column in columns)
-            for event, lateness in zip(
-                found, judged(self._home, self._span, channel, places, came, times), strict=True
-            ):
-                if lateness.again:
-                    self._again.add(event.docid)
-                if lateness.late and lateness.shown is not None:
-                    self._late.append(event.late_row(lateness.shown, again=lateness.again))
-                yield replace(event, late=lateness.late)
 
 
 def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from dataclasses import dataclass, fields
 
 from xscl.base.notebook import facts_html
+from xscl.batches.attempt import Attempt
 from xscl.batches.refusals import Rejection
 
-__all__ = ["BatchReport"]
+__all__ = ["BatchReport", "report_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +60,38 @@ class BatchReport:
 
     def _repr_html_(self) -> str:
         return facts_html(f"batch {self.batch}", {f.name: getattr(self, f.name) for f in fields(self)})
+
+
+def report_of(batch: Attempt, rejected: tuple[Rejection, ...]) -> BatchReport:
+    """Make the report; ``commit_s`` goes up to now, which is nearly the whole."""
+    span, works = batch.span, batch.works
+    counts = sum((work.counts for work in works), Counter[str]())
+    stage1_s = sum(work.stage1_s for work in works)
+    asked, found = (max(now - then, 0) for now, then in zip(batch.driver.slices, batch.slices, strict=True))
+    return BatchReport(
+        batch=span.batch,
+        first=span.first,
+        last=span.last,
+        events=span.events,
+        witnesses=counts["witness"],
+        pairs=counts["pairs"],
+        rout=counts["rout"],
+        matches=counts["match"],
+        published=0 if batch.publisher is None else batch.publisher.count,
+        links=counts["link"],
+        jobs=batch.jobs.count(),
+        joined_in="executors" if any(work.in_executors for work in works) else "driver",
+        slices_asked=asked,
+        slices_found=found,
+        prepare_s=batch.planned - span.started,
+        stage1_s=stage1_s,
+        join_s=batch.joined - batch.planned - stage1_s,
+        commit_s=time.perf_counter() - batch.joined,
+        state_rows=batch.state.rows,
+        state_bytes=batch.state.size,
+        purged=sum(change.purged for change in batch.changes),
+        filled=len(span.waiting),
+        replayed=len(span.replayed),
+        result_path=batch.results if (batch.home.root / batch.results).exists() else None,
+        rejected=rejected,
+    )
