@@ -12,7 +12,7 @@ import pytest
 import xscl.demo
 from xscl.base.errors import EngineError
 from xscl.demo.show import run_demo
-from xscl.language.parser import parse_script
+from xscl.language.statements import parse_script
 from xscl.registry.registry import Registry
 from xscl.store.home import init_home
 

@@ -21,7 +21,8 @@ with atheris.instrument_imports(include=["xscl"]):
     from xscl.base.errors import QueryError
     from xscl.language import ast
     from xscl.language.format import format_query, format_statement
-    from xscl.language.parser import parse_query, parse_script
+    from xscl.language.parser import parse_query
+    from xscl.language.statements import parse_script
 
 
 def check(data: bytes) -> None:

@@ -17,7 +17,8 @@ from strategies import Choices, query_texts, query_tokens, spaced
 
 from xscl.base.errors import QueryError, QuerySyntaxError
 from xscl.language import ast
-from xscl.language.parser import parse_query, parse_script
+from xscl.language.parser import parse_query
+from xscl.language.statements import parse_script
 
 GRAMMAR = Lark(
     Path(__file__).with_name("xscl.lark").read_text(encoding="utf-8"),

@@ -22,7 +22,7 @@ from xscl.base.errors import QueryError, Span
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.values import apply_functions, number_text
 from xscl.language import ast
-from xscl.language.parser import PREDICATE_FUNCTIONS
+from xscl.language.path_parser import PREDICATE_FUNCTIONS
 from xscl.language.windows import PlacedJoin, bound_block, cases_of, placed_joins
 from xscl.templates.bounds import Case, pair_index
 from xscl.xpath.pattern import (

@@ -14,7 +14,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.base.errors import CatalogError, QueryError, QuerySyntaxError, Span, XsclError
+from xscl.base.errors import CatalogError, QueryError, Span, XsclError
 from xscl.base.failpoints import step
 from xscl.base.types import MAX_NAME, QueryName, QueryOutcome, is_name, now_micros, to_micros
 from xscl.catalog.catalog import Catalog
@@ -30,8 +30,8 @@ from xscl.language.constructor import NO_CHARACTER
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.normalize import normalize
-from xscl.language.parser import RawStatement, parse_query, raw_statements
-from xscl.language.tokens import Token
+from xscl.language.parser import parse_query
+from xscl.language.statements import RawStatement, one_query, raw_statements, require_characters
 from xscl.language.unsatisfiable import impossible
 from xscl.registry.channel_names import ChannelNames, DocumentNames, known_names
 from xscl.registry.loading import Known, Loading, query_digest
@@ -102,7 +102,7 @@ class Registry:
         checked = NO_CHARACTER.search(text) is None
 
         def take(work: _Work, chunk: Sequence[RawStatement]) -> list[QueryOutcome]:
-            work.loading.look_up(name for name in map(_name_of, chunk) if name is not None)
+            work.loading.look_up(name for name in (statement.name for statement in chunk) if name is not None)
             return [work.statement(statement, namespaces, checked=checked) for statement in chunk]
 
         return self._many(raw_statements(text), take, strict, atomic)
@@ -136,8 +136,7 @@ class Registry:
             QueryError: the text is no sound query.
             CatalogError: ``name`` is no name, or the text gives another one.
         """
-        _require_characters(text)
-        statement, name, namespaces = _one_query(text, name)
+        statement, name, namespaces = one_query(text, name)
         name = name or _UNNAMED
         _require_name(name)
         kept = namespaces_json(namespaces)
@@ -311,13 +310,13 @@ class _Work:
 
     def register(self, text: str, name: str | None) -> QueryName:
         """Register one query, which DECLAREs may precede: its name."""
-        _require_characters(text)
+        require_characters(text)
         prepared = self._preparer("{}").known(text)
         if prepared is not None and id(prepared.compiled) in self._advice:
             # The text is one query without a name, as it is kept.
             notes = self._advice[id(prepared.compiled)][1]
-            return self._take(lambda: _one_query(text, None)[0], text, name, "{}", prepared, notes)
-        statement, name, namespaces = _one_query(text, name)
+            return self._take(lambda: one_query(text, None)[0], text, name, "{}", prepared, notes)
+        statement, name, namespaces = one_query(text, name)
         return self._add(statement, name, namespaces)
 
     def statement(self, statement: RawStatement, namespaces: dict[str, str], *, checked: bool) -> QueryOutcome:
@@ -325,13 +324,13 @@ class _Work:
 
         ``checked``: the whole script has characters of XML only.
         """
-        name = _name_of(statement)
+        name = statement.name
         try:
             if not checked:
-                _require_characters(statement.text, statement.tokens[0].start, statement.tokens[-1].end)
-            if _is_declaration(statement):
-                return QueryOutcome(_declare(statement, namespaces), None, statement.line, "declared")
-            if _is_drop(statement):
+                statement.require_characters()
+            if statement.is_declaration:
+                return QueryOutcome(statement.declare(namespaces), None, statement.line, "declared")
+            if statement.is_drop:
                 name = self._drop(statement)
                 return QueryOutcome(name, None, statement.line, "dropped")
             taken = self._add(statement, name, namespaces)
@@ -340,7 +339,7 @@ class _Work:
             return QueryOutcome(name or statement.parse().name, error, statement.line, "refused")
 
     def _drop(self, statement: RawStatement) -> str:
-        parsed = _parsed(statement)
+        parsed = statement.parsed()
         assert isinstance(parsed, ast.DropQuery)
         self.loading.flush()
         if not self.loading.is_taken(parsed.name):
@@ -373,7 +372,7 @@ class _Work:
             contradictions: tuple[str, ...] = ()
             if impossible(compiled.normal, self.facts) is not None:
                 # Told of this text, not of the first one of its form.
-                normal = normalize(_created(statement).query, statement.text, declared)
+                normal = normalize(statement.created().query, statement.text, declared)
                 found = impossible(normal, self.facts)
                 if found is not None and not found.together:
                     raise QueryError(
@@ -475,7 +474,7 @@ class _Work:
                     create = f"create it with 'xscl channel add {channel}', or leave out --strict"
                     self._refused[channel] = no_channel(self.connection, channel, create)
                 raw = statement()
-                raise self._refused[channel].placed(raw.text, _channel_span(_created(raw), place))
+                raise self._refused[channel].placed(raw.text, _channel_span(raw.created(), place))
 
 
 def _channel_span(created: ast.CreateQuery, place: int) -> Span:
@@ -491,7 +490,7 @@ def _at_part(statement: Callable[[], RawStatement], span: Callable[[ast.CreateQu
         yield
     except CatalogError as error:
         raw = statement()
-        where = span(_created(raw))
+        where = span(raw.created())
         if where == ast.NOWHERE:
             raise
         raise error.placed(raw.text, where) from None
@@ -506,102 +505,13 @@ def _require_name(name: str) -> None:
         )
 
 
-# -- statements as tokens --------------------------------------------------------------------------------------
-
-
-def _one_query(text: str, name: str | None) -> tuple[RawStatement, str | None, dict[str, str]]:
-    """The one query of a text, which DECLAREs may precede: its statement, name if any, and namespaces."""
-    namespaces: dict[str, str] = {}
-    found: RawStatement | None = None
-    for statement in raw_statements(text):
-        if found is not None or _is_drop(statement):
-            raise QuerySyntaxError(
-                "XSCL_SYNTAX",
-                "expected one query",
-                text=text,
-                span=_parsed(statement).span,
-                hint="files of many statements are loaded with 'xscl query load FILE'",
-            )
-        if _is_declaration(statement):
-            _declare(statement, namespaces)
-        else:
-            found = statement
-    if found is None:
-        raise QuerySyntaxError("XSCL_SYNTAX", "there is no query in this text", text=text)
-    named = _name_of(found)
-    if name is not None and named is not None and name != named:
-        raise CatalogError(
-            "XSCL_BAD_NAME",
-            f"the text names the query {named!r}, and it is to be called {name!r}",
-            text=text,
-            span=found.tokens[_begin_of_query(found.tokens) - 2].span,
-            hint="give one name, or 'xscl query load' the text as a file",
-        )
-    return found, name if name is not None else named, namespaces
-
-
 def _prepared(statement: RawStatement, preparer: Preparer) -> tuple[str, Prepared]:
-    """The text of a query as it is kept, and what it is compiled to."""
-    named = _name_of(statement)
-    if named is not None and not is_name(named) or statement.tokens[-1].kind == "next":
-        _created(statement)  # says where, whether the query is of a known form or not
-    *tokens, last = statement.tokens[_begin_of_query(statement.tokens) :]
-
-    def parse() -> tuple[ast.Query, str]:
-        # Spans count from the script's start, so that errors name lines of the file.
-        return _created(statement).query, statement.text
-
-    if last.kind == "constructor" or not tokens:
-        text = _created(statement).text
-    else:
-        text = statement.text[tokens[0].start : tokens[-1].end]
-    return text, preparer.prepare(text, tokens, parse)
-
-
-def _is_declaration(statement: RawStatement) -> bool:
-    tokens = statement.tokens
-    return tokens[0].is_word("declare") and tokens[1].is_word("namespace")
-
-
-def _is_drop(statement: RawStatement) -> bool:
-    tokens = statement.tokens
-    return tokens[0].is_word("drop") and tokens[1].is_word("query")
-
-
-def _parsed(statement: RawStatement) -> ast.Statement:
-    item = statement.parse()
-    if item.error is not None:
-        raise item.error
-    assert item.statement is not None
-    return item.statement
-
-
-def _created(statement: RawStatement) -> ast.CreateQuery:
-    parsed = _parsed(statement)
-    assert isinstance(parsed, ast.CreateQuery)
-    return parsed
-
-
-def _declare(statement: RawStatement, namespaces: dict[str, str]) -> str:
-    parsed = _parsed(statement)
-    assert isinstance(parsed, ast.DeclareNamespace)
-    namespaces[parsed.prefix] = parsed.uri
-    return parsed.prefix
-
-
-def _begin_of_query(tokens: Sequence[Token]) -> int:
-    """The place of the token behind ``CREATE STANDING QUERY name AS``; 0 without it."""
-    if not tokens[0].is_word("create") or len(tokens) < 6:
-        return 0
-    at = 2 if tokens[1].is_word("standing") else 1
-    named = tokens[at].is_word("query") and tokens[at + 1].kind == "name" and tokens[at + 2].is_word("as")
-    return at + 3 if named and not tokens[at + 1].value.endswith("'") else 0
-
-
-def _name_of(statement: RawStatement) -> str | None:
-    """The name that a statement gives its query."""
-    begin = _begin_of_query(statement.tokens)
-    return statement.tokens[begin - 2].value if begin else None
+    """Return the text of a query as it is kept, and the form that it is compiled to."""
+    text = statement.query_text()
+    # Spans count from the script's start, so that errors name lines of the file.
+    return text, preparer.prepare(
+        text, statement.query_tokens[:-1], lambda: (statement.created().query, statement.text)
+    )
 
 
 def namespaces_json(namespaces: Mapping[str, str]) -> str:
@@ -654,13 +564,6 @@ def _stays(key: str, compiled: CompiledQuery) -> bool:
     """Whether all queries of a group stay in it when columns were added, told from what its text compiles to now."""
     # Comparisons in order with and without arithmetic (x < y, x < y + 0) are one group until both are known as texts.
     return key == compiled.group.key and all(join.kind != "BAND" for join in compiled.group.instance.joins)
-
-
-def _require_characters(text: str, start: int = 0, end: int | None = None) -> None:
-    """Refuse what XML does not have: no document could hold it, and stores refuse some of it."""
-    if (bad := NO_CHARACTER.search(text, start, len(text) if end is None else end)) is not None:
-        message = f"U+{ord(bad[0]):04X} is no character of XML"
-        raise QuerySyntaxError("XSCL_SYNTAX", message, text=text, span=Span(*bad.span()))
 
 
 def _pair(given: object) -> tuple[str | None, str] | CatalogError:

@@ -9,7 +9,7 @@ import pytest
 
 from xscl.base.errors import QueryError
 from xscl.language import tokens
-from xscl.language.parser import parse_script
+from xscl.language.statements import parse_script
 
 BAD = [
     # marked text, condition, part of the message, part of the hint

@@ -13,7 +13,8 @@ from strategies import one_block_queries, query_texts, two_block_queries
 
 from xscl.language import ast
 from xscl.language.format import format_query, format_statement
-from xscl.language.parser import parse_query, parse_script
+from xscl.language.parser import parse_query
+from xscl.language.statements import parse_script
 
 TEXTS = [
     ("S", "S"),

@@ -31,7 +31,8 @@ from xscl.language.ast import (
 )
 from xscl.language.ast import Test as NodeTest
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query, parse_script
+from xscl.language.parser import parse_query
+from xscl.language.statements import parse_script
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
