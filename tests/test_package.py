@@ -59,6 +59,7 @@ ALLOWED = {
         "xscl.cli.make_class_archive",
         "xscl.engine",
         "xscl.intake.data_frames",
+        "xscl.intake.jdbc",
     },
     "lxml": {
         "xscl.base.safe_xml",

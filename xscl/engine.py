@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -12,23 +11,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from xscl.answers.ask_once import Answer, query_once
-from xscl.answers.match_listing import MatchListing, list_matches
+from xscl.answers.match_listing import ALL_MATCHES, Listing, MatchListing, list_matches
 from xscl.answers.match_reader import named_queries
 from xscl.answers.sql_views import matches_frame, sql_session
 from xscl.base.durations import parse_duration
-from xscl.base.errors import EngineError, SourceError
+from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.locks import RunLock
 from xscl.base.notebook import facts_html
 from xscl.base.progress import told
 from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
-from xscl.base.shown import masked
 from xscl.base.system_errors import named_file_faults
-from xscl.base.types import QueryName, QueryOutcome, to_micros
+from xscl.base.types import QueryName, QueryOutcome, time_bound
 from xscl.batches.batch import process_batch
 from xscl.batches.driver_join import Driver
 from xscl.batches.ranges import next_batch
@@ -36,20 +31,17 @@ from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import RunHandle
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.records import QueryInfo
-from xscl.catalog.source_offsets import position_of
 from xscl.ingest.reading import DEFAULT_READING, Reading
-from xscl.ingest.records import (
-    Record,
-)
-from xscl.ingest.sql_tables import keyed_table, position_key, sql_source
+from xscl.ingest.records import Record
 from xscl.intake.data_frames import frame_texts
 from xscl.intake.inputs import follow_paths, records_of, take_sql_table
 from xscl.intake.intake import Intake, IntakeReport
+from xscl.intake.jdbc import take_jdbc_table
 from xscl.intake.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.planning.planner import Planner
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.channels import NEW_CHANNEL, ChannelOptions, add_channel, drop_channel
-from xscl.registry.query_list import QueryFilter, count_queries, list_queries
+from xscl.registry.query_list import ALL_QUERIES, QueryFilter, count_queries, list_queries
 from xscl.registry.registry import Registry, read_script
 from xscl.spark.session import register_sources, session_has_ended, start_session
 from xscl.store.home import Home, init_home
@@ -227,36 +219,15 @@ class Engine:
         """End a query; its matches stay."""
         self.registry.drop(name)
 
-    def queries(
-        self,
-        *,
-        like: str | None = None,
-        template: str | None = None,
-        group: int | None = None,
-        channel: str | None = None,
-        after: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> Iterator[QueryInfo]:
+    def queries(self, wanted: QueryFilter = ALL_QUERIES, **given: Any) -> Iterator[QueryInfo]:
         """Live queries by name (in the order of code points), read as they are asked for, a thousand at a time.
 
-        All filters hold together::
+        All filters hold together; ``given`` are fields of ``wanted``::
 
             page = list(engine.queries(like="quake*", channel="items", limit=100))
             next_page = engine.queries(like="quake*", channel="items", limit=100, after=page[-1].name)
-
-        Args:
-            like: a pattern that the whole name fits; ``*`` is any text, ``?`` any character.
-            template: only queries of this template.
-            group: only queries of this group, which ask the same.
-            channel: only queries that read this channel.
-            after: only names after this one; the last name of a page asks for the next.
-            limit: at most so many.
-            offset: without the first so many.
         """
-        return list_queries(
-            self.home.catalog, QueryFilter(like, template, group, channel, after, limit=limit, offset=offset)
-        )
+        return list_queries(self.home.catalog, replace(wanted, **given))
 
     # -- events ------------------------------------------------------------------------------------------------
 
@@ -339,20 +310,9 @@ class Engine:
             DocumentError: its rows do not fit the channel as a whole.
         """
         reading = Reading(channel, **options)
-        source = sql_source(masked(re.split("[?;]", url)[0]), table, channel)
-        with self.home.catalog.read() as connection:
-            position = position_of(connection, source)
-        reader = self.spark.read.format("jdbc").options(**{**(properties or {}), "url": url, "dbtable": table})
-        try:
-            frame = reader.load()
-            if position is not None:
-                frame = frame.where(frame[key] > position_key(position))
-            found = frame.orderBy(key).toArrow()
-        except (PySparkException, Py4JError) as error:
-            reason = str(error).partition("\n")[0]
-            raise SourceError("XSCL_SOURCE_UNREADABLE", f"{table}: {reason}") from error
-        made = keyed_table(found, table, key=key, channel=channel, kept_as=source, reading=reading)
-        return Intake(self.home, strict=strict).take(made)
+        return take_jdbc_table(
+            Intake(self.home, strict=strict), self.spark, url, table, key=key, reading=reading, properties=properties
+        )
 
     def follow(
         self,
@@ -444,7 +404,7 @@ class Engine:
             CatalogError: there is no such channel, no late event of one of the ids, or nothing of them is held.
             EngineError: ``XSCL_BAD_OPTION``: a bound is no time.
         """
-        choice = LateChoice(channel, _micros("since", since), _micros("until", until), tuple(ids))
+        choice = LateChoice(channel, time_bound("since", since), time_bound("until", until), tuple(ids))
         return take_again(self.home, choice)
 
     # -- running -----------------------------------------------------------------------------------------------
@@ -508,17 +468,7 @@ class Engine:
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def matches(
-        self,
-        query: str | None = None,
-        *,
-        since: int | datetime | None = None,
-        until: int | datetime | None = None,
-        now: int | datetime | None = None,
-        window: str | None = None,
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> MatchListing:
+    def matches(self, query: str | None = None, listing: Listing = ALL_MATCHES, **given: Any) -> MatchListing:
         """Return matches of one query, or of all, that are committed when this is called.
 
         They are sorted by (ts, query, match); with ``after`` they come in the order in which they were committed, and
@@ -531,28 +481,13 @@ class Engine:
 
         Args:
             query: only of the query of this name, also if it was dropped.
-            since: of this event time or later; all times are microseconds or datetimes with a zone, all bounds are
-                included.
-            until: of this event time or earlier.
-            now: as it was at this moment: without matches of a later time; by default, for ``window``, the time now.
-            window: only those with all members in it: ``NOW-7d..NOW``, ``2026-01-01T00:00:00Z..NOW``, ``2..12``.
-            after: only those behind this cursor; ``start`` is before all.
-            limit: at most so many.
+            listing: options; ``given`` are fields of it, such as ``since``, ``until``, ``window``, ``limit``.
 
         Raises:
             CatalogError: there was never a query of that name.
-            EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``.
+            EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``; ``XSCL_BAD_OPTION``: a bound is no time.
         """
-        return list_matches(
-            self.home,
-            query=query,
-            since=_micros("since", since),
-            until=_micros("until", until),
-            now=_micros("now", now),
-            window=window,
-            after=after,
-            limit=limit,
-        )
+        return list_matches(self.home, listing, **({} if query is None else {"query": query}), **given)
 
     def query_once(self, text: str, *, since: int | datetime | None = None, name: str | None = None) -> Answer:
         """Answer one query from all that is held, sorted by (ts, match), without registering it.
@@ -576,7 +511,7 @@ class Engine:
             CatalogError: it is no name.
         """
         return query_once(
-            self.home, self._driver.settings, lambda: self.spark, text, since=_micros("since", since), name=name
+            self.home, self._driver.settings, lambda: self.spark, text, since=time_bound("since", since), name=name
         )
 
     def matches_df(
@@ -600,7 +535,7 @@ class Engine:
             CatalogError: there was never a query of that name.
             EngineError: ``XSCL_BAD_OPTION``: a bound is no time.
         """
-        begin, end = _micros("since", since), _micros("until", until)
+        begin, end = time_bound("since", since), time_bound("until", until)
         if query is not None:
             named_queries(self.home, query)
         return matches_frame(self.home, self.spark, query, begin, end)
@@ -620,23 +555,3 @@ class Engine:
         """
         caller = self.spark if self._is_given else None
         return sql_session(self.home, self.spark, statement, frames=frames, caller=caller)
-
-
-def _micros(name: str, time: int | datetime | None) -> int | None:
-    """Read the bound ``name`` of event times, in microseconds since the epoch.
-
-    Raises:
-        EngineError: ``XSCL_BAD_OPTION``: it is neither a whole number nor a datetime with a zone.
-    """
-    if time is None or (isinstance(time, int) and not isinstance(time, bool)):
-        return time
-    if not isinstance(time, datetime):
-        raise EngineError(
-            "XSCL_BAD_OPTION",
-            f"{name}: {time!r} is {type(time).__name__}, and no time",
-            hint="microseconds since 1970 as a whole number, or a datetime with a zone",
-        )
-    try:
-        return to_micros(time)
-    except ValueError as error:
-        raise EngineError("XSCL_BAD_OPTION", f"{name}: {error}") from None

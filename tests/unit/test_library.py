@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 import xscl
+from xscl.answers.match_listing import Listing
 from xscl.catalog.channels import read_channels
 from xscl.engine import Engine
+from xscl.registry.query_list import QueryFilter
 
 
 @pytest.fixture
@@ -192,6 +194,46 @@ def test_times_are_datetimes_too(matched: Engine) -> None:
                 call(since=wrong)
             assert refused.value.condition == "XSCL_BAD_OPTION"
     assert len(list(matched.query_once("S/a->x", since=at))) == 20
+
+
+def test_options_are_records_or_their_fields(matched: Engine, tmp_path: Path) -> None:
+    since = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=5)
+    wanted = Listing(since=since, limit=3)
+    assert list(matched.matches("Q", wanted)) == list(matched.matches("Q", since=5_000_000, limit=3))
+    assert len(matched.matches(listing=wanted, limit=2)) == 2
+    assert [q.name for q in matched.queries(QueryFilter(like="Q*"))] == [q.name for q in matched.queries(like="Q*")]
+    file = tmp_path / "rooms.csv"
+    file.write_text("seq;room\n1;NA\n2;b\n")
+    reading = xscl.Reading("rooms", id="seq", delimiter=";", null=["NA"])
+    assert matched.ingest(file, reading=reading).taken == 2
+    assert matched.ingest(file, channel="rooms", id="seq", delimiter=";", null="NA").duplicates == 2
+    assert matched.ingest(file, reading=reading, channel="others").taken == 2
+    options = xscl.ChannelOptions("rows", schema="v bigint")
+    matched.add_channel("first", options)
+    matched.add_channel("second", kind="rows", schema="v bigint")
+    matched.add_channel("third", options, schema="v double")
+    with matched.home.catalog.read() as connection:
+        channels = read_channels(connection)
+    shapes = [channels[name].schema for name in ("first", "second", "third")]
+    assert shapes == [{"v": "bigint"}, {"v": "bigint"}, {"v": "double"}]
+    for call in (partial(matched.ingest, "x"), matched.matches, matched.queries, partial(matched.add_channel, "x")):
+        with pytest.raises(TypeError, match="nosuch"):
+            call(nosuch=1)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "condition"),
+    [
+        ({"format": "xls"}, "XSCL_BAD_OPTION"),
+        ({"schema": "a nosuch"}, "XSCL_BAD_SCHEMA"),
+        ({"ts_zone": "Mars/Phobos"}, "XSCL_BAD_OPTION"),
+        ({"split": "item["}, "XSCL_BAD_OPTION"),
+    ],
+)
+def test_a_reading_is_sound_or_refused(wrong: dict[str, str], condition: str) -> None:
+    with pytest.raises(xscl.SourceError) as refused:
+        xscl.Reading(**wrong)  # type: ignore[arg-type]
+    assert refused.value.condition == condition
 
 
 def test_late_events_are_chosen_by_datetimes(opened: Engine) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from xscl.answers.match_cursors import START, Cursor, parse_cursor, refuse_ahead
 from xscl.answers.match_reader import FoundMatch, MatchReader, Times
@@ -13,13 +15,22 @@ from xscl.base.errors import CatalogError
 from xscl.base.notebook import table_html
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.system_errors import named_file_faults
-from xscl.base.types import Match, MatchSource, format_time
+from xscl.base.types import Match, MatchSource, format_time, time_bound
 from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
 
-__all__ = ["MatchListing", "built_matches", "find_match", "list_matches", "match_json", "named_matches"]
+__all__ = [
+    "ALL_MATCHES",
+    "Listing",
+    "MatchListing",
+    "built_matches",
+    "find_match",
+    "list_matches",
+    "match_json",
+    "named_matches",
+]
 
 _FIRST_PART, _PART = 50, 500
 """Matches whose documents are read together: few at first, so that the first match is soon there."""
@@ -135,41 +146,50 @@ def _events_of(match: Match) -> str:
     return ", ".join(f"{event.channel}/{event.id}" for event in match.events)
 
 
-def list_matches(
-    home: Home,
-    *,
-    query: str | None = None,
-    since: int | None = None,
-    until: int | None = None,
-    now: int | None = None,
-    window: str | None = None,
-    after: str | None = None,
-    limit: int | None = None,
-) -> MatchListing:
-    """List the matches of the batches that are committed now.
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Options of a listing of matches; all of them hold together.
 
-    Sorted by (ts, query, match); with ``after`` in the order in which they were committed, which is the same for ever.
-    Times are in microseconds, and all bounds are included.
+    Times are microseconds since the epoch or datetimes with a zone, and all bounds are included.
+    """
 
-    Args:
-        home: the home.
-        query: only of the query of this name.
-        since: of this time or later.
-        until: of this time or earlier.
-        now: as it was at this moment: without matches of a later time.  By default NOW is the time of the call, and
-            only a window is cut off there.
-        window: all members are in it: ``NOW-7d..NOW``.
-        after: only those behind this cursor; ``start`` is before all.
-        limit: at most so many.
+    query: str | None = None
+    """Name of the query, also of one that was dropped; by default of all queries."""
+    since: int | datetime | None = None
+    """Earliest event time of a match."""
+    until: int | datetime | None = None
+    """Latest event time of a match."""
+    now: int | datetime | None = None
+    """Moment of the listing: it has no matches of a later time.  By default NOW is the time of the call, and only a
+    window is cut off there."""
+    window: str | None = None
+    """Window with all members of a match: ``NOW-7d..NOW``, ``2026-01-01T00:00:00Z..NOW``, ``2..12``."""
+    after: str | None = None
+    """Cursor before the first match, in the order of commits; ``start`` is before all."""
+    limit: int | None = None
+    """Number of matches at most."""
+
+
+ALL_MATCHES = Listing()
+
+
+def list_matches(home: Home, listing: Listing = ALL_MATCHES, **given: Any) -> MatchListing:
+    """Return the matches of the batches that are committed now; ``given`` are fields of ``listing``.
+
+    They are sorted by (ts, query, match); with ``after`` in the order in which they were committed, which is the same
+    for ever.
 
     Raises:
         CatalogError: there was never a query of that name.
-        EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``.
+        EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``, ``XSCL_BAD_OPTION``.
     """
-    times = Times.of(since, until, now, window)
+    asked = replace(listing, **given)
+    after, limit = asked.after, asked.limit
+    since, until, now = (time_bound(name, getattr(asked, name)) for name in ("since", "until", "now"))
+    times = Times.of(since, until, now, asked.window)
     begin = None if after is None else parse_cursor(after)
     with named_file_faults(home.root):
-        reader = MatchReader(home, query, times, first=0 if begin is None else begin.batch)
+        reader = MatchReader(home, asked.query, times, first=0 if begin is None else begin.batch)
         if begin is not None:
             refuse_ahead(begin, reader.committed.last)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-from xscl.base.errors import XsclError
+from xscl.base.errors import EngineError, XsclError
 
 __all__ = [
     "MAX_NAME",
@@ -23,6 +23,7 @@ __all__ = [
     "format_time",
     "is_name",
     "now_micros",
+    "time_bound",
     "to_micros",
 ]
 
@@ -205,3 +206,23 @@ def format_time(micros: int) -> str:
     text = moment.replace(microsecond=0, tzinfo=None).isoformat()
     fraction = f"{moment.microsecond:06d}".rstrip("0")
     return f"{text}.{fraction}Z" if fraction else f"{text}Z"
+
+
+def time_bound(name: str, time: int | datetime | None) -> int | None:
+    """Read the bound ``name`` of event times, in microseconds since the epoch.
+
+    Raises:
+        EngineError: ``XSCL_BAD_OPTION``: it is neither a whole number nor a datetime with a zone.
+    """
+    if time is None or (isinstance(time, int) and not isinstance(time, bool)):
+        return time
+    if not isinstance(time, datetime):
+        raise EngineError(
+            "XSCL_BAD_OPTION",
+            f"{name}: {time!r} is {type(time).__name__}, and no time",
+            hint="microseconds since 1970 as a whole number, or a datetime with a zone",
+        )
+    try:
+        return to_micros(time)
+    except ValueError as error:
+        raise EngineError("XSCL_BAD_OPTION", f"{name}: {error}") from None

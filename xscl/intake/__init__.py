@@ -9,6 +9,7 @@
 * ``identity``: Identity of events
 * ``inputs``: Sources as users name them, into records
 * ``intake``: Intake of records of all kinds, in chunks
+* ``jdbc``: Tables at JDBC URLs, which Spark reads
 * ``polling``: One pass over the feeds that are due
 * ``report``: Counts of the records that were given to an intake
 * ``row_batch``: Tables of rows into ids, times and cells, a column at a time

@@ -15,7 +15,7 @@ from xscl.catalog.queries import query_info
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import GROUPS, NEVER, QUERIES, in_parts
 
-__all__ = ["QueryFilter", "count_queries", "list_queries", "of_groups", "reads"]
+__all__ = ["ALL_QUERIES", "QueryFilter", "count_queries", "list_queries", "of_groups", "reads"]
 
 _PAGE = 1_000
 _FEW = 10_000
@@ -41,10 +41,10 @@ class QueryFilter:
     """Without the first so many; slower than ``after``, the further the more."""
 
 
-_ALL = QueryFilter()
+ALL_QUERIES = QueryFilter()
 
 
-def list_queries(catalog: Catalog, wanted: QueryFilter = _ALL) -> Iterator[QueryInfo]:
+def list_queries(catalog: Catalog, wanted: QueryFilter = ALL_QUERIES) -> Iterator[QueryInfo]:
     """Live queries by name (in the order of code points), read as they are asked for, a thousand at a time.
 
     A query that is registered or dropped meanwhile may or may not be among them.
@@ -63,7 +63,7 @@ def list_queries(catalog: Catalog, wanted: QueryFilter = _ALL) -> Iterator[Query
         left = None if left is None else left - len(rows)
 
 
-def count_queries(catalog: Catalog, wanted: QueryFilter = _ALL) -> int:
+def count_queries(catalog: Catalog, wanted: QueryFilter = ALL_QUERIES) -> int:
     """How many live queries there are; ``limit`` and ``offset`` do not matter."""
     with catalog.read() as connection:
         conditions = _conditions(connection, wanted, wanted.after)
