@@ -10,27 +10,37 @@ Modules in reading order:
 * ``relations``: the relations that statements speak of
 * ``sql``: the thesis' conjunctive query of a template, for people and for tests
 * ``picture``: templates drawn, and their query in Datalog
-* ``members``: which streams of its channel a document belongs to, and which blocks see it
+* ``members``: the streams of its channel that a document belongs to, and the blocks that see it
 * ``links``: the parts of an instance that speak of two of its blocks
-* ``program``: what all live queries ask, as edges, instances and groups
-* ``retention``: how long rows of join state are kept
+* ``plans``: plans as data: edges, groups, instances, links and assemblies
+* ``plan_making``: plans from groups, and the order in which nodes are bound
+* ``program``: the requests of all live queries, as edges, instances and groups
+* ``program_files``: programs as files, in versions, for processes that load them
+* ``retention``: retention of join state
 * ``columns``: records in columns
-* ``shapes``: where a witness stands in its document, as one number
-* ``results``: what stage 2 hands out, in one relation
+* ``shapes``: the place of a witness in its document, as one number
+* ``results``: results of stage 2, in one relation
 * ``order``: which edges are enumerated, and which are verified on the pairs of others
+* ``matched_edges``: matched edges of one pair of documents, as relations between nodes
 * ``solve``: matched edges of one pair of documents → what one plan finds there
+* ``window_cells``: windows of many groups over many pairs of documents
+* ``signatures``: the matched edges of pairs that are alike, and what plans find there
 * ``resolve``: matched edges of document pairs → classes
+* ``runs``: rows of join state in order of their values
 * ``slices``: join state in the driver, by value
-* ``value_counts``: how many pairs each edge has, estimated
-* ``probe``: what new witnesses ask for, and what is asked of the pairs they find
+* ``value_counts``: numbers of pairs by edge, estimated
+* ``probe``: requests of new witnesses, and of the pairs that they find
 * ``verify``: edges looked up on pairs that other edges found
 * ``passes``: how the plans of a program are resolved in the driver
+* ``edge_table``: edges that find pairs, by the keys of their sides
+* ``pair_documents``: documents of pairs, looked up among witness rows or runs
+* ``batch_pairs``: new rows of a batch and the rows that they meet
 * ``find``: the joins of a batch in the driver
 * ``partial_matches``: the documents and nodes that rows of links have bound so far
 * ``link_rows``: rows of links in the driver, by the events of their members
-* ``once``: the same events in all orders, of which ``ONCE`` chooses
+* ``once``: the same events in all orders, among which ``ONCE`` chooses
 * ``assemble``: rows of links → rows of R_out of queries of three and more blocks, or of two orders, in the driver
 * ``assembly_tasks``: the same, as Spark's workers do it
-* ``worker``: what Spark ships for resolution
+* ``worker``: the function that Spark ships for resolution
 * ``join``: the joins of a batch in Spark SQL
 """

@@ -18,7 +18,8 @@ import pyarrow as pa
 from xscl.templates.link_rows import LinkRow, LinkRows
 from xscl.templates.once import AssembledDocuments, Bindings, add_all_orders
 from xscl.templates.partial_matches import Members, Nodes, empty, exchanges, joined, members_of
-from xscl.templates.program import Assembly, Program
+from xscl.templates.plans import Assembly
+from xscl.templates.program import Program
 from xscl.templates.results import Member, ResultColumns
 
 __all__ = ["assemble"]

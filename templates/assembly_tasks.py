@@ -15,7 +15,9 @@ import pyarrow as pa
 from xscl.base.arrow_schemas import MEMBER
 from xscl.templates.once import AssembledDocuments, Bindings, add_all_orders
 from xscl.templates.partial_matches import Members, Nodes, empty, exchanges, joined, members_of
-from xscl.templates.program import Assembly, Program, load_program
+from xscl.templates.plans import Assembly
+from xscl.templates.program import Program
+from xscl.templates.program_files import load_program
 from xscl.templates.results import Member, ResultColumns
 
 __all__ = ["ASSEMBLED_SCHEMA", "REQUEST_SCHEMA", "assembled_batches", "extend_batches", "start_batches"]
@@ -124,7 +126,7 @@ class _Partial(NamedTuple):
         return None if longer is None else _Partial(self.assembly, self.start, self.step + 1, *longer, self.wanted)
 
     def events(self) -> list[str | None]:
-        """The events by block, as far as they are known or wanted."""
+        """Return the events by block, as far as they are known or wanted."""
         return [*self.wanted] if self.wanted else [member and member.place for member in self.members]
 
 

@@ -30,7 +30,7 @@ class Bounds:
     exchange: bool = False
 
     def __or__(self, other: Bounds) -> Bounds:
-        """What encloses both."""
+        """Return the least bounds that enclose both."""
         order = self.order if self.order == other.order else 0
         return Bounds(min(self.lo, other.lo), max(self.hi, other.hi), order)
 
@@ -40,7 +40,7 @@ class Bounds:
         return self.lo > -UNBOUNDED and self.hi < UNBOUNDED
 
     def admits(self, difference: int, left_first: bool) -> bool:
-        """Whether two members so far apart, in this order, satisfy it, whatever ``exchange`` asks."""
+        """Tell whether two members so far apart, in this order, satisfy it, whatever ``exchange`` asks."""
         return self.lo <= difference <= self.hi and (self.order == 0 or (self.order == 1) is left_first)
 
 
@@ -49,7 +49,7 @@ Case = tuple[Bounds, ...]
 
 
 def pair_index(count: int) -> dict[tuple[int, int], int]:
-    """The place of each pair of ``count`` blocks in a case."""
+    """Return the place of each pair of ``count`` blocks in a case."""
     return {pair: place for place, pair in enumerate(combinations(range(count), 2))}
 
 
@@ -74,7 +74,7 @@ class DifferenceBounds:
         self.upper = [[0 if i == j else UNBOUNDED for j in range(count)] for i in range(count)]
         self.order: dict[tuple[int, int], int] = {}
         self.exchanged: set[tuple[int, int]] = set()
-        """Pairs of which either may be the left one."""
+        """Pairs of blocks whose documents ``ONCE`` may exchange."""
 
     def copy(self) -> DifferenceBounds:
         """One that can be limited further by itself."""
@@ -100,7 +100,7 @@ class DifferenceBounds:
             self.limit(right, left, 1, UNBOUNDED)
 
     def tightened(self) -> Case:
-        """The bounds of all pairs, each as tight as the others make it (Floyd and Warshall).
+        """Return the bounds of all pairs, each as tight as the others make it (Floyd and Warshall).
 
         Raises:
             NegativeCycle: nothing satisfies them all.

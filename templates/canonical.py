@@ -1,8 +1,8 @@
 """A canonical labelling of join graphs: isomorphic graphs, blocks distinguished, get the same certificate.
 
 Most graphs need no search: where no two vertices are equal in content, content orders them, and what shape makes of
-that order is remembered.  Otherwise it is colour refinement with individualisation (McKay's method), made to use what
-join graphs are like:
+that order is remembered.  Other graphs take colour refinement with individualisation (McKay's method), adapted
+to join graphs:
 
 * leaves that see the same vertices are told apart at once, because all ways to do so give the same graph;
 * vertices are coloured by what they are, and colours refined by the colours around them until nothing changes;
@@ -11,7 +11,7 @@ join graphs are like:
 * where a component still shares colours, each vertex of one colour is tried in turn.  Only the tries whose refined
   colouring is least are followed, and of those that are images of each other under an automorphism only one.
 
-What is left to try is small unless a graph is regular in a way that colours do not see, connected, and large; the work
+The number of tries is small unless a graph is regular in a way that colours do not see, connected, and large; the work
 is bounded, and graphs past the bound are refused by name.
 """
 
@@ -54,7 +54,7 @@ class Canonical:
 
 
 def canonicalize(graph: JoinGraph) -> Canonical:
-    """The canonical form of a join graph, whose parents come before their children.
+    """Return the canonical form of a join graph, whose parents come before their children.
 
     The certificate depends on shape alone: blocks, tree edges, joins with their kinds and directions.  Which of several
     equivalent labellings is taken is settled by the definitions and the joins' columns, so that the result depends
@@ -122,12 +122,12 @@ class _Search:
         self.work = 0
 
     def order(self) -> _Order:
-        """All vertices, in canonical order."""
+        """Return all vertices, in canonical order."""
         whole = list(range(len(self.colours)))
         return tuple(self._ordered(whole, self._refined(whole, self._twins_apart())[0]))
 
     def _twins_apart(self) -> _Ranks:
-        """Number the leaves that see the same vertices."""
+        """Give numbers to the leaves that see the same vertices."""
         twins: dict[tuple[int, ...], int] = {}
         numbered = []
         for colour, around in zip(self.colours, self.around, strict=True):
@@ -199,7 +199,9 @@ class _Search:
         return self._refined(vertices, dict(zip(vertices, _ranks(apart.values()), strict=True)))
 
     def _refined(self, vertices: list[int], ranks: _Ranks) -> tuple[_Ranks, list[tuple[int, ...]]]:
-        """The coarsest stable colouring below, and what the vertices of each colour see, which no renaming changes."""
+        """Return the coarsest stable colouring below, and what the vertices of each colour see, which no renaming
+        changes.
+        """
         count = 0
         around = self.around
         if len(vertices) < len(around):
@@ -220,7 +222,7 @@ class _Search:
             count = len(distinct)
 
     def _certificate(self, order: list[int], ranks: _Ranks) -> _Certificate:
-        """The graph of these vertices alone, in this order; equal ones are isomorphic."""
+        """Return the graph of these vertices alone, in this order; equal ones are isomorphic."""
         self._spend(len(order))
         place = {vertex: index for index, vertex in enumerate(order)}
         return tuple(
@@ -265,7 +267,7 @@ def _inverse(order: Sequence[int]) -> _Order:
 
 
 def _moved(parents: Sequence[int], joins: _Joins, order: Sequence[int]) -> tuple[tuple[int, ...], _Joins]:
-    """The parents and joins of the graph with its vertices in that order."""
+    """Return the parents and joins of the graph with its vertices in that order."""
     place = _inverse(order)
     return (
         tuple([place[parents[old]] if parents[old] >= 0 else -1 for old in order]),

@@ -19,17 +19,17 @@ _Columns = TypeVar("_Columns", bound=tuple[npt.NDArray[Any], ...])
 
 
 def take(columns: _Columns, at: Int64s | Bools) -> _Columns:
-    """Some of the records."""
+    """Return some of the records."""
     return type(columns)(*(column[at] for column in columns))
 
 
 def stacked(parts: Sequence[_Columns]) -> _Columns:
-    """The records of all parts, of which there is one at least."""
+    """Return the records of all parts; there is at least one part."""
     return type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def rising(numbers: Int64s) -> Int64s:
-    """The different ones, rising; numpy's own ``unique`` hashes, which takes several times as long."""
+    """Return the different ones, rising; numpy's own ``unique`` hashes, which takes several times as long."""
     ordered = np.sort(numbers)
     new = np.ones(len(ordered), dtype=np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]
@@ -37,7 +37,7 @@ def rising(numbers: Int64s) -> Int64s:
 
 
 def numbered(numbers: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """The different ones as they first come, the first place of each, and which of them each is.
+    """Return the different ones as they first come, the first place of each, and which of them each is.
 
     Arrow hashes them, in a fraction of the time in which numpy's ``unique`` tells as much.
     """
@@ -49,7 +49,7 @@ def numbered(numbers: Int64s) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def gather(starts: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
-    """The places of several spans, one span after another; and to which span each belongs."""
+    """Return the places of several spans, one span after another; and to which span each belongs."""
     span = np.repeat(np.arange(len(counts)), counts)
     before = np.cumsum(counts) - counts
     return np.arange(len(span)) + (starts - before)[span], span

@@ -9,7 +9,7 @@ from typing import Literal
 __all__ = ["MIRRORED", "EdgeKind", "JoinGraph", "Solved", "ValueJoin", "Vertex", "solved"]
 
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""What an operator becomes when its sides are exchanged."""
+"""Operators to their equals with the sides exchanged."""
 
 EdgeKind = Literal["EQ", "NE", "BAND"]
 
@@ -57,7 +57,7 @@ class Solved:
 
 
 def solved(join: ValueJoin) -> Solved:
-    """A value join as people would write it: decimals rather than fractions, whole numbers rather than decimals.
+    """Return a value join as people would write it: decimals rather than fractions, whole numbers rather than decimals.
 
     ``q >= 1.02 * p`` and ``p <= 50/51 * q`` say the same, but doubles compute the former without rounding where the
     numbers are short.

@@ -2,11 +2,11 @@
 
 New witnesses are joined with all witnesses, once per enumerated edge (``order``), and sent to all executors for that.
 Everything after is one relation that flows on by shuffles, in one job: matched edges, beside them what is to be
-verified on their pairs, which two outer joins look up; then the rows of each pair together, resolved and written.  What
-that says of two blocks of a longer query (``links``) is joined with what earlier batches found, block by block, in one
-more job.  The statements' texts are fixed; what queries ask for are rows (``probe``, ``assembly_tasks``).
+verified on their pairs, which two outer joins look up; then the rows of each pair together, resolved and written.  Rows
+of links, which are parts of longer queries (``links``), are joined with those of earlier batches, block by block, in
+one more job.  The statements' texts are fixed; what queries ask for are rows (``probe``, ``assembly_tasks``).
 
-Law: a matched edge is one of a pair of documents of which one is new and neither is late; every such pair that some
+Law: a matched edge belongs to a pair of documents; one of them is new and neither is late; every such pair that some
 group's windows allow, and that has all edges of an instance or link, has all its rows here.
 """
 
@@ -118,10 +118,11 @@ def matched_edges(
     order: JoinOrder,
     partners_path: str,
 ) -> DataFrame:
-    """Rows of ``MATCHED_SCHEMA``, in no order: those of all pairs with a new document, and of new documents alone.
+    """Return rows of ``MATCHED_SCHEMA``, in no order: those of all pairs with a new document, and of new documents
+    alone.
 
     ``fresh`` are the witnesses of new documents; ``witness`` all witnesses with a column ``fresh`` that tells the new
-    ones, which are among them.  What no query asks for is left out: it depends on kinds of edges, not on their number.
+    ones, which are among them.  Parts that no query asks for are left out, by kinds of edges and not by their number.
     """
 
     def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -144,7 +145,7 @@ def matched_edges(
 def _verified(
     spark: SparkSession, matched: DataFrame, witness: DataFrame, program: Program, program_path: str, order: JoinOrder
 ) -> DataFrame:
-    """Matched edges, and those that are verified on their pairs and hold."""
+    """Add the edges that are verified on the pairs of matched edges and hold."""
 
     def ask(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return asked_batches(program_path, order, batches)
@@ -159,12 +160,12 @@ def _verified(
 
 
 def _by_pair(matched: DataFrame) -> DataFrame:
-    """The rows of each pair one after another."""
+    """Return the rows of each pair one after another."""
     return matched.repartition("d1", "d2").sortWithinPartitions("d1", "d2")
 
 
 def resolved(matched: DataFrame, program_path: str, origin: int) -> DataFrame:
-    """Rows of ``RESULT_SCHEMA``: the matched edges of each pair brought together and resolved on the executors.
+    """Return rows of ``RESULT_SCHEMA``: the matched edges of each pair brought together and resolved on the executors.
 
     ``origin`` is that of part 0 of the batch; every partition is a part.
     """
@@ -184,7 +185,7 @@ def _partition() -> int:
 def assembled(
     spark: SparkSession, *, fresh: DataFrame, earlier: DataFrame, program_path: str, rounds: int, origin: int
 ) -> DataFrame:
-    """Rows of R_out and matches of queries of three and more blocks that have a new row of a link.
+    """Return rows of R_out and matches of queries of three and more blocks that have a new row of a link.
 
     ``fresh`` are the rows of links of this batch, ``earlier`` those of all batches before; the statement grows with the
     most links that a query has, never with the number of queries.

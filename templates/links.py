@@ -5,8 +5,8 @@ value joins as a query of two blocks; rows of links are kept, and put together b
 (``assemble``).  Links are named by what they ask, so queries share them.
 
 The law: a binding of an instance is the natural join of one row of each of its links, on documents and on the nodes
-that links of one block share.  It holds because the nodes of a link in a block are closed upwards: two links of a block
-share all common ancestors of what they bind.
+that links of one block share.  The law holds because the nodes of a link in a block are closed upwards:
+two links of a block share all common ancestors of what they bind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Link", "anchor", "joins_between", "linked_blocks", "links_of"]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What two blocks of an instance ask of each other."""
+    """The part of an instance that speaks of two of its blocks."""
 
     key: int
     """A digest of everything but ``blocks`` and ``places``: equal links of all queries have one key."""
@@ -44,9 +44,11 @@ class Link:
 
 
 def linked_blocks(count: int, joined: Collection[tuple[int, int]], case: Case) -> tuple[tuple[int, int], ...]:
-    """The pairs of blocks to link: all that are joined by value, and the closest in time where that leaves them apart.
+    """Return the pairs of blocks to link.
 
-    It depends on the query alone, so that what is kept for it does not change when other queries come and go.
+    All blocks that are joined by value are linked, and the closest in time where that leaves blocks apart.
+
+    The pairs depend on the query alone, so that its rows of state do not change when other queries come and go.
     """
     places = pair_index(count)
 
@@ -65,9 +67,9 @@ def linked_blocks(count: int, joined: Collection[tuple[int, int]], case: Case) -
 
 
 def anchor(instance: Instance, blocks: tuple[int, int]) -> tuple[int, int] | None:
-    """The places by which two blocks are paired where no values are equal; None where some are.
+    """Return the places by which two blocks are paired where no values are equal; None where some are.
 
-    It depends on what the two blocks ask alone, not on the rest of the instance.
+    The places depend on the two blocks alone, not on the rest of the instance.
     """
     joins = joins_between(instance, blocks)
     if any(join.kind == "EQ" for join in joins):
@@ -81,7 +83,7 @@ def anchor(instance: Instance, blocks: tuple[int, int]) -> tuple[int, int] | Non
 
 
 def _first_leaf(instance: Instance, parents: Sequence[int], block: int) -> int:
-    """A joined node of a block, or its only one: the first by the variables on the way to it."""
+    """Return a joined node of a block, or its only one: the first by the variables on the way to it."""
     width = len(instance.variables)
     inner = {parents[place] for place in range(width)}
 
@@ -92,7 +94,7 @@ def _first_leaf(instance: Instance, parents: Sequence[int], block: int) -> int:
 
 
 def joins_between(instance: Instance, blocks: tuple[int, int]) -> tuple[ValueJoin, ...]:
-    """What two blocks ask of each other's values.
+    """Return what two blocks ask of each other's values.
 
     Where that is no equality, those that follow from equalities with other blocks are added (a = b and b = c: a = c):
     so the same story in three feeds is looked for among equal titles, not among all items that are of different feeds.
@@ -106,7 +108,7 @@ def joins_between(instance: Instance, blocks: tuple[int, int]) -> tuple[ValueJoi
 
 
 def _implied(instance: Instance, blocks: tuple[int, int]) -> Iterator[ValueJoin]:
-    """An equality for each value that both blocks have by way of other blocks."""
+    """Iterate over an equality for each value that both blocks have by way of other blocks."""
     same: dict[tuple[int, str], set[tuple[int, str]]] = {}
     for join in instance.joins:
         if join.kind == "EQ":
@@ -124,7 +126,7 @@ def _ends(joins: Sequence[ValueJoin]) -> set[int]:
 
 
 def links_of(instance: Instance, pairs: Sequence[tuple[int, int]] | None = None) -> tuple[Link, ...]:
-    """The links between some pairs of blocks, all that the instance links if not told; they bind all its nodes.
+    """Return the links between some pairs of blocks, all that the instance links if not told; they bind all its nodes.
 
     Nodes on the way to a joined node are in every link that reaches them; output nodes that hang off those ways are in
     the first link that reaches where they hang.
@@ -145,7 +147,7 @@ def links_of(instance: Instance, pairs: Sequence[tuple[int, int]] | None = None)
 
 
 def _parents(instance: Instance) -> list[int]:
-    """The node above each node in the output pattern of its block, which is the reduced pattern if it needs no more."""
+    """Return the node above each node in the output pattern of its block, else in its reduced pattern."""
     with_output = {instance.nodes[lower].block for _, lower in instance.output_edges}
     parents = [-1] * len(instance.nodes)
     for upper, lower in (*instance.tree_edges, *instance.output_edges):
@@ -155,7 +157,7 @@ def _parents(instance: Instance) -> list[int]:
 
 
 def _upwards(parents: Sequence[int], node: int) -> Iterator[int]:
-    """A node and all above it."""
+    """Iterate over a node and all above it."""
     while node >= 0:
         yield node
         node = parents[node]
@@ -172,7 +174,7 @@ def _parents_first(parents: Sequence[int], nodes: Iterable[int]) -> list[int]:
 def _canonical(
     instance: Instance, blocks: tuple[int, int], nodes: set[int], parents: Sequence[int]
 ) -> tuple[list[int], JoinGraph]:
-    """The places of some nodes of two blocks, and the graph that they are, in its own canonical order.
+    """Return the places of some nodes of two blocks, and the graph that they are, in its own canonical order.
 
     The order within the instance would not do: it depends on what other blocks ask, and that may be compiled again
     when their columns become known, while rows of this link are kept.

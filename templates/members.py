@@ -1,4 +1,4 @@
-"""Which streams of its channel a document belongs to, and which blocks see it.
+"""The streams of its channel that a document belongs to, and the blocks that see it.
 
 A document is *whole* where its channel has it, or else a copy that a stream brought later; a block that names the
 channel sees documents that are whole, one that names a stream those that belong to it.
@@ -20,11 +20,11 @@ class Membership(NamedTuple):
 
 
 NONE = Membership()
-"""That of a document of the channel alone, whose number is 0."""
+"""The membership of a document of the channel alone, whose number is 0."""
 
 
 def sees(memberships: Mapping[int, Membership], stream: int, number: int) -> bool:
-    """Whether a block that names ``stream`` (0: the channel) sees documents of the membership ``number``.
+    """Tell whether a block that names ``stream`` (0: the channel) sees documents of the membership ``number``.
 
     >>> some = {1: Membership(frozenset({7})), 2: Membership(frozenset({8}), whole=False)}
     >>> [[sees(some, stream, number) for number in (0, 1, 2)] for stream in (0, 7, 8)]

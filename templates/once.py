@@ -1,4 +1,4 @@
-"""Rows of R_out and matches of the same events in all orders, of which ``ONCE`` chooses.
+"""Rows of R_out and matches of the same events in all orders; ``ONCE`` chooses among them.
 
 A match goes if its exchange, the same events with two of them in the other order, matches too and is complete before
 it; where one document completes both, the match stays whose left member is first by time, channel and id.  Whatever the
@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from xscl.base.docids import place_of
 from xscl.templates.bounds import Case
-from xscl.templates.program import Assembly, Program
+from xscl.templates.plans import Assembly
+from xscl.templates.program import Program
 from xscl.templates.results import MAX_MATCHES, MAX_ROUT, Admitted, ClassRow, Member, ResultColumns, admitted
 
 __all__ = ["AssembledDocuments", "Bindings", "add_all_orders"]

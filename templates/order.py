@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from xscl.templates.columns import Bools, Int64s, gather, rising
-from xscl.templates.program import InstancePlan, LinkPlan, Program
+from xscl.templates.plans import InstancePlan, LinkPlan
+from xscl.templates.program import Program
 
 __all__ = ["JoinOrder", "PlanEdges", "join_order", "order_of", "pair_limit", "plan_edges", "spare_pairs"]
 
@@ -32,7 +33,7 @@ _MOST_PAIRS = (1 << 62 - _EDGE_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class JoinOrder:
-    """How the pairs of one batch are found."""
+    """The edges by which the pairs of one batch are found."""
 
     enumerated: frozenset[int]
     """Edges whose pairs are enumerated; those of one document (``ONE``) always are."""
@@ -49,14 +50,14 @@ class PlanEdges(NamedTuple):
 
     plans: list[InstancePlan | LinkPlan]
     starts: Int64s
-    """Where the edges of each plan begin, and the end."""
+    """The first edge of each plan, and the end."""
     edges: Int64s
     """Numbers of edges, plan by plan."""
     others: Bools
-    """Of each plan, whether it has needs besides these edges (inequalities)."""
+    """Whether a plan has needs besides these edges (inequalities), by plan."""
 
     def anchors(self, counts: Mapping[int, float]) -> tuple[Int64s, Int64s]:
-        """Of each plan the edge with the fewest pairs, the least of equal ones; and its pairs.
+        """Return for each plan the edge with the fewest pairs, the least of equal ones; and its pairs.
 
         ``counts`` are the pairs of each edge; an edge that is missing has none.
         """
@@ -68,7 +69,7 @@ class PlanEdges(NamedTuple):
 
 
 def plan_edges(program: Program) -> PlanEdges:
-    """The plans of a program by the edges that find their pairs; those of one block find none."""
+    """Return the plans of a program by the edges that find their pairs; those of one block find none."""
     finding = {number for number, edge in program.edges.items() if edge.key.kind == "EQ"}
     plans: list[InstancePlan | LinkPlan] = []
     starts, edges, others = [0], [], []
@@ -86,19 +87,19 @@ def plan_edges(program: Program) -> PlanEdges:
 
 
 def pair_limit(rows: int) -> int:
-    """The number of pairs above which an edge is resolved apart, in a batch of so many witness rows."""
+    """Return the number of pairs above which an edge is resolved apart, in a batch of so many witness rows."""
     return _PAIRS_PER_ROW * (rows + _ROWS_AT_LEAST)
 
 
 def spare_pairs(rows: int) -> int:
-    """The number of pairs that may be enumerated in the driver though anchors find them, because few cost less than to
-    look them up; in a batch of so many witness rows.
+    """Return the number of pairs that may be enumerated in the driver though anchors find them, because few cost less
+    than to look them up; in a batch of so many witness rows.
     """
     return rows + _ROWS_AT_LEAST
 
 
 def join_order(program: Program, counts: Mapping[int, float], spare: float) -> JoinOrder:
-    """The order in which all edges of a program are joined.
+    """Return the order in which all edges of a program are joined.
 
     ``counts`` are the pairs of each edge as far as known, exact or estimated; an edge that is missing has none.
     ``spare`` is the number of pairs that may be enumerated besides those of anchors.
@@ -111,7 +112,7 @@ def join_order(program: Program, counts: Mapping[int, float], spare: float) -> J
 
 
 def order_of(edges: PlanEdges, anchor: Int64s, wanted: Int64s, counts: Mapping[int, float], spare: float) -> JoinOrder:
-    """The order for some plans alone.
+    """Return the order for some plans alone.
 
     Args:
         edges: all plans.
@@ -155,7 +156,7 @@ def order_of(edges: PlanEdges, anchor: Int64s, wanted: Int64s, counts: Mapping[i
 
 
 def _pairs(counts: Mapping[int, float], edges: Int64s) -> Int64s:
-    """The pairs of some edges, as far as they are told apart."""
+    """Return the pairs of some edges, as far as they are told apart."""
     known = np.array(sorted(counts), dtype=np.int64)
     if not len(known):
         return np.zeros(len(edges), dtype=np.int64)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from xscl.templates.program import Assembly
+from xscl.templates.plans import Assembly
 from xscl.templates.results import Member, different
 
 __all__ = ["Members", "Nodes", "empty", "exchanges", "joined", "members_of"]

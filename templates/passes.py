@@ -30,7 +30,7 @@ class Pass(NamedTuple):
 
 
 def passes(edges: PlanEdges, counts: Mapping[int, float], limit: float, spare: float) -> list[Pass]:
-    """The passes of a batch.
+    """Return the passes of a batch.
 
     Args:
         edges: the plans of the program.
@@ -54,7 +54,9 @@ def passes(edges: PlanEdges, counts: Mapping[int, float], limit: float, spare: f
 
 
 def _plans(which: Literal["only", "without"], edges: PlanEdges, some: Int64s) -> Plans:
-    """Some plans or all others; equal ones of two batches have one number, so that signatures are found again."""
+    """Return some plans or all others; equal ones of two batches have one number, so that signatures are found
+    again.
+    """
     names = frozenset(edges.plans[place].name for place in some.tolist())
     wanted = which == "only"
     return Plans(hash((which, names)), lambda plan: (plan.name in names) is wanted)

@@ -15,7 +15,7 @@ __all__ = ["GraphFormat", "datalog", "join_graph"]
 
 
 class GraphFormat(StrEnum):
-    """How a join graph is drawn."""
+    """The language in which a join graph is drawn."""
 
     text = "text"
     dot = "dot"
@@ -23,7 +23,7 @@ class GraphFormat(StrEnum):
 
 
 def join_graph(template: Template, format_: GraphFormat = GraphFormat.text) -> str:
-    """The reduced patterns of a template's blocks and the value joins between them."""
+    """Return the reduced patterns of a template's blocks and the value joins between them."""
     match format_:
         case GraphFormat.text:
             return "\n".join(_text(template))
@@ -90,7 +90,7 @@ def _var(place: int) -> str:
 
 
 def datalog(template: Template) -> str:
-    """The conjunctive query CQ_T as one rule in the manner of the thesis (6.4).
+    """Return the conjunctive query CQ_T as one rule in the manner of the thesis (6.4).
 
     Columns of R_T have the names they have in SQL.  ``R_docTS`` stands for the time of a document, ``R_docM`` for the
     streams that it belongs to, NULL for its channel.  That members are different documents, and ONCE, are columns and

@@ -1,4 +1,4 @@
-"""What new witnesses ask for, and what is asked of the pairs they find: kernels around the joins of a batch (``join``).
+"""Requests of new witnesses, and of the pairs that they find: kernels around the joins of a batch (``join``).
 Nothing here needs Spark.
 
 Queries are data here too: which edges a variable has is looked up in the program, so that the statements that do the
@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 
 from xscl.base.arrow_schemas import CHAIN
 from xscl.templates.order import JoinOrder
-from xscl.templates.program import Edge, Program, load_program
+from xscl.templates.plans import Edge
+from xscl.templates.program import Program
+from xscl.templates.program_files import load_program
 from xscl.templates.value_counts import Partners, value_digest
 
 __all__ = [
@@ -109,8 +111,9 @@ Indices = npt.NDArray[np.int64]
 def probe_batches(
     path: str, order: JoinOrder, partners: Partners, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """New witness rows to rows of ``PROBE_SCHEMA``: one for each enumerated edge and side that a row takes part in,
-    and that may find a partner.
+    """Turn new witness rows into rows of ``PROBE_SCHEMA``.
+
+    A row is probed once for each enumerated edge and side on which it may find a partner.
 
     Witnesses of late documents ask for nothing.
     """
@@ -150,7 +153,7 @@ def probe_batches(
 
 
 def single_batches(path: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """New witness rows to the rows of ``MATCHED_SCHEMA`` of queries of one block."""
+    """Turn new witness rows into the rows of ``MATCHED_SCHEMA`` of queries of one block."""
     program = load_program(path)
     ones: dict[tuple[int, str | None], list[int]] = {}
     for edge in program.edges.values():
@@ -210,8 +213,8 @@ def _beside(schema: pa.Schema, *parts: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def asked_batches(path: str, order: JoinOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of ``MATCHED_SCHEMA``, sorted by pair, to rows of ``ASKED_SCHEMA``: themselves, and once for each pair what
-    is to be verified on it.
+    """Iterate over rows of ``MATCHED_SCHEMA``, sorted by pair, to rows of ``ASKED_SCHEMA``: themselves, and once for
+    each pair what is to be verified on it.
     """
     program = load_program(path)
     numbers = sorted({edge for others in order.verified.values() for edge in others})
@@ -241,7 +244,9 @@ def asked_batches(path: str, order: JoinOrder, batches: Iterable[pa.RecordBatch]
 
 
 def _checks(edges: list[Edge]) -> pa.RecordBatch:
-    """Rows of ``CHECK_SCHEMA``; numbers are equal if and only if their texts are, so ``=`` and ``!=`` compare texts."""
+    """Return rows of ``CHECK_SCHEMA``; numbers are equal if and only if their texts are, so ``=`` and ``!=`` compare
+    texts.
+    """
     keys = [edge.key for edge in edges]
     columns = {
         "verified": [edge.number for edge in edges],

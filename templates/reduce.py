@@ -1,8 +1,8 @@
-"""Reduction of a tree to its minor (thesis 6.3): what a join needs to see of a pattern.
+"""Reduction of a tree to its minor (thesis 6.3): the part that a join needs to see of a pattern.
 
-Leaves that are not kept go, repeatedly; nodes that are not below the least common ancestor of what is left go; inner
-nodes with one child are contracted unless they are kept themselves.  What stays are the kept nodes and their least
-common ancestors.
+Leaves that are not kept go, repeatedly; nodes that are not below the least common ancestor of the rest go; inner
+nodes with one child are contracted unless they are kept themselves.  The kept nodes and their least common ancestors
+stay.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Minor:
 
 
 def reduce_tree(parents: Sequence[int], keep: Collection[int]) -> Minor:
-    """The minor of a tree given by parents (-1 for the root, parents before children) that keeps ``keep``.
+    """Return the minor of a tree given by parents (-1 for the root, parents before children) that keeps ``keep``.
 
     A chain a-b-c with a branch d under b, keeping c and d, leaves b with its two leaves:
 

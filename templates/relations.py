@@ -58,7 +58,7 @@ R_DOC = Table(
 
 
 def var_name(key: int) -> str:
-    """A variable's name in the relations: its 64-bit digest in hex."""
+    """Return a variable's name in the relations: its 64-bit digest in hex."""
     return f"{key & 0xFFFF_FFFF_FFFF_FFFF:016x}"
 
 
@@ -106,7 +106,7 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
 
 
 def rt_rows(template: Template, group: Group) -> list[dict[str, object]]:
-    """The columns of R_T that a group fills, a row a case; ``qid`` and ``SUBSCRIBED`` are the subscriber's."""
+    """Return the columns of R_T that a group fills, a row a case; ``qid`` and ``SUBSCRIBED`` are the subscriber's."""
     streams = {f"stream{block + 1}": group.stream(block) or None for block in range(template.block_count)}
     shared = {**_instance_columns(group), **streams}
     rows = []

@@ -1,4 +1,4 @@
-"""What stage 2 hands out, in one relation: which documents were found together, and what that means for queries.
+"""Results of stage 2, in one relation: documents that were found together, and their meaning for queries.
 
 Documents whose matched edges are the same, in windows that say the same, are of one **class**: they satisfy the same
 groups with the same nodes.  So a combination of documents is stored with the number of its class, and what the class
@@ -25,7 +25,7 @@ from xscl.base.docids import place_of
 from xscl.base.sealed import PAGE_CHECKSUMS
 from xscl.templates.columns import Int32s, Int64s
 from xscl.templates.members import Membership, sees
-from xscl.templates.program import LiveGroup
+from xscl.templates.plans import LiveGroup
 
 __all__ = [
     "MAX_MATCHES",
@@ -72,8 +72,8 @@ MAX_MATCHES = 100_000
 MAX_ROUT = 100_000
 """Rows of R_out of one query in one combination, those that stand alike counted as one; with more none is listed."""
 Refusal = Literal["matches", "steps", "rout", "links"]
-"""Which limit a query exceeds in a combination of documents: ``MAX_MATCHES``, ``solve.MAX_STEPS``, ``MAX_ROUT`` of its
-rows of R_out, or of those of a link."""
+"""The limit that a query exceeds in a combination of documents: ``MAX_MATCHES``, ``solve.MAX_STEPS``, ``MAX_ROUT``
+of its rows of R_out or of a link."""
 _FEW_PAIRS = 1_000_000
 """Pairs that are brought together with others in one file."""
 _WRITERS = 2
@@ -84,13 +84,15 @@ _LEVEL_BITS, _PART_BITS = 8, 16
 
 
 def origin_of(batch: int, level: int, part: int = 0) -> int:
-    """The origin of the classes that one part of one level of a batch numbers (24 bits are below the batch's)."""
+    """Return the origin of the classes that one part of one level of a batch numbers (24 bits are below the
+    batch's).
+    """
     assert 0 <= level < 1 << _LEVEL_BITS and 0 <= part < 1 << _PART_BITS
     return (batch << _LEVEL_BITS | level) << _PART_BITS | part
 
 
 def batch_of(origin: int) -> int:
-    """The batch of an origin.
+    """Return the batch of an origin.
 
     >>> batch_of(origin_of(7, 1, 2))
     7
@@ -113,7 +115,7 @@ class Member(NamedTuple):
 
     docid: int
     item: int
-    """docid of the item's first version: versions of one item never join."""
+    """The The docid of the item's first version: versions of one item never join."""
     ts: int
     place: str
     """Channel and id, by which equal times are ordered."""
@@ -142,16 +144,16 @@ class ClassRow(NamedTuple):
     witness: Sequence[int] | None
     by: Admitted
     others: Sequence[Sequence[int]] | None = None
-    """Of a row of R_out that stands for several: the nodes that each of ``nodes`` is the first of."""
+    """The nodes that each of ``nodes`` stands for, in a row of R_out that stands for several."""
 
     @property
     def size(self) -> int:
-        """How many rows it stands for."""
+        """The number of rows that it stands for."""
         return 1 if self.others is None else prod(map(len, self.others))
 
 
 def different(members: Sequence[Member]) -> bool:
-    """Whether no two members are one document, or versions of one item."""
+    """Tell whether no two members are one document, or versions of one item."""
     return len({member.item for member in members}) == len(members)
 
 
@@ -161,7 +163,7 @@ def admitted(
     links: tuple[tuple[int, int], ...],
     memberships: Mapping[int, Membership],
 ) -> Admitted:
-    """The groups that see all members and whose windows they satisfy in a case that links these pairs of blocks.
+    """Return the groups that see all members and whose windows they satisfy in a case that links these pairs of blocks.
 
     Cases are disjoint, so there is one for each group.
     """
@@ -202,10 +204,10 @@ class ResultColumns:
         self._pairs: list[tuple[Int64s, Int64s, Int32s]] = []
         self._waiting = 0
         self._sizes: list[tuple[int, int]] = []
-        """Of each class: rows of R_out, matches."""
+        """Numbers of rows of R_out and of matches, by class."""
 
     def add_class(self, rows: Iterable[ClassRow]) -> int:
-        """A new class and what it means; returns its number."""
+        """Return a new class and what it means; returns its number."""
         number = len(self._sizes)
         sizes = [0, 0]
         for row in rows:
@@ -234,26 +236,26 @@ class ResultColumns:
         self.counts.update(rout=rout, match=matches)
 
     def add_link(self, key: int, members: Sequence[Member], nodes: Sequence[int]) -> None:
-        """A row of a link."""
+        """Return a row of a link."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
         self._rows.append(("link", *(None,) * 4, docs, None, nodes, *(None,) * 3, key, rows, None, None))
         self.counts.update(link=1)
 
     def add_refused(self, members: Sequence[Member], groups: Sequence[int], reason: Refusal) -> None:
-        """What some groups do not get of some documents, and why."""
+        """Return what some groups do not get of some documents, and why."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
         self.counts.update(refused=1)
         self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 3, groups, None, None, rows, None, reason))
 
     def add_count(self, pairs: int) -> None:
-        """How many pairs of documents were looked at."""
+        """Tell how many pairs of documents were looked at."""
         self.counts.update(pairs=pairs)
         self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 9))
 
     def link_rows(self) -> pa.Table:
-        """The rows of links that wait to be handed out."""
+        """Return the rows of links that wait to be handed out."""
         rows = [row for row in self._rows if row[0] == "link"]
         columns = zip(*rows, strict=True) if rows else [[] for _ in RESULT_SCHEMA]
         return pa.table(
@@ -281,12 +283,12 @@ class ResultColumns:
             pq.write_table(pa.Table.from_batches([batch]), folder / f"rest-{number}.parquet", **PAGE_CHECKSUMS)
 
     def full(self) -> Iterator[pa.RecordBatch]:
-        """What there is, if it is enough for a batch."""
+        """Iterate over what there is, if it is enough for a batch."""
         if len(self._rows) >= self._BATCH or self._waiting >= self._PAIRS:
             yield from self.take()
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """What there is."""
+        """Iterate over what there is."""
         for table in self._pair_tables():
             columns = [
                 table.column(field.name) if field.name in table.schema.names else pa.nulls(table.num_rows, field.type)
@@ -301,7 +303,7 @@ class ResultColumns:
             yield pa.RecordBatch.from_arrays(arrays, schema=RESULT_SCHEMA)
 
     def _pair_tables(self) -> Iterator[pa.Table]:
-        """The pairs, without the columns that they do not have; constant columns as dictionaries."""
+        """Iterate over the pairs, without the columns that they do not have; constant columns as dictionaries."""
         pairs, self._pairs, self._waiting = self._pairs, [], 0
         few = [part for part in pairs if len(part[0]) < _FEW_PAIRS]
         if few:

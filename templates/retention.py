@@ -1,4 +1,4 @@
-"""How long rows of join state are kept: as long as a partner of some live query may still come.
+"""Retention of join state: a row is kept as long as a partner of some live query may still come.
 
 A row of event time ``ts`` whose partner in channel p may be ``reach`` later at most is of use while p's watermark (no
 event that is still to come is older) is at most ``ts + reach``: for each channel that a partner may come from, the
@@ -24,7 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.templates.bounds import UNBOUNDED, Case, pair_index
-from xscl.templates.program import Assembly, LiveGroup, Program
+from xscl.templates.plans import Assembly, LiveGroup
+from xscl.templates.program import Program
 
 __all__ = ["EVER", "REACH_SCHEMA", "Floors", "ReachBuilder", "floors"]
 
@@ -48,7 +49,7 @@ _OfLink = tuple[int, str, int, int]
 
 
 class ReachBuilder:
-    """How long rows are kept for the groups of a program, brought up to date at the price of the groups that changed.
+    """The reach of rows for the groups of a program, brought up to date at the price of the groups that changed.
 
     Only groups with a subscriber that sees events after the place asked about count.
     """
@@ -65,11 +66,11 @@ class ReachBuilder:
         self._own: dict[int, str] = {}
         """The channel of each block variable."""
         self.channels: dict[tuple[str, str], int] = {}
-        """As of the last table: (channel, channel of a partner), and how much later one may be at most."""
+        """(channel, channel of a partner) to how much later a partner may be at most, as of the last table."""
         self._assemblies: dict[int, tuple[Assembly, tuple[_OfLink, ...]]] = {}
 
     def table(self, program: Program, last: int) -> pa.Table:
-        """Rows of ``REACH_SCHEMA`` for what queries ask that see events after the place ``last``."""
+        """Return rows of ``REACH_SCHEMA`` for what queries ask that see events after the place ``last``."""
         if self._seen is not None and self._seen[:2] == (program, program.version) and last < self._seen[2]:
             return self._table
         live = {gid: group for gid, group in program.groups.items() if group.last > last}
@@ -153,7 +154,7 @@ def _partners(case: Case, blocks: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _third_members(assembly: Assembly) -> Iterator[_OfLink]:
-    """What the rows of an assembly's links wait for."""
+    """Iterate over what the rows of an assembly's links wait for."""
     channels = next(iter(assembly.groups.values())).channels
     later = {(block, partner): reach for block, partner, reach in _partners(assembly.bounds, assembly.blocks)}
     crossed = {block for pair in assembly.crossings for block in pair}
@@ -182,7 +183,8 @@ class Floors:
     right: Numbers
 
     def keep(self, variables: Numbers, ts: Numbers) -> npt.NDArray[np.bool_]:
-        """Which witness rows, told by variable and event time, are kept; late ones never are, which is not told here.
+        """Tell which witness rows, told by variable and event time, are kept; late ones never are, which is not told
+        here.
 
         >>> some = Floors(*(np.array(values) for values in ([3, 5], [10, EVER], [], [], [])))
         >>> some.keep(np.array([3, 3, 5, 4]), np.array([9, 10, 0, 99])).tolist()
@@ -195,7 +197,7 @@ class Floors:
         return kept
 
     def keep_links(self, links: Numbers, left: Numbers, right: Numbers) -> npt.NDArray[np.bool_]:
-        """Which rows of links, told by link and the event times of both members, are kept."""
+        """Tell which rows of links, told by link and the event times of both members, are kept."""
         kept = np.zeros(len(links), np.bool_)
         place = np.searchsorted(self.links, links)
         for _ in range(self._most):

@@ -1,4 +1,4 @@
-"""Where a witness stands in its document, as one number: its node and the rows of R_bin that it carries (its chain)."""
+"""The place of a witness in its document, as one number: its node and the rows of R_bin that it carries (its chain)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
     chain: tuple[ChainEntry, ...]
 
     def chain_of(self, node: int, variable: int) -> tuple[ChainEntry, ...]:
-        """The chain of any of the nodes, which are of this variable."""
+        """Return the chain of any of the nodes, which are of this variable."""
         first = self.nodes[0]
         if node == first:
             return self.chain
@@ -72,7 +72,7 @@ class Shapes:
     def __init__(self) -> None:
         self._seeds = tuple(secrets.randbits(64) for _ in range(3))
         self._numbers: dict[int, int] = {}
-        """By hash."""
+        """Numbers by hash."""
         self._known: dict[int, tuple[Shape, ...]] = {}
         self._next = 0
 
@@ -83,7 +83,7 @@ class Shapes:
         return self._known[number]
 
     def numbers(self, nodes: pa.Array, chains: pa.ListArray) -> Int32s:
-        """The number of each node with its chain (``xscl.base.arrow_schemas.CHAIN``)."""
+        """Return the number of each node with its chain (``xscl.base.arrow_schemas.CHAIN``)."""
         if not len(nodes):
             return np.empty(0, dtype=np.int32)
         places = _places(nodes)
@@ -98,7 +98,9 @@ class Shapes:
         return np.array(found, dtype=np.int32)[which]
 
     def bundles(self, variables: Int64s, nodes: pa.Array, chains: pa.ListArray, counts: Int64s) -> Int32s:
-        """The numbers of bundles of so many rows each, one after another; ``variables`` are those of the rows."""
+        """Return the numbers of bundles of so many rows each, one after another; ``variables`` are those of the
+        rows.
+        """
         places = _places(nodes)
         entries = _Entries.of(chains)
         own = mixed([places, entries.sums(entries.columns, self._seeds[0])], self._seeds[1])
@@ -138,18 +140,18 @@ class _Entries(NamedTuple):
 
     columns: tuple[Int64s, ...]
     at: Int64s
-    """Where the entries of each row begin, and the end."""
+    """The first entry of each row, and the end."""
 
     @classmethod
     def of(cls, chains: pa.ListArray) -> Self:
-        """Those of a column."""
+        """Return the flat form of a column."""
         offsets = chains.offsets.to_numpy()
         entries = chains.values.slice(offsets[0], offsets[-1] - offsets[0])
         columns = (entries.field(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in _FIELDS)
         return cls(tuple(columns), (offsets - offsets[0]).astype(np.int64))
 
     def sums(self, columns: Sequence[Int64s], seed: int) -> Int64s:
-        """A hash of each row's entries: a chain is a set, so it is a sum."""
+        """Return a hash of each row's entries: a chain is a set, so it is a sum."""
         hashes = mixed(columns, seed)
         # Sums of runs are differences of running sums, which may wrap round.
         sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(hashes, dtype=np.uint64)])
@@ -157,7 +159,7 @@ class _Entries(NamedTuple):
         return found
 
     def without(self, variables: Int64s, nodes: Int64s) -> tuple[Int64s, ...]:
-        """The columns with one mark in place of each row's own node."""
+        """Return the columns with one mark in place of each row's own node."""
         counts = np.diff(self.at)
         variable, node = np.repeat(variables, counts), np.repeat(nodes, counts)
         var1, var2, node1, node2 = self.columns
@@ -165,7 +167,7 @@ class _Entries(NamedTuple):
         return var1, var2, np.where(own1, OWN, node1), np.where(own2, OWN, node2)
 
     def chain(self, row: int) -> tuple[ChainEntry, ...]:
-        """The chain of a row."""
+        """Return the chain of a row."""
         of = slice(int(self.at[row]), int(self.at[row + 1]))
         return tuple(zip(*(column[of].tolist() for column in self.columns), strict=True))
 

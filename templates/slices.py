@@ -15,199 +15,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.values import value_hash
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, numbered, rising, stacked, take
-from xscl.templates.results import Member
+from xscl.templates.runs import (
+    HASH_BYTES,
+    ROW_BYTES,
+    STATE_COLUMNS,
+    Rows,
+    Run,
+    group_starts,
+    int_column,
+    is_in,
+    merged_run,
+    run_part,
+    sorted_run,
+    value_bytes,
+)
 from xscl.templates.shapes import Shapes
 
-__all__ = ["STATE_COLUMNS", "Rows", "Run", "SliceCache"]
+__all__ = ["SliceCache"]
 
-STATE_COLUMNS = (
-    "docid",
-    "ts",
-    "item",
-    "place",
-    "late",
-    "membership",
-    "var",
-    "node",
-    "fn",
-    "strval",
-    "num",
-    "h",
-    "chain",
-)
-"""Columns of witness rows that are read here."""
-
-_ROW_BYTES = 160
-"""What a row takes beside its value: columns, indexes, the list of its chain."""
 _MANY_SHAPES = 10_000
+
+
 _NONE = np.empty(0, dtype=np.int64)
+
+
 _TOGETHER = 1_000_000
 """Rows of a state that are taken in at once, at most; fewer where memory is small."""
-_HASH_BYTES = 16
-"""What a slice takes that is not here."""
-
-
-class Rows(NamedTuple):
-    """Witness rows in columns."""
-
-    h: Int64s
-    key: Int32s
-    """The number of variable and function."""
-    ts: Int64s
-    doc: Int64s
-    item: Int64s
-    shape: Int32s
-    """Number of node and chain; of a bundle (``Shapes``) for all such rows of a document."""
-    number: npt.NDArray[np.float64]
-    again: Bools
-    """Whether its document has another bundle with the same value of the same key, which came in another part."""
-
-
-@dataclass
-class Run:
-    """Rows in order of (h, key, ts), with what finds them."""
-
-    rows: Rows
-    texts: pa.Array
-    """The value of each of ``values``; None for rows without one."""
-    places: pa.Array
-    """Channel and id of each of ``docs``."""
-    memberships: pa.Array
-    """The number of the membership of each of ``docs``."""
-    used: Int64s
-    """When each of ``values`` was asked for last, as number of a batch."""
-
-    @cached_property
-    def values(self) -> Int64s:
-        """The distinct hashes, rising."""
-        return self.rows.h[self.value_starts[:-1]]
-
-    @cached_property
-    def value_starts(self) -> Int64s:
-        """Where the rows of each value begin, and the end."""
-        return _starts(self.rows.h)
-
-    @cached_property
-    def slice_starts(self) -> Int64s:
-        """Where the rows of each value and key begin, and the end."""
-        return _starts(self.rows.h, self.rows.key)
-
-    @cached_property
-    def value_slices(self) -> Int64s:
-        """Which of ``slice_starts`` are the first of each value, and the end."""
-        return np.searchsorted(self.slice_starts, self.value_starts)
-
-    @cached_property
-    def slice_codes(self) -> Int64s:
-        """Of each slice the rank of its value, and its key, in one rising number."""
-        value = np.repeat(np.arange(len(self.values)), np.diff(self.value_slices))
-        return value << 32 | self.rows.key[self.slice_starts[:-1]]
-
-    @cached_property
-    def docs(self) -> Int64s:
-        """The documents, rising."""
-        return rising(self.rows.doc)
-
-    def member(self, doc: int) -> Member | None:
-        """One of its documents; None if it has no row of it."""
-        at = int(np.searchsorted(self.docs, doc))
-        if at == len(self.docs) or self.docs[at] != doc:
-            return None
-        row = int(self._by_document[0][np.searchsorted(self._by_document[1], at << 32)])
-        place, membership = self.places[at].as_py(), self.memberships[at].as_py()
-        return Member(doc, int(self.rows.item[row]), int(self.rows.ts[row]), place, membership)
-
-    @cached_property
-    def plain(self) -> bool:
-        """Whether every document is an item by itself, and no version of another."""
-        return bool((self.rows.item == self.rows.doc).all())
-
-    @cached_property
-    def has_members(self) -> bool:
-        """Whether some document belongs to a stream."""
-        return bool(pc.any(pc.not_equal(self.memberships, 0)).as_py())
-
-    @cached_property
-    def distinct_shapes(self) -> tuple[Int32s, Int32s]:
-        """The shapes of its rows, and which of them each row has."""
-        distinct, which = np.unique(self.rows.shape, return_inverse=True)
-        return distinct, which.astype(np.int32)
-
-    @cached_property
-    def _ranks(self) -> tuple[Int64s, Int64s]:
-        """The distinct times, rising; and for each row slice and rank of its time, in one rising number."""
-        times, rank = np.unique(self.rows.ts, return_inverse=True)
-        counts = np.diff(self.slice_starts)
-        return times, np.repeat(np.arange(len(counts)) << 32, counts) + rank
-
-    @cached_property
-    def _by_document(self) -> tuple[Int64s, Int64s]:
-        """An order of rows by (document, key); and both in one rising number, documents by their rank."""
-        rows = self.rows
-        place = np.searchsorted(self.docs, rows.doc)
-        both = place << 32 | rows.key
-        order = np.argsort(both, kind="stable")
-        return order, both[order]
-
-    def within(self, slices: Int64s, least: Int64s, greatest: Int64s) -> tuple[Int64s, Int64s]:
-        """Of each of some slices, where the rows whose times lie between two bounds begin, and end."""
-        begin, end = self.slice_starts[slices], self.slice_starts[slices + 1]
-        oldest, newest = self.rows.ts[begin], self.rows.ts[end - 1]
-        none = (oldest > greatest) | (newest < least)
-        begin, end = begin.copy(), np.where(none, begin, end)
-        some = np.flatnonzero(~none & ((oldest < least) | (newest > greatest)))
-        if len(some):
-            times, ranks = self._ranks
-            of = slices[some] << 32
-            begin[some] = np.searchsorted(ranks, of + np.searchsorted(times, least[some], side="left"), side="left")
-            end[some] = np.searchsorted(ranks, of + np.searchsorted(times, greatest[some], side="right"), side="left")
-        return begin, end
-
-    def of_documents(self, docs: Int64s, keys: Int64s) -> tuple[Int64s, Int64s]:
-        """The rows of a key in each of some documents, a key for each: places of documents, rising, and of rows."""
-        place = np.searchsorted(self.docs, docs)
-        here = np.flatnonzero(self.docs[np.minimum(place, len(self.docs) - 1)] == docs) if len(self.docs) else place[:0]
-        order, both = self._by_document
-        wanted = place[here] << 32 | keys[here]
-        begin = np.searchsorted(both, wanted, side="left")
-        counts = np.searchsorted(both, wanted, side="right") - begin
-        at, span = gather(begin, counts)
-        return here[span], order[at]
-
-    def text(self, rows: Int64s) -> pa.Array:
-        """The values of some rows."""
-        return self.texts.take(pa.array(np.searchsorted(self.values, self.rows.h[rows])))
-
-    def place(self, docs: Int64s) -> pa.Array:
-        """Channel and id of some of its documents."""
-        return self.places.take(pa.array(np.searchsorted(self.docs, docs)))
-
-    @property
-    def size(self) -> int:
-        """What it takes, about, in bytes."""
-        return len(self.rows.h) * _ROW_BYTES + int(self.texts.nbytes) + int(self.places.nbytes)
-
-
-def _starts(*columns: npt.NDArray[np.integer]) -> Int64s:
-    """Where runs of equal rows begin, and the end."""
-    count = len(columns[0])
-    if not count:
-        return np.zeros(1, dtype=np.int64)
-    new = np.zeros(count - 1, dtype=np.bool_)
-    for column in columns:
-        new |= column[1:] != column[:-1]
-    return np.concatenate([[0], np.flatnonzero(new) + 1, [count]])
 
 
 @dataclass
@@ -232,30 +73,30 @@ class SliceCache:
     """Hashes of values whose own hash stands for another value."""
 
     def key(self, var: int, fn: str | None) -> int:
-        """The number of a variable and function."""
+        """Return the number of a variable and function."""
         return self.keys.setdefault((var, fn), len(self.keys))
 
     def keys_of(self, table: pa.Table) -> Int32s:
-        """The number of the variable and function of each witness row."""
+        """Return the number of the variable and function of each witness row."""
         columns = {name: table.column(name).combine_chunks() for name in ("var", "fn")}
         return self._keys(columns["var"], columns["fn"])
 
     def run_of(self, table: pa.Table, batch: int) -> Run:
-        """A run of witness rows (``STATE_COLUMNS``), which are not late; it is not part of the cache yet."""
+        """Return a run of witness rows (``STATE_COLUMNS``), which are not late; it is not part of the cache yet."""
         table = table.combine_chunks()
         columns = {name: table.column(name).combine_chunks() for name in STATE_COLUMNS}
         if table.num_rows == 0:
             columns = {name: pa.concat_arrays([pa.array([], table.schema.field(name).type)]) for name in STATE_COLUMNS}
         texts = columns["strval"]
-        hashes = self._exact(_ints(columns["h"]), texts)
-        keys, docs = self._keys(columns["var"], columns["fn"]), _ints(columns["docid"])
+        hashes = self._exact(int_column(columns["h"]), texts)
+        keys, docs = self._keys(columns["var"], columns["fn"]), int_column(columns["docid"])
         at, shape = self._bundled(hashes, keys, docs, columns)
         rows = Rows(
             h=hashes[at],
             key=keys[at],
-            ts=_ints(columns["ts"])[at],
+            ts=int_column(columns["ts"])[at],
             doc=docs[at],
-            item=_ints(columns["item"])[at],
+            item=int_column(columns["item"])[at],
             shape=shape,
             number=columns["num"].to_numpy(zero_copy_only=False).astype(np.float64)[at],
             again=np.zeros(len(at), dtype=np.bool_),
@@ -264,7 +105,7 @@ class SliceCache:
         columns = {name: columns[name].take(pa.array(at)) for name in ("place", "membership")}
         _, first = np.unique(rows.doc, return_index=True)
         of_docs = (columns[name].take(pa.array(first)) for name in ("place", "membership"))
-        return _sorted(rows, texts, *of_docs, batch=batch)
+        return sorted_run(rows, texts, *of_docs, batch=batch)
 
     def add(self, run: Run) -> None:
         """Take in a run; runs that are not much larger are merged with it."""
@@ -280,13 +121,13 @@ class SliceCache:
         """Merge the last runs with those that are not much larger."""
         while len(self.runs) > 1 and len(self.runs[-2].rows.h) < 2 * len(self.runs[-1].rows.h):
             last = self.runs.pop()
-            self.runs[-1] = _merged(self.runs[-1], last)
+            self.runs[-1] = merged_run(self.runs[-1], last)
 
     def load(self, parts: Iterable[pa.Table], batch: int) -> None:
         """Take in the state while there is room; values with rows beyond that are in files only."""
         hashes, docs = [_NONE], [_NONE]
         here: list[Int64s] = []
-        for part in _larger(parts, min(_TOGETHER, self.most_bytes // (4 * _ROW_BYTES))):
+        for part in _larger(parts, min(_TOGETHER, self.most_bytes // (4 * ROW_BYTES))):
             if self.size < self.most_bytes:
                 run = self.run_of(part, batch)
                 here.append(run.docs)
@@ -307,7 +148,7 @@ class SliceCache:
 
         The rows of a document came in several parts, as where some of them were added to the state later.
         """
-        places = [np.flatnonzero(_in(run.rows.doc, docs)) for run in self.runs]
+        places = [np.flatnonzero(is_in(run.rows.doc, docs)) for run in self.runs]
         parts = [take(run.rows, at) for run, at in zip(self.runs, places, strict=True)]
         if not sum(map(len, places)):
             return
@@ -324,12 +165,12 @@ class SliceCache:
             run.rows.again[at] |= of_run
 
     def missing(self, hashes: Int64s) -> Int64s:
-        """Which of some hashes, as files have them, have rows in files only; counts hits."""
+        """Tell which of some hashes, as files have them, have rows in files only; counts hits."""
         absent = hashes if self.blind else self.absent
         if self._apart and not self.blind:
             shared = {own: hash_ for (hash_, _), own in self._apart.items()}
             absent = np.unique(np.array([shared.get(own, own) for own in absent.tolist()], dtype=np.int64))
-        found = hashes[_in(hashes, absent)]
+        found = hashes[is_in(hashes, absent)]
         self.asked += len(hashes)
         self.hits += len(hashes) - len(found)
         return found
@@ -343,14 +184,14 @@ class SliceCache:
         # Another value of the same hash may have been here all the time.
         here = np.zeros(len(run.rows.h), dtype=np.bool_)
         for known in self.runs:
-            here |= _in(run.rows.h, known.values)
-        self.absent = self.absent[~_in(self.absent, run.values)]
-        self.add(_part(run, ~here) if here.any() else run)
+            here |= is_in(run.rows.h, known.values)
+        self.absent = self.absent[~is_in(self.absent, run.values)]
+        self.add(run_part(run, ~here) if here.any() else run)
 
     @property
     def size(self) -> int:
-        """What it takes, about, in bytes."""
-        return sum(run.size for run in self.runs) + _HASH_BYTES * (len(self.absent) + len(self.absent_docs))
+        """The bytes that it takes, about."""
+        return sum(run.size for run in self.runs) + HASH_BYTES * (len(self.absent) + len(self.absent_docs))
 
     @property
     def rows(self) -> int:
@@ -366,7 +207,7 @@ class SliceCache:
         """Leave slices to the files until what is here takes nine tenths of the memory that it may take."""
         if self.size <= self.most_bytes and not self.blind:
             return
-        lists = _HASH_BYTES * (len(self.absent) + len(self.absent_docs))
+        lists = HASH_BYTES * (len(self.absent) + len(self.absent_docs))
         if self.blind or 2 * lists > self.most_bytes or not self.runs:
             self.blind = True
             self.runs, self.absent, self.absent_docs = [], _NONE, _NONE
@@ -377,30 +218,30 @@ class SliceCache:
         # A value is as new as any of its rows' runs says.
         values = np.concatenate([run.values for run in self.runs])
         used = np.concatenate([run.used for run in self.runs])
-        sizes = np.concatenate([_value_bytes(run) for run in self.runs])
+        sizes = np.concatenate([value_bytes(run) for run in self.runs])
         distinct, which = np.unique(values, return_inverse=True)
         last = np.full(len(distinct), np.iinfo(np.int64).min)
         np.maximum.at(last, which, used)
-        taken = np.bincount(which, weights=sizes, minlength=len(distinct)) + _HASH_BYTES
+        taken = np.bincount(which, weights=sizes, minlength=len(distinct)) + HASH_BYTES
         newest_first = np.argsort(-last, kind="stable")
         fits = np.cumsum(taken[newest_first]) <= wanted - lists
         gone = np.sort(distinct[newest_first[~fits]])
         self._leave(gone, _NONE)
 
     def has_room_to_list(self, rows: int) -> bool:
-        """Whether the lists of what is absent are surely short enough for a state of so many rows."""
-        return 2 * _HASH_BYTES * 2 * rows <= self.most_bytes
+        """Tell whether the lists of what is absent are surely short enough for a state of so many rows."""
+        return 2 * HASH_BYTES * 2 * rows <= self.most_bytes
 
     def incomplete(self, docs: Int64s) -> Int64s:
-        """Which of some documents may have rows in files only."""
-        return docs if self.blind else docs[_in(docs, self.absent_docs)]
+        """Tell which of some documents may have rows in files only."""
+        return docs if self.blind else docs[is_in(docs, self.absent_docs)]
 
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _leave(self, hashes: Int64s, docs: Int64s) -> None:
         """Have the slices of some values in files only, and be without some documents."""
-        dropped = [run.rows.doc[_in(run.rows.h, hashes)] for run in self.runs]
-        self._keep(lambda run: ~_in(run.rows.h, hashes))
+        dropped = [run.rows.doc[is_in(run.rows.h, hashes)] for run in self.runs]
+        self._keep(lambda run: ~is_in(run.rows.h, hashes))
         self.absent = rising(np.concatenate([self.absent, hashes]))
         self.absent_docs = rising(np.concatenate([self.absent_docs, docs, *dropped]))
 
@@ -408,7 +249,7 @@ class SliceCache:
         runs = []
         for run in self.runs:
             rows = kept(run)
-            runs.append(run if rows.all() else _part(run, rows))
+            runs.append(run if rows.all() else run_part(run, rows))
         changed = any(new is not old for new, old in zip(runs, self.runs, strict=True))
         self.runs = [run for run in runs if len(run.rows.h)]
         if changed and len(self.shapes) > _MANY_SHAPES:
@@ -419,7 +260,7 @@ class SliceCache:
     ) -> tuple[Int64s, Int32s]:
         """One row for all rows of a document with one value of one key: which it is, and the number of its bundle."""
         order = np.lexsort((docs, keys, hashes))
-        begin = _starts(hashes[order], keys[order], docs[order])
+        begin = group_starts(hashes[order], keys[order], docs[order])
         counts = np.diff(begin)
         first = order[begin[:-1]]
         shape = np.empty(len(first), dtype=np.int32)
@@ -428,7 +269,7 @@ class SliceCache:
         shape[alone] = self.shapes.numbers(columns["node"].take(of), columns["chain"].take(of))
         if not alone.all():
             rows = order[gather(begin[:-1][~alone], counts[~alone])[0]]
-            variables, of = _ints(columns["var"])[rows], pa.array(rows)
+            variables, of = int_column(columns["var"])[rows], pa.array(rows)
             shape[~alone] = self.shapes.bundles(
                 variables, columns["node"].take(of), columns["chain"].take(of), counts[~alone]
             )
@@ -438,7 +279,7 @@ class SliceCache:
         encoded = functions.dictionary_encode()
         names = encoded.dictionary.to_pylist()
         function = encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False).astype(np.int64)
-        distinct, _, which = numbered(_ints(variables))
+        distinct, _, which = numbered(int_column(variables))
         both, _, where = numbered(which * (len(names) + 1) + function)
         numbers = [
             self.key(int(distinct[at // (len(names) + 1)]), [*names, None][at % (len(names) + 1)])
@@ -461,7 +302,7 @@ class SliceCache:
         return exact
 
     def _other_values(self, hashes: Int64s, texts: pa.Array) -> Int64s:
-        """Where a hash stands for another value already, here or earlier in the list."""
+        """Tell where a hash stands for another value already, here or earlier in the list."""
         distinct, first, which = numbered(hashes)
         known = texts.take(pa.array(first))
         for run in self.runs:
@@ -486,72 +327,3 @@ def _larger(parts: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
             together, count = [], 0
     if together:
         yield pa.concat_tables(together)
-
-
-def _sorted(rows: Rows, texts: pa.Array, places: pa.Array, memberships: pa.Array, *, batch: int) -> Run:
-    order = np.lexsort((rows.doc, rows.ts, rows.key, rows.h))
-    rows = take(rows, order)
-    run = Run(rows, texts, places, memberships, np.empty(0, dtype=np.int64))
-    run.texts = texts.take(pa.array(order[run.value_starts[:-1]]))
-    run.used = np.full(len(run.values), batch)
-    return run
-
-
-def _merged(first: Run, second: Run) -> Run:
-    rows = stacked([first.rows, second.rows])
-    docs = rising(np.concatenate([first.docs, second.docs]))
-    run = Run(
-        take(rows, np.lexsort((rows.ts, rows.key, rows.h))),
-        _either(
-            rising(np.concatenate([first.values, second.values])),
-            (first.values, first.texts),
-            (second.values, second.texts),
-        ),
-        _either(docs, (first.docs, first.places), (second.docs, second.places)),
-        _either(docs, (first.docs, first.memberships), (second.docs, second.memberships)),
-        np.empty(0, dtype=np.int64),
-    )
-    run.used = np.full(len(run.values), np.iinfo(np.int64).min)
-    for old in (first, second):
-        at = np.searchsorted(run.values, old.values)
-        run.used[at] = np.maximum(run.used[at], old.used)
-    return run
-
-
-def _part(run: Run, kept: Bools) -> Run:
-    part = Run(take(run.rows, kept), run.texts, run.places, run.memberships, run.used)
-    at = np.searchsorted(run.values, part.values)
-    part.texts, part.used = run.texts.take(pa.array(at)), run.used[at]
-    docs = pa.array(np.searchsorted(run.docs, part.docs))
-    part.places, part.memberships = run.places.take(docs), run.memberships.take(docs)
-    return part
-
-
-def _either(wanted: Int64s, *known: tuple[Int64s, pa.Array]) -> pa.Array:
-    """The value of each of some numbers, from whichever of several lists has it."""
-    all_texts = pa.concat_arrays([texts for _, texts in known])
-    at = np.zeros(len(wanted), dtype=np.int64)
-    offset = 0
-    for numbers, texts in known:
-        at[np.searchsorted(wanted, numbers)] = np.arange(len(numbers)) + offset
-        offset += len(texts)
-    return all_texts.take(pa.array(at))
-
-
-def _value_bytes(run: Run) -> npt.NDArray[np.float64]:
-    lengths = pc.binary_length(run.texts).fill_null(0).to_numpy(zero_copy_only=False)
-    found: npt.NDArray[np.float64] = np.diff(run.value_starts) * float(_ROW_BYTES) + lengths
-    return found
-
-
-def _in(numbers: Int64s, sorted_numbers: Int64s) -> Bools:
-    if not len(sorted_numbers):
-        return np.zeros(len(numbers), dtype=np.bool_)
-    at = np.minimum(np.searchsorted(sorted_numbers, numbers), len(sorted_numbers) - 1)
-    found: Bools = sorted_numbers[at] == numbers
-    return found
-
-
-def _ints(column: pa.Array) -> Int64s:
-    found: Int64s = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    return found

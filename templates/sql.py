@@ -39,7 +39,9 @@ class SparkDialect(DefaultDialect):
 
 
 def spark_text(statement: Select[tuple[object, ...]]) -> str:
-    """The statement as Spark SQL, with its constants written out, a line for every relation and every condition."""
+    """Return the statement as Spark SQL, with its constants written out, a line for every relation and every
+    condition.
+    """
     text = str(statement.compile(dialect=SparkDialect(), compile_kwargs={"literal_binds": True}))
     relations, where, conditions = text.replace(" \n", "\n").partition("\nWHERE ")
     relations = relations.replace(" LEFT OUTER JOIN ", "\n  LEFT JOIN ").replace(" JOIN ", "\n  JOIN ")
@@ -47,7 +49,7 @@ def spark_text(statement: Select[tuple[object, ...]]) -> str:
 
 
 def _conjuncts(text: str) -> Iterator[str]:
-    """The parts of a condition between the ANDs that stand in no parentheses."""
+    """Iterate over the parts of a condition between the ANDs that stand in no parentheses."""
     part: list[str] = []
     depth = 0
     for piece in text.split(" AND "):
@@ -128,9 +130,10 @@ def _greatest_on_sqlite(element: _Greatest, compiler: SQLCompiler, **options: An
 
 
 def _exchanged(template: Template, streams: bool, found: _Matched) -> ColumnElement[bool]:
-    """Whether the query matches with two neighbouring members exchanged, and that match is complete before this one.
+    """Tell whether the query matches with two neighbouring members exchanged, and that match is complete before this
+    one.
 
-    Where both are complete with one document, that of which the left member is first counts as the earlier one.
+    Where both are complete with one document, the match whose left member is first counts as the earlier one.
     Without streams both have the same documents.
     """
     other = _Matched(template, streams, "x")
@@ -185,7 +188,7 @@ class _Conjunction:
 
 
 def _reachable_order(template: Template) -> list[int]:
-    """The value joins (from 1) in an order in which each, where possible, starts from a block that is known."""
+    """Return the value joins (from 1) in an order in which each, where possible, starts from a block that is known."""
     waiting = list(range(1, len(template.joins) + 1))
     known = {0}
     found = []
@@ -199,7 +202,7 @@ def _reachable_order(template: Template) -> list[int]:
 
 
 def _comparison(rt: FromClause, edge: int, kind: str, left: FromClause, right: FromClause) -> ColumnElement[bool]:
-    """What a value join asks of two rows of R_doc; numbers are compared as doubles."""
+    """Return what a value join asks of two rows of R_doc; numbers are compared as doubles."""
     if kind == "EQ":
         return left.c.strval == right.c.strval
     if kind == "NE":
@@ -219,7 +222,7 @@ def _comparison(rt: FromClause, edge: int, kind: str, left: FromClause, right: F
 
 
 def _bind_block(query: _Conjunction, rt: FromClause, template: Template, block: int, mark: str) -> None:
-    """The structural facts of one block; a block of one variable v has rows (v, v, n, n)."""
+    """Return the structural facts of one block; a block of one variable v has rows (v, v, n, n)."""
     places = [place for place in range(template.width) if template.blocks[place] == block]
     edges = [(template.parents[place], place) for place in places if template.parents[place] >= 0]
     for upper, lower in edges or [(places[0], places[0])]:
@@ -247,7 +250,7 @@ def _document_conditions(template: Template, rt: FromClause, docs: Sequence[From
 
 
 def _is_first(a: FromClause, b: FromClause) -> ColumnElement[bool]:
-    """Whether one row of R_docTS is before another by (ts, channel, id)."""
+    """Tell whether one row of R_docTS is before another by (ts, channel, id)."""
     return or_(
         a.c.ts < b.c.ts,
         and_(

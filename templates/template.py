@@ -55,7 +55,7 @@ class Template:
 
 
 def template_of(canonical: Canonical) -> Template:
-    """The template of a canonical join graph."""
+    """Return the template of a canonical join graph."""
     graph = canonical.graph
     digest = digest_text("template", canonical.certificate, size=8)
     return Template(
@@ -77,7 +77,7 @@ class OutputNode:
 
 @dataclass(frozen=True)
 class Instance:
-    """What a query asks of its template, without windows.
+    """The request of a query to its template, without windows.
 
     ``variables`` are the digests of the meta-variables' definitions, ``tree_edges`` (upper, lower) the template's edges
     between them, ``joins`` its value joins with their columns.  ``nodes`` are the variables of the output patterns
@@ -110,9 +110,9 @@ class Instance:
 
 
 def is_symmetric(instance: Instance) -> bool:
-    """Whether an instance of two blocks surely asks the same of both: exchanged, it is the same.
+    """Tell whether an instance of two blocks surely asks the same of both: exchanged, it is the same.
 
-    One of which a block has two variables of one definition counts as asking different things.
+    An instance with two variables of one definition in a block counts as asking different things.
     """
     width = len(instance.variables)
     sides: list[dict[int, int]] = [
@@ -157,7 +157,7 @@ class Group:
         return any(bounds.exchange for case in self.cases for bounds in case)
 
     def crossings(self, case: int) -> frozenset[tuple[int, int]]:
-        """The pairs of blocks of a case that ``ONCE`` joins and that read different streams."""
+        """Return the pairs of blocks of a case that ``ONCE`` joins and that read different streams."""
         pairs = combinations(range(len(self.streams)), 2)
         return frozenset(
             (i, j)
@@ -166,5 +166,5 @@ class Group:
         )
 
     def stream(self, block: int) -> int:
-        """The stream that a block (from 0) names, 0 for the channel."""
+        """Return the stream that a block (from 0) names, 0 for the channel."""
         return self.streams[block] if self.streams else 0

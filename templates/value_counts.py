@@ -1,4 +1,4 @@
-"""How many pairs of documents each edge has, estimated from how often values occur.  Nothing here needs Spark.
+"""Numbers of pairs of documents by edge, estimated from how often values occur.  Nothing here needs Spark.
 
 Of a file of witnesses, which is read once, those values are counted whose hashes lie in a fixed part of their range,
 the same in all files, and those that occur often, wherever their hashes lie: a single one may make most of the pairs.
@@ -38,10 +38,10 @@ __all__ = [
 _PART = 64
 """One in so many hashes is counted,"""
 _OFTEN = 8
-"""and every value that a file has so often."""
+"""Values that a file has so often are all counted."""
 
 _BITS = 16
-"""Of a ``_Presence`` for each value, at least; two in ten thousand others then seem to be there."""
+"""Bits of a ``_Presence`` for each value, at least; two in ten thousand others then seem to be there."""
 _SPREAD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 
 Numbers = npt.NDArray[np.uint64]
@@ -56,7 +56,7 @@ class _Presence:
 
     @classmethod
     def of(cls, keys: Numbers) -> _Presence:
-        """The values of these keys."""
+        """Return the values of these keys."""
         size = max(10, (_BITS * len(keys)).bit_length())
         found = np.zeros(1 << size, np.bool_)
         for spread in _SPREAD:
@@ -64,7 +64,7 @@ class _Presence:
         return cls(64 - size, np.packbits(found, bitorder="little"))
 
     def has(self, keys: Numbers) -> npt.NDArray[np.bool_]:
-        """Of each key, whether its value is there."""
+        """Tell of each key whether its value is there."""
         there = np.ones(len(keys), np.bool_)
         for spread in _SPREAD:
             place = (keys * np.uint64(spread)) >> np.uint64(self.shift)
@@ -74,38 +74,38 @@ class _Presence:
 
 @dataclass(frozen=True, slots=True)
 class ValueCounts:
-    """How often a file has values, late documents apart; a value is one of a variable and function."""
+    """Counts of the values of a file, late documents apart; a value is one of a variable and function."""
 
     rows: int
     """Rows of the file."""
     keys: Numbers
-    """Of each value, ascending: a digest of its variable and function, plus its hash, modulo 2 ** 64;"""
+    """A digest of each value's variable and function, plus its hash, modulo 2 ** 64, ascending."""
     hashes: Numbers
-    """its hash,"""
+    """The hash of each value."""
     counts: npt.NDArray[np.int64]
-    """and the number of rows that have it."""
+    """The number of rows that have each value."""
     presence: _Presence
     """Whether it has a value, of those that are not counted too."""
 
     def of(self, keys: Numbers) -> npt.NDArray[np.int64]:
-        """How often the file has the values of these keys."""
+        """Tell how often the file has the values of these keys."""
         if not len(self.keys):
             return np.zeros(len(keys), np.int64)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[places] == keys, self.counts[places], 0)
 
     def often(self) -> Numbers:
-        """The hashes of the values that the file has often."""
+        """Return the hashes of the values that the file has often."""
         return self.hashes[self.counts >= _OFTEN]
 
 
 def value_counts(path: str) -> ValueCounts:
-    """The counts of a file of witnesses, or of a folder of them."""
+    """Return the counts of a file of witnesses, or of a folder of them."""
     return counted(ds.dataset(path, format="parquet").to_table(columns=["var", "fn", "h", "late"]))
 
 
 def counted(table: pa.Table) -> ValueCounts:
-    """The counts of witnesses."""
+    """Return the counts of witnesses."""
     table = table.filter(pc.invert(table.column("late")))
     functions = table.column("fn").combine_chunks().dictionary_encode(null_encoding="encode")
     names = functions.dictionary.to_pylist()
@@ -123,15 +123,17 @@ def counted(table: pa.Table) -> ValueCounts:
 
 @lru_cache(maxsize=4096)
 def kept_counts(path: str) -> ValueCounts:
-    """Those of a file that never changes; values that are rare are counted in one of ``_PART`` of the hashes only."""
+    """Return those of a file that never changes; values that are rare are counted in one of ``_PART`` of the hashes
+    only.
+    """
     whole = value_counts(path)
     kept = _sampled(whole.hashes) | (whole.counts >= _OFTEN)
     return ValueCounts(whole.rows, whole.keys[kept], whole.hashes[kept], whole.counts[kept], whole.presence)
 
 
 def estimated_pairs(program: Program, fresh: ValueCounts, state: Sequence[ValueCounts]) -> dict[int, float]:
-    """The pairs of nodes that each edge of two blocks finds: of ``fresh`` among themselves and with ``state``, windows
-    left aside.  What is rare is estimated, what is frequent counted.
+    """Return the pairs of nodes that each edge of two blocks finds: of ``fresh`` among themselves and with ``state``,
+    windows left aside. Rare values are estimated, frequent ones counted.
     """
     asks: dict[int, list[tuple[int, bool, int]]] = {}
     edges = [edge for edge in program.edges.values() if edge.key.kind == "EQ"]
@@ -161,16 +163,16 @@ def _sampled(hashes: Numbers) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class Partners:
-    """Which values new witnesses may find a partner of: most have none, and need not be asked for."""
+    """The values for which new witnesses may find a partner; most have none, and need not be asked for."""
 
     state: tuple[_Presence, ...]
     once: _Presence
     """Among the new ones,"""
     twice: _Presence
-    """and where one of them is the one that asks."""
+    """Values that may have a second witness besides the one that asks."""
 
     def may_have(self, keys: Numbers, own: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Of each key, whether its value is there; where it is the asking witness' ``own``, whether there again."""
+        """Tell of each key whether its value is there; where it is the asking witness' ``own``, whether there again."""
         found = np.where(own, self.twice.has(keys), self.once.has(keys))
         for some in self.state:
             found |= some.has(keys)
@@ -190,11 +192,11 @@ def save_partners(partners: Partners, path: Path) -> None:
 
 @lru_cache(maxsize=2)
 def load_partners(path: str) -> Partners:
-    """Those of one batch, read once per process."""
+    """Return those of one batch, read once per process."""
     partners: Partners = pickle.loads(read_whole(Path(path)))
     return partners
 
 
 def value_digest(var: int, fn: str | None) -> int:
-    """What is added to the hashes of a variable's values."""
+    """Return what is added to the hashes of a variable's values."""
     return hash64(f"{var} {fn}") % (1 << 64)

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
+from xscl.templates.matched_edges import BEYOND
+from xscl.templates.plans import Edge
 from xscl.templates.probe import CLOSE, TINY
-from xscl.templates.program import Edge
 from xscl.templates.resolve import holds_exactly
-from xscl.templates.slices import Run
-from xscl.templates.solve import BEYOND
+from xscl.templates.runs import Run
 
 __all__ = ["MAX_COMPARED", "Held", "held_on_pairs"]
 
@@ -34,7 +34,7 @@ class Held(NamedTuple):
 
 
 def held_on_pairs(runs: list[Run], edge: Edge, keys: tuple[Int64s, Int64s], left: Int64s, right: Int64s) -> Held:
-    """The rows that compare as an edge says on the pairs of documents ``left`` and ``right``.
+    """Return the rows that compare as an edge says on the pairs of documents ``left`` and ``right``.
 
     ``keys`` are those of the left and the right side, for each pair.  Where more is to be compared than
     ``MAX_COMPARED``, ``BEYOND`` stands for all rows of the pair.
@@ -57,7 +57,7 @@ def held_on_pairs(runs: list[Run], edge: Edge, keys: tuple[Int64s, Int64s], left
 
 
 def _equal(mine: _Side, others: _Side) -> Held:
-    """Rows of equal values."""
+    """Return rows of equal values."""
     values, rank = np.unique(np.concatenate([mine.h, others.h]), return_inverse=True)
     code_l, code_r = (
         side.pair * len(values) + of for side, of in zip((mine, others), np.split(rank, [len(mine.h)]), strict=True)
@@ -69,7 +69,7 @@ def _equal(mine: _Side, others: _Side) -> Held:
 
 
 def _compared(runs: list[Run], edge: Edge, mine: _Side, others: _Side) -> Held:
-    """Rows whose values compare as an edge says."""
+    """Return rows whose values compare as an edge says."""
     at_l, at_r = _cross(mine.pair, others.pair)
     one, other = take(mine, at_l), take(others, at_r)
     holds = np.flatnonzero(_holds(runs, edge, one, other))
@@ -89,7 +89,7 @@ class _Side(NamedTuple):
 
 
 def _rows_of(runs: list[Run], docs: Int64s, keys: Int64s) -> _Side:
-    """The rows of a key in each of some documents, a key for each.
+    """Return the rows of a key in each of some documents, a key for each.
 
     A row that two runs hold (a later one has what was fetched again) counts twice, which changes nothing: matched edges
     are a set.
@@ -112,7 +112,7 @@ def _cross(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def _holds(runs: list[Run], edge: Edge, left: _Side, right: _Side) -> Bools:
-    """Whether the values of each pair of rows satisfy an edge."""
+    """Tell whether the values of each pair of rows satisfy an edge."""
     key = edge.key
     holds: Bools
     if key.kind == "NE":

@@ -1,4 +1,4 @@
-"""What Spark ships for resolution: matched edges in Arrow to results in Arrow.  Nothing here needs Spark."""
+"""The function that Spark ships for resolution: matched edges to results, in Arrow.  Nothing here needs Spark."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.templates.columns import Int32s, Int64s
-from xscl.templates.program import load_program
-from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Resolver, holds_exactly
+from xscl.templates.matched_edges import MatchedEdges
+from xscl.templates.program_files import load_program
+from xscl.templates.resolve import Resolver, holds_exactly
 from xscl.templates.results import Member, ResultColumns
 from xscl.templates.shapes import Shapes
+from xscl.templates.window_cells import Documents, MatchedPairs
 
 __all__ = ["result_batches"]
 
@@ -29,7 +31,9 @@ def _resolver(path: str) -> Resolver:
 
 
 def result_batches(path: str, batches: Iterable[pa.RecordBatch], origin: int) -> Iterator[pa.RecordBatch]:
-    """Rows of matched edges (``join``), sorted by (d1, d2), to rows of ``RESULT_SCHEMA`` with classes of an origin."""
+    """Iterate over rows of matched edges (``join``), sorted by (d1, d2), to rows of ``RESULT_SCHEMA`` with classes of
+    an origin.
+    """
     resolver = _resolver(path)
     out = ResultColumns(origin)
     waiting: list[pa.RecordBatch] = []
@@ -56,7 +60,7 @@ def result_batches(path: str, batches: Iterable[pa.RecordBatch], origin: int) ->
 
 
 def _pairs(table: pa.Table) -> tuple[Int64s, Int64s]:
-    """The documents of each row, -1 for no second one."""
+    """Return the documents of each row, -1 for no second one."""
     return _ints(table, "d1"), _ints(table, "d2")
 
 
@@ -88,7 +92,7 @@ def _resolve(resolver: Resolver, table: pa.Table, out: ResultColumns) -> None:
 
 
 def _holding(resolver: Resolver, table: pa.Table) -> npt.NDArray[np.bool_]:
-    """Which rows are matched edges: those are compared here that doubles could not tell."""
+    """Tell which rows are matched edges: those are compared here that doubles could not tell."""
     holds = np.ones(table.num_rows, dtype=np.bool_)
     close = np.flatnonzero(table.column("v1").is_valid().to_numpy())
     columns = [table.column(name).take(pa.array(close)).to_pylist() for name in ("edge", "v1", "v2")]

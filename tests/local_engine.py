@@ -30,15 +30,18 @@ from xscl.templates.find import Finder
 from xscl.templates.link_rows import LinkRows
 from xscl.templates.members import NONE, Membership
 from xscl.templates.order import join_order
+from xscl.templates.plans import LiveGroup
 from xscl.templates.probe import CLOSE, MATCHED_SCHEMA, TINY, asked_batches, probe_batches, single_batches
-from xscl.templates.program import LiveGroup, Program, load_program
+from xscl.templates.program import Program
+from xscl.templates.program_files import load_program
 from xscl.templates.results import ResultColumns, origin_of
 from xscl.templates.retention import Floors, ReachBuilder, floors
 from xscl.templates.slices import SliceCache
 from xscl.templates.value_counts import counted, partners_of
 from xscl.templates.worker import result_batches
 from xscl.xpath.spec_files import SpecFiles, load_automaton
-from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
+from xscl.xpath.witness import witness_rows
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 _MATCHED = MATCHED_SCHEMA.names
 _COMPARE = {"=": op.eq, "!=": op.ne, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}

@@ -6,7 +6,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from xscl.templates.program import LiveGroup, Program, ProgramFiles
+from xscl.templates.plans import LiveGroup
+from xscl.templates.program import Program
+from xscl.templates.program_files import ProgramFiles
 
 
 def build_program(groups: Iterable[LiveGroup]) -> Program:

@@ -24,6 +24,7 @@ from strategies import NAMESPACES
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.values import apply_functions, to_number
 from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.document_witnesses import Witness
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
@@ -41,7 +42,7 @@ from xscl.xpath.pattern import (
     Step,
     Truth,
 )
-from xscl.xpath.witness import ChainEntry, Witness
+from xscl.xpath.row_template import ChainEntry
 
 PREFIXES = {**DEFAULT_NAMESPACES, **NAMESPACES, "nar": "http://iptc.org/std/nar/2006-10-01/"}
 """Of the XPath texts; ``prefix_of`` adds to it."""

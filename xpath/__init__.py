@@ -5,6 +5,7 @@ Modules in reading order:
 * ``pattern``: node tests, steps and conditions, each with one canonical text
 * ``nodes``: nodes of one document, their numbers and string values
 * ``condition``: brackets on one node, with the meaning of XPath 1.0
+* ``intervals``: intervals of values, and the intervals, among many, that hold a value
 * ``predicates``: the sets of conditions, among many, that one node satisfies
 * ``guards``: the conditions that nodes are asked for, apart from the states that ask
 * ``names``: the node tests that a name passes
@@ -16,8 +17,11 @@ Modules in reading order:
 * ``parts``: specs that together ask too much of a document, cut up
 * ``runs``: runs of places in arrays
 * ``row_columns``: the cells of many rows by their distinct texts
+* ``witness_columns``: visits of a walk to witness rows, in columns
+* ``document_witnesses``: witness rows of documents, collected one document after another
 * ``witness``: documents and the automaton → witness rows
 * ``column_conditions``: conditions of a row as formulas over its columns, and these as spans of values
+* ``span_tables``: sets of spans in arrays
 * ``span_index``: the sets of conditions, among many, that each of many rows satisfies
 * ``relational``: definitions that columns answer, without documents
 * ``row_witness``: rows → witness rows by columns alone

@@ -23,8 +23,8 @@ from lxml import etree
 
 from xscl.base.values import number_text, to_number
 from xscl.xpath.condition import holds
+from xscl.xpath.intervals import Key, Reading
 from xscl.xpath.pattern import Call, Compared, Comparison, Condition, Constant, Expression, Here, Truth
-from xscl.xpath.predicates import Key, Reading
 
 __all__ = [
     "NEVER",

@@ -36,6 +36,7 @@ from xscl.xpath.column_conditions import (
     paths_read,
 )
 from xscl.xpath.condition import matches_name
+from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.nodes import DOCUMENT
 from xscl.xpath.pattern import (
     AllOf,
@@ -52,7 +53,7 @@ from xscl.xpath.pattern import (
     Step,
     Truth,
 )
-from xscl.xpath.witness import ChainEntry, match_document
+from xscl.xpath.row_template import ChainEntry
 
 __all__ = ["Asked", "ChannelSplit", "Guard", "RowShape"]
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.values import apply_functions, number_text, to_number
-from xscl.xpath.predicates import Key, Reading
+from xscl.xpath.intervals import Key, Reading
 
 __all__ = ["RowColumns", "ranks", "xpath_numbers"]
 

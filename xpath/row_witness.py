@@ -20,7 +20,8 @@ from xscl.xpath.relational import Asked, Guard
 from xscl.xpath.row_columns import RowColumns
 from xscl.xpath.runs import Int64s, gather
 from xscl.xpath.span_index import SpanIndex
-from xscl.xpath.witness import WITNESS_SCHEMA, FlatRows, arrow_columns, event_columns
+from xscl.xpath.witness import event_columns
+from xscl.xpath.witness_columns import WITNESS_SCHEMA, FlatRows, arrow_columns
 
 __all__ = ["ROWS", "RowMatcher", "row_witnesses"]
 

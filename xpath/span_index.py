@@ -13,25 +13,24 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from xscl.xpath.column_conditions import Alternative, Boundary, Dimension, Single, satisfies
-from xscl.xpath.predicates import Key, Reading
+from xscl.xpath.column_conditions import Alternative, Dimension, Single, satisfies
+from xscl.xpath.intervals import Key, Reading
 from xscl.xpath.row_columns import RowColumns, ranks
 from xscl.xpath.runs import Int64s, gather
+from xscl.xpath.span_tables import Compiled, Ends, Ranked, number_array
 
 __all__ = ["SpanIndex"]
 
 _CANDIDATES = 500_000
 """Rows that are checked at a time, which should stay in the processor's memory."""
+
+
 _NOT_COUNTED = 1 << 40
 """Stands for the rows of an entry that no reading tells."""
-_LAST = 1 << 40
-"""A rank behind all."""
 
 
 class SpanIndex:
@@ -49,8 +48,8 @@ class SpanIndex:
         self._entry_dimension = array("q")
         self._span_entry = array("q")
         # Boundaries: a rank, or a constant and whether behind it.
-        self._span_ends = (_Ends(), _Ends())
-        self._compiled: _Compiled | None = None
+        self._span_ends = (Ends(), Ends())
+        self._compiled: Compiled | None = None
 
     @property
     def dimensions(self) -> int:
@@ -92,144 +91,23 @@ class SpanIndex:
             self._compiled = self._compile()
         yield from _Search(self._compiled, columns).found()
 
-    def _compile(self) -> _Compiled:
-        return _Compiled.of(
+    def _compile(self) -> Compiled:
+        return Compiled.of(
             list(self._dimensions),
             self._constants,
-            _numbers(self._alternative_set),
-            _numbers(self._entry_alternative),
-            _numbers(self._entry_dimension),
-            _numbers(self._span_entry),
+            number_array(self._alternative_set),
+            number_array(self._entry_alternative),
+            number_array(self._entry_dimension),
+            number_array(self._span_entry),
             self._span_ends,
             self._live,
         )
 
 
-class _Ends:
-    """Boundaries of spans in columns."""
-
-    def __init__(self) -> None:
-        self.fixed = array("q")
-        """A rank, where there is no constant; before or behind the constant."""
-        self.constant = array("q")
-        """Its number; -1: none."""
-
-    def append(self, boundary: Boundary, constants: dict[Key, int]) -> None:
-        if len(boundary) == 1:
-            self.fixed.append(_LAST if boundary[0] > 2 else boundary[0])
-            self.constant.append(-1)
-        else:
-            self.fixed.append(boundary[2])
-            self.constant.append(constants.setdefault(boundary[1], len(constants)))
-
-    def ranks(self, places: Int64s, offsets: Int64s) -> Int64s:
-        """Return the first rank behind each boundary; ``places`` are those of the constants of all dimensions, and each
-        boundary's dimension begins at its offset.
-        """
-        constant, found = _numbers(self.constant), _numbers(self.fixed)
-        of = np.flatnonzero(constant >= 0)
-        found[of] += 3 + 2 * places[offsets[of] + constant[of]]
-        return found
-
-
-def _numbers(column: array[int]) -> Int64s:
-    return np.array(column, dtype=np.int64)
-
-
-def _starts(owners: Int64s, count: int) -> Int64s:
-    """Return the begin of the rows of each of ``count`` owners, which stand together and rise, and the end."""
-    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
-
-
-@dataclass
-class _Compiled:
-    """All sets in arrays; alternatives, entries and spans stand in one order."""
-
-    dimensions: Sequence[Dimension]
-    constants: Sequence[Sequence[Key]]
-    """Constants of each dimension, rising."""
-    column: Int64s
-    """Column of each dimension."""
-    told: npt.NDArray[np.bool_]
-    """True for each dimension whose ranks are counted; a row's rank in the others is computed when asked for."""
-    set_: Int64s
-    """Set of each alternative; -1: gone."""
-    several: npt.NDArray[np.bool_]
-    """True for each alternative whose set has others."""
-    entries: Int64s
-    """Begin of each alternative's entries, and the end."""
-    dimension: Int64s
-    """Dimension of each entry."""
-    spans: Int64s
-    """Begin of each entry's spans, and the end."""
-    low: Int64s
-    """First rank in each span."""
-    high: Int64s
-    """The first rank behind it."""
-
-    @classmethod
-    def of(
-        cls,
-        dimensions: Sequence[Dimension],
-        constants: Sequence[dict[Key, int]],
-        set_: Int64s,
-        entry_alternative: Int64s,
-        dimension: Int64s,
-        span_entry: Int64s,
-        ends: tuple[_Ends, _Ends],
-        live: set[int],
-    ) -> _Compiled:
-        rising: list[Sequence[Key]] = []
-        places = []
-        for numbered in constants:
-            keys = list(numbered)
-            order = sorted(range(len(keys)), key=keys.__getitem__)
-            rising.append([keys[at] for at in order])
-            place = np.empty(len(keys), dtype=np.int64)
-            place[order] = np.arange(len(keys))
-            places.append(place)
-        offsets = np.concatenate([[0], np.cumsum([len(place) for place in places])]).astype(np.int64)
-        all_places = np.concatenate([np.zeros(0, dtype=np.int64), *places])
-        of_span = dimension[span_entry]
-        low, high = (each.ranks(all_places, offsets[of_span]) for each in ends)
-        distinct, which, counts = np.unique(set_, return_inverse=True, return_counts=True)
-        gone = np.isin(distinct, np.fromiter(live, np.int64, len(live)), invert=True)[which] if len(set_) else set_ < 0
-        return cls(
-            dimensions=dimensions,
-            constants=rising,
-            column=np.array([each.column for each in dimensions], dtype=np.int64),
-            told=np.array([not isinstance(each.reading, Single) for each in dimensions], dtype=np.bool_),
-            set_=np.where(gone, -1, set_),
-            several=counts[which] > 1 if len(set_) else set_ > 0,
-            entries=_starts(entry_alternative, len(set_)),
-            dimension=dimension,
-            spans=_starts(span_entry, len(dimension)),
-            low=low,
-            high=high,
-        )
-
-    def drop(self, number: int) -> None:
-        """Remove a set."""
-        self.set_[self.set_ == number] = -1
-
-
-class _Ranked(NamedTuple):
-    """The texts of a column, and NULL behind them, in one reading."""
-
-    rank: Int64s
-    """Rank of each text."""
-    order: Int64s
-    """Texts in order of their ranks."""
-    begin: Int64s
-    """Begin of each rank's texts in that order, and the end."""
-    below: Int64s
-    """Number of rows with a lower rank, for each rank and behind the last."""
-
-
 class _Search:
     """One batch of rows."""
 
-    def __init__(self, sets: _Compiled, columns: RowColumns) -> None:
+    def __init__(self, sets: Compiled, columns: RowColumns) -> None:
         self.sets = sets
         self.columns = columns
         self._by_text: dict[int, tuple[Int64s, Int64s]] = {}
@@ -286,7 +164,7 @@ class _Search:
                 of[:] = ranked.rank[self.columns.codes(dimension.column)]
         return found
 
-    def _ranked(self, dimension: Dimension, constants: Sequence[Key]) -> _Ranked:
+    def _ranked(self, dimension: Dimension, constants: Sequence[Key]) -> Ranked:
         texts = self.columns.texts(dimension.column)
         rank = np.zeros(len(texts) + 1, dtype=np.int64)  # NULL is the last
         if isinstance(dimension.reading, Reading):
@@ -299,7 +177,7 @@ class _Search:
         texts_below = np.cumsum(np.bincount(rank, minlength=count))
         rows_below = np.cumsum(np.bincount(rank, weights=rows, minlength=count)).astype(np.int64)
         first = np.zeros(1, dtype=np.int64)
-        return _Ranked(
+        return Ranked(
             rank,
             np.argsort(rank, kind="stable"),
             np.concatenate([first, texts_below]),

@@ -19,8 +19,8 @@ from xscl.base.types import Event
 from xscl.intake.intake import Intake
 from xscl.store.home import init_home
 from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Definition, NodeTest, Step
-from xscl.xpath.witness import match_document
 
 RAISED = Limits(max_bytes=64 * 1024 * 1024, max_nodes=2_000_000)
 

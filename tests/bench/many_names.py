@@ -17,8 +17,8 @@ from xscl.base.types import Event
 from xscl.intake.intake import Intake
 from xscl.store.home import init_home
 from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Definition, NodeTest, Step
-from xscl.xpath.witness import match_document
 
 DOCUMENTS = 100_000
 NAMES = 10

@@ -35,7 +35,7 @@ from xscl.xpath.column_conditions import All, alternatives
 from xscl.xpath.relational import ChannelSplit, RowShape
 from xscl.xpath.row_columns import RowColumns
 from xscl.xpath.span_index import SpanIndex
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 if TYPE_CHECKING:
     from xscl.engine import Engine

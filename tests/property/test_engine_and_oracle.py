@@ -79,7 +79,7 @@ def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path, dr
     unselective = draw.draw(st.integers(0, 255) | st.just(-1))
     for engine in (LocalEngine(folder, queries, unselective=unselective), DriverEngine(folder, queries, **sizes)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("xscl.templates.find._CHUNK", chunk)
+            patch.setattr("xscl.templates.batch_pairs._CHUNK", chunk)
             patch.setattr("xscl.templates.worker._MANY", chunk)
             for batch in cut(docs, places):
                 engine.run(batch)

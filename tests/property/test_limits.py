@@ -21,7 +21,7 @@ LIMITS = {
     "xscl.templates.solve.MAX_STEPS": (5, 20, 100),
     "xscl.templates.assemble.MAX_MATCHES": (1, 2),
     "xscl.templates.verify.MAX_COMPARED": (1, 4),
-    "xscl.templates.solve.MAX_MATCHED": (1, 2),
+    "xscl.templates.matched_edges.MAX_MATCHED": (1, 2),
 }
 GREEDY = (
     "SELECT o FROM {left}//*[.//*->v]//*->o JOIN {{v = w, 9 s}} {right}//*[.//*->w]",

@@ -58,7 +58,7 @@ def told(plan: Plan | None) -> object:
     }
     return (
         dict(plan.program.groups),
-        {(edge.key, edge.checked) for edge in plan.program.edges.values()},
+        {edge.key for edge in plan.program.edges.values()},
         plan.walked,
         plan.answered,
         plan.shapes,

@@ -14,18 +14,11 @@ from hypothesis import strategies as st
 from local_engine import compiled
 from programs import build_program
 
-from xscl.templates import program as programs_of_process
+from xscl.templates import program_files as programs_of_process
 from xscl.templates.bounds import Bounds
-from xscl.templates.program import (
-    Constraint,
-    GroupChange,
-    InstancePlan,
-    LinkPlan,
-    LiveGroup,
-    Program,
-    ProgramFiles,
-    load_program,
-)
+from xscl.templates.plans import Constraint, GroupChange, InstancePlan, LinkPlan, LiveGroup
+from xscl.templates.program import Program
+from xscl.templates.program_files import ProgramFiles, load_program
 
 PAIR = "S//a->x JOIN {{x = y, {0} s}} S//b->y"
 TEXTS = [
@@ -75,7 +68,7 @@ def told(program: Program) -> dict[str, object]:
             assert of_kind[name(plan)[1]] is plan  # type: ignore[index]
     ways = {number: (assembly.instance, assembly.pairs) for number, assembly in program.assemblies.items()}
     return {
-        "edges": {(edge.key, edge.checked) for edge in program.edges.values()},
+        "edges": {edge.key for edge in program.edges.values()},
         "instances": {
             number: (
                 plan.width,
@@ -106,7 +99,6 @@ def told(program: Program) -> dict[str, object]:
             for number, assembly in program.assemblies.items()
         },
         "by_edge": {key[edge]: Counter(map(name, plans)) for edge, plans in program.by_edge.items()},
-        "checks": {key[edge]: {key[number] for number in numbers} for edge, numbers in program.checks.items()},
         "starts": {
             link: Counter((ways[number], place) for number, place in starts) for link, starts in program.starts.items()
         },

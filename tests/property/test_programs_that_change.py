@@ -18,7 +18,8 @@ from strategies import event_streams, many_block_workloads, one_block_queries, t
 
 from xscl.base.errors import UnsatisfiableWindowError
 from xscl.language.parser import parse_query
-from xscl.templates.program import GroupChange, LiveGroup, Program
+from xscl.templates.plans import GroupChange, LiveGroup
+from xscl.templates.program import Program
 from xscl.templates.retention import Floors, floors
 from xscl.xpath.spec_files import SpecFiles
 

@@ -31,7 +31,7 @@ from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
 from xscl.language.parser import parse_query
 from xscl.store.results import match_id
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 Step = Doc | tuple[str, str] | str
 """What a home takes in: a document, a registration (name, text), or the name of a query that is dropped."""

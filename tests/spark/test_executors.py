@@ -20,7 +20,8 @@ from xscl.batches import executors
 from xscl.language.parser import parse_query
 from xscl.store.state_files import link_rows
 from xscl.templates.order import JoinOrder, join_order
-from xscl.templates.program import Program, load_program
+from xscl.templates.program import Program
+from xscl.templates.program_files import load_program
 from xscl.templates.results import RESULT_SCHEMA, origin_of
 
 if TYPE_CHECKING:

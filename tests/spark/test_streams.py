@@ -22,6 +22,7 @@ QUERIES = {
     "b": "b//title->x FOLLOWED BY {x = y, 1 h} talk//title->y PUBLISH out",
     "three": "a//title->x JOIN {x = y, 1 h} b//title->y FOLLOWED BY {y = z, 1 h} talk//title->z",
     "out": "out/result",
+    "once": "a//title->x JOIN {x = y, 1 h, ONCE} b//title->y",
     "one": "b//title",
     "numbers": "nyse->t[./p->p] FOLLOWED BY {p = q, 1 h} lse->u[./q->q]",
 }
@@ -33,7 +34,8 @@ def item(stream: str, id_: str, ts: int, title: str) -> xscl.Event:
 
 BATCHES = (
     [item("a", "g", 1, "x"), item("b", "g", 1, "x"), item("a", "h", 2, "y"), item("b", "i", 3, "x")],
-    [item("b", "h", 2, "y"), xscl.Event("talk", "t", 9, xml="<t><title>x</title></t>")],
+    [item("a", "m", 1, "z"), item("a", "n", 2, "z"), item("b", "n", 2, "z")],
+    [item("b", "h", 2, "y"), item("b", "m", 1, "z"), xscl.Event("talk", "t", 9, xml="<t><title>x</title></t>")],
     [
         xscl.Event("talk", "u", 10, xml="<t><title>y</title></t>"),
         xscl.Event("nyse", "1", 1, row={"p": 5, "q": 7}),
@@ -46,7 +48,8 @@ EXPECTED = {
     "a": {"g t", "h u"},
     "b": {"g t", "i t", "h u"},
     "three": {"g i t"},
-    "one": {"g", "h", "i"},
+    "once": {"g i", "m n"},
+    "one": {"g", "h", "i", "m", "n"},
     "numbers": {"1 2"},
 }
 
@@ -73,7 +76,7 @@ def test_streams(spark: SparkSession, tmp_path: Path, rows: int, cuts: str) -> N
         shown = {(row.channel, row.id): row.member for row in engine.sql("select * from events").collect()}
         assert shown["items", "g"] == shown["items", "h"] == ["a", "b"]
         assert shown["items", "i"] == ["b"] and shown["talk", "t"] == [] and shown["ticks", "1"] == ["lse", "nyse"]
-        assert len(shown) == 3 + 2 + 2 + 3
+        assert len(shown) == 5 + 2 + 2 + 3
         docids = {row.docid: row.id for row in engine.sql("select docid, id from events").collect()}
         of_query: dict[str, set[str]] = {}
         listed = engine.sql("select match, qid, docids from matches").collect()
@@ -86,4 +89,4 @@ def test_streams(spark: SparkSession, tmp_path: Path, rows: int, cuts: str) -> N
         statement = spark_text(cq_statement(engine.home.catalog.ask(read_template, template)))
         asked = {(row.qid, row.docid1, row.docid2) for row in engine.sql(statement).collect()}
         stored = engine.sql(f"select qid, docid1, docid2 from rout_{template}").collect()
-        assert asked == {(row.qid, row.docid1, row.docid2) for row in stored} and len(asked) == 9
+        assert asked == {(row.qid, row.docid1, row.docid2) for row in stored} and len(asked) == 11

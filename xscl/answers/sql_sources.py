@@ -25,7 +25,7 @@ from xscl.store.join_state import held_state
 from xscl.templates.relations import rt_table
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.templates.template import Template
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 __all__ = ["source_frame"]
 

@@ -21,12 +21,14 @@ from xscl.planning.planner import Plan
 from xscl.store.join_state import HeldState
 from xscl.store.state_files import LINK_SCHEMA
 from xscl.templates.assemble import assemble
+from xscl.templates.batch_pairs import TooManyRows
 from xscl.templates.columns import rising
-from xscl.templates.find import Finder, TooManyRows
+from xscl.templates.find import Finder
 from xscl.templates.link_rows import LinkRows
 from xscl.templates.results import ResultColumns
-from xscl.templates.slices import STATE_COLUMNS, SliceCache
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.templates.runs import STATE_COLUMNS
+from xscl.templates.slices import SliceCache
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 __all__ = ["Driver", "Fetch"]
 

@@ -22,7 +22,8 @@ from xscl.store.event_files import EVENT_SCHEMA, Level
 from xscl.xpath.relational import RowShape
 from xscl.xpath.row_witness import row_witnesses
 from xscl.xpath.spec_files import load_automaton
-from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
+from xscl.xpath.witness import witness_rows
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 __all__ = ["Walked", "driver_witnesses", "sooner_in_executors"]
 

@@ -31,7 +31,7 @@ from xscl.templates.order import join_order, pair_limit
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.templates.value_counts import estimated_pairs, kept_counts, partners_of, save_partners, value_counts
 from xscl.xpath.relational import RowShape
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 from xscl.xpath.worker import READ, witness_batches
 
 __all__ = ["read_parquet", "read_state", "with_documents", "write_assembled", "write_results", "write_witnesses"]

@@ -28,7 +28,7 @@ from xscl.store.event_files import Level
 from xscl.store.home import Home
 from xscl.store.join_state import HeldState
 from xscl.store.state_files import LINK_SCHEMA, Kind, write_rows
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

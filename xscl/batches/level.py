@@ -34,9 +34,9 @@ from xscl.store.home import Home
 from xscl.store.inventory import remove
 from xscl.store.join_state import HeldState
 from xscl.store.state_files import Kind, write_links
-from xscl.templates.find import TooManyRows
+from xscl.templates.batch_pairs import TooManyRows
 from xscl.templates.results import RESULT_SCHEMA, origin_of
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 __all__ = ["BatchWork", "levels"]
 

@@ -17,7 +17,7 @@ from xscl.base.sealed import check_file
 from xscl.store.join_state import HeldState
 from xscl.store.state_files import LINK_SCHEMA, Kind
 from xscl.templates.slices import SliceCache
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 __all__ = ["LackingRows"]
 

@@ -28,7 +28,8 @@ from xscl.ingest.sources import read_paths
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition
 from xscl.xpath.spec_files import load_automaton
-from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
+from xscl.xpath.witness import witness_rows
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 __all__ = [
     "Matched",

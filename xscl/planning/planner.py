@@ -26,7 +26,9 @@ from xscl.language.forms import Preparer
 from xscl.language.parser import parse_query
 from xscl.planning.subscribers import Chosen, Subscribers
 from xscl.templates.members import Membership
-from xscl.templates.program import GroupChange, LiveGroup, Program, ProgramFiles
+from xscl.templates.plans import GroupChange, LiveGroup
+from xscl.templates.program import Program
+from xscl.templates.program_files import ProgramFiles
 from xscl.templates.retention import ReachBuilder
 from xscl.templates.template import Group
 from xscl.xpath.relational import ChannelSplit, RowShape

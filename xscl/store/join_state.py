@@ -36,7 +36,7 @@ from xscl.store.state_files import SCHEMAS, TIMES, Kind, StateFile, facts_of_fil
 from xscl.store.watermarks import Watermarks, commit_watermarks
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import Floors, floors
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 __all__ = ["HeldState", "StateChange", "commit_state", "discard_change", "held_state", "next_state", "same_state"]
 

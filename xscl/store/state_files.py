@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from xscl.base.arrow_schemas import MEMBER
 from xscl.base.sealed import PAGE_CHECKSUMS, seal, write_sealed
 from xscl.store.home import Home
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 __all__ = [
     "KEYS",

@@ -26,7 +26,8 @@ from xscl.language.parser import parse_query
 from xscl.planning.planner import Plan
 from xscl.store.event_files import Level
 from xscl.store.join_state import held_state
-from xscl.xpath.witness import WITNESS_SCHEMA, witness_rows
+from xscl.xpath.witness import witness_rows
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 SECOND = 1_000_000
 QUERIES = {

@@ -15,7 +15,7 @@ from xscl.planning import planner as planning
 from xscl.planning.planner import Planner
 from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home, open_home
-from xscl.templates.program import load_program
+from xscl.templates.program_files import load_program
 from xscl.xpath.spec_files import load_automaton
 
 TEXTS = ["S//a", "S//a->x JOIN {x = y, 1 h} S//b->y", "S//a->x JOIN {x = y, 2 h} S//b->y", "S//c->x[./d]"]

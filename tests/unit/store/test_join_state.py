@@ -39,7 +39,7 @@ from xscl.store.retired_files import unlink_old
 from xscl.store.state_files import write_links
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
 from xscl.templates.retention import REACH_SCHEMA
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 MINUTE = 60_000_000
 GRACE = 11 * MINUTE

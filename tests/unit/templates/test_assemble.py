@@ -14,7 +14,9 @@ from local_engine import LocalEngine, _met, _met_schema, compiled
 from strategies import Dice
 
 from xscl.templates.assembly_tasks import ASSEMBLED_SCHEMA, assembled_batches, extend_batches, start_batches
-from xscl.templates.program import Assembly, Program, load_program
+from xscl.templates.plans import Assembly
+from xscl.templates.program import Program
+from xscl.templates.program_files import load_program
 from xscl.templates.results import origin_of
 
 SECOND = 1_000_000

@@ -12,12 +12,14 @@ from local_engine import DriverEngine, compiled
 from oracle.evaluate import Doc, answers
 
 from xscl.language.parser import parse_query
+from xscl.templates.batch_pairs import BatchPairs, TooManyRows
 from xscl.templates.columns import Int32s, Int64s
-from xscl.templates.find import Finder, TooManyRows, _Batch, _EdgeTable
-from xscl.templates.program import load_program
+from xscl.templates.edge_table import EdgeTable as _EdgeTable
+from xscl.templates.find import Finder
+from xscl.templates.program_files import load_program
 from xscl.templates.results import ResultColumns
 from xscl.templates.slices import SliceCache
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 SECOND = 1_000_000
 EQUAL = "S//a->x JOIN {x = y, 1 h} T//b->y"
@@ -164,17 +166,17 @@ def test_pairs_of_a_new_document_stay_together(
         "S//a->x JOIN {x = y} S//c->y",
     ]
     docs = stream("S", 9, "<r><a>1</a><a>1</a><c>1</c></r>") + stream("T", 9, "<t><b>1</b><c>1</c><c>2</c></t>")
-    monkeypatch.setattr("xscl.templates.find._CHUNK", chunk)
+    monkeypatch.setattr("xscl.templates.batch_pairs._CHUNK", chunk)
     split: list[list[set[int]]] = []
-    chunks = _Batch._chunks
+    chunks = BatchPairs._chunks
 
-    def told(batch: _Batch, spans: object) -> list[object]:
+    def told(batch: BatchPairs, spans: object) -> list[object]:
         found = list(chunks(batch, spans))  # type: ignore[arg-type]
         split.append([set(batch.new.rows.doc[part.row].tolist()) for part in found])
         assert sum(len(part.row) for part in found) == len(spans.row)  # type: ignore[attr-defined]
         return found
 
-    monkeypatch.setattr(_Batch, "_chunks", told)
+    monkeypatch.setattr(BatchPairs, "_chunks", told)
     engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts}, pair_limit=limit)
     for batch in (docs[:6], docs[6:]):
         engine.run(batch)

@@ -9,7 +9,8 @@ from programs import build_program
 
 from xscl.templates.order import JoinOrder, join_order, plan_edges
 from xscl.templates.passes import passes
-from xscl.templates.program import LiveGroup, Program
+from xscl.templates.plans import LiveGroup
+from xscl.templates.program import Program
 
 TITLE = "S/i/t->a JOIN {a = d, 1 h} S/i/t->d"
 CHANNEL = "S/i/c->b JOIN {b = e, 1 h} S/i/c->e"

@@ -9,7 +9,9 @@ from programs import build_program, save_program
 
 from xscl.language.compile import CompiledQuery
 from xscl.templates.bounds import UNBOUNDED, Bounds
-from xscl.templates.program import Edge, InstancePlan, LiveGroup, Program, load_program
+from xscl.templates.plans import Edge, InstancePlan, LiveGroup
+from xscl.templates.program import Program
+from xscl.templates.program_files import load_program
 
 SECOND = 1_000_000
 BOOKS = (
@@ -92,14 +94,12 @@ def test_one_block() -> None:
     (edge,) = built.edges.values()
     assert (edge.key.kind, edge.key.lvar, edge.key.lfn) == ("ONE", query.group.instance.variables[0], None)
     assert (edge.lo, edge.hi) == (Bounds().lo, Bounds().hi)
-    assert not edge.checked
 
 
 def test_unequal_values_are_checked_on_the_pairs_of_the_equal_ones() -> None:
     built, _ = program("S//a[./b->x][./c->y] JOIN {y != v AND x = u, 1 h} S//d[./b->u][./c->v]")
     equal, unequal = built.edges.values()
-    assert (equal.key.kind, equal.checked, unequal.key.kind, unequal.checked) == ("EQ", True, "NE", False)
-    assert built.checks[equal.number] == (unequal.number,)
+    assert (equal.key.kind, unequal.key.kind) == ("EQ", "NE")
     assert built.instances[0].needs == {equal.number, unequal.number}
     assert list(built.by_edge) == [equal.number]
 
@@ -109,17 +109,7 @@ def test_time_alone_finds_pairs_for_unequal_values() -> None:
     by_time = next(edge for edge in built.edges.values() if edge.key.kind == "EQ")
     unequal = next(edge for edge in built.edges.values() if edge.key.kind == "NE")
     assert (by_time.key.lfn, by_time.key.rfn) == (None, None)
-    assert built.checks[by_time.number] == (unequal.number,)
-
-
-def test_edges_without_checks_of_other_queries() -> None:
-    built, _ = program(
-        "S//a[./b->x][./c->y] JOIN {y != v AND x = u, 1 h} S//d[./b->u][./c->v]",
-        "S//a/b->x JOIN {x = u, 1 h} S//d/b->u",
-        "S//a/c->y JOIN {y = v, 1 h} S//d/c->v",
-    )
-    checked = {edge.number: edge.checked for edge in built.edges.values() if edge.key.kind == "EQ"}
-    assert sorted(checked.values()) == [False, True]
+    assert built.instances[0].needs == {by_time.number, unequal.number}
 
 
 def test_every_constraint_starts_from_something_bound() -> None:

@@ -17,11 +17,13 @@ from programs import build_program, save_program
 import xscl.templates.resolve
 import xscl.templates.solve
 from xscl.language.compile import CompiledQuery
+from xscl.templates.matched_edges import MatchedEdges
+from xscl.templates.plans import LiveGroup
 from xscl.templates.probe import PROBE_SCHEMA
-from xscl.templates.program import LiveGroup
-from xscl.templates.resolve import Documents, MatchedEdges, MatchedPairs, Resolver, holds_exactly
+from xscl.templates.resolve import Resolver, holds_exactly
 from xscl.templates.results import RESULT_SCHEMA, ResultColumns, origin_of
 from xscl.templates.shapes import Shapes
+from xscl.templates.window_cells import Documents, MatchedPairs
 from xscl.templates.worker import result_batches
 
 SECOND = 1_000_000

@@ -13,7 +13,7 @@ from local_engine import compiled
 
 from xscl.base.docids import published_docid
 from xscl.templates.bounds import Bounds
-from xscl.templates.program import LiveGroup
+from xscl.templates.plans import LiveGroup
 from xscl.templates.results import (
     RESULT_SCHEMA,
     Admitted,

@@ -15,7 +15,8 @@ from strategies import Dice, many_block_query
 from xscl.base.errors import QueryError
 from xscl.language.compile import CompiledQuery
 from xscl.templates.bounds import UNBOUNDED
-from xscl.templates.program import LiveGroup, Program
+from xscl.templates.plans import LiveGroup
+from xscl.templates.program import Program
 from xscl.templates.retention import EVER, Floors, ReachBuilder, floors
 
 S = 1_000_000

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from xscl.base.values import value_hashes
 from xscl.templates.results import Member
-from xscl.templates.slices import Run, SliceCache
-from xscl.xpath.witness import WITNESS_SCHEMA
+from xscl.templates.runs import Run
+from xscl.templates.slices import SliceCache
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 Row = dict[str, object]
 VALUES = (None, "a", "b", "c", "dd", "1", "02")

@@ -11,7 +11,7 @@ from local_engine import compiled
 from programs import build_program
 
 from xscl.base.values import value_hash
-from xscl.templates.program import Edge, LiveGroup
+from xscl.templates.plans import Edge, LiveGroup
 from xscl.templates.value_counts import estimated_pairs, kept_counts, value_counts
 
 TEXT = "S/i->p[./t->a][./c->b] FOLLOWED BY {a = d AND b = e AND a = e, 1 h} S/i->q[./t->d][./c->e]"

@@ -24,6 +24,7 @@ from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.condition import holds, matches_name, select
+from xscl.xpath.document_witnesses import Witness, match_document
 from xscl.xpath.nodes import AttributeNode, DocumentNode, TextNode
 from xscl.xpath.pattern import (
     AllOf,
@@ -43,7 +44,7 @@ from xscl.xpath.pattern import (
     conditions,
     exists_chain,
 )
-from xscl.xpath.witness import ChainEntry, Witness, match_document
+from xscl.xpath.row_template import ChainEntry
 
 ROOT = Definition("S", ())
 

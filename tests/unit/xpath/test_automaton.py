@@ -13,8 +13,8 @@ from strategies import Dice
 from xscl.base.safe_xml import parse_xml
 from xscl.xpath import automaton as module
 from xscl.xpath.automaton import Automaton, Move
+from xscl.xpath.document_witnesses import Witness, match_document
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Exists, Here, NodeTest, Step
-from xscl.xpath.witness import Witness, match_document
 
 A, B, C = (NodeTest("element", "", name) for name in "abc")
 ANY = NodeTest("element", None, None)

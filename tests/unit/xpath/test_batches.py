@@ -19,10 +19,12 @@ from strategies import Choices, Dice
 from xscl.base.arrow_schemas import REFUSED
 from xscl.base.errors import DocumentLimitError
 from xscl.base.safe_xml import parse_xml
-from xscl.xpath import chains, witness
+from xscl.xpath import chains, document_witnesses
 from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step
-from xscl.xpath.witness import WITNESS_SCHEMA, match_document, witness_rows
+from xscl.xpath.witness import witness_rows
+from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 EVENTS = pa.schema(
     [
@@ -192,13 +194,13 @@ def above(count: int) -> Automaton:
 
 
 def test_rows_of_conditioned_definitions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "_MANY_ROWS", 100)
+    monkeypatch.setattr(document_witnesses, "_MANY_ROWS", 100)
     events = batch_of([("S", "<a>1000</a>")] * 20)
     assert [batch.num_rows for batch in witness_rows(above(50), events)] == [100] * 10
 
 
 def test_long_values_fill_a_batch_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "_MANY_CHARACTERS", 1_000)
+    monkeypatch.setattr(document_witnesses, "_MANY_CHARACTERS", 1_000)
     events = batch_of([("S", f"<a>{'0' * 96}1000</a>")] * 6)
     assert [batch.num_rows for batch in witness_rows(above(5), events)] == [10, 10, 10]
     plain = Automaton([plain_spec(Definition("S", (Step("descendant", NodeTest("element", "", "a")),)))])
@@ -308,7 +310,7 @@ def test_large_results_are_cut_between_documents(
     machine = Automaton([plain_spec(Definition("S", (Step("descendant", A, guards),)), "", "lower")])
     events = batch_of([("S", f"<a><a>z{place}</a></a>") for place in range(12)])
     (whole,) = witness_rows(machine, events)
-    monkeypatch.setattr(witness, limit, 8)
+    monkeypatch.setattr(document_witnesses, limit, 8)
     parts = list(witness_rows(machine, events))
     assert {part.num_rows for part in parts[:-1]} == {8} if limit != "_MANY_CHARACTERS" else len(parts) > 5
     assert rows_of(machine, [events]) == Counter(map(comparable, whole.to_pylist()))

@@ -15,8 +15,8 @@ from xpath_oracle import Law, Numbered, witness_rows_of
 from xscl.base.safe_xml import parse_xml
 from xscl.base.values import value_hash
 from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Definition, NodeTest, Step
-from xscl.xpath.witness import match_document
 
 
 def same_as_fresh(machine: Automaton, specs: list[WitnessSpec], texts: list[str]) -> int:

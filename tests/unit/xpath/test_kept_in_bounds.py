@@ -13,12 +13,12 @@ from xscl.base.safe_xml import parse_xml
 from xscl.xpath import chains, condition, predicates
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.condition import Memo
+from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.guards import Guards
 from xscl.xpath.nodes import Node
 from xscl.xpath.pattern import Axis, Comparison, Constant, Definition, Exists, Here, NodeTest, Step
 from xscl.xpath.predicates import PredicateIndex
 from xscl.xpath.states import WitnessSpec
-from xscl.xpath.witness import match_document
 
 B = NodeTest("element", "", "b")
 ABOVE = Comparison(Here(), ">", Constant("1", is_number=True))

@@ -18,7 +18,7 @@ from xscl.base.safe_xml import parse_xml
 from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
 from xscl.xpath.automaton import Automaton, WitnessSpec
-from xscl.xpath.witness import match_document
+from xscl.xpath.document_witnesses import match_document
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -25,8 +25,8 @@ from xscl.base.values import to_number
 from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
 from xscl.xpath.automaton import Automaton
+from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Definition
-from xscl.xpath.witness import match_document
 
 AXES = (
     (r"\A/descendant-or-self::", "//"),

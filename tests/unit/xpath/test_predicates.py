@@ -17,6 +17,7 @@ from xscl.base.safe_xml import parse_xml
 from xscl.xpath import condition as condition_module
 from xscl.xpath import predicates
 from xscl.xpath.condition import Memo, holds, reach, select
+from xscl.xpath.intervals import Interval, Key, Ranges
 from xscl.xpath.nodes import DocumentNode, Node, document_order
 from xscl.xpath.pattern import (
     AllOf,
@@ -34,7 +35,7 @@ from xscl.xpath.pattern import (
     conditions,
     exists_chain,
 )
-from xscl.xpath.predicates import Interval, Key, PredicateIndex, Ranges
+from xscl.xpath.predicates import PredicateIndex
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 HUGE = "9" * 400

@@ -23,8 +23,8 @@ from xpath_oracle import Law, Numbered, count_by_elementpath, is_undisputed
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import parse_xml
 from xscl.xpath.automaton import Automaton
+from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Definition
-from xscl.xpath.witness import match_document
 
 ENTITY = re.compile(rb"&(?!amp;|lt;|gt;|quot;|apos;|#)\w+;")
 ATOM = "{http://www.w3.org/2005/Atom}"

@@ -22,6 +22,7 @@ from xscl.base.values import number_text, time_key, to_number, value_hash
 from xscl.ingest.rows import cells_document
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.column_conditions import There
+from xscl.xpath.document_witnesses import Witness, match_document
 from xscl.xpath.pattern import (
     AnyOf,
     Call,
@@ -40,7 +41,6 @@ from xscl.xpath.pattern import (
 )
 from xscl.xpath.relational import Asked, ChannelSplit, RowShape
 from xscl.xpath.row_witness import RowMatcher
-from xscl.xpath.witness import Witness, match_document
 
 SHAPE = RowShape("r", ("a", "b", "c"))
 

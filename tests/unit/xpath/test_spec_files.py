@@ -13,10 +13,10 @@ from xscl.base import versioned_files as version_files
 from xscl.base.safe_xml import parse_xml
 from xscl.xpath import spec_files
 from xscl.xpath.automaton import Automaton
+from xscl.xpath.document_witnesses import Witness, match_document
 from xscl.xpath.pattern import Definition, NodeTest, Step
 from xscl.xpath.spec_files import SpecFiles, load_automaton
 from xscl.xpath.states import State, WitnessSpec, spec_key
-from xscl.xpath.witness import Witness, match_document
 
 DOCUMENT = parse_xml("<a k='1'><b>x</b><a><c>2</c><b k='x'/></a></a>")
 

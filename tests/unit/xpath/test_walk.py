@@ -14,10 +14,10 @@ from xpath_oracle import Law, Numbered
 from xscl.base.safe_xml import parse_xml
 from xscl.xpath import walk as module
 from xscl.xpath.automaton import Automaton
+from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Axis, Call, Comparison, Constant, Definition, Here, NodeTest, Step, exists_chain
 from xscl.xpath.states import Branch
 from xscl.xpath.walk import Ahead
-from xscl.xpath.witness import match_document
 
 K = NodeTest("attribute", "", "k")
 

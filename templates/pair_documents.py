@@ -1,0 +1,75 @@
+"""Documents of pairs, looked up among witness rows or runs of the state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.templates.columns import Bools, Int32s, Int64s
+from xscl.templates.results import Member
+from xscl.templates.runs import Run
+from xscl.templates.window_cells import Documents, MatchedPairs
+
+__all__ = ["documents_of_rows", "documents_of_runs"]
+
+
+def documents_of_rows(rows: pa.Table) -> Documents:
+    """Documents that are looked at one by one, from their witness rows."""
+
+    def members(left: int, right: int) -> list[Member]:
+        assert right < 0
+        at = pc.index(rows.column("docid"), left).as_py()
+        row = rows.select(["docid", "item", "ts", "place", "membership"]).slice(at, 1).to_pylist()[0]
+        return [Member(**row)]
+
+    def left_first(pairs: MatchedPairs) -> Bools:
+        return np.zeros(len(pairs.left), dtype=np.bool_)
+
+    of_rows: Int32s = rows.column("membership").to_numpy()
+    if not of_rows.any():
+        return Documents(members, left_first)
+    docs, first = np.unique(rows.column("docid").to_numpy(), return_index=True)
+
+    def memberships(wanted: Int64s) -> Int32s:
+        # The right sides are no documents.
+        place = np.minimum(np.searchsorted(docs, wanted), len(docs) - 1)
+        found: Int32s = np.where(docs[place] == wanted, of_rows[first[place]], -1).astype(np.int32)
+        return found
+
+    return Documents(members, left_first, memberships)
+
+
+def documents_of_runs(runs: list[Run]) -> Documents:
+    """Look documents up in the runs of the state."""
+
+    def member(doc: int) -> Member:
+        return next(found for run in runs if (found := run.member(doc)) is not None)
+
+    def members(left: int, right: int) -> list[Member]:
+        return [member(doc) for doc in (left, right) if doc >= 0]
+
+    def left_first(pairs: MatchedPairs) -> Bools:
+        first: Bools = pairs.ts_l < pairs.ts_r
+        ties = np.flatnonzero(pairs.ts_l == pairs.ts_r)
+        if len(ties):
+            docs, which = np.unique(np.concatenate([pairs.left[ties], pairs.right[ties]]), return_inverse=True)
+            places = [member(doc).place if doc >= 0 else "" for doc in docs.tolist()]
+            rank = np.argsort(np.argsort(np.array(places, dtype=object)))
+            first[ties] = rank[which[: len(ties)]] < rank[which[len(ties) :]]
+        return first
+
+    if not any(run.has_members for run in runs):
+        return Documents(members, left_first)
+
+    def memberships(docs: Int64s) -> Int32s:
+        distinct, which = np.unique(docs, return_inverse=True)
+        found = np.full(len(distinct), -1, dtype=np.int32)
+        for run in runs:
+            place = np.minimum(np.searchsorted(run.docs, distinct), max(len(run.docs) - 1, 0))
+            here = run.docs[place] == distinct if len(run.docs) else np.zeros(len(distinct), dtype=np.bool_)
+            found[here] = run.memberships.take(pa.array(place[here])).to_numpy(zero_copy_only=False)
+        of_docs: Int32s = found[which]
+        return of_docs
+
+    return Documents(members, left_first, memberships)

@@ -1,0 +1,139 @@
+"""Windows of many groups over many pairs of documents: the cells in which all pairs are admitted alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from xscl.base.docids import PUBLISHED, place_of
+from xscl.templates.columns import Int32s, Int64s
+from xscl.templates.members import Membership, sees
+from xscl.templates.plans import Windows
+from xscl.templates.results import Member
+
+__all__ = ["Documents", "MatchedPairs", "whole_span", "window_cells"]
+
+
+class MatchedPairs(NamedTuple):
+    """Pairs of documents, in columns; -1 and the same time on the right for queries of one block."""
+
+    left: Int64s
+    right: Int64s
+    ts_l: Int64s
+    ts_r: Int64s
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Facts of documents that pairs do not carry; they are looked up, seldom."""
+
+    members: Callable[[int, int], list[Member]]
+    """The members of a pair; of one document if the right one is -1."""
+    left_first: Callable[[MatchedPairs], npt.NDArray[np.bool_]]
+    """Tells whether the left document of each pair is first by (ts, channel, id)."""
+    memberships: Callable[[Int64s], Int32s] | None = None
+    """Returns the number of each document's membership; None: all have 0."""
+
+
+def window_cells(
+    windows: Windows, pairs: MatchedPairs, documents: Documents, memberships: Mapping[int, Membership]
+) -> tuple[npt.NDArray[np.int64] | None, list[npt.NDArray[np.bool_]]]:
+    """Tell which windows admit which pairs: the number of each pair's cell, and what each cell admits.
+
+    Pairs are of one cell if no bound of a window lies between them, and the same streams see both documents.  Bounds
+    that all pairs, or none, satisfy tell nothing apart; where only such are left, there is one cell, and None stands
+    for its number.
+    """
+    difference = pairs.ts_r - pairs.ts_l
+    docs = (pairs.left,) if pairs.right.max() < 0 else (pairs.left, pairs.right)
+    least, greatest = min(int(of.min()) for of in docs), max(int(of.max()) for of in docs)
+    if greatest < PUBLISHED and (windows.first <= least).all() and (windows.last >= greatest).all():
+        # All groups see all documents, so it is not asked which documents these are.
+        oldest = newest = np.zeros(1, dtype=np.int64)
+        windows = windows._replace(first=np.zeros_like(windows.first), last=np.zeros_like(windows.last))
+    else:
+        left, right = place_of(pairs.left), place_of(np.where(pairs.right < 0, pairs.left, pairs.right))
+        oldest, newest = np.minimum(left, right), np.maximum(left, right)
+    ordered = bool(windows.order.any())
+    first = documents.left_first(pairs) if ordered else np.zeros(1, dtype=np.bool_)
+    # Windows that admit no pair at all are left out of everything but the answer.
+    some = (
+        (windows.lo <= difference.max())
+        & (windows.hi >= difference.min())
+        & (windows.first <= oldest.max())
+        & (windows.last >= newest.min())
+    )
+    told = Windows(*(column[some] for column in windows))
+    keys = []
+    for values, bounds in (
+        (difference, np.concatenate([told.lo, told.hi + 1])),
+        (oldest, told.first),
+        (newest, told.last + 1),
+    ):
+        between = np.unique(bounds[(bounds > values.min()) & (bounds <= values.max())])
+        if len(between):
+            keys.append(np.searchsorted(between, values, side="right"))
+    if ordered and first.any() and not first.all():
+        keys.append(first.astype(np.int64))
+    sides = [
+        _seen_by(docs, streams, documents, memberships)
+        for docs, streams in ((pairs.left, told.left), (pairs.right, told.right))
+        if len(streams) and (documents.memberships is not None or streams.any())
+    ]
+    keys += [side.which for side in sides if side.which is not None]
+
+    def admits(at: int) -> npt.NDArray[np.bool_]:
+        at_place, order = min(at, len(oldest) - 1), 1 if first[min(at, len(first) - 1)] else -1
+        found = np.zeros(len(some), dtype=np.bool_)
+        found[some] = (
+            (told.lo <= difference[at])
+            & (told.hi >= difference[at])
+            & (told.first <= oldest[at_place])
+            & (told.last >= newest[at_place])
+            & ((told.order == 0) | (told.order == order))
+        )
+        for side in sides:
+            found[some] &= side.sees[0 if side.which is None else side.which[at]]
+        return found
+
+    if not keys:
+        return None, [admits(0)]
+    cells = keys[0]
+    for key in keys[1:]:
+        _, cells = np.unique(cells * (key.max() + 1) + key, return_inverse=True)
+    _, examples, cells = np.unique(cells, return_index=True, return_inverse=True)
+    return cells, [admits(at) for at in examples.tolist()]
+
+
+def whole_span(windows: Windows | None) -> tuple[int, int] | None:
+    """Between which documents all of some windows admit every document of no stream; None: some window does not."""
+    if windows is None or windows.order.any() or (windows.lo > 0).any() or (windows.hi < 0).any():
+        return None
+    if windows.left.any():
+        return None
+    return int(windows.first.max()), int(windows.last.min())
+
+
+class _SeenBy(NamedTuple):
+    """Windows that see the documents of one side of some pairs."""
+
+    which: Int64s | None
+    """The row of ``sees`` of each pair; None: the first."""
+    sees: npt.NDArray[np.bool_]
+    """Different rows, with a column for each window."""
+
+
+def _seen_by(docs: Int64s, streams: Int32s, documents: Documents, memberships: Mapping[int, Membership]) -> _SeenBy:
+    """Tell which windows, that name these streams on one side, see these documents; all see -1, which is none."""
+    asked, of_window = np.unique(streams, return_inverse=True)
+    numbers = np.zeros(1, dtype=np.int32) if documents.memberships is None else documents.memberships(docs)
+    distinct, which = np.unique(numbers, return_inverse=True)
+    rows = [
+        [number < 0 or sees(memberships, stream, number) for stream in asked.tolist()] for number in distinct.tolist()
+    ]
+    different, row_of = np.unique(np.array(rows, dtype=np.bool_).reshape(len(rows), -1), axis=0, return_inverse=True)
+    return _SeenBy(row_of.reshape(-1)[which] if len(different) > 1 else None, different[:, of_window])

@@ -1,0 +1,164 @@
+"""Witness rows of documents, collected one document after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from lxml import etree
+
+from xscl.base.arrow_schemas import REFUSED
+from xscl.base.errors import DocumentLimitError
+from xscl.xpath.automaton import Automaton, Move
+from xscl.xpath.chains import check_characters, check_entries
+from xscl.xpath.row_template import ChainEntry
+from xscl.xpath.states import WitnessSpec, spec_digests
+from xscl.xpath.walk import DeferredRow, Visit, Walk
+from xscl.xpath.witness_columns import (
+    OF_EVENT,
+    WITNESS_SCHEMA,
+    FlatRows,
+    arrow_columns,
+    rows_of_deferred,
+    rows_of_visits,
+)
+
+__all__ = ["Witness", "WitnessColumns", "match_document"]
+
+_MANY_ROWS = 250_000
+"""Rows of one Arrow batch, but for a document that has more by itself."""
+
+
+_MANY_ENTRIES = 2_000_000
+"""Chain entries, likewise."""
+
+
+_MANY_CHARACTERS = 1 << 26
+"""Characters of values, likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """One row: a node of a variable, one value of it and the bindings of R_bin around it."""
+
+    var: int
+    node: int
+    function: str | None
+    """The function applied, '' for none; None: a row without a value."""
+    value: str | None
+    number: float | None
+    """XPath ``number()`` of the value, None where it is none."""
+    hash: int
+    """64 bits of the value, for joining; 0 without a value."""
+    chain: tuple[ChainEntry, ...]
+
+
+def match_document(automaton: Automaton, channel: str, root: etree._Element) -> list[Witness]:
+    """Return all witness rows of one document of ``channel``.
+
+    Raises:
+        DocumentLimitError: bindings multiply beyond ``chains.MAX_CHAIN_ENTRIES``, or values beyond
+            ``chains.MAX_VALUE_CHARACTERS``.
+    """
+    rows = WitnessColumns()
+    start = automaton.start(channel)
+    if start is not None:
+        rows.take(0, start, root, Walk(automaton))
+    found = pa.Table.from_arrays(rows.columns()[1], names=WITNESS_SCHEMA.names[len(OF_EVENT) :]).to_pylist()
+    return [
+        Witness(
+            row["var"],
+            row["node"],
+            row["fn"],
+            row["strval"],
+            row["num"],
+            row["h"],
+            tuple((entry["var1"], entry["var2"], entry["node1"], entry["node2"]) for entry in row["chain"]),
+        )
+        for row in found
+    ]
+
+
+class WitnessColumns:
+    """Gathers what documents' walks find, and makes columns of it."""
+
+    def __init__(self) -> None:
+        self._visits: list[Visit] = []
+        self._of: list[tuple[int, int]] = []
+        """Documents, by their place in the batch, and the number of their visits."""
+        self._deferred: list[tuple[int, DeferredRow]] = []
+        self._refused: list[tuple[int, str, int]] = []
+        # What they are, as far as it is known.
+        self._rows = 0
+        self._entries = 0
+        self._characters = 0
+
+    def take(self, document: int, start: Move, root: etree._Element, walk: Walk) -> None:
+        """Walk the document at this place of the batch; all its rows are taken, or none.
+
+        Raises:
+            DocumentLimitError: bindings multiply, or values.
+        """
+        walk.document(start, root)
+        rows = pairs = entries = characters = 0
+        deferred: list[tuple[int, DeferredRow]] = []
+        for template, text, _ in walk.visits:
+            rows += template.rows
+            pairs += template.pairs
+            entries += template.chain
+            if text is not None:
+                characters += template.rows * len(text)
+        check_entries(pairs)
+        check_characters(characters)
+        if walk.up:
+            for row in walk.deferred_rows():
+                functions = len(row.functions)
+                rows += functions
+                entries += functions * len(row.chain)
+                characters += functions * len(row.text or "")
+                deferred.append((document, row))
+        self._deferred += deferred
+        self._visits += walk.visits
+        self._of.append((document, len(walk.visits)))
+        self._rows += rows
+        self._entries += entries
+        self._characters += characters
+
+    @property
+    def full(self) -> bool:
+        """Further documents would make too large a batch."""
+        return self._rows >= _MANY_ROWS or self._entries >= _MANY_ENTRIES or self._characters >= _MANY_CHARACTERS
+
+    def refuse(self, document: int, reason: str, digest: int = 0) -> None:
+        """Say why a document has no rows, or none of the spec with this digest."""
+        self._refused.append((document, reason, digest))
+
+    def mark(self, document: int, channel: str, root: etree._Element, spec: WitnessSpec) -> None:
+        """Have rows of a refused spec, of one function, that say so: by these stage 2 knows whoever has the spec.
+
+        Others may ask for rows of the same variable, and those must not answer for it.
+        """
+        (function,) = spec.functions
+        bare = Automaton([WitnessSpec(spec.definition, (None if function is None else "",), ())])
+        marks = [(REFUSED, digest, 0, 0) for digest in spec_digests(spec)]
+        try:
+            found = match_document(bare, channel, root)
+        except DocumentLimitError:
+            return  # nobody has such rows
+        for row in found:
+            self._deferred.append((document, DeferredRow(row.var, (function,), row.node, row.value, marks)))
+            self._rows += 1
+            self._characters += len(row.value or "")
+
+    def columns(self) -> tuple[pa.Array, list[pa.Array]]:
+        """Return each row's place of its document in the batch; and the columns from ``var`` on."""
+        numbers: dict[str, int] = {}
+        values: list[str | None] = []
+        parts = []
+        if self._visits:
+            of = np.array(self._of, dtype=np.int32)
+            parts.append(rows_of_visits(np.repeat(of[:, 0], of[:, 1]), self._visits, numbers, values))
+        if self._deferred or self._refused or not parts:
+            parts.append(rows_of_deferred(self._deferred, self._refused, numbers, values))
+        return arrow_columns(FlatRows(*map(np.concatenate, zip(*parts, strict=True))), list(numbers), values)

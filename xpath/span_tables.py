@@ -1,0 +1,144 @@
+"""Sets of spans in arrays, compiled for searches (``span_index``)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from xscl.xpath.column_conditions import Boundary, Dimension, Single
+from xscl.xpath.intervals import Key
+from xscl.xpath.runs import Int64s
+
+__all__ = ["Compiled", "Ends", "Ranked", "number_array"]
+
+_LAST = 1 << 40
+"""A rank behind all."""
+
+
+class Ends:
+    """Boundaries of spans in columns."""
+
+    def __init__(self) -> None:
+        self.fixed = array("q")
+        """A rank, where there is no constant; before or behind the constant."""
+        self.constant = array("q")
+        """Its number; -1: none."""
+
+    def append(self, boundary: Boundary, constants: dict[Key, int]) -> None:
+        """Add a boundary; ``constants`` numbers the constants of its dimension."""
+        if len(boundary) == 1:
+            self.fixed.append(_LAST if boundary[0] > 2 else boundary[0])
+            self.constant.append(-1)
+        else:
+            self.fixed.append(boundary[2])
+            self.constant.append(constants.setdefault(boundary[1], len(constants)))
+
+    def ranks(self, places: Int64s, offsets: Int64s) -> Int64s:
+        """Return the first rank behind each boundary; ``places`` are those of the constants of all dimensions, and each
+        boundary's dimension begins at its offset.
+        """
+        constant, found = number_array(self.constant), number_array(self.fixed)
+        of = np.flatnonzero(constant >= 0)
+        found[of] += 3 + 2 * places[offsets[of] + constant[of]]
+        return found
+
+
+def number_array(column: array[int]) -> Int64s:
+    """Copy a column into an array of numpy."""
+    return np.array(column, dtype=np.int64)
+
+
+def _starts(owners: Int64s, count: int) -> Int64s:
+    """Return the begin of the rows of each of ``count`` owners, which stand together and rise, and the end."""
+    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
+
+
+@dataclass
+class Compiled:
+    """All sets in arrays; alternatives, entries and spans stand in one order."""
+
+    dimensions: Sequence[Dimension]
+    constants: Sequence[Sequence[Key]]
+    """Constants of each dimension, rising."""
+    column: Int64s
+    """Column of each dimension."""
+    told: npt.NDArray[np.bool_]
+    """True for each dimension whose ranks are counted; a row's rank in the others is computed when asked for."""
+    set_: Int64s
+    """Set of each alternative; -1: gone."""
+    several: npt.NDArray[np.bool_]
+    """True for each alternative whose set has others."""
+    entries: Int64s
+    """Begin of each alternative's entries, and the end."""
+    dimension: Int64s
+    """Dimension of each entry."""
+    spans: Int64s
+    """Begin of each entry's spans, and the end."""
+    low: Int64s
+    """First rank in each span."""
+    high: Int64s
+    """The first rank behind it."""
+
+    @classmethod
+    def of(
+        cls,
+        dimensions: Sequence[Dimension],
+        constants: Sequence[dict[Key, int]],
+        set_: Int64s,
+        entry_alternative: Int64s,
+        dimension: Int64s,
+        span_entry: Int64s,
+        ends: tuple[Ends, Ends],
+        live: set[int],
+    ) -> Compiled:
+        """Compile columns of sets; ``live`` are the numbers of the sets that are still there."""
+        rising: list[Sequence[Key]] = []
+        places = []
+        for numbered in constants:
+            keys = list(numbered)
+            order = sorted(range(len(keys)), key=keys.__getitem__)
+            rising.append([keys[at] for at in order])
+            place = np.empty(len(keys), dtype=np.int64)
+            place[order] = np.arange(len(keys))
+            places.append(place)
+        offsets = np.concatenate([[0], np.cumsum([len(place) for place in places])]).astype(np.int64)
+        all_places = np.concatenate([np.zeros(0, dtype=np.int64), *places])
+        of_span = dimension[span_entry]
+        low, high = (each.ranks(all_places, offsets[of_span]) for each in ends)
+        distinct, which, counts = np.unique(set_, return_inverse=True, return_counts=True)
+        gone = np.isin(distinct, np.fromiter(live, np.int64, len(live)), invert=True)[which] if len(set_) else set_ < 0
+        return cls(
+            dimensions=dimensions,
+            constants=rising,
+            column=np.array([each.column for each in dimensions], dtype=np.int64),
+            told=np.array([not isinstance(each.reading, Single) for each in dimensions], dtype=np.bool_),
+            set_=np.where(gone, -1, set_),
+            several=counts[which] > 1 if len(set_) else set_ > 0,
+            entries=_starts(entry_alternative, len(set_)),
+            dimension=dimension,
+            spans=_starts(span_entry, len(dimension)),
+            low=low,
+            high=high,
+        )
+
+    def drop(self, number: int) -> None:
+        """Remove a set."""
+        self.set_[self.set_ == number] = -1
+
+
+class Ranked(NamedTuple):
+    """The texts of a column, and NULL behind them, in one reading."""
+
+    rank: Int64s
+    """Rank of each text."""
+    order: Int64s
+    """Texts in order of their ranks."""
+    begin: Int64s
+    """Begin of each rank's texts in that order, and the end."""
+    below: Int64s
+    """Number of rows with a lower rank, for each rank and behind the last."""
