@@ -24,6 +24,7 @@
 * ``sql_relations``: Relations that a statement of SQL reads, each with the steps that the statement needs
 * ``sql_sources``: Sources that steps of relations read
 * ``sql_steps``: Steps of SQL
+* ``sql_tokens``: Tokens of SQL statements
 * ``sql_views``: Read-only SQL over a home's relations, on Spark
 * ``status``: Status of batches and of a home, for listings and messages
 * ``template_text``: Facts about one template

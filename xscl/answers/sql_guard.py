@@ -14,18 +14,28 @@ rewritten statement.  Two readers of one text may differ, and these rules keep a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from sqlglot import Token, TokenType, exp
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ParseError, TokenError
-from sqlglot.parsers.spark import SparkParser
+from sqlglot.errors import ParseError
 
 from xscl.answers.sql_counts import replaced_counts
 from xscl.answers.sql_functions import FUNCTIONS
+from xscl.answers.sql_tokens import (
+    RELATIONS_HINT,
+    Dialect,
+    bracketed,
+    canonical,
+    judge_calls,
+    parse_refusal,
+    place,
+    refusal,
+    tokens_of,
+    unknown_function,
+    words_of,
+)
 from xscl.base.errors import EngineError
 
 __all__ = ["Judged", "judge"]
@@ -51,21 +61,6 @@ class Judged:
     """The text for a relation ``matches`` of counts (``match_steps.count_steps``), if it only counts matches."""
 
 
-class _Dialect(Spark):
-    """Spark's SQL with every function left as it is written, but for those whose arguments are no list."""
-
-    class Parser(SparkParser):
-        FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
-        FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
-            name: parse
-            for name, parse in SparkParser.FUNCTION_PARSERS.items()
-            if name in ("CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM", "TRY_CAST")
-        }
-        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
-            name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("ANY", "CASE")
-        }
-
-
 _NODES = (
     # queries
     *(exp.Select, exp.Union, exp.Except, exp.Intersect, exp.Subquery, exp.With, exp.CTE, exp.RecursiveWithSearch),
@@ -88,26 +83,6 @@ _NODES = (
 )
 _KNOWN = frozenset(_NODES)
 
-_WORD = r"[A-Za-z_][A-Za-z0-9_]*"
-_TOKEN = re.compile(
-    rf"""(?P<words>{_WORD}(\s+{_WORD})*)
-    | (?P<number>[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?(BD|[LSYDF])?|\.[0-9]+([eE][+-]?[0-9]+)?(BD|[DF])?)
-    | (?P<string>'([^'\\]|\\.|'')*'|"([^"\\]|\\.|"")*"|[rR]'[^']*'|[rR]"[^"]*"|[xX]'[0-9A-Fa-f]*')
-    | (?P<quoted>`([^`]|``)+`)
-    | (?P<operator>[-+*/%~&|^<>=!.,:()\[\]]|\|\||<=>|[<>!=]=|<>|<<|>>>?|->|::)""",
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
-)
-"""Tokens, as Spark's lexer has them (``SqlBaseLexer.g4``)."""
-
-_CLAUSES = """
-all and any as between by case cross cube distinct div else escape except exists filter for from full group having
-ilike in inner intersect interval is join lateral left like limit minus not nulls offset on or outer over pivot
-recursive regexp right rlike rollup select sets some tablesample then union unpivot using values view when where with
-"""
-_TYPES = "array char character dec decimal numeric varchar"
-_BEFORE_BRACKETS = frozenset([*_CLAUSES.split(), *_TYPES.split()])
-"""Words that stand before an opening bracket and call nothing."""
-
 # They name the account that the engine runs under.
 _ACCOUNT = frozenset(["current_user", "session_user", "user"])
 
@@ -123,23 +98,23 @@ def judge(statement: str, relations: Collection[str], more: Callable[[], Collect
     Raises:
         EngineError: ``XSCL_SQL``: it is no query, nor SHOW or DESCRIBE of relations, or holds something unknown.
     """
-    tokens = _tokens(statement)
+    tokens = tokens_of(statement)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
-        raise _refusal("there is no statement", hint="xscl sql 'SELECT * FROM queries'")
+        raise refusal("there is no statement", hint="xscl sql 'SELECT * FROM queries'")
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
-            raise _refusal(f"one statement at a time; a second one follows the ; at {_place(token)}")
+            raise refusal(f"one statement at a time; a second one follows the ; at {place(token)}")
     known = _Known(relations, more)
-    match _words(statement, tokens):
+    match words_of(statement, tokens):
         case ["SHOW", *_]:
             return _shown(statement, known)
         case ["DESC" | "DESCRIBE", *_]:
             return _described(statement, tokens, known)
         case ["SELECT" | "WITH" | "FROM" | "VALUES", *_]:
             return _query(statement, tokens, known)
-    raise _refusal(
+    raise refusal(
         f"{tokens[0].text!r} begins no statement that reads",
         hint="one SELECT, WITH … SELECT, SHOW TABLES, SHOW COLUMNS IN r, or DESCRIBE r",
     )
@@ -171,11 +146,11 @@ def _shown(statement: str, relations: _Known) -> Judged:
     if found := re.fullmatch(r"\s*show\s+columns\s+(?:in|from)\s+(`?)(\w+)\1[\s;]*", statement, re.IGNORECASE):
         name = _relation(found[2], relations)
         return Judged("show", f"SHOW COLUMNS IN `{name}`", 0, frozenset([name]), None)
-    raise _refusal("SHOW is followed by TABLES, VIEWS, or COLUMNS IN and a relation")
+    raise refusal("SHOW is followed by TABLES, VIEWS, or COLUMNS IN and a relation")
 
 
 def _described(statement: str, tokens: Sequence[Token], relations: _Known) -> Judged:
-    match _words(statement, tokens):
+    match words_of(statement, tokens):
         case [_, _] | [_, "TABLE", _]:
             name = _relation(tokens[-1].text, relations)
             return Judged("describe", f"DESCRIBE TABLE `{name}`", 0, frozenset([name]), None)
@@ -184,7 +159,7 @@ def _described(statement: str, tokens: Sequence[Token], relations: _Known) -> Ju
         case [_, "SELECT" | "WITH" | "FROM" | "VALUES", *_]:
             rest = tokens[1:]
         case _:
-            raise _refusal("DESCRIBE is followed by a relation, or by a query")
+            raise refusal("DESCRIBE is followed by a relation, or by a query")
     judged = _query(statement, rest, relations)
     return replace(judged, kind="describe", text=f"DESCRIBE QUERY {judged.text}", counts=None)
 
@@ -201,32 +176,32 @@ def _query(statement: str, tokens: Sequence[Token], relations: _Known) -> Judged
     try:
         reading.judge(tree, frozenset())
     except RecursionError:
-        raise _refusal("it is nested too deeply") from None
-    written = _canonical(statement, tokens)
-    _judge_calls([(kind, text) for _, kind, text in written], reading.listed_aliases)
+        raise refusal("it is nested too deeply") from None
+    written = canonical(statement, tokens)
+    judge_calls([(kind, text) for _, kind, text in written], reading.listed_aliases)
     counts = replaced_counts(tree)
     return Judged(
         "query",
-        _bracketed(written, {}),
+        bracketed(written, {}),
         1,
         frozenset(reading.relations),
         None if reading.stars else frozenset(reading.columns),
         frozenset(reading.listed_aliases),
-        None if counts is None else _bracketed(written, counts),
+        None if counts is None else bracketed(written, counts),
     )
 
 
 def _tree(statement: str, tokens: Sequence[Token]) -> exp.Expr:
     try:
-        trees = _Dialect().parser().parse(list(tokens), statement)
+        trees = Dialect().parser().parse(list(tokens), statement)
     except ParseError as error:
-        raise _parse_refusal(error) from None
+        raise parse_refusal(error) from None
     except RecursionError:
-        raise _refusal("it is nested too deeply") from None
+        raise refusal("it is nested too deeply") from None
     except Exception as error:  # whatever the parser trips over, it has not read
-        raise _refusal(f"it cannot be read: {str(error).partition(chr(10))[0]}") from None
+        raise refusal(f"it cannot be read: {str(error).partition(chr(10))[0]}") from None
     if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
-        raise _refusal("it is no query")
+        raise refusal("it is no query")
     return trees[0]
 
 
@@ -247,14 +222,14 @@ class _Reading:
     def judge(self, node: exp.Expr, tables: frozenset[str]) -> None:
         """Refuse a node that is not known; ``tables`` are the common table expressions in scope."""
         if type(node) not in _KNOWN:
-            raise _refusal(f"{_name_of(node)} is not allowed here{_near(node)}")
+            raise refusal(f"{_name_of(node)} is not allowed here{_near(node)}")
         match node:
             case exp.Table():
                 self._table(node, tables)
             case exp.Column():
                 self.columns.add(node.name.lower())
                 if not node.table and node.name.lower() in _ACCOUNT:
-                    raise _refusal(f"{node.name} is not allowed; a column of that name is written with its relation")
+                    raise refusal(f"{node.name} is not allowed; a column of that name is written with its relation")
             case exp.Identifier():
                 # A name of a struct's field, a column in USING, an argument of a lambda function.
                 self.columns.add(node.name.lower())
@@ -262,9 +237,9 @@ class _Reading:
                 self.stars = self.stars or not _counts_rows(node.parent)
             case exp.Anonymous():
                 if (name := _function_name(node)) not in FUNCTIONS:
-                    raise _unknown_function(name)
+                    raise unknown_function(name)
             case exp.Dot() if not isinstance(node.expression, (exp.Identifier, exp.Star)):
-                raise _refusal(f"{node.sql('spark')[:60]!r}: functions are called by their bare names")
+                raise refusal(f"{node.sql('spark')[:60]!r}: functions are called by their bare names")
             case exp.Join() if node.args.get("method"):
                 self.stars = True  # a natural join compares all columns
             case exp.TableAlias() if node.args.get("columns"):
@@ -286,7 +261,7 @@ class _Reading:
         if isinstance(node.this, exp.Anonymous):
             return
         if node.args.get("db") or node.args.get("catalog"):
-            raise _refusal(f"{node.sql('spark')!r}: relations have no database before their name", hint=_RELATIONS)
+            raise refusal(f"{node.sql('spark')!r}: relations have no database before their name", hint=RELATIONS_HINT)
         name = node.name.lower()
         if name in tables:
             return
@@ -328,139 +303,9 @@ def _near(node: exp.Expr) -> str:
     return f": {text[:60]!r}{'…' if len(text) > 60 else ''}" if text else ""
 
 
-# -- the tokens ----------------------------------------------------------------------------------------------------
-
-
-def _tokens(statement: str) -> list[Token]:
-    try:
-        return _Dialect().tokenize(statement)
-    except TokenError as error:
-        raise _refusal(f"it cannot be read: {str(error).splitlines()[0]}") from None
-
-
-def _words(statement: str, tokens: Sequence[Token]) -> list[str]:
-    """Give the words of tokens in capital letters, without opening brackets before the first."""
-    first = next((i for i, token in enumerate(tokens) if token.token_type != TokenType.L_PAREN), 0)
-    return [word.upper() for token in tokens[first:] for word in statement[token.start : token.end + 1].split()]
-
-
-_Written = tuple[int, str, str]
-"""A token, or a gap between tokens: its place in the statement, its kind, its text."""
-
-
-def _canonical(statement: str, tokens: Sequence[Token]) -> list[_Written]:
-    """Write the tokens in their places, with spaces for comments, each in a form that Spark reads as one token.
-
-    Raises:
-        EngineError: one is none of Spark's.
-    """
-    written: list[_Written] = []
-    end = 0
-    for start, stop in _spans(statement, tokens):
-        text = statement[start:stop]
-        match = _TOKEN.fullmatch(text)
-        kind = match.lastgroup if match else None
-        if kind is None and re.fullmatch(r"\w+", text):
-            text, kind = f"`{text}`", "quoted"  # a name in other letters, or one that begins with a digit
-        if kind is None or (kind == "quoted" and "${" in text):
-            raise _refusal(f"{text[:60]!r} cannot be read at {_place_of(statement, start)}")
-        gap = re.sub(r"[^\n]", " ", statement[end:start])
-        if not gap and written and not _may_touch(written[-1], (start, kind, text)):
-            gap = " "
-        written += [(end, "gap", gap), (start, kind, text)] if gap else [(start, kind, text)]
-        end = stop
-    return written
-
-
-def _bracketed(written: Sequence[_Written], replaced: Mapping[int, str]) -> str:
-    """Write the text in brackets, with other texts for the calls that begin at some places."""
-    parts: list[str] = []
-    until_bracket = False
-    for start, _, text in written:
-        if start in replaced and text and not text.isspace():
-            parts.append(replaced[start])
-            until_bracket = True
-        elif not until_bracket:
-            parts.append(text)
-        elif text == ")":
-            until_bracket = False
-    return f"SELECT * FROM (\n{''.join(parts)}\n)"
-
-
-def _spans(statement: str, tokens: Sequence[Token]) -> list[tuple[int, int]]:
-    """Places of the tokens in the statement; strings that touch are one, as ``'it''s'`` is."""
-    spans: list[tuple[int, int]] = []
-    for token in tokens:
-        start, stop = token.start, token.end + 1
-        if spans and spans[-1] == (start, stop):
-            continue  # 10L is read as a number and its type
-        before = spans[-1] if spans else None
-        quote = statement[start]
-        if before and before[1] == start and quote in "'\"" and statement[start - 1] == quote:
-            spans[-1] = (before[0], stop)
-        else:
-            spans.append((start, stop))
-    return spans
-
-
-def _may_touch(before: _Written, after: _Written) -> bool:
-    """Tell whether Spark reads two tokens without a space between as two, and as no comment."""
-    kinds = before[1], after[1]
-    if kinds == ("operator", "operator"):
-        return before[2][-1] + after[2][0] not in ("--", "/*", "*/")
-    return "operator" in kinds
-
-
-def _judge_calls(written: Sequence[tuple[str, str]], aliases: Collection[str]) -> None:
-    """Refuse calls and programs by the tokens alone, as (kind, text)."""
-    tokens = [token for token in written if token[0] != "gap"]
-    for place, ((kind, text), (_, after)) in enumerate(pairwise([*tokens, ("end", "")])):
-        if kind == "words" and text.split()[-1].lower() == "using" and after != "(":
-            raise _refusal("USING is followed by columns in brackets; programs are not run")
-        if after != "(" or kind in ("operator", "number"):
-            continue
-        word = text.split()[-1].lower() if kind == "words" else text[1:-1].lower()
-        if place and tokens[place - 1][1] == ".":
-            raise _refusal(f"{word!r}: functions are called by their bare names")
-        if kind == "words" and word in _BEFORE_BRACKETS or kind != "string" and word in FUNCTIONS:
-            continue
-        if kind == "string" or word not in aliases:
-            raise _unknown_function(word)
-
-
-# -- refusals ------------------------------------------------------------------------------------------------------
-
-_RELATIONS = "xscl sql 'SHOW TABLES' lists the relations"
-
-
-def _refusal(message: str, *, hint: str | None = None) -> EngineError:
-    return EngineError("XSCL_SQL", message, hint=hint or "docs/reference/sql.md says what statements may hold")
-
-
-def _unknown_function(name: str) -> EngineError:
-    return _refusal(f"the function {name[:60]!r} is not among those that statements may call")
-
-
 def _unknown_relation(name: str, relations: _Known) -> EngineError:
     from difflib import get_close_matches
 
     close = get_close_matches(name.lower(), sorted(relations.all()), n=1)
     meant = f"; did you mean {close[0]}?" if close else ""
-    return _refusal(f"there is no relation {name!r}{meant}", hint=_RELATIONS)
-
-
-def _parse_refusal(error: ParseError) -> EngineError:
-    first = error.errors[0] if error.errors else {}
-    what = str(first.get("description") or error).rstrip(".").partition("\n")[0]
-    near = first.get("highlight")
-    at = f" at line {first['line']}, column {first['col']}" if first.get("line") else ""
-    return _refusal(f"it cannot be read{at}{f', near {near!r}' if near else ''}: {what}")
-
-
-def _place(token: Token) -> str:
-    return f"line {token.line}, column {token.col}"
-
-
-def _place_of(statement: str, offset: int) -> str:
-    before = statement[:offset]
-    return f"line {before.count(chr(10)) + 1}, column {offset - before.rfind(chr(10))}"
+    return refusal(f"there is no relation {name!r}{meant}", hint=RELATIONS_HINT)
