@@ -8,6 +8,9 @@ from xscl.base.docids import place_sql
 __all__ = ["combinations", "documents", "held_events"]
 
 _COMBINATION = "origin class first last docs docids ts_min ts_max received_min received_max found times members before"
+_MEMBER = "origin class first last docs place docid channel ts received member shown newer"
+_OF_MEMBER = ", ".join(f"m.{name}" for name in _MEMBER.split()[:-2])
+"""All columns of a member but ``shown`` and ``newer``."""
 
 
 def documents() -> Step:
@@ -84,12 +87,10 @@ def combinations(needs: Needs) -> list[Step | None]:
 
 def _members(needs: Needs) -> list[Step | None]:
     """Define the members of combinations: one row for each combination and block."""
-    columns = "origin class first last docs place docid channel ts received member shown newer"
-    most = columns.split()[:-2]
     found = step(
         "members",
         "Members of combinations with their events; place is the block's, member the member's part of a match's id.",
-        columns,
+        _MEMBER,
         """
         select /*+ MERGE(d) */ d.origin, d.class, d.first, d.last, d.docs, d.place, d.docid, e.channel, e.ts,
                e.received, concat(sha2(e.channel, 256), sha2(e.id, 256)) as member, d.docid as shown,
@@ -100,7 +101,13 @@ def _members(needs: Needs) -> list[Step | None]:
         ) d join held_events e on e.docid = d.docid
         """,
     )
-    copies = [
+    members = "shown_members" if needs.streams else "members"
+    return [found, *(_copies() if needs.streams else ()), *(_versions(members) if needs.replaces else ())]
+
+
+def _copies() -> list[Step]:
+    """Define members that show the event itself in place of a copy of it."""
+    return [
         step(
             "originals",
             "For each copy of an event that a stream brought, the event itself.",
@@ -117,14 +124,18 @@ def _members(needs: Needs) -> list[Step | None]:
         step(
             "shown_members",
             "Members, in place of a copy with the event itself as the document that is shown.",
-            columns,
+            _MEMBER,
             f"""
-            select {", ".join(f"m.{name}" for name in most)}, coalesce(w.docid, m.shown) as shown, m.newer
+            select {_OF_MEMBER}, coalesce(w.docid, m.shown) as shown, m.newer
             from members m left join originals w on w.copy = m.docid
             """,
         ),
     ]
-    versions = [
+
+
+def _versions(members: str) -> list[Step]:
+    """Define members with their versions before."""
+    return [
         step(
             "newer_versions",
             "Events that are newer versions: when each came, and its version before as a member.",
@@ -142,15 +153,14 @@ def _members(needs: Needs) -> list[Step | None]:
         step(
             "versioned_members",
             "Members, with the version before where they are newer versions.",
-            columns,
+            _MEMBER,
             f"""
-            select {", ".join(f"m.{name}" for name in most)}, m.shown,
+            select {_OF_MEMBER}, m.shown,
                    if(v.docid is null, null, struct(v.came, v.docid, m.place, v.member)) as newer
-            from {"shown_members" if needs.streams else "members"} m left join newer_versions v on v.docid = m.docid
+            from {members} m left join newer_versions v on v.docid = m.docid
             """,
         ),
     ]
-    return [found, *(copies if needs.streams else ()), *(versions if needs.replaces else ())]
 
 
 def _grouped_members(needs: Needs) -> list[Step]:

@@ -137,9 +137,35 @@ def rout_steps(template: Template, needs: Needs) -> list[Step]:
     docs = [f"docs[{i}] as docid{i + 1}" for i in range(template.block_count)]
     nodes = [f"nodes[{i}] as node{i + 1}" for i in range(template.width)]
     names = [text.split()[-1] for text in (*docs, *nodes)]
+    return chained(
+        [
+            *combinations(replace(needs, members=False, replaces=False, repeats=False)),
+            *_template_rows(template),
+            *_classes(_group_rows("single_rows", "rout")),
+            *_found(needs),
+            step(
+                "first_found",
+                "Each row with the first batch that found it.",
+                "qid case docs nodes batch",
+                "select qid, case, docs, nodes, min(batch) as batch from previous_step group by qid, case, docs, nodes",
+            )
+            if needs.repeats
+            else None,
+            step(
+                f"rout_{template.id}",
+                "Rows of R_out of each query.",
+                " ".join(["qid case", *names, "batch"]),
+                f"select qid, case, {', '.join(docs + nodes)}, batch from previous_step",
+            ),
+        ]
+    )
+
+
+def _template_rows(template: Template) -> list[Step]:
+    """Define the stored rows of R_out of a template, each written out."""
     places = [f"m{i}" for i in range(template.width)]
     stored = "origin class relation nodes others witness groups cases"
-    rows = [
+    return [
         step(
             "stored_rows",
             "Stored rows of R_out of the template's instances.",
@@ -162,28 +188,6 @@ def rout_steps(template: Template, needs: Needs) -> list[Step]:
             """,
         ),
     ]
-    return chained(
-        [
-            *combinations(replace(needs, members=False, replaces=False, repeats=False)),
-            *rows,
-            *_classes(_group_rows("single_rows", "rout")),
-            *_found(needs),
-            step(
-                "first_found",
-                "Each row with the first batch that found it.",
-                "qid case docs nodes batch",
-                "select qid, case, docs, nodes, min(batch) as batch from previous_step group by qid, case, docs, nodes",
-            )
-            if needs.repeats
-            else None,
-            step(
-                f"rout_{template.id}",
-                "Rows of R_out of each query.",
-                " ".join(["qid case", *names, "batch"]),
-                f"select qid, case, {', '.join(docs + nodes)}, batch from previous_step",
-            ),
-        ]
-    )
 
 
 def _found_matches(needs: Needs) -> list[Step | None]:
