@@ -9,7 +9,10 @@ from __future__ import annotations
 import codecs
 import re
 
-__all__ = ["character_encoding"]
+from xscl.base.errors import MalformedDocumentError
+from xscl.base.shown import shortened
+
+__all__ = ["character_encoding", "encoding_of", "utf8_document"]
 
 _KNOWN = frozenset(
     {
@@ -39,6 +42,8 @@ _LABELS = {
 }
 """Labels of the WHATWG that Python does not know."""
 _NAME = re.compile(r"[a-z0-9_.:-]{1,40}")
+_ENCODING = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']""")
+_BOMS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
 def character_encoding(name: str) -> str | None:
@@ -55,3 +60,60 @@ def character_encoding(name: str) -> str | None:
     except LookupError:
         return None
     return found if found in _KNOWN else None
+
+
+def utf8_document(content: str | bytes) -> bytes:
+    """Return the document in UTF-8, whatever its declaration says."""
+    text = content if isinstance(content, str) else _decoded(content)
+    if isinstance(text, bytes):
+        return text
+    if not text.startswith("<"):
+        text = text.removeprefix("\ufeff")
+        # XML wants its declaration at the very start; lines are counted from there.
+        stripped = text.lstrip()
+        text = stripped if stripped.startswith("<?xml") else text
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise MalformedDocumentError(
+            "XSCL_MALFORMED_DOCUMENT",
+            f"character {error.start} is half a surrogate pair, which XML cannot hold",
+        ) from None
+
+
+def _decoded(data: bytes) -> bytes | str:
+    """Return the document's text, or the document if it says that it is UTF-8; libxml2 checks that."""
+    name = encoding_of(data)
+    if name is None:
+        return data
+    try:
+        return data.decode(name)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"line {line}: byte {error.start} of the document is not in the encoding {name}"
+    except UnicodeError:
+        message = f"line 1: the document is not in the encoding {name}"
+    raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", message)
+
+
+def encoding_of(data: bytes) -> str | None:
+    """Return the encoding of a document's beginning, by byte order mark or else declaration; None: UTF-8.
+
+    Raises:
+        MalformedDocumentError: there is none of that name.
+    """
+    if data.startswith(b"<"):
+        declared = _ENCODING.match(data)
+        if declared is None or declared[1].lower() in (b"utf-8", b"utf8"):
+            return None
+        name = declared[1].decode()
+    else:
+        marked = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), None)
+        if marked is None:
+            return None
+        name = marked
+    known = character_encoding(name)
+    if known is None:
+        message = f"line 1: {shortened(name)} is no known character encoding"
+        raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", message)
+    return known

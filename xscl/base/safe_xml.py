@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from lxml import etree
 
-from xscl.base.encodings import character_encoding
+from xscl.base.encodings import utf8_document
 from xscl.base.errors import DocumentLimitError, MalformedDocumentError
 from xscl.base.settings import DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES
 from xscl.base.shown import shortened
@@ -30,7 +30,6 @@ from xscl.base.shown import shortened
 __all__ = [
     "DEFAULT_LIMITS",
     "Limits",
-    "encoding_of",
     "in_fresh_dictionary",
     "parse_stored",
     "parse_xml",
@@ -93,9 +92,7 @@ _OPTIONS: dict[str, Any] = {
 _WIDER = etree.XPath("boolean(//*[count(@*) > $than])")
 
 _POSITION = re.compile(r",? line \d+, column \d+\s*$")
-_BOMS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _UTF8_BOM = b"\xef\xbb\xbf"
-_ENCODING = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']""")
 _MARKUP = re.compile(
     rb"""<(?:
         (?P<comment>!--.*?(?:-->|\Z))
@@ -163,7 +160,7 @@ def parse_xml(content: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> etree
     if len(content) > limits.max_bytes:
         unit = "bytes" if isinstance(content, bytes) else "characters"
         raise _over(None, len(content), unit, limits.max_bytes, "max_bytes")
-    data = _utf8(content)
+    data = utf8_document(content)
     if isinstance(content, str) and len(data) > limits.max_bytes:
         raise _over(None, len(data), "bytes", limits.max_bytes, "max_bytes")
     try:
@@ -313,63 +310,6 @@ def _long_namespace(length: int) -> re.Pattern[bytes]:
 def _below(depth: int) -> etree.XPath:
     """Whether a document has elements below a depth."""
     return etree.XPath(f"boolean({'/*' * (depth + 1)})")
-
-
-def _utf8(content: str | bytes) -> bytes:
-    """Return the document in UTF-8, whatever its declaration says."""
-    text = content if isinstance(content, str) else _decoded(content)
-    if isinstance(text, bytes):
-        return text
-    if not text.startswith("<"):
-        text = text.removeprefix("\ufeff")
-        # XML wants its declaration at the very start; lines are counted from there.
-        stripped = text.lstrip()
-        text = stripped if stripped.startswith("<?xml") else text
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise MalformedDocumentError(
-            "XSCL_MALFORMED_DOCUMENT",
-            f"character {error.start} is half a surrogate pair, which XML cannot hold",
-        ) from None
-
-
-def _decoded(data: bytes) -> bytes | str:
-    """Return the document's text, or the document if it says that it is UTF-8; libxml2 checks that."""
-    name = encoding_of(data)
-    if name is None:
-        return data
-    try:
-        return data.decode(name)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = f"line {line}: byte {error.start} of the document is not in the encoding {name}"
-    except UnicodeError:
-        message = f"line 1: the document is not in the encoding {name}"
-    raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", message)
-
-
-def encoding_of(data: bytes) -> str | None:
-    """Return the encoding of a document's beginning, by byte order mark or else declaration; None: UTF-8.
-
-    Raises:
-        MalformedDocumentError: there is none of that name.
-    """
-    if data.startswith(b"<"):
-        declared = _ENCODING.match(data)
-        if declared is None or declared[1].lower() in (b"utf-8", b"utf8"):
-            return None
-        name = declared[1].decode()
-    else:
-        marked = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), None)
-        if marked is None:
-            return None
-        name = marked
-    known = character_encoding(name)
-    if known is None:
-        message = f"line 1: {shortened(name)} is no known character encoding"
-        raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", message)
-    return known
 
 
 def _refusal(error: etree.XMLSyntaxError) -> MalformedDocumentError | DocumentLimitError:
