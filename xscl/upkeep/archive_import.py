@@ -278,7 +278,7 @@ def _empty_database(url: str) -> Catalog:
                 raise _has_catalog(target)
     except (sa.exc.SQLAlchemyError, ImportError) as error:
         raise CatalogError(
-            "XSCL_NOCATALOG",
+            "XSCL_NO_CATALOG",
             f"no catalogue can be made there: {getattr(error, 'orig', None) or error}",
             hint="for example postgresql+psycopg://user@host/database",
         ) from None
