@@ -1,4 +1,8 @@
-"""CSV (RFC 4180, UTF-8) into tables of rows, a block of whole records at a time."""
+"""CSV (RFC 4180, UTF-8) into tables of rows, a block of whole records at a time.
+
+pyarrow parses the blocks.  Its own stream of blocks (``pyarrow.csv.open_csv``) is not used, because it counts records
+instead of lines, and because one line that is not UTF-8 ends the whole file there.  Here such a line costs itself alone.
+"""
 
 from __future__ import annotations
 
@@ -34,20 +38,16 @@ def read_csv(
     channel: str,
     source: str,
     reading: Reading,
-    columns: Sequence[str] | None = None,
-    line: int = 1,
 ) -> Iterator[RowTable]:
     """Yield the rows of CSV (RFC 4180, UTF-8); a record of another number of values is a problem of its table.
 
     A row's number is that of the line it begins in.  Blank lines are passed over.
 
     Args:
-        stream: from the beginning of a record on.
+        stream: from its beginning on.
         channel: the rows' channel.
         source: what places and ids begin with.
         reading: options; ``format`` has no meaning here.
-        columns: their names, if the stream begins after the header; else the header or ``reading.declared`` has them.
-        line: the number of the stream's first line in its file.
 
     Raises:
         SourceError: ``XSCL_BAD_CSV``: no header, or a record that does not end.
@@ -55,10 +55,11 @@ def read_csv(
     delimiter = reading.delimiter or ENDINGS.get(ending(source), ",")
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
         raise SourceError("XSCL_BAD_OPTION", f"{delimiter!r} cannot stand between values", hint="one character, as ;")
+    columns: list[str] | None = None
+    line = 1
     for block in _blocks(stream):
-        if line == 1:
-            block = block.removeprefix(BOM)
         if columns is None:
+            block = block.removeprefix(BOM)
             columns, used, lines = _header(block, reading, delimiter, source)
             line, block = line + lines, block[used:]
         if block.strip():

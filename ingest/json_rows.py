@@ -26,22 +26,19 @@ _LINES = 20_000
 _EXACT = 2**53
 
 
-def read_json_lines(
-    stream: ByteStream, *, channel: str, source: str, reading: Reading, line: int = 1
-) -> Iterator[RowTable]:
+def read_json_lines(stream: ByteStream, *, channel: str, source: str, reading: Reading) -> Iterator[RowTable]:
     """Yield the rows of JSON lines, one flat object each; a line that is none is a problem of its table.
 
     Args:
-        stream: from the beginning of a line on.
+        stream: from its beginning on.
         channel: the rows' channel.
         source: what places and ids begin with.
         reading: options; ``format`` has no meaning here.
-        line: the number of the stream's first line in its file.
     """
     rows: list[dict[str, Scalar]] = []
     numbers: list[int] = []
     problems: list[Rejected] = []
-    for number, text in enumerate(bounded_lines(stream), start=line):
+    for number, text in enumerate(bounded_lines(stream), start=1):
         try:
             row = read_row_line(text, first=number == 1)
             if row is not None:

@@ -1,8 +1,4 @@
-"""Files of rows into tables: CSV, JSON lines and Parquet, a chunk at a time, whatever their size.
-
-``read_csv`` and ``read_json_lines`` take an open stream and may begin anywhere between two lines, so that a file that
-grows can be read on.
-"""
+"""Files of rows into tables: CSV, JSON lines and Parquet, a chunk at a time, whatever their size."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ from xscl.ingest.row_format import row_format
 from xscl.ingest.sources import read_paths
 
 
-def read(data: bytes, *, source: str = "r.csv", columns: Sequence[str] | None = None, line: int = 1, **more: object):
+def read(data: bytes, *, source: str = "r.csv", **more: object):
     how = Reading(**more)  # type: ignore[arg-type]
-    return list(read_csv(io.BytesIO(data), channel="R", source=source, reading=how, columns=columns, line=line))
+    return list(read_csv(io.BytesIO(data), channel="R", source=source, reading=how))
 
 
 def rows(tables: Sequence[RowTable]) -> list[tuple[int, dict[str, object]]]:
@@ -121,17 +121,11 @@ def test_a_record_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
         read(b"a,b\n" + b'1,"2\n' + b"3,4\n" * 100)
 
 
-def test_reading_goes_on_in_the_middle() -> None:
-    data = b"a\tb\n1\t2\n3\t4\n"
-    found = read(data[8:], source="r.tsv", columns=["a", "b"], line=3)
-    assert rows(found) == [(3, {"a": "3", "b": "4"})]
-
-
 # -- JSON lines ------------------------------------------------------------------------------------------------
 
 
-def read_json(data: bytes, *, line: int = 1) -> list[RowTable]:
-    return list(read_json_lines(io.BytesIO(data), channel="R", source="j", reading=Reading(), line=line))
+def read_json(data: bytes) -> list[RowTable]:
+    return list(read_json_lines(io.BytesIO(data), channel="R", source="j", reading=Reading()))
 
 
 def test_json_lines() -> None:
@@ -146,7 +140,7 @@ def test_json_lines() -> None:
 
 def test_json_lines_that_are_no_rows_cost_themselves_only() -> None:
     lines = ['{"a": 1}', "[1]", '{"a": {"b": 1}}', '{"a": "x"}', '{"a": 1, "a": 2}', '{"a": 2}', '{"a": 1e999}']
-    found = read_json("\n".join([*lines, '{"a": 123456789012345678901234567890}']).encode(), line=11)
+    found = read_json("\n".join([*[""] * 10, *lines, '{"a": 123456789012345678901234567890}']).encode())
     assert [number for number, _ in rows(found)] == [11, 16]
     assert problems(found) == [
         ("j:12", "XSCL_BAD_EVENT_LINE"),
