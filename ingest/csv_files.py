@@ -1,7 +1,7 @@
 """CSV (RFC 4180, UTF-8) into tables of rows, a block of whole records at a time.
 
 pyarrow parses the blocks.  Its own stream of blocks (``pyarrow.csv.open_csv``) is not used, because it counts records
-instead of lines, and because one line that is not UTF-8 ends the whole file there.  Here such a line costs itself alone.
+instead of lines, and because a line that is not UTF-8 ends the whole file there.  Here such a line costs itself alone.
 """
 
 from __future__ import annotations
