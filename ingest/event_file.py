@@ -32,7 +32,7 @@ _CHANNEL = re.compile(r"[^\W\d](?:[\w.-]*\w)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _EVENT_KEYS = ("channel", "id", "ts", "xml", "row")
 _CONTROL_KEYS = ("register", "drop", "flush")
-_QUERY_KEYS = ("text", "name")
+_QUERY_KEYS = ("text", "name", "owner")
 _JSON_NAMES = {
     dict: "an object",
     list: "an array",
@@ -214,7 +214,10 @@ def _register(value: object, where: str) -> Register:
     if not isinstance(text, str) or not text.strip():
         raise _bad(f"register.text must be the text of a query, found {_show(text)}")
     name = _name(value["name"], "register.name") if "name" in value else None
-    return Register(_whole(text, "register.text"), name, where)
+    owner = value.get("owner")
+    if owner is not None and not isinstance(owner, str):
+        raise _bad(f"register.owner must be a text, found {_show(owner)}")
+    return Register(_whole(text, "register.text"), name, where, owner=owner)
 
 
 def _name(value: object, field: str) -> str:

@@ -52,6 +52,8 @@ class Register:
     source: str
     position: Position | None = None
     """Position of its input when this was done."""
+    owner: str | None = None
+    """Who registers it; None: nobody says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from xscl.registry.query_list import QueryFilter, count_queries, list_queries
 from xscl.store.late_events import LateChoice, late_rows
 from xscl.upkeep.archive_export import export_home
 
-SMALL = {"home", "channels", "streams", "memberships", "hosts", "templates", "totals", "flushes"}
+SMALL = {"home", "channels", "streams", "memberships", "hosts", "templates", "totals", "flushes", "quotas"}
 """Tables that do not grow with events, batches, feeds or queries."""
 
 DELIBERATE: Mapping[str, str] = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from itertools import combinations
@@ -23,7 +23,7 @@ from xscl.language.normalize import NormalBlock
 from xscl.language.parser import parse_query
 from xscl.language.query_rows import variables_of
 from xscl.registry.canonical_text import canonical_text
-from xscl.registry.query_list import QueryFilter, count_queries, list_queries
+from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
 from xscl.registry.registry import compile_info
 from xscl.templates.bounds import UNBOUNDED, Bounds, Case, pair_index
 from xscl.templates.graph import ValueJoin, solved
@@ -135,6 +135,9 @@ class Explanation:
     place: int
     publish: str | None
     starting: str
+    owner: str
+    state: Mapping[str, object]
+    """``state`` (live or suspended), and of a suspended query ``suspended_from``, a place, and ``reason``."""
     select: str
     blocks: tuple[BlockFacts, ...]
     joins: tuple[JoinFacts, ...]
@@ -154,13 +157,15 @@ class Explanation:
 
     def record(self) -> dict[str, object]:
         """Give all facts as one record of JSON."""
-        return asdict(self)
+        return {**asdict(self), **self.state}
 
     def summary(self) -> dict[str, object]:
         """Give the facts that a listing shows, as one record of JSON."""
         shown = {name: getattr(self, name) for name in ("query", "text", "canonical", "template", "group", "place")}
         return {
             **shown,
+            "owner": self.owner,
+            **self.state,
             "channels": list(self.channels),
             "read": [block.channel for block in self.blocks],
             "windows": [list(case.windows) for case in self.cases],
@@ -182,7 +187,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
     info = catalog.ask(read_query, name)
     compiled = compile_info(info, catalog.ask(read_facts))
     queries, groups = template_sizes(catalog, compiled.template)
-    sharing = QueryFilter(group=info.gid)
+    sharing = QueryFilter(group=info.gid, suspended=False)
     return Explanation(
         query=info.name,
         text=info.text,
@@ -191,6 +196,8 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         place=info.docid_from,
         publish=info.publish,
         starting=info.starting,
+        owner=info.owner,
+        state=state_facts(info),
         select=_select(info),
         blocks=tuple(_block(compiled, number) for number in range(len(compiled.channels))),
         joins=tuple(_joins(compiled)),
@@ -203,7 +210,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         groups_in_template=groups,
         group=info.gid,
         queries_in_group=count_queries(catalog, sharing),
-        names_in_group=query_names(catalog, QueryFilter(group=info.gid, limit=NAMED)),
+        names_in_group=query_names(catalog, replace(sharing, limit=NAMED)),
         sql=spark_text(cq_statement(compiled.template)),
     )
 

@@ -19,6 +19,8 @@
   before it
 * ``published_documents``: Published documents: output documents of matches, as events of their channels
 * ``publisher``: Publishing: matches of publishing queries become events of their channels
+* ``quotas``: Quotas of queries: how much of a batch each query has had, and the suspension of those that had more
+  than allowed
 * ``ranges``: The range of the intake order that is the next batch, and all that the catalogue says for it, read at
   one moment
 * ``refusals``: Refusals at matching and joining: each names the query and the document, and whoever runs the batch is

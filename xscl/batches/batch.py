@@ -23,6 +23,7 @@ from xscl.batches.backfill import back_fill
 from xscl.batches.driver_join import Driver
 from xscl.batches.late_replay import replay
 from xscl.batches.level import levels
+from xscl.batches.quotas import Usage, suspend_queries
 from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import named, rejection_row
 from xscl.batches.report import BatchReport, report_of
@@ -92,7 +93,8 @@ def _commit(batch: Attempt) -> BatchReport:
         if span.waiting or span.replayed:
             end_dropped(connection, span.first, span.batch)
         set_processed(connection, span.last)
-        report = report_of(batch, tuple(rejected))
+        suspended = suspend_queries(connection, _usage(batch), span.batch, span.last)
+        report = report_of(batch, tuple(rejected), tuple(suspended))
         if span.channels or span.waiting or span.replayed:
             values = {name: getattr(report, name) for name in report.__slots__}
             add_batch(connection, {**values, "committed": now})
@@ -101,3 +103,10 @@ def _commit(batch: Attempt) -> BatchReport:
     batch.driver.committed(batch.state, span.first, span.last)
     step("batch.done")
     return replace(report, commit_s=time.perf_counter() - batch.joined)
+
+
+def _usage(batch: Attempt) -> Usage:
+    """Gather what quotas count."""
+    bindings = [(work.bindings, work.plan.groups) for work in batch.works]
+    matches = sum(work.counts["match"] for work in batch.works)
+    return Usage(bindings, matches, lambda: batch.home.results([batch.results]), batch.span.waiting)

@@ -64,6 +64,7 @@ def replay(batch: Attempt, plan: Plan) -> None:
             step("replay.part")
         # Their counts, and refusals, are those of batches before.
         walk.work.counts.clear()
+        walk.work.bindings.clear()
         walk.work.refused.clear()
         level = walk.also(Level(0, first, last, channels, paths, on_time=span.replayed, only=span.replayed))
         step("replay.walked")

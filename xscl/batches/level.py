@@ -27,6 +27,7 @@ from xscl.batches.driver_join import Driver
 from xscl.batches.driver_match import driver_witnesses
 from xscl.batches.executors import read_state, write_assembled, write_results, write_witnesses
 from xscl.batches.publisher import Publisher
+from xscl.batches.quotas import BindingCount
 from xscl.batches.refusals import Unnamed, refused_at_joining, refused_at_matching
 from xscl.planning.planner import Plan
 from xscl.store.event_files import Level
@@ -89,8 +90,12 @@ class BatchWork:
     refused: list[Unnamed] = field(default_factory=list)
     """Refusals at matching and joining."""
     stage1_s: float = 0.0
+    bindings: BindingCount = field(init=False)
     _parts: int = 0
     """Parts of levels that executors have joined."""
+
+    def __post_init__(self) -> None:
+        self.bindings = BindingCount(self.home.catalog)
 
     def results(self, level: Level) -> Path:
         """Return the folder of a level's results."""
@@ -106,6 +111,7 @@ class BatchWork:
         counts = self._join(level, fresh, self.home.root / path)
         step("batch.results")
         self.counts += counts + Counter(witness=fresh.count_rows())
+        self.bindings.add(fresh)
         self.refused += refused_at_matching(fresh, self.plan.asking)
         if counts["refused"]:
             self.refused += refused_at_joining(self.results(level))

@@ -143,7 +143,7 @@ def next_stop(connection: Connection, first: int, last: int) -> tuple[bool, int]
     if places[0] > first:
         return False, places[0] - 1
     event = nth_event(connection, first, last, 1)
-    dropped = sa.select(sa.func.min(QUERIES.c.docid_until)).where(IS_DROPPED, QUERIES.c.docid_until >= first)
+    dropped = sa.select(sa.func.min(QUERIES.c.docid_until)).where(IS_DROPPED, QUERIES.c.docid_until > first)
     ends = [place - 1 for place in (event, connection.scalar(dropped)) if place is not None]
     ends += [places[-1] - 1] if len(places) > _MOST_QUERIES else []
     return True, min([last, *ends])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 
 from xscl.base.notebook import facts_html
 from xscl.batches.attempt import Attempt
+from xscl.batches.quotas import Suspension
 from xscl.batches.refusals import Rejection
 
 __all__ = ["BatchReport", "report_of"]
@@ -57,12 +58,14 @@ class BatchReport:
     result_path: str | None = None
     rejected: tuple[Rejection, ...] = ()
     """Documents that exceed a limit, and the queries that lack them; relation ``rejected`` has them too."""
+    suspended: tuple[Suspension, ...] = ()
+    """Queries that exceeded a quota, and see nothing that comes after the batch."""
 
     def _repr_html_(self) -> str:
         return facts_html(f"batch {self.batch}", {f.name: getattr(self, f.name) for f in fields(self)})
 
 
-def report_of(batch: Attempt, rejected: tuple[Rejection, ...]) -> BatchReport:
+def report_of(batch: Attempt, rejected: tuple[Rejection, ...], suspended: tuple[Suspension, ...]) -> BatchReport:
     """Make the report; ``commit_s`` goes up to now, which is nearly the whole."""
     span, works = batch.span, batch.works
     counts = sum((work.counts for work in works), Counter[str]())
@@ -94,4 +97,5 @@ def report_of(batch: Attempt, rejected: tuple[Rejection, ...]) -> BatchReport:
         replayed=len(span.replayed),
         result_path=batch.results if (batch.home.root / batch.results).exists() else None,
         rejected=rejected,
+        suspended=suspended,
     )

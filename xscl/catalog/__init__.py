@@ -17,6 +17,7 @@
 * ``memberships``: Streams of channels: events of one shape that come by several ways, and which of them each event
   came by
 * ``queries``: Registered queries: the one module that writes table ``queries``
+* ``quotas``: Quotas of a home: the one module that writes table ``quotas``
 * ``read_only``: Reading a SQLite database that this process may not write
 * ``records``: Records of the catalogue: channels, streams and queries as its rows have them
 * ``retained_from``: The times from which on the events of channels are held and kept, as of the last commit

@@ -19,6 +19,8 @@ __all__ = [
     "note_sweep",
     "read_last_places",
     "read_processed",
+    "read_repeated",
+    "repeat_all",
     "set_processed",
     "sweeps",
     "take_places",
@@ -67,6 +69,17 @@ def read_processed(connection: Connection, *, lock: bool = False) -> int:
 def set_processed(connection: Connection, place: int) -> None:
     """Note the last place of the last committed batch."""
     connection.execute(HOME.update().values(processed=place))
+
+
+def repeat_all(connection: Connection) -> None:
+    """Have all batches run again; what they have found up to now stays found, whatever quotas say."""
+    done = sa.case((HOME.c.repeated > HOME.c.processed, HOME.c.repeated), else_=HOME.c.processed)
+    connection.execute(HOME.update().values(processed=0, repeated=done))
+
+
+def read_repeated(connection: Connection) -> int:
+    """Return the place up to which batches run again after a repair."""
+    return int(connection.execute(sa.select(HOME.c.repeated)).scalar_one())
 
 
 def go_on_at(connection: Connection, following: int, processed: int) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.suggestions import no_query
-from xscl.catalog.tables import IS_DROPPED, NEVER, QUERIES, in_parts
+from xscl.catalog.tables import IS_DROPPED, IS_LISTED, NEVER, QUERIES, in_parts
 
 __all__ = [
     "LIVE",
@@ -25,7 +25,9 @@ __all__ = [
     "read_queries",
     "read_query",
     "regroup",
+    "release_query",
     "remove_queries",
+    "suspend_query",
 ]
 
 LIVE = QUERIES.c.docid_until == NEVER
@@ -74,15 +76,15 @@ def read_queries(connection: Connection, *, live_only: bool = True, name: str | 
 
 
 def read_query(connection: Connection, name: str) -> QueryInfo:
-    """Return a live query.
+    """Return a query that is live or suspended.
 
     Raises:
         CatalogError: there is none of that name.
     """
-    found = read_queries(connection, name=name)
-    if not found:
+    row = connection.execute(sa.select(QUERIES).where(QUERIES.c.qid == name, IS_LISTED)).first()
+    if row is None:
         raise no_query(connection, name)
-    return found[0]
+    return query_info(row)
 
 
 # -- registration ----------------------------------------------------------------------------------------------
@@ -94,17 +96,23 @@ def add_queries(connection: Connection, rows: Sequence[Mapping[str, object]]) ->
 
 
 def drop_query(connection: Connection, name: str, now: int) -> int:
-    """End a query; return the place of the drop in the intake order.
+    """End a query that is live or suspended; return the place of the drop in the intake order.
 
     Raises:
         CatalogError: there is none of that name.
     """
-    live = (QUERIES.c.qid == name) & LIVE
-    if not connection.execute(sa.select(QUERIES.c.query).where(live)).first():
-        raise no_query(connection, name)
+    info = read_query(connection, name)
     place, _ = take_places(connection, 1, now)
-    connection.execute(QUERIES.update().where(live).values(docid_until=place))
+    if info.is_suspended:
+        release_query(connection, info.query, place)
+    else:
+        connection.execute(QUERIES.update().where(QUERIES.c.query == info.query).values(docid_until=place))
     return place
+
+
+def release_query(connection: Connection, query: int, place: int) -> None:
+    """End the suspension of a query, which is dropped or resumed at a place."""
+    connection.execute(QUERIES.update().where(QUERIES.c.query == query).values(released=place))
 
 
 def regroup(connection: Connection, changed: Iterable[tuple[int, int, str, str]]) -> None:
@@ -139,9 +147,15 @@ def mark_filled(connection: Connection, queries: Sequence[QueryInfo]) -> None:
         connection.execute(QUERIES.update().where(QUERIES.c.query == sa.bindparam("b_query")), values)
 
 
+def suspend_query(connection: Connection, query: int, place: int, reason: str) -> None:
+    """Suspend a query: it sees nothing from a place on."""
+    connection.execute(QUERIES.update().where(QUERIES.c.query == query).values(docid_until=place, suspended=reason))
+
+
 def end_dropped(connection: Connection, place: int, batch: int) -> None:
-    """Give queries dropped before a place no matches of the batch there, of a replay or a back-fill."""
-    dropped = IS_DROPPED, QUERIES.c.docid_until < place, QUERIES.c.ended.is_(None)
+    """Give queries dropped or suspended before a place no matches of the batch there, of a replay or a back-fill."""
+    # The place of a suspension is the one behind its batch, which may be this one.
+    dropped = IS_DROPPED, QUERIES.c.docid_until <= place, QUERIES.c.ended.is_(None)
     connection.execute(QUERIES.update().where(*dropped).values(ended=batch - 1))
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "NEVER",
     "OLD_FILES",
     "QUERIES",
+    "QUOTAS",
     "REJECTED",
     "ROW_RANGES",
     "SCHEMA_VERSION",
@@ -70,9 +71,6 @@ HOME = Table(
     Column("received", BigInteger, nullable=False, comment="time of the last intake, microseconds"),
     Column("processed", BigInteger, nullable=False, comment="last place of the last committed batch"),
     Column("swept", Integer, nullable=False, server_default="0", comment="how often groups and what they need went"),
-    Column("max_queries", BigInteger, comment="live queries of one owner at most; NULL: any number"),
-    Column("max_bindings", BigInteger, comment="bindings of one query in one batch at most; NULL: any number"),
-    Column("max_pairs", BigInteger, comment="combinations of documents of one query in one batch; NULL: any number"),
     Column(
         "repeated",
         BigInteger,
@@ -80,6 +78,12 @@ HOME = Table(
         server_default="0",
         comment="place up to which batches run again after a repair, so that nothing is suspended there",
     ),
+)
+QUOTAS = Table(
+    "quotas",
+    METADATA,
+    Column("quota", String, primary_key=True, comment="queries, bindings or pairs"),
+    Column("most", BigInteger, nullable=False),
 )
 CHANNELS = Table(
     "channels",

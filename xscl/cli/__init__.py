@@ -16,6 +16,7 @@
 * ``printing``: Printing rows
 * ``progress``: Progress bars
 * ``queries``: ``xscl query``
+* ``quotas``: ``xscl quota``
 * ``reading_options``: Options of reading
 * ``run``: ``xscl run``, ``stats``, ``sql``, ``demo`` and ``bench``
 * ``signals``: SIGTERM and Ctrl-C

@@ -49,6 +49,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "feed": "feeds:feed_app",
         "item": "items:item_app",
         "query": "queries:query_app",
+        "quota": "quotas:quota_app",
         "match": "matches:match_app",
         "late": "late:late_app",
         "template": "templates:template_app",

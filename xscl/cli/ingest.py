@@ -15,6 +15,7 @@ from xscl.base.settings import DEFAULT_BATCH_DOCS
 from xscl.catalog.queries import read_queries
 from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
+    MOST,
     BatchDocsOption,
     HomeOptions,
     StrictOption,
@@ -23,9 +24,9 @@ from xscl.cli.options import (
     exit_partly,
     read_text,
     rejection,
+    report_losses,
     report_notes,
     report_outcomes,
-    report_rejected,
     say,
 )
 from xscl.cli.progress import shown_progress, shown_records
@@ -132,6 +133,12 @@ def eval_(
     ] = None,
     channel: ChannelOption = None,
     batch_docs: BatchDocsOption = DEFAULT_BATCH_DOCS,
+    bindings: Annotated[
+        int | None, typer.Option(min=0, max=MOST, help="Quota of bindings of one query in one batch.")
+    ] = None,
+    pairs: Annotated[
+        int | None, typer.Option(min=0, max=MOST, help="Quota of combinations of documents, likewise.")
+    ] = None,
     *,
     options: TimedReading,
     work: WorkOptions,
@@ -168,11 +175,12 @@ def eval_(
             raise typer.Exit(1 if bad else 0)
         report_notes(_notes(opened))
         engine = Engine(opened, settings=settings)
+        engine.set_quotas(bindings=bindings, pairs=pairs)
         with shown_progress():
-            lacking = [each for batch in engine.run_once(batch_docs=batch_docs) for each in batch.rejected]
-        report_rejected(lacking)
+            reports = engine.run_once(batch_docs=batch_docs)
+        lost = report_losses(reports)
         print_matches(engine.matches(), printed)
-        bad = len([o for o in outcomes if not o.ok]) + report.rejected + len(lacking)
+        bad = len([o for o in outcomes if not o.ok]) + report.rejected + lost
         exit_partly(len([o for o in outcomes if o.ok]) + report.taken, bad)
 
 

@@ -17,7 +17,7 @@ from xscl.cli.printing import Format
 
 if TYPE_CHECKING:
     from xscl.base.types import QueryOutcome
-    from xscl.batches.refusals import Rejection
+    from xscl.batches.report import BatchReport
     from xscl.ingest.records import Rejected
     from xscl.store.home import Home
 
@@ -37,9 +37,9 @@ __all__ = [
     "one_line",
     "read_text",
     "rejection",
+    "report_losses",
     "report_notes",
     "report_outcomes",
-    "report_rejected",
     "say",
     "time_given",
 ]
@@ -162,13 +162,17 @@ def exit_partly(done: int, failed: int) -> None:
         raise typer.Exit(PARTLY if done else 1)
 
 
-def report_rejected(rejected: Sequence[Rejection]) -> bool:
-    """Say what queries did not get of a batch; whether there was anything."""
+def report_losses(reports: Iterable[BatchReport]) -> int:
+    """Say what queries did not get of batches, and which were suspended; return how many times that was."""
+    rejected = [rejection for report in reports for rejection in report.rejected]
+    suspended = [suspension for report in reports for suspension in report.suspended]
+    for suspension in suspended:
+        complain(f"suspended: {suspension}")
     for rejection in rejected[:_MOST_REJECTED]:
         complain(f"rejected: {rejection}")
     if len(rejected) > _MOST_REJECTED:
         complain(f"… and {len(rejected) - _MOST_REJECTED} more, see relation 'rejected'")
-    return bool(rejected)
+    return len(rejected) + len(suspended)
 
 
 def read_text(file: str) -> str:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["query_app"]
 
 _SCREEN = 100  # rows of a table for a person
+_OwnerOption = Annotated[str | None, typer.Option("--owner", help="Who registers it; quotas count by owner.")]
 
 
 query_app = typer.Typer(no_args_is_help=True, help="Standing queries.")
@@ -51,6 +52,7 @@ query_app = typer.Typer(no_args_is_help=True, help="Standing queries.")
 def query_add(
     name: str,
     text: str,
+    owner: _OwnerOption = None,
     strict: StrictOption = False,
     *,
     at: HomeOptions,
@@ -63,7 +65,7 @@ def query_add(
     from xscl.registry.registry import Registry
 
     opened = at.open()
-    taken = Registry(opened.catalog, ChannelNames(opened.root)).register(text, name=name, strict=strict)
+    taken = Registry(opened.catalog, ChannelNames(opened.root)).register(text, name=name, owner=owner, strict=strict)
     for note in taken.notes:
         say(f"note: {note}")
     say(f"query {taken}")
@@ -115,6 +117,7 @@ def query_run(
 @command(query_app, "load")
 def query_load(
     file: Annotated[str, typer.Argument(help="A file of statements; '-' reads stdin.")],
+    owner: _OwnerOption = None,
     strict: StrictOption = False,
     atomic: Annotated[bool, typer.Option("--atomic", help="All statements or none.")] = False,
     *,
@@ -131,7 +134,7 @@ def query_load(
     opened = at.open()
     registry = Registry(opened.catalog, ChannelNames(opened.root))
     try:
-        outcomes = registry.load(text, strict=strict, atomic=atomic)
+        outcomes = registry.load(text, owner=owner, strict=strict, atomic=atomic)
     except KeyboardInterrupt:
         kept = "nothing is kept" if atomic else "what was registered until then is kept ('xscl query list --count')"
         complain(f"interrupted; {kept}")
@@ -150,6 +153,10 @@ def query_list(
     template: Annotated[str | None, typer.Option(help="Queries of a template.")] = None,
     group: Annotated[int | None, typer.Option(min=1, max=MOST, help="Queries of a group: they ask the same.")] = None,
     channel: Annotated[str | None, typer.Option(help="Queries that read a channel.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Queries of an owner; '' is nobody.")] = None,
+    suspended: Annotated[
+        bool | None, typer.Option("--suspended/--live", help="Only suspended queries, or only live ones.")
+    ] = None,
     after: Annotated[str | None, typer.Option(metavar="NAME", help="Names after this one.")] = None,
     limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
     offset: Annotated[int, typer.Option(min=0, max=MOST, help="Leave out the first so many.")] = 0,
@@ -164,10 +171,10 @@ def query_list(
     """
     from xscl.catalog.suggestions import unknown_notes
     from xscl.cli.next_steps import no_queries
-    from xscl.registry.query_list import QueryFilter, count_queries, list_queries
+    from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
 
     opened = at.open()
-    wanted = QueryFilter(like, template, group, channel, after, limit, offset)
+    wanted = QueryFilter(like, template, group, channel, after, limit, offset, owner, suspended)
     if channel is not None or template is not None:
         with opened.catalog.read() as connection:
             for note in unknown_notes(connection, channel, template):
@@ -184,11 +191,11 @@ def query_list(
         nonlocal last
         for q in list_queries(opened.catalog, wanted):
             last = q.name
-            text = one_line(q.text)
-            yield {"query": q.name, "template": q.template, "group": q.gid, "place": q.docid_from, "text": text}
+            told = {"query": q.name, "owner": q.owner, "template": q.template, "group": q.gid, "place": q.docid_from}
+            yield {**told, **state_facts(q), "text": one_line(q.text)}
 
-    columns = ["query", "template", "group", "place", "text"]
-    shown = print_rows(rows(), columns, printed, short=["query", "template", "text"])
+    columns = ["query", "owner", "template", "group", "place", "state", "suspended_from", "reason", "text"]
+    shown = print_rows(rows(), columns, printed, short=["query", "owner", "template", "suspended_from", "text"])
     if not shown:
         say(no_queries() if wanted in (QueryFilter(), QueryFilter(limit=_SCREEN)) else "no query fits")
     if limit is None and shown == wanted.limit:
@@ -215,7 +222,10 @@ def query_show(
         facts = explain(opened.catalog, name).summary()
         print_rows([facts], [*facts], printing.chosen())
         return
-    give(canonical_text(opened.catalog.ask(read_query, name)))
+    info = opened.catalog.ask(read_query, name)
+    if info.is_suspended:
+        say(f"note: suspended from place {info.docid_until} on: {info.suspended}")
+    give(canonical_text(info))
 
 
 @command(query_app, "explain")
@@ -298,6 +308,23 @@ def query_drop(name: str, at: HomeOptions) -> None:
 
     Registry(at.open().catalog).drop(name)
     say(f"dropped {name}")
+
+
+@command(query_app, "resume")
+def query_resume(name: str, at: HomeOptions) -> None:
+    """Have a query that a quota suspended go on from now, with the same ids of matches.
+
+    Example: xscl query resume same
+    """
+    from xscl.registry.registry import Registry
+
+    resumed = Registry(at.open().catalog).resume(name)
+    say(f"query {name} goes on from place {resumed.resumed} on")
+    if resumed.missed:
+        say(
+            f"note: {resumed.missed:,} events of its channels from place {resumed.suspended} on were not for it; "
+            f"'xscl query run TEXT --name {name}' asks for all that are held, with the same ids of matches"
+        )
 
 
 def _witness_record(witness: BlockWitness) -> dict[str, object]:

@@ -20,7 +20,7 @@ from xscl.cli.options import (
     WorkOptions,
     complain,
     exit_partly,
-    report_rejected,
+    report_losses,
     say,
 )
 from xscl.cli.printing import Format, print_rows
@@ -59,7 +59,7 @@ def run(
         raise typer.BadParameter(str(error), param_hint="--every") from None
     settings = work.settings()
     patience = Patience(complain)
-    rejected = False
+    lost = 0
     with ended_by_signals() as end, Engine(at.open(), settings=settings) as engine, engine.alone():
         while not end.wanted:
             began = time.monotonic()
@@ -73,7 +73,7 @@ def run(
                     reports = engine.run_once(batch_docs=batch_docs, stop=lambda: end.wanted)
                 for report in reports:
                     _report_batch(report)
-                    rejected |= report_rejected(report.rejected)
+                    lost += report_losses([report])
                 for note in skipped_notes(engine.home.catalog, first):
                     say(note)
                 if once:
@@ -88,7 +88,7 @@ def run(
             end.wait(wait_s)
     if end.code:
         raise typer.Exit(end.code)
-    exit_partly(1, int(rejected))
+    exit_partly(1, lost)
 
 
 def sql(

@@ -77,8 +77,8 @@ class Intake:
 
         try:
             match record:
-                case Register(text, name):
-                    terms.registry.register(text, name=name, strict=terms.strict, then=keep_position)
+                case Register(text, name, owner=owner):
+                    terms.registry.register(text, name=name, owner=owner, strict=terms.strict, then=keep_position)
                     report.registered += 1
                 case Drop(name):
                     with self.catalog.begin() as connection:

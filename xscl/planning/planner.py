@@ -37,9 +37,11 @@ from xscl.xpath.row_witness import RowMatcher
 from xscl.xpath.spec_files import SpecFiles
 from xscl.xpath.states import SpecKey, WitnessSpec, spec_digests, spec_key
 
-__all__ = ["Plan", "Planner", "row_shapes"]
+__all__ = ["Plan", "PlannedGroup", "Planner", "Value", "row_shapes"]
 
 _Facts = tuple[ChannelFacts | None, ...]
+Value = tuple[int, str | None]
+"""Variable and function of a witness row; None: a row without a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Plan:
     shapes: Mapping[str, RowShape]
     asking: Callable[[Collection[int]], Mapping[int, Sequence[int]]]
     """The groups of some digests of specs (``spec_digests``)."""
+    groups: Mapping[int, PlannedGroup]
     _files: _Files
 
     @property
@@ -121,13 +124,18 @@ class _Spec:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """A group of the program."""
+class PlannedGroup:
+    """Group of the program."""
 
     channels: tuple[str, ...]
     facts: _Facts
     """Facts of the channels when the query was compiled."""
     specs: tuple[_Spec, ...]
+
+    @property
+    def values(self) -> frozenset[Value]:
+        """Variables and functions of the witness rows that the group asks for."""
+        return frozenset((spec.spec.definition.key, name) for spec in self.specs for name in spec.spec.functions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +177,7 @@ class Planner:
         self._facts: dict[str, ChannelFacts] = {}
         self._memberships: dict[int, Membership] = {}
         self._shapes: dict[str, RowShape] = {}
-        self._groups: dict[int, _Known] = {}
+        self._groups: dict[int, PlannedGroup] = {}
         """Groups that are in the program."""
         self._waiting: set[int] = set()
         """Groups that may have changed since the program was changed last."""
@@ -283,7 +291,7 @@ class Planner:
         gone = [self._groups.pop(gid) for gid in stale]
         for made in compiled:
             used = tuple(self._use(key, spec) for key, spec in made.specs.items())
-            self._groups[made.gid] = _Known(made.channels, self._facts_of(made.channels), used)
+            self._groups[made.gid] = PlannedGroup(made.channels, self._facts_of(made.channels), used)
         for known in gone:
             for spec in known.specs:
                 self._release(spec)
@@ -338,7 +346,7 @@ class Planner:
         self._matchers, self._shapes = matchers, shapes
         self._files.rows.changed()
         walked, answered = frozenset(+self._counts["walk"]), frozenset(+self._counts["columns"])
-        self._plan = Plan(self._program, matchers, walked, answered, shapes, self._asking, self._files)
+        self._plan = Plan(self._program, matchers, walked, answered, shapes, self._asking, self._groups, self._files)
         self._changed.clear()
 
     def _answer(self, spec: _Spec, way: _Way | None) -> None:

@@ -103,7 +103,7 @@ class Subscribers:
         if known is None or first < known[0] or last < known[1]:
             self._read_all(connection, first, last)
         else:
-            changed = self._read_changes(connection, first, last)
+            changed = self._read_changes(connection, known[0], first, last)
         self._range, self._read_until = (first, last), read_until
         return changed
 
@@ -120,10 +120,15 @@ class Subscribers:
         newest = sa.select(QUERIES.c.query).where(QUERIES.c.docid_from < last).order_by(QUERIES.c.query.desc()).limit(1)
         self._seen = connection.execute(newest).scalar() or 0
 
-    def _read_changes(self, connection: Connection, first: int, last: int) -> set[int]:
+    def _read_changes(self, connection: Connection, before: int, first: int, last: int) -> set[int]:
+        """Read what has changed since the range that began at the place ``before``."""
         changed: set[int] = set()
+        # A drop takes a new place.  A suspension has the place behind its batch, which is no older than that range.
         dropped = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(
-            QUERIES.c.docid_until >= self._read_until, IS_DROPPED, QUERIES.c.query <= self._seen
+            QUERIES.c.docid_until > before,
+            IS_DROPPED,
+            QUERIES.c.query <= self._seen,
+            (QUERIES.c.docid_until >= self._read_until) | QUERIES.c.suspended.is_not(None),
         )
         for end, gid, start in connection.execute(dropped):
             self._groups[gid].live -= 1

@@ -20,7 +20,8 @@ from xscl.catalog.catalog import Catalog
 from xscl.catalog.groups import add_groups, add_instances, add_rt_rows, add_template, add_variables, channels_json
 from xscl.catalog.intake_order import sweeps, take_places
 from xscl.catalog.queries import add_queries
-from xscl.catalog.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
+from xscl.catalog.quotas import read_quotas
+from xscl.catalog.tables import GROUPS, INSTANCES, IS_LISTED, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.language.compile import CompiledQuery
 from xscl.language.forms import Prepared
 from xscl.language.query_rows import variables_of
@@ -80,6 +81,9 @@ class _Waiting:
     text: str
     namespaces: str
     prepared: Prepared
+    owner: str = ""
+    resumes: bool = False
+    """Whether it goes on after a suspension, from now on, whatever its STARTING says."""
 
 
 class Loading:
@@ -96,6 +100,9 @@ class Loading:
         """Whether a name is taken, of the names that were looked up."""
         self._last: int | None = None
         """Number of the last query that is written."""
+        self._most = read_quotas(connection).queries
+        self._live: dict[str, int] = {}
+        """Live queries of each owner, those that wait included, where there is a quota."""
 
     # -- names -------------------------------------------------------------------------------------------------
 
@@ -103,12 +110,12 @@ class Loading:
         """Find out together whether names are taken, before they are asked for one by one."""
         wanted = [name for name in names if name not in self._taken]
         for part in in_parts(wanted):
-            statement = sa.select(QUERIES.c.qid).where(QUERIES.c.qid.in_(part), QUERIES.c.docid_until == NEVER)
+            statement = sa.select(QUERIES.c.qid).where(QUERIES.c.qid.in_(part), IS_LISTED)
             taken = set(self.connection.scalars(statement))
             self._taken.update((name, name in taken) for name in part)
 
     def is_taken(self, name: str) -> bool:
-        """Whether a live query, or one that waits, has the name."""
+        """Whether a query that is live, suspended or waits has the name."""
         if name not in self._taken:
             self.look_up([name])
         return self._taken[name]
@@ -126,16 +133,19 @@ class Loading:
             number += 1
 
     def forget(self, name: str) -> None:
-        """The query of that name was dropped."""
+        """Note that the query of that name was dropped, or is about to be resumed."""
         self._taken[name] = False
+        self._live.clear()
 
     # -- adding ------------------------------------------------------------------------------------------------
 
-    def add(self, name: str, text: str, namespaces: str, prepared: Prepared) -> None:
+    def add(
+        self, name: str, text: str, namespaces: str, prepared: Prepared, owner: str = "", *, resumes: bool = False
+    ) -> None:
         """Let a query wait to be written; ``namespaces`` is JSON.
 
         Raises:
-            CatalogError: the name is taken.
+            CatalogError: the name is taken, or the owner has as many queries as the home allows.
         """
         if self.is_taken(name):
             raise CatalogError(
@@ -143,8 +153,30 @@ class Loading:
                 f"there is a query {name!r} already",
                 hint=f"drop it first with 'xscl query drop {name}', or take another name",
             )
+        self._count(owner)
         self._taken[name] = True
-        self._waiting.append(_Waiting(name, text, namespaces, prepared))
+        self._waiting.append(_Waiting(name, text, namespaces, prepared, owner, resumes))
+
+    def _count(self, owner: str) -> None:
+        """Count one more live query of an owner.
+
+        Raises:
+            CatalogError: ``XSCL_TOO_MANY_QUERIES``.
+        """
+        if self._most is None:
+            return
+        if owner not in self._live:
+            mine = sa.select(sa.func.count()).where(QUERIES.c.owner == owner, QUERIES.c.docid_until == NEVER)
+            waiting = sum(one.owner == owner for one in self._waiting)
+            self._live[owner] = (self.connection.scalar(mine) or 0) + waiting
+        if self._live[owner] >= self._most:
+            who = f"owner {owner!r} has" if owner else "queries without an owner are"
+            raise CatalogError(
+                "XSCL_TOO_MANY_QUERIES",
+                f"{who} {self._live[owner]:,} live queries, and this home allows {self._most:,} of one owner",
+                hint="drop one with 'xscl query drop', or have the quota raised with 'xscl quota set queries'",
+            )
+        self._live[owner] += 1
 
     def flush(self) -> None:
         """Write what waits, in the order in which it came."""
@@ -166,7 +198,8 @@ class Loading:
                 "docid_until": NEVER,
                 "received": received + number,
                 "publish": one.prepared.publish,
-                **_sees(one.prepared.starting, place + number),
+                "owner": one.owner,
+                **_sees(one.prepared.starting, place + number, resumes=one.resumes),
             }
             for number, one in enumerate(waiting)
         ]
@@ -306,7 +339,8 @@ def query_digest(name: str, text: str) -> str:
     return hashlib.sha256(f"{name}\0{text}".encode()).hexdigest()
 
 
-def _sees(starting: str, place: int) -> dict[str, object]:
+def _sees(starting: str, place: int, *, resumes: bool) -> dict[str, object]:
     """What a query sees that is registered at a place, as columns of ``queries`` (docs/how-to/history.md)."""
     since = None if starting in ("NOW", "ALL") else to_micros(starting)
+    starting = "NOW" if resumes else starting
     return {"starting": starting, "sees_from": place if starting == "NOW" else 0, "ts_from": since}

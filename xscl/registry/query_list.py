@@ -13,9 +13,9 @@ from sqlalchemy.engine import Connection
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.queries import query_info
 from xscl.catalog.records import QueryInfo
-from xscl.catalog.tables import GROUPS, NEVER, QUERIES, in_parts
+from xscl.catalog.tables import GROUPS, IS_LISTED, IS_SUSPENDED, NEVER, QUERIES, in_parts
 
-__all__ = ["ALL_QUERIES", "QueryFilter", "count_queries", "list_queries", "of_groups", "reads"]
+__all__ = ["ALL_QUERIES", "QueryFilter", "count_queries", "list_queries", "of_groups", "reads", "state_facts"]
 
 _PAGE = 1_000
 _FEW = 10_000
@@ -23,7 +23,7 @@ _FEW = 10_000
 
 @dataclass(frozen=True, slots=True)
 class QueryFilter:
-    """Which live queries are wanted; None asks for nothing."""
+    """Filters of listed queries, live and suspended ones; None asks for nothing."""
 
     like: str | None = None
     """A pattern that the whole name fits: ``*`` is any text, ``?`` any character."""
@@ -39,13 +39,17 @@ class QueryFilter:
     """At most so many."""
     offset: int = 0
     """Without the first so many; slower than ``after``, the further the more."""
+    owner: str | None = None
+    """Queries of this owner; '' asks for those without one."""
+    suspended: bool | None = None
+    """Whether to list suspended queries or live ones; None: both."""
 
 
 ALL_QUERIES = QueryFilter()
 
 
 def list_queries(catalog: Catalog, wanted: QueryFilter = ALL_QUERIES) -> Iterator[QueryInfo]:
-    """Live queries by name (in the order of code points), read as they are asked for, a thousand at a time.
+    """List queries by name (in the order of code points), read as they are asked for, a thousand at a time.
 
     A query that is registered or dropped meanwhile may or may not be among them.
     """
@@ -63,8 +67,15 @@ def list_queries(catalog: Catalog, wanted: QueryFilter = ALL_QUERIES) -> Iterato
         left = None if left is None else left - len(rows)
 
 
+def state_facts(info: QueryInfo) -> dict[str, object]:
+    """Return the state of a listed query: since which place it is suspended, and why."""
+    if not info.is_suspended:
+        return {"state": "live", "suspended_from": None, "reason": None}
+    return {"state": "suspended", "suspended_from": info.docid_until, "reason": info.suspended}
+
+
 def count_queries(catalog: Catalog, wanted: QueryFilter = ALL_QUERIES) -> int:
-    """How many live queries there are; ``limit`` and ``offset`` do not matter."""
+    """Count queries; ``limit`` and ``offset`` do not matter."""
     with catalog.read() as connection:
         conditions = _conditions(connection, wanted, wanted.after)
         return connection.scalar(sa.select(sa.func.count()).select_from(QUERIES).where(*conditions)) or 0
@@ -82,7 +93,10 @@ def of_groups(catalog: Catalog, groups: Collection[int]) -> Iterator[QueryInfo]:
 
 
 def _conditions(connection: Connection, wanted: QueryFilter, after: str | None) -> list[sa.ColumnElement[bool]]:
-    found = [QUERIES.c.docid_until == NEVER]
+    states = {None: IS_LISTED, True: IS_SUSPENDED, False: QUERIES.c.docid_until == NEVER}
+    found = [states[wanted.suspended]]
+    if wanted.owner is not None:
+        found.append(QUERIES.c.owner == wanted.owner)
     if after is not None:
         found.append(QUERIES.c.qid > after)
     if wanted.like is not None:

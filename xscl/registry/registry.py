@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import reprlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -14,13 +17,15 @@ from typing import TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.docids import published_docid
 from xscl.base.errors import CatalogError, QueryError, Span, XsclError
 from xscl.base.failpoints import step
 from xscl.base.types import MAX_NAME, QueryName, QueryOutcome, is_name, now_micros, to_micros
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_channels, read_facts
-from xscl.catalog.intake_order import read_last_places
-from xscl.catalog.queries import drop_query, regroup
+from xscl.catalog.event_counts import channel_counts
+from xscl.catalog.intake_order import read_last_places, take_places
+from xscl.catalog.queries import drop_query, read_query, regroup, release_query
 from xscl.catalog.records import ChannelInfo, QueryInfo
 from xscl.catalog.suggestions import channel_names, no_channel, no_query
 from xscl.catalog.tables import GROUPS, NEVER, QUERIES, in_parts
@@ -39,7 +44,7 @@ from xscl.registry.notes import channel_note, mixed_notes, name_notes
 from xscl.registry.publish_graph import Publications, is_published
 from xscl.registry.query_list import reads
 
-__all__ = ["Registry", "compile_info", "namespaces_json", "read_script"]
+__all__ = ["Registry", "Resumed", "compile_info", "namespaces_json", "read_script"]
 
 
 _CHUNK = 2_000
@@ -67,6 +72,7 @@ class Registry:
         text: str,
         *,
         name: str | None = None,
+        owner: str | None = None,
         strict: bool = False,
         connection: Connection | None = None,
         then: Callable[[Connection], None] | None = None,
@@ -76,28 +82,32 @@ class Registry:
         Args:
             text: the query.
             name: its name; by default the text's, or one that the service gives.
+            owner: who registers it, any text; None: nobody says.
             strict: refuse it over channels that do not exist.
             connection: do it in this transaction.
             then: is called in the same transaction.
 
         Raises:
             QueryError: the text is no sound query.
-            CatalogError: the name is taken; with ``strict``, a channel does not exist.
+            CatalogError: the name is taken; the owner has as many queries as the home allows; with ``strict``, a
+                channel does not exist.
         """
         if connection is not None:
             # Numbers that this transaction makes are not known until its owner commits it.
-            work = _Work(self, connection, strict)
+            work = _Work(self, connection, strict, owner)
             taken = work.register(text, name)
             work.loading.flush()
             return taken
-        with self._transaction(strict) as work:
+        with self._transaction(strict, owner) as work:
             taken = work.register(text, name)
             if then is not None:
                 then(work.connection)
             return taken
 
-    def load(self, text: str, *, strict: bool = False, atomic: bool = False) -> list[QueryOutcome]:
-        """Every statement of a script, with an outcome each; with ``atomic`` all or none."""
+    def load(
+        self, text: str, *, owner: str | None = None, strict: bool = False, atomic: bool = False
+    ) -> list[QueryOutcome]:
+        """Take every statement of a script, with an outcome each; with ``atomic`` all or none."""
         namespaces: dict[str, str] = {}
         checked = NO_CHARACTER.search(text) is None
 
@@ -105,12 +115,19 @@ class Registry:
             work.loading.look_up(name for name in (statement.name for statement in chunk) if name is not None)
             return [work.statement(statement, namespaces, checked=checked) for statement in chunk]
 
-        return self._many(raw_statements(text), take, strict, atomic)
+        return self._many(raw_statements(text), take, owner, strict, atomic)
 
     def register_many(
-        self, texts: Iterable[str | tuple[str | None, str]], *, strict: bool = False, atomic: bool = False
+        self,
+        texts: Iterable[str | tuple[str | None, str]],
+        *,
+        owner: str | None = None,
+        strict: bool = False,
+        atomic: bool = False,
     ) -> list[QueryOutcome]:
-        """Texts, or (name, text) pairs; one outcome each, and one bad query never fails the rest unless ``atomic``."""
+        """Register texts, or (name, text) pairs; one outcome each, and one bad query never fails the rest unless
+        ``atomic``.
+        """
         if isinstance(texts, str):
             raise CatalogError(
                 "XSCL_BAD_OPTION", "register_many takes many texts, not one", hint="use register or load"
@@ -125,7 +142,7 @@ class Registry:
                 for pair in pairs
             ]
 
-        return self._many(texts, take, strict, atomic)
+        return self._many(texts, take, owner, strict, atomic)
 
     def unregistered(self, text: str, *, name: str | None = None) -> tuple[QueryInfo, CompiledQuery, tuple[str, ...]]:
         """A query as it would be if it were registered now, its compiled form, and notes on it; nothing is written.
@@ -141,7 +158,7 @@ class Registry:
         _require_name(name)
         kept = namespaces_json(namespaces)
         with self.catalog.read() as connection:
-            work = _Work(self, connection, strict=False, registers=False)
+            work = _Work(self, connection, strict=False, owner=None, registers=False)
             text, prepared, notes = work.checked(statement, kept)
             notes = (*work.channel_notes(prepared.compiled), *notes)
         starting, place = prepared.starting, self.catalog.ask(read_last_places)[1] + 1
@@ -178,12 +195,22 @@ class Registry:
                 return
         drop_query(connection, name, now_micros())
 
+    def resume(self, name: str) -> Resumed:
+        """Have a suspended query go on from now: it sees what comes after this, and keeps its name, owner and ids.
+
+        Raises:
+            CatalogError: ``XSCL_QUERY_NOT_FOUND``; ``XSCL_NOT_SUSPENDED``; its owner has as many queries as the home
+                allows; channels would feed themselves with what it publishes.
+        """
+        with self._transaction(strict=False, owner=None) as work:
+            return work.resume(name)
+
     # -- transactions ------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _transaction(self, strict: bool) -> Iterator[_Work]:
+    def _transaction(self, strict: bool, owner: str | None) -> Iterator[_Work]:
         with self.catalog.begin() as connection:
-            work = _Work(self, connection, strict)
+            work = _Work(self, connection, strict, owner)
             yield work
             work.loading.flush()
             step("register.commit")
@@ -191,7 +218,12 @@ class Registry:
         self._known.learn(work.loading.new)
 
     def _many(
-        self, given: Iterable[T], take: Callable[[_Work, Sequence[T]], list[QueryOutcome]], strict: bool, atomic: bool
+        self,
+        given: Iterable[T],
+        take: Callable[[_Work, Sequence[T]], list[QueryOutcome]],
+        owner: str | None,
+        strict: bool,
+        atomic: bool,
     ) -> list[QueryOutcome]:
         """Take what is given in chunks: each in a transaction of its own, so that others may write between them, or
         with ``atomic`` all in one.
@@ -200,11 +232,11 @@ class Registry:
         chunks = _chunks(given)
         if not atomic:
             for chunk in chunks:
-                with self._transaction(strict) as work, _collecting_later():
+                with self._transaction(strict, owner) as work, _collecting_later():
                     outcomes += take(work, chunk)
             return outcomes
         try:
-            with self._transaction(strict) as work:
+            with self._transaction(strict, owner) as work:
                 for chunk in chunks:
                     outcomes += take(work, chunk)
                     work.loading.flush()
@@ -271,6 +303,19 @@ class Registry:
                 )
 
 
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What resuming a query came to."""
+
+    name: str
+    suspended: int
+    """Place of the intake order from which on it saw nothing."""
+    resumed: int
+    """Place after which it sees what comes."""
+    missed: int
+    """Events of its channels between both places."""
+
+
 class _Undone(Exception):
     """Takes an atomic load back."""
 
@@ -278,8 +323,11 @@ class _Undone(Exception):
 class _Work:
     """What one transaction registers."""
 
-    def __init__(self, registry: Registry, connection: Connection, strict: bool, *, registers: bool = True) -> None:
+    def __init__(
+        self, registry: Registry, connection: Connection, strict: bool, owner: str | None, *, registers: bool = True
+    ) -> None:
         self.registry = registry
+        self.owner = _owner(owner)
         self.registers = registers
         self.connection = connection
         self.strict = strict
@@ -352,6 +400,26 @@ class _Work:
         self._publications = None
         self._there = set(self.facts)
         return parsed.name
+
+    def resume(self, name: str) -> Resumed:
+        """Register a suspended query again, from now on."""
+        info = read_query(self.connection, name)
+        if info.live:
+            raise CatalogError(
+                "XSCL_NOT_SUSPENDED", f"query {name!r} is not suspended", hint="'xscl query list' says which are"
+            )
+        since = info.docid_until
+        place, _ = take_places(self.connection, 1, now_micros())
+        release_query(self.connection, info.query, place)
+        self.owner = info.owner
+        statement, _, _ = one_query(info.text)
+        namespaces = namespaces_json(info.namespaces)
+        _, prepared, _ = self.checked(statement, namespaces)
+        self.loading.forget(name)
+        self._take(lambda: statement, info.text, name, namespaces, prepared, (), resumes=True)
+        missed = Counter(channel_counts(self.connection, since, place))
+        missed += Counter(channel_counts(self.connection, published_docid(since, 0), published_docid(place, 0) - 1))
+        return Resumed(name, since, place, sum(missed[channel] for channel in {*prepared.compiled.channels}))
 
     def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> QueryName:
         kept = namespaces_json(namespaces)
@@ -435,6 +503,8 @@ class _Work:
         namespaces: str,
         prepared: Prepared,
         notes: tuple[str, ...],
+        *,
+        resumes: bool = False,
     ) -> QueryName:
         """Let a query wait to be written; ``statement`` gives it as it was read, for the places of refusals."""
         if name is not None:
@@ -452,7 +522,7 @@ class _Work:
         if name is None:
             name = self.loading.free_name()
         with _at_part(statement, lambda created: created.name_span):
-            self.loading.add(name, text, namespaces, prepared)
+            self.loading.add(name, text, namespaces, prepared, self.owner, resumes=resumes)
         if self._publications is not None and target is not None:
             self._publications.add(name, prepared.compiled.channels, target)
             self._there.add(target)
@@ -503,6 +573,24 @@ def _require_name(name: str) -> None:
             f"{name!r} is no name",
             hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
         )
+
+
+def _owner(owner: object) -> str:
+    """Return an owner as it is kept.
+
+    Raises:
+        CatalogError: ``XSCL_BAD_OWNER``.
+    """
+    if owner is None:
+        return ""
+    # Stores refuse NUL and halves of characters.
+    if not isinstance(owner, str) or len(owner) > MAX_NAME or re.search("[\0\ud800-\udfff]", owner):
+        raise CatalogError(
+            "XSCL_BAD_OWNER",
+            f"{reprlib.repr(owner)} is no owner",
+            hint=f"any text of at most {MAX_NAME} characters, without U+0000",
+        )
+    return owner
 
 
 def _prepared(statement: RawStatement, preparer: Preparer) -> tuple[str, Prepared]:

@@ -140,6 +140,13 @@ class Results:
         """Read the meanings of their classes, for some groups or for all."""
         return Meanings(self._rows("match", ["nodes", "witness", "groups"]), groups)
 
+    def class_groups(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Return columns (origin, class, group) with a row for each group that has a match in a class."""
+        rows = self._rows("match", ["groups"])
+        lengths, groups = list_parts(rows.column("groups"))
+        origin, number = (np.repeat(int64s(rows.column(name)), lengths) for name in ("origin", "class"))
+        return origin, number, groups
+
     def _rows(self, relation: str, columns: list[str]) -> pa.Table:
         names = ["relation", "origin", "class", *columns]
         found = []

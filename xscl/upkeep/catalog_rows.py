@@ -29,6 +29,7 @@ from xscl.catalog.queries import remove_queries
 from xscl.catalog.tables import (
     BATCHES,
     IS_DROPPED,
+    IS_SUSPENDED,
     NEVER,
     QUERIES,
     VARIABLES,
@@ -81,7 +82,7 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
     """
     with home.catalog.read() as connection:
         processed = read_processed(connection)
-        ended = sa.and_(IS_DROPPED, QUERIES.c.docid_until <= processed)
+        ended = sa.and_(IS_DROPPED, ~IS_SUSPENDED, QUERIES.c.docid_until <= processed)
         count = connection.scalar(sa.select(sa.func.count()).select_from(QUERIES).where(ended)) or 0
         if count < max(FEWEST_DROPPED, 2 * total(connection, _KEPT)):
             return 0

@@ -80,9 +80,11 @@ def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
             f"{format_statement(ast.DeclareNamespace(prefix, uri))}\n" for prefix, uri in info.namespaces.items()
         )
         # The text as it was written: ids of matches speak of it.
-        yield info.docid_from, {"register": {"name": info.name, "text": f"{declared}{info.text}"}}
+        line = {"name": info.name, "text": f"{declared}{info.text}"}
+        yield info.docid_from, {"register": line | ({"owner": info.owner} if info.owner else {})}
         if info.docid_until != NEVER:
-            yield info.docid_until, {"drop": info.name}
+            # The place of a suspension is that of the next event, which the query does not see.
+            yield info.docid_until - (info.suspended is not None), {"drop": info.name}
     for place in connection.scalars(sa.select(FLUSHES.c.place)):
         yield place, {"flush": True}
 
@@ -113,6 +115,12 @@ def _channel_commands(connection: Connection) -> Iterator[str]:
 def _notes(connection: Connection) -> Iterator[str]:
     for row in connection.execute(sa.select(CHANNELS).where(CHANNELS.c.kept_from.is_not(None))):
         yield f"events of {row.name} from before {format_time(row.kept_from)} may be gone, and are not in it"
+    suspended = connection.scalar(sa.select(sa.func.count()).where(QUERIES.c.suspended.is_not(None)))
+    if suspended:
+        yield (
+            f"{suspended:,} times a quota suspended a query; in it the query is dropped there, and where it was "
+            "resumed, registered again, with answers from before if its STARTING asks for them"
+        )
     replayed = connection.scalar(sa.select(sa.func.count()).where(LATE.c.replayed.is_not(None)))
     if replayed:
         yield f"{replayed:,} late events were taken as if in time afterwards; in it they are late"

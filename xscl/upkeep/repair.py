@@ -35,7 +35,7 @@ from xscl.catalog.events import (
     remove_event_ids,
     remove_ids_between,
 )
-from xscl.catalog.intake_order import go_on_at, set_processed
+from xscl.catalog.intake_order import go_on_at, repeat_all
 from xscl.catalog.late import forget_published_late
 from xscl.catalog.queries import forget_batches
 from xscl.catalog.state_files import forget_state, remove_state_files
@@ -233,7 +233,7 @@ def _forget_batches(connection: Connection, damaged: Sequence[Damaged]) -> Done:
     forget_published_late(connection)
     forget_times(connection)
     forget_batches(connection)
-    set_processed(connection, 0)
+    repeat_all(connection)
     forget_answers(connection)
     events = sum(channel_counts(connection, 0, PUBLISHED - 1).values())
     which = "; ".join(map(str, damaged[:5])) + (f" and {len(damaged) - 5} more" if len(damaged) > 5 else "")

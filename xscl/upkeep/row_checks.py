@@ -38,9 +38,7 @@ _JSON: Mapping[str, type | tuple[type, ...]] = {
 _NOT_NEGATIVE = {
     "home.next_place",
     "home.processed",
-    "home.max_queries",
-    "home.max_bindings",
-    "home.max_pairs",
+    "quotas.most",
     "home.repeated",
     "intake_files.first",
     "intake_files.last",

@@ -24,6 +24,7 @@ OWNERS = {
     "late": ["late", "rejected"],
     "memberships": ["memberships"],
     "queries": ["queries"],
+    "quotas": ["quotas"],
     "source_offsets": ["sources"],
     "state_files": ["state_files", "old_files"],
 }

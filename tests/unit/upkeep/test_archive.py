@@ -309,7 +309,7 @@ def test_archives_that_strangers_made(archive: bytes, tmp_path: Path) -> None:
         "update home set processed = -1",
         "update home set next_place = 1e300",
         "insert into home (one, schema_version, next_place, received, processed) select 2, 1, 9, 0, 0",
-        "update home set max_pairs = -1",
+        "insert into quotas values ('pairs', -1)",
         "delete from home",
         "update channels set feed = 7",
         "update channels set kind = x'ff'",

@@ -1,0 +1,394 @@
+"""Quotas: who is suspended, where, why; and that nobody else notices."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import xscl
+from xscl import CatalogError, Event
+from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.queries import read_query
+from xscl.engine import Engine
+from xscl.planning.subscribers import Subscribers
+
+GREEDY = "S/d[./a->x] JOIN {x = y, 1 h} S/d[./a->y]"
+MODEST = "S/d[./b->x] FOLLOWED BY {x = y, 1 h} S/d[./b->y]"
+
+
+def document(number: int, *, a: int = 3) -> Event:
+    values = "".join(f"<a>{value}</a>" for value in range(a))
+    return Event("S", f"d{number}", number, xml=f"<d>{values}<b>{number // 2}</b></d>")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with xscl.connect(home=tmp_path / "home") as opened:
+        yield opened
+
+
+def listed(engine: Engine, query: str) -> list[str]:
+    return sorted(match.id for match in engine.matches(query))
+
+
+def states(engine: Engine) -> dict[str, str]:
+    return {info.name: "suspended" if info.is_suspended else "live" for info in engine.queries()}
+
+
+# -- bindings and pairs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("quotas", "reason"),
+    [
+        ({"bindings": 35}, "36 bindings (at most 35) in batch 1"),
+        ({"pairs": 29}, "30 combinations of documents (at most 29) in batch 1"),
+        (
+            {"bindings": 20, "pairs": 0},
+            "36 bindings (at most 20) and 30 combinations of documents (at most 0) in batch 1",
+        ),
+    ],
+)
+def test_who_exceeds_a_quota_is_suspended_behind_the_batch(engine: Engine, quotas: dict[str, int], reason: str) -> None:
+    engine.register(GREEDY, name="greedy", owner="ann")
+    engine.set_quotas(**quotas)
+    engine.ingest(document(number, a=6) for number in range(6))
+    (report,) = engine.run_once()
+    # Each of 6 documents has 6 bindings; a query that names one definition twice has them once.
+    (suspension,) = report.suspended
+    assert (suspension.query, suspension.owner, suspension.place) == ("greedy", "ann", report.last + 1)
+    assert suspension.reason == reason
+    assert str(suspension).startswith(f"query greedy is suspended from place {report.last + 1} on: [XSCL_QUOTA] 3")
+    info = engine.home.catalog.ask(read_query, "greedy")
+    assert (info.is_suspended, info.docid_until, info.suspended) == (True, report.last + 1, reason)
+    # The answers of the batch stay, and none comes after it.
+    before = listed(engine, "greedy")
+    assert len(before) == 30
+    engine.ingest(document(number, a=6) for number in range(6, 9))
+    (report,) = engine.run_once()
+    assert not report.suspended and listed(engine, "greedy") == before
+
+
+@pytest.mark.parametrize("quotas", [{}, {"bindings": 36}, {"pairs": 30}, {"queries": 1}])
+def test_who_is_within_its_quota_is_not(engine: Engine, quotas: dict[str, int]) -> None:
+    engine.register(GREEDY, name="greedy")
+    engine.set_quotas(**quotas)
+    engine.ingest(document(number, a=6) for number in range(6))
+    assert not engine.run_once()[0].suspended
+    assert states(engine) == {"greedy": "live"}
+
+
+def test_a_document_of_a_query_of_one_block_counts_once(engine: Engine) -> None:
+    engine.register("S//a", name="one")
+    engine.set_quotas(pairs=4)
+    engine.ingest(document(number, a=50) for number in range(4))
+    assert not engine.run_once()[0].suspended
+    engine.ingest(document(number, a=1) for number in range(4, 9))
+    assert engine.run_once()[0].suspended[0].reason == "5 combinations of documents (at most 4) in batch 2"
+
+
+def test_what_others_share_with_a_query_is_not_counted_for_it(engine: Engine) -> None:
+    """Counts depend on the query and the documents alone, whoever asks for the same nodes, and since when."""
+    engine.register(MODEST, name="old")
+    engine.register("S/d[./a->x][./b->z] JOIN {x = y AND z = w, 1 h} S/d[./a->y][./b->w]", name="other")
+    engine.ingest(document(number) for number in range(10))
+    engine.register(MODEST, name="new")
+    engine.ingest(document(number) for number in range(10, 16))
+    engine.set_quotas(bindings=12, pairs=6)
+    (report,) = engine.run_once()
+    # b: 16 of old, of which new sees 6; 8 pairs of old, of which new sees 3; other asks for a and b.
+    assert {each.query: each.reason for each in report.suspended} == {
+        "old": "16 bindings (at most 12) and 8 combinations of documents (at most 6) in batch 1",
+        "other": "64 bindings (at most 12) and 16 combinations of documents (at most 6) in batch 1",
+    }
+
+
+def test_a_document_that_is_walked_in_parts_counts_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.register("S/d[./a->x][./b->z] JOIN {x = y AND z = w, 1 h} S/d[./a->y][./b->w]", name="one")
+    engine.register("S/d->r[./a->x] JOIN {x = y, 1 h} S/d->s[./a->y]", name="two")
+    engine.set_quotas(bindings=0)
+    engine.ingest(document(number) for number in range(2))
+    alone = {each.query: each.reason for each in engine.run_once()[0].suspended}
+    monkeypatch.setattr("xscl.xpath.chains.MAX_CHAIN_ENTRIES", 6)
+    for name in ("one", "two"):
+        engine.resume(name)
+    engine.ingest(document(number) for number in range(2, 4))
+    again = {each.query: each.reason.replace("batch 2", "batch 1") for each in engine.run_once()[0].suspended}
+    assert again == alone
+
+
+def test_an_answer_from_what_is_held_counts_as_a_batch(engine: Engine) -> None:
+    engine.ingest(document(number) for number in range(8))
+    engine.run_once()
+    engine.set_quotas(bindings=23, pairs=3)
+    engine.register(f"{GREEDY} STARTING ALL", name="all")
+    engine.register(f"{MODEST} STARTING ALL", name="few")
+    engine.register(GREEDY, name="now")
+    (report,) = engine.run_once()
+    assert [(each.query, each.reason) for each in report.suspended] == [
+        ("all", "24 bindings (at most 23) and 56 combinations of documents (at most 3) in batch 2"),
+        ("few", "4 combinations of documents (at most 3) in batch 2"),
+    ]
+    assert len(listed(engine, "all")) == 56 and len(listed(engine, "few")) == 4
+    engine.ingest([document(8)])
+    engine.run_once()
+    assert len(listed(engine, "all")) == 56 and not listed(engine, "now")
+
+
+def test_three_blocks_and_what_is_published_count(engine: Engine) -> None:
+    three = "S/d->p[./b->x] FOLLOWED BY {x = y, 1 h} S/d->q[./b->y] FOLLOWED BY {y = z, 1 h} S/d->r[./b->z]"
+    engine.register(three, name="three")
+    engine.register("SELECT x FROM S/d[./b->x] PUBLISH P", name="maker")
+    engine.register("P/result/b", name="reader")
+    engine.set_quotas(pairs=3)
+    events = (Event("S", f"d{n}", n, xml="<d><b>1</b></d>") for n in range(4))
+    engine.ingest(events)
+    (report,) = engine.run_once()
+    assert {each.query: each.reason[0] for each in report.suspended} == {"maker": "4", "reader": "4", "three": "4"}
+    engine.ingest([Event("S", "d9", 9, xml="<d><b>1</b></d>")])
+    assert engine.run_once()[0].published == 0
+
+
+# -- suspended queries -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def suspended(engine: Engine) -> Engine:
+    engine.register(GREEDY, name="greedy", owner="ann")
+    engine.register(MODEST, name="modest", owner="bob")
+    engine.set_quotas(pairs=10)
+    engine.ingest(document(number) for number in range(6))
+    engine.run_once()
+    assert states(engine) == {"greedy": "suspended", "modest": "live"}
+    return engine
+
+
+def test_a_suspended_query_goes_on_from_where_it_is_resumed(suspended: Engine) -> None:
+    engine = suspended
+    before = listed(engine, "greedy")
+    engine.set_quotas(pairs=None)
+    engine.ingest(document(number) for number in range(6, 8))
+    resumed = engine.resume("greedy")
+    assert resumed.missed == 2
+    engine.ingest(document(number) for number in range(8, 10))
+    engine.run_once()
+    found = listed(engine, "greedy")
+    # d8 and d9 in both orders; ids are those that the text has anyway.
+    assert len(found) == len(before) + 2 and set(before) < set(found)
+    every = {match.id for match in engine.query_once(GREEDY, name="greedy")}
+    assert set(found) < every and len(every) == 90
+    info = engine.home.catalog.ask(read_query, "greedy")
+    assert info.live and info.owner == "ann" and states(engine) == {"greedy": "live", "modest": "live"}
+
+
+def test_a_query_that_starts_with_all_is_resumed_from_now(engine: Engine) -> None:
+    text = f"{MODEST} STARTING ALL"
+    engine.register(text, name="all")
+    engine.set_quotas(pairs=0)
+    engine.ingest(document(number) for number in range(2))
+    engine.run_once()
+    engine.set_quotas(pairs=None)
+    engine.ingest(document(number) for number in range(2, 4))
+    engine.resume("all")
+    engine.ingest(document(number) for number in range(4, 6))
+    engine.run_once()
+    assert len(listed(engine, "all")) == 2
+    assert engine.home.catalog.ask(read_query, "all").text == text
+
+
+def test_only_what_is_suspended_is_resumed(suspended: Engine) -> None:
+    for name, condition in (("modest", "XSCL_NOT_SUSPENDED"), ("nobody", "XSCL_QUERY_NOT_FOUND")):
+        with pytest.raises(CatalogError) as caught:
+            suspended.resume(name)
+        assert caught.value.condition == condition
+    suspended.resume("greedy")
+    with pytest.raises(CatalogError) as caught:
+        suspended.resume("greedy")
+    assert caught.value.condition == "XSCL_NOT_SUSPENDED"
+
+
+def test_the_name_of_a_suspended_query_is_taken_until_it_is_dropped(suspended: Engine) -> None:
+    with pytest.raises(CatalogError) as caught:
+        suspended.register("S//a", name="greedy")
+    assert caught.value.condition == "XSCL_NAME_TAKEN"
+    before = listed(suspended, "greedy")
+    suspended.drop("greedy")
+    assert states(suspended) == {"modest": "live"}
+    suspended.register("S//a", name="greedy")
+    assert states(suspended) == {"greedy": "live", "modest": "live"}
+    assert listed(suspended, "greedy") == before
+
+
+def test_planners_learn_of_suspensions_whoever_made_them(engine: Engine) -> None:
+    """One that has read queries before goes on by what has changed, as one that reads them all does."""
+    catalog, numbers = engine.home.catalog, itertools.count()
+    texts = [GREEDY, MODEST, "S//b", MODEST]
+    for number, text in enumerate(texts):
+        engine.register(text, name=f"q{number}")
+    chance = random.Random(4)
+    known = [Subscribers(), Subscribers()]
+    for _ in range(40):
+        match chance.randrange(4):
+            case 0:
+                engine.set_quotas(pairs=chance.choice([0, 1, 5]))
+            case 1:
+                engine.set_quotas(pairs=None)
+            case 2:
+                for info in engine.queries(suspended=True):
+                    (engine.drop if chance.random() < 0.2 else engine.resume)(info.name)
+            case 3:
+                engine.register(chance.choice(texts))
+        # A batch that waits behind others is not at the end of the intake order.
+        engine.ingest(document(next(numbers)) for _ in range(4))
+        first = catalog.ask(read_last_places)[0] + 1
+        fresh = Subscribers()
+        with catalog.snapshot() as connection:
+            fresh.move(connection, first, first + 3)
+            for each in known:
+                if chance.random() < 0.7:
+                    each.move(connection, first, first + 3)
+                    assert {gid: each.span(gid) for gid in each} == {gid: fresh.span(gid) for gid in fresh}
+        engine.run_once(batch_docs=2, stop=lambda: chance.random() < 0.4)
+
+
+def test_a_suspended_query_outlives_the_removal_of_dropped_ones(
+    suspended: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xscl.upkeep.catalog_rows.FEWEST_DROPPED", 0)
+    suspended.set_quotas(bindings=0)
+    suspended.register("S//zzz->x JOIN {x = y, 1 h} S//b->y", name="idle")
+    suspended.ingest([document(50, a=0)])
+    suspended.run_once()
+    assert states(suspended)["idle"] == "suspended"
+    for number in range(3):
+        suspended.ingest([document(60 + number)])
+        suspended.run_once()
+    assert suspended.resume("idle").name == "idle"
+
+
+def test_who_had_answers_keeps_them_when_batches_run_again(suspended: Engine) -> None:
+    """After a repair batches are cut anew: nobody is suspended for what was given out before."""
+    from xscl.upkeep.repair import repair_home
+
+    home = suspended.home
+    suspended.set_quotas(pairs=3)
+    found = {name: listed(suspended, name) for name in ("greedy", "modest")}
+    for path in (home.root / "results").rglob("*.parquet"):
+        path.unlink()
+    repair_home(home)
+    suspended.ingest([document(100)])
+    suspended.run_once(batch_docs=1)
+    assert {name: listed(suspended, name) for name in ("greedy", "modest")} == found
+    assert states(suspended) == {"greedy": "suspended", "modest": "live"}
+
+
+# -- others ----------------------------------------------------------------------------------------------------
+
+TEXTS = [
+    GREEDY,
+    MODEST,
+    "S//b",
+    "S/d[./a->x][./b->z] JOIN {x = y AND z = w, 1 h} S/d[./a->y][./b->w]",
+    f"{MODEST} STARTING ALL",
+    "S/d->p[./b->x] JOIN {x = y, 1 h} S/d->q[./b->y] JOIN {y = z, 1 h} S/d->r[./b->z]",
+]
+
+
+@pytest.mark.parametrize(("batch_docs", "greedy"), [*itertools.product([1, 4, 100], [GREEDY, TEXTS[5]])])
+def test_others_answers_are_those_without_the_greedy_query(tmp_path: Path, batch_docs: int, greedy: str) -> None:
+    def answers(home: str, prepare: Callable[[Engine], None]) -> tuple[dict[str, list[str]], list[str]]:
+        with xscl.connect(home=tmp_path / home) as engine:
+            engine.ingest(document(number) for number in range(4))
+            prepare(engine)
+            for number, text in enumerate(TEXTS):
+                engine.register(text, name=f"q{number}")
+            engine.ingest(document(number) for number in range(4, 9))
+            engine.register(MODEST, name="late")
+            engine.ingest(document(number) for number in range(9, 14))
+            reports = engine.run_once(batch_docs=batch_docs)
+            names = [f"q{number}" for number in range(len(TEXTS))] + ["late"]
+            suspended = [each.query for report in reports for each in report.suspended]
+            return {name: listed(engine, name) for name in names}, suspended
+
+    def with_greedy(engine: Engine) -> None:
+        engine.register(greedy, name="greedy")
+
+    plain, _ = answers("plain", lambda engine: None)
+    beside, suspended = answers("beside", with_greedy)
+    assert beside == plain and not suspended
+    # A quota that some of them exceed takes from these only, and only what comes later.
+    with_quota, suspended = answers("quota", lambda engine: (with_greedy(engine), engine.set_quotas(bindings=3))[0])
+    assert ("greedy" in suspended) == (batch_docs > 3)
+    for name, found in with_quota.items():
+        assert set(found) <= set(plain[name])
+        assert found == plain[name] or name in suspended
+
+
+def test_counts_are_the_same_wherever_it_runs(tmp_path: Path) -> None:
+    """Levels, parts and caches of a driver with little memory count as one that has all."""
+    reasons = []
+    for cache in (0, 512 << 20):
+        with xscl.connect(home=tmp_path / f"{cache}", settings=xscl.Settings(cache_bytes=cache)) as engine:
+            for number, text in enumerate(TEXTS):
+                engine.register(text, name=f"q{number}")
+            engine.set_quotas(bindings=0, pairs=0)
+            engine.ingest(document(number) for number in range(9))
+            reasons.append({each.query: each.reason for report in engine.run_once() for each in report.suspended})
+    assert reasons[0] == reasons[1] and len(reasons[0]) == len(TEXTS)
+
+
+# -- queries of owners -----------------------------------------------------------------------------------------
+
+
+def test_an_owner_has_so_many_live_queries(engine: Engine, tmp_path: Path) -> None:
+    engine.set_quotas(queries=2)
+    engine.register("S//a", name="a1", owner="ann")
+    outcomes = engine.load("CREATE QUERY a2 AS S//a;\nCREATE QUERY a3 AS S//a;\nDROP QUERY a1;\nS//b;", owner="ann")
+    assert [outcome.action for outcome in outcomes] == ["registered", "refused", "dropped", "registered"]
+    error = outcomes[1].error
+    assert isinstance(error, CatalogError) and error.condition == "XSCL_TOO_MANY_QUERIES"
+    assert (error.line, "'ann'" in error.message, "2 of one owner" in error.message) == (2, True, True)
+    # Others have their own two; queries without an owner are counted together.
+    made = engine.register_many(["S//a", "S//b", "S//c"], owner="bob") + engine.register_many(["S//a"] * 3)
+    assert [outcome.ok for outcome in made] == [True, True, False] * 2
+    line = '{"register": {"name": "x", "text": "S//a", "owner": "%s"}}\n'
+    (tmp_path / "events.ndjson").write_text(line % "carl" + (line % "bob").replace("x", "y"))
+    report = engine.ingest(tmp_path / "events.ndjson")
+    assert (report.registered, report.rejected) == (1, 1)
+    assert [info.name for info in engine.queries(owner="carl")] == ["x"]
+    assert len(list(engine.queries(owner=""))) == len(list(engine.queries(owner="bob"))) == 2
+
+
+def test_a_suspended_query_is_not_live(engine: Engine) -> None:
+    engine.set_quotas(queries=1, bindings=0)
+    engine.register("S//b", name="first", owner="ann")
+    engine.ingest([document(1)])
+    engine.run_once()
+    engine.register("S//b", name="second", owner="ann")
+    with pytest.raises(CatalogError) as caught:
+        engine.resume("first")
+    assert caught.value.condition == "XSCL_TOO_MANY_QUERIES"
+    engine.drop("second")
+    engine.resume("first")
+
+
+def test_owners_are_exact(engine: Engine) -> None:
+    for number, owner in enumerate([" ann", "ann", "\x1b[31mred", "Ä\u202e", "a'b\"; --", "", None]):
+        engine.register("S//a", name=f"n{number}", owner=owner)
+        assert engine.home.catalog.ask(read_query, f"n{number}").owner == (owner or "")
+    for bad in ("\0", "\ud800", "x" * 129, 7):
+        with pytest.raises(CatalogError) as caught:
+            engine.register("S//a", owner=bad)  # type: ignore[arg-type]
+        assert caught.value.condition == "XSCL_BAD_OWNER"
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, "7", True, 1 << 63])
+def test_quotas_are_whole_numbers(engine: Engine, bad: object) -> None:
+    with pytest.raises(CatalogError) as caught:
+        engine.set_quotas(pairs=bad)  # type: ignore[arg-type]
+    assert caught.value.condition == "XSCL_BAD_OPTION"
+    assert engine.quotas == engine.set_quotas()

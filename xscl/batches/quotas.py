@@ -1,0 +1,258 @@
+"""Quotas of queries: how much of a batch each query has had, and the suspension of those that had more than allowed.
+
+A count depends on the query and on the documents of the batch alone.  It is the same in the driver and in executors,
+and whatever other queries share with the query: nodes and combinations of documents are counted, each once, and only
+those that come after the query's registration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.dataset as ds
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.base.arrow_schemas import REFUSED
+from xscl.base.docids import place_of
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.intake_order import read_repeated
+from xscl.catalog.queries import suspend_query
+from xscl.catalog.quotas import Quotas, read_quotas
+from xscl.catalog.records import QueryInfo
+from xscl.catalog.tables import NEVER, QUERIES, in_parts
+from xscl.planning.planner import PlannedGroup, Value
+from xscl.store.results import NO_DOC, Results
+
+__all__ = ["BindingCount", "PairCount", "Suspension", "Usage", "suspend_queries"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """Suspension of a query that exceeded a quota in a batch."""
+
+    query: str
+    owner: str
+    place: int
+    """First place of the intake order that the query does not see."""
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"query {self.query} is suspended from place {self.place} on: [XSCL_QUOTA] {self.reason}; "
+            f"'xscl query resume {self.query}' has it go on"
+        )
+
+
+# -- bindings --------------------------------------------------------------------------------------------------
+
+
+class _Cut(NamedTuple):
+    """Bindings of a level during which queries were registered."""
+
+    places: npt.NDArray[np.int64]
+    """Places after which queries see documents, rising."""
+    counts: Mapping[Value, Sequence[tuple[int, int]]]
+    """Of each value (number of places before the document, bindings)."""
+
+
+class BindingCount:
+    """Counts the bindings of a batch by variable and function, if the home has a quota of bindings."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._is_on: bool | None = None
+        self._whole: Counter[Value] = Counter()
+        self._cuts: list[_Cut] = []
+
+    @property
+    def total(self) -> int:
+        """Number of all bindings, which no query exceeds."""
+        return self._whole.total()
+
+    def clear(self) -> None:
+        """Forget what was counted."""
+        self._whole.clear()
+        self._cuts.clear()
+
+    def add(self, witnesses: ds.Dataset) -> None:
+        """Count the witness rows of a level: each node of a variable with each function once."""
+        if self._is_on is None:
+            with self._catalog.read() as connection:
+                self._is_on = read_quotas(connection).bindings is not None
+        if not self._is_on:
+            return
+        # Executors write all rows of a document to one file.
+        parts = [witnesses] if isinstance(witnesses, ds.InMemoryDataset) else witnesses.get_fragments()
+        for part in parts:
+            keys = ["docid", "var", "node", "fn"]
+            # A document that is walked in several parts may have a row in each.
+            self._add(part.to_table(columns=keys, filter=ds.field("var") != REFUSED).group_by(keys).aggregate([]))
+
+    def _add(self, rows: pa.Table) -> None:
+        if not rows.num_rows:
+            return
+        places = place_of(rows.column("docid").to_numpy())
+        inside = QUERIES.c.sees_from >= int(places.min()), QUERIES.c.sees_from < int(places.max())
+        with self._catalog.read() as connection:
+            cuts = np.array(sorted(connection.scalars(sa.select(QUERIES.c.sees_from).where(*inside).distinct())))
+        keys = ["before", "var", "fn"]
+        table = rows.select(["var", "fn"]).append_column("before", pa.array(np.searchsorted(cuts, places)))
+        counts: defaultdict[Value, list[tuple[int, int]]] = defaultdict(list)
+        for row in table.group_by(keys).aggregate([([], "count_all")]).to_pylist():
+            self._whole[row["var"], row["fn"]] += row["count_all"]
+            counts[row["var"], row["fn"]].append((row["before"], row["count_all"]))
+        if len(cuts):
+            self._cuts.append(_Cut(cuts, counts))
+
+    def count(self, values: Collection[Value], sees_from: int = -1) -> int:
+        """Return the bindings of some variables and functions in documents after a place."""
+        found = sum(self._whole[value] for value in values)
+        for cut in self._cuts:
+            least = int(np.searchsorted(cut.places, sees_from, side="right"))
+            found -= sum(n for value in values for before, n in cut.counts.get(value, ()) if before < least)
+        return found
+
+
+# -- pairs -----------------------------------------------------------------------------------------------------
+
+
+class PairCount:
+    """Counts the combinations of documents in which queries have a match, among the results of a batch."""
+
+    def __init__(self, files: Iterable[str | Path]) -> None:
+        results = Results(files)
+        self._found = results.combinations()
+        origin, number, self._gids = results.class_groups()
+        known = np.unique(np.concatenate([origin, self._found.origin]))
+
+        def key(origins: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+            return np.searchsorted(known, origins) << 32 | numbers
+
+        self._classes, self._class_of = np.unique(key(self._found.origin, self._found.number), return_inverse=True)
+        classes = key(origin, number)
+        there = np.isin(classes, self._classes)
+        self._gids = self._gids[there]
+        self._class = np.searchsorted(self._classes, classes[there])
+        docs = self._found.docs
+        self._oldest = np.where(docs == NO_DOC, NEVER, place_of(docs)).min(axis=1, initial=NEVER)
+        self._first = int(self._oldest.min(initial=NEVER))
+        self._counted: dict[tuple[frozenset[int], int], int] = {}
+
+    def most(self) -> dict[int, int]:
+        """Return a number for each group that its combinations do not exceed."""
+        sizes = np.bincount(self._class_of, minlength=len(self._classes))
+        gids, which = np.unique(self._gids, return_inverse=True)
+        counts = np.zeros(len(gids), dtype=np.int64)
+        np.add.at(counts, which, sizes[self._class])
+        return dict(zip(gids.tolist(), counts.tolist(), strict=True))
+
+    def count(self, groups: Collection[int], sees_from: int = -1) -> int:
+        """Return the different combinations of some groups, all of whose documents come after a place."""
+        key = frozenset(groups), sees_from if sees_from >= self._first else -1
+        if key not in self._counted:
+            mine = np.zeros(len(self._classes), dtype=np.bool_)
+            mine[self._class[np.isin(self._gids, list(key[0]))]] = True
+            docs = self._found.docs[mine[self._class_of] & (self._oldest > key[1])]
+            names = [str(block) for block in range(docs.shape[1])]
+            table = pa.table({name: docs[:, block] for block, name in enumerate(names)})
+            self._counted[key] = table.group_by(names).aggregate([]).num_rows
+        return self._counted[key]
+
+
+# -- queries ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a batch has counted."""
+
+    bindings: Sequence[tuple[BindingCount, Mapping[int, PlannedGroup]]]
+    """Bindings of each of its works, and the groups of the work's plan."""
+    matches: int
+    """Number of matches, which no query's combinations exceed."""
+    files: Callable[[], Iterable[str]]
+    """Gives the files of results; asked only where pairs are counted."""
+    filled: Sequence[QueryInfo] = field(default=())
+    """Queries that the batch has answered from retained events, as they are after it."""
+
+    def bindings_of(self, groups: Iterable[int], sees_from: int = -1) -> int:
+        """Return the bindings of some groups in documents after a place."""
+        asked = [(count, planned[gid]) for gid in groups for count, planned in self.bindings if gid in planned]
+        return sum(count.count(group.values, sees_from) for count, group in asked)
+
+
+def suspend_queries(connection: Connection, usage: Usage, batch: int, last: int) -> list[Suspension]:
+    """Suspend the live queries that have exceeded a quota in a batch, from its last place on, in its transaction.
+
+    Batches that run again after a repair suspend nothing: what they have found was given out already.
+    """
+    quotas = read_quotas(connection)
+    is_off = quotas.bindings is None and quotas.pairs is None
+    if is_off or last <= read_repeated(connection):
+        return []
+    found = []
+    for info, parts in _exceeding(connection, quotas, usage, last):
+        reason = f"{' and '.join(parts)} in batch {batch}"
+        suspend_query(connection, info.query, last + 1, reason)
+        found.append(Suspension(info.name, info.owner, last + 1, reason))
+    return found
+
+
+class _Subscriber(NamedTuple):
+    query: int
+    name: str
+    owner: str
+    groups: tuple[int, ...]
+    sees_from: int
+
+
+def _exceeding(
+    connection: Connection, quotas: Quotas, usage: Usage, last: int
+) -> Iterator[tuple[_Subscriber, list[str]]]:
+    """Queries that exceed a quota, each with what it exceeds, in words; by name."""
+    groups: set[int] = set()
+    count_bindings = quotas.bindings is not None and sum(c.total for c, _ in usage.bindings) > quotas.bindings
+    if count_bindings:
+        asked = {gid for _, planned in usage.bindings for gid in planned}
+        groups |= {gid for gid in asked if usage.bindings_of([gid]) > (quotas.bindings or 0)}
+    pairs = PairCount(usage.files()) if quotas.pairs is not None and usage.matches > quotas.pairs else None
+    if pairs is not None:
+        groups |= {gid for gid, most in pairs.most().items() if most > (quotas.pairs or 0)}
+    if not count_bindings and pairs is None:
+        return
+    for info in sorted(_live(connection, groups, usage.filled, last), key=lambda info: info.name):
+        parts = []
+        if quotas.bindings is not None and count_bindings:
+            found = usage.bindings_of(info.groups, info.sees_from)
+            if found > quotas.bindings:
+                parts.append(f"{found:,} bindings (at most {quotas.bindings:,})")
+        if quotas.pairs is not None and pairs is not None:
+            found = pairs.count(info.groups, info.sees_from)
+            if found > quotas.pairs:
+                parts.append(f"{found:,} combinations of documents (at most {quotas.pairs:,})")
+        if parts:
+            yield info, parts
+
+
+def _live(
+    connection: Connection, groups: Collection[int], filled: Sequence[QueryInfo], last: int
+) -> Iterator[_Subscriber]:
+    """Live queries of some groups, and those that were answered from retained events."""
+    numbers = {info.query for info in filled}
+    live = QUERIES.c.docid_until == NEVER, QUERIES.c.docid_from <= last
+    columns = QUERIES.c.query, QUERIES.c.qid, QUERIES.c.owner, QUERIES.c.gid, QUERIES.c.sees_from
+    for some in in_parts(sorted(gid for gid in groups if gid > 0)):
+        for row in connection.execute(sa.select(*columns).where(QUERIES.c.gid.in_(some), *live)):
+            if row.query not in numbers:
+                yield _Subscriber(row.query, row.qid, row.owner, (row.gid,), row.sees_from)
+    for info in filled:
+        if info.live:
+            yield _Subscriber(info.query, info.name, info.owner, info.groups, info.sees_from)
