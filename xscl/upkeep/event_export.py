@@ -118,8 +118,8 @@ def _notes(connection: Connection) -> Iterator[str]:
     suspended = connection.scalar(sa.select(sa.func.count()).where(QUERIES.c.suspended.is_not(None)))
     if suspended:
         yield (
-            f"{suspended:,} times a quota suspended a query; in it the query is dropped there, and where it was "
-            "resumed, registered again, with answers from before if its STARTING asks for them"
+            f"quotas suspended queries ({suspended:,}); in it these are dropped there and, where they were resumed, "
+            "registered again, with answers from before if their STARTING asks for them"
         )
     replayed = connection.scalar(sa.select(sa.func.count()).where(LATE.c.replayed.is_not(None)))
     if replayed:
