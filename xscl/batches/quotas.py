@@ -34,6 +34,9 @@ from xscl.store.results import NO_DOC, Results
 __all__ = ["BindingCount", "PairCount", "Suspension", "Usage", "suspend_queries"]
 
 
+_CONDITION = "XSCL_QUOTA"
+
+
 @dataclass(frozen=True, slots=True)
 class Suspension:
     """Suspension of a query that exceeded a quota in a batch."""
@@ -46,7 +49,7 @@ class Suspension:
 
     def __str__(self) -> str:
         return (
-            f"query {self.query} is suspended from place {self.place} on: [XSCL_QUOTA] {self.reason}; "
+            f"query {self.query} is suspended from place {self.place} on: [{_CONDITION}] {self.reason}; "
             f"'xscl query resume {self.query}' has it go on"
         )
 
