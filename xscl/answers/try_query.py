@@ -26,7 +26,7 @@ from xscl.store.event_files import event_document
 from xscl.xpath.condition import Memo
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
 
-__all__ = ["Binding", "BlockWitness", "Trial"]
+__all__ = ["Binding", "BlockWitness", "DryRun"]
 
 _ROWS_AT_ONCE = 1_000
 RESULT = "(result)"
@@ -70,7 +70,7 @@ class _Block:
     """The variables of its nodes."""
 
 
-class Trial:
+class DryRun:
     """Tries one query; ``witnesses`` may be asked for several inputs.
 
     Attributes:

@@ -265,17 +265,17 @@ def query_test(
     Example: xscl query test same book.xml
     xscl query test hot readings.csv --null NA
     """
-    from xscl.answers.try_query import Trial
+    from xscl.answers.try_query import DryRun
     from xscl.ingest.sources import read_paths
 
     opened = at.open()
-    trial = Trial(
+    dry_run = DryRun(
         opened.catalog.ask(read_query, name), opened.catalog.ask(read_channels), opened.catalog.ask(read_streams)
     )
-    read = {of_channel.removesuffix(".raw") for _, of_channel in trial.blocks}
+    read = {of_channel.removesuffix(".raw") for _, of_channel in dry_run.blocks}
     if channel is None:
         channel = next(iter(read)) if len(read) == 1 else None
-    found = trial.witnesses(read_paths(files, options.reading(channel), stdin=sys.stdin.buffer))
+    found = dry_run.witnesses(read_paths(files, options.reading(channel), stdin=sys.stdin.buffer))
     printed = printing.chosen()
     as_row = _witness_line if printed is Format.table else _witness_record
     rows = (as_row(witness) for witness in itertools.islice(found, limit or None))
@@ -283,19 +283,19 @@ def query_test(
     shown = print_rows(rows, ["document", "block", "witness"] if printed is Format.table else wide, printed)
     if limit and shown == limit:
         say(f"note: the first {limit} witnesses; there may be more, --limit 0 gives all")
-    for problem in trial.problems:
+    for problem in dry_run.problems:
         complain(rejection(problem))
-    documents = trial.documents.total()
-    for number, (block, of_channel) in enumerate(trial.blocks, start=1):
+    documents = dry_run.documents.total()
+    for number, (block, of_channel) in enumerate(dry_run.blocks, start=1):
         say(
-            f"block {number} ({block}): witnesses {trial.found[number]}, documents of channel {of_channel} "
-            f"{trial.documents[of_channel]}"
+            f"block {number} ({block}): witnesses {dry_run.found[number]}, documents of channel {of_channel} "
+            f"{dry_run.documents[of_channel]}"
         )
-    for other in sorted(name for name in trial.documents if name.removesuffix(".raw") not in read):
-        say(f"note: the query does not read channel {other}, of which {trial.documents[other]} documents came")
-    for note in trial.notes():
+    for other in sorted(name for name in dry_run.documents if name.removesuffix(".raw") not in read):
+        say(f"note: the query does not read channel {other}, of which {dry_run.documents[other]} documents came")
+    for note in dry_run.notes():
         say(f"note: {note}")
-    exit_partly(documents, len(trial.problems))
+    exit_partly(documents, len(dry_run.problems))
 
 
 @command(query_app, "drop")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xscl.answers.try_query import RESULT, Trial
+from xscl.answers.try_query import RESULT, DryRun
 from xscl.base.types import Event
 from xscl.catalog.channels import read_channels
 from xscl.catalog.queries import read_query
@@ -23,13 +23,13 @@ def found(tmp_path: Path, text: str, *events: Event) -> list[tuple[int, dict[str
     """(block, bindings) of every witness."""
     catalog = init_home(tmp_path / "home").catalog
     Registry(catalog).register(text, name="Q")
-    trial = Trial(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
+    dry_run = DryRun(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
     rows = [
         (w.block, {name: (bound.node, bound.value) for name, bound in w.bindings.items()})
-        for w in trial.witnesses(events)
+        for w in dry_run.witnesses(events)
     ]
-    assert not trial.problems
-    assert trial.found.total() == len(rows)
+    assert not dry_run.problems
+    assert dry_run.found.total() == len(rows)
     return rows
 
 
@@ -75,16 +75,16 @@ def test_rows_tell_what_columns_their_channel_has(tmp_path: Path) -> None:
 def test_what_cannot_be_taken_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     catalog = init_home(tmp_path / "home").catalog
     Registry(catalog).register("S//a->x", name="Q")
-    trial = Trial(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
+    dry_run = DryRun(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
     records = [
         Event("S", xml="<a>", source="f:1"),
         Rejected("f:2", "XSCL_BAD_EVENT_LINE", "no"),
         Event("S", "d", xml="<a/>"),
         Event("S", row={"a": 1}),
     ]
-    (witness,) = trial.witnesses(records)
-    assert (witness.document, witness.name, trial.documents["S"]) == ("d", "x", 1)
-    conditions = [problem.condition for problem in trial.problems]
+    (witness,) = dry_run.witnesses(records)
+    assert (witness.document, witness.name, dry_run.documents["S"]) == ("d", "x", 1)
+    conditions = [problem.condition for problem in dry_run.problems]
     assert conditions == ["XSCL_MALFORMED_DOCUMENT", "XSCL_BAD_EVENT_LINE", "XSCL_CHANNEL_KIND"]
 
 
@@ -93,15 +93,15 @@ def test_files_of_rows(tmp_path: Path) -> None:
     Registry(catalog).register("hot[./temp > 25][./room->a] FOLLOWED BY {a = b, 1 d} hot[./room->b]", name="Q")
     file = tmp_path / "hot.csv"
     file.write_text("room,temp\nkitchen,NA\nhall,26.5\n007,9\n")
-    trial = Trial(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
-    rows = list(trial.witnesses(read_paths([file], Reading(null=["NA"]))))
+    dry_run = DryRun(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
+    rows = list(dry_run.witnesses(read_paths([file], Reading(null=["NA"]))))
     assert [(w.document.rpartition(":")[2], w.block, w.bindings["a" if w.block == 1 else "b"].value) for w in rows] == [
         ("2", 2, "kitchen"),
         ("3", 1, "hall"),
         ("3", 2, "hall"),
         ("4", 2, "007"),
     ]
-    assert trial.documents == {"hot": 3} and not trial.problems
+    assert dry_run.documents == {"hot": 3} and not dry_run.problems
 
 
 def test_rows_without_a_wanted_column_are_a_problem(tmp_path: Path) -> None:
@@ -109,6 +109,6 @@ def test_rows_without_a_wanted_column_are_a_problem(tmp_path: Path) -> None:
     Registry(catalog).register("hot[./room->a]", name="Q")
     file = tmp_path / "hot.csv"
     file.write_text("room,temp\nhall,26.5\n")
-    trial = Trial(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
-    assert list(trial.witnesses(read_paths([file], Reading(columns="rome")))) == []
-    assert [problem.condition for problem in trial.problems] == ["XSCL_NO_COLUMN"]
+    dry_run = DryRun(catalog.ask(read_query, "Q"), catalog.ask(read_channels))
+    assert list(dry_run.witnesses(read_paths([file], Reading(columns="rome")))) == []
+    assert [problem.condition for problem in dry_run.problems] == ["XSCL_NO_COLUMN"]

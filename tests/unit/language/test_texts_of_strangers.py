@@ -14,7 +14,7 @@ from strategies import Choices, query_tokens, spaced
 
 from xscl.answers.explain import explain
 from xscl.answers.explain_text import explanation_text
-from xscl.answers.try_query import Trial
+from xscl.answers.try_query import DryRun
 from xscl.base.errors import CatalogError, QueryError
 from xscl.base.types import Event
 from xscl.catalog.channels import read_channels
@@ -64,9 +64,9 @@ def outcome(home: Home, text: str) -> QueryError | CatalogError | None:
     info = home.catalog.ask(read_query, name)
     assert explanation_text(explain(home.catalog, name))
     assert canonical_text(info)
-    trial = Trial(info, home.catalog.ask(read_channels))
+    dry_run = DryRun(info, home.catalog.ask(read_channels))
     # There may be 2^60; they are found as they are asked for.
-    found = islice(trial.witnesses([Event("S", "d", 1, xml="<a><b>1</b><b>2</b></a>")]), 100)
+    found = islice(dry_run.witnesses([Event("S", "d", 1, xml="<a><b>1</b><b>2</b></a>")]), 100)
     assert all(witness.document == "d" for witness in found)
     registry.drop(name)
     return None

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from oracle.evaluate import Doc, witnesses
 from strategies import NAMESPACES, one_block_queries, small_documents
 
-from xscl.answers.try_query import RESULT, Trial
+from xscl.answers.try_query import RESULT, DryRun
 from xscl.base.safe_xml import parse_xml
 from xscl.base.types import Event
 from xscl.catalog.records import QueryInfo
@@ -20,8 +20,8 @@ from xscl.xpath.nodes import NodeNumbers
 @given(one_block_queries(channels=["S"]), small_documents())
 def test_a_trial_finds_the_witnesses(text: str, xml: str) -> None:
     info = QueryInfo(1, "Q", text, NAMESPACES, 1, "t", "", {}, 1, 2, 0, None, "NOW", 1, None, None, None)
-    trial = Trial(info, {})
-    found = list(trial.witnesses([Event("S", "d", xml=xml)]))
+    dry_run = DryRun(info, {})
+    found = list(dry_run.witnesses([Event("S", "d", xml=xml)]))
     bound = [{name: b.node for name, b in witness.bindings.items()} for witness in found]
     assert len({tuple(row.items()) for row in bound}) == len(bound), "each once"
     variables = {tuple(sorted((name, node) for name, node in row.items() if name != RESULT)) for row in bound}
