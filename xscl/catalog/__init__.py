@@ -1,4 +1,4 @@
-"""The catalogue: tables, the module that writes each group of them, records, transactions and clocks.
+"""The catalogue: tables and their owner modules, records, transactions and clocks.
 
 * ``batches``: Batches: the one module that writes table ``batches``
 * ``catalog``: The catalogue: channels, queries, templates and what the home has taken in, in a SQL database by

@@ -1,6 +1,6 @@
 """The tables of the catalogue, declared once (SQLAlchemy Core).
 
-``rt_<template>`` tables, one for each template, come beside these: ``catalog.stored_rt``.
+``rt_<template>`` tables, one for each template, come beside these: ``groups.stored_rt``.
 """
 
 from __future__ import annotations

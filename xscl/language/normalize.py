@@ -1,4 +1,4 @@
-"""Syntax trees to value-join normal form (thesis 6.2): names by URI, one tree of nodes per block, joins of variables
+"""Value-join normal form of syntax trees (thesis 6.2): names by URI, one tree of nodes per block, joins of variables
 only.
 
 Normalization changes a query so:
@@ -100,7 +100,7 @@ class NormalBlock:
 
 @dataclass(frozen=True, slots=True)
 class NormalJoin:
-    """A comparison of two variables of different blocks, the one of the earlier block on the left.
+    """A comparison of two variables of different blocks, with the earlier block on the left.
 
     The comparison is ``left op f * right + add``; ``linear`` is whether any arithmetic was written, which makes it a
     comparison of numbers.  ``f`` and ``add`` are exact.

@@ -1,4 +1,4 @@
-"""The live queries as one program, kept up to date as queries come and go.
+"""One program of all live queries, changed as queries come and go.
 
 * ``planner``: The requests of the live queries, compiled once, kept up to date as queries come and go, and written
   for workers on demand

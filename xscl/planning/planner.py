@@ -150,7 +150,7 @@ class _Compiled:
 
 
 class Planner:
-    """Compiles what the queries of a range ask, once per group, and keeps it for the next range.
+    """Compiler of the queries of a range, once per group; it keeps groups for the next range.
 
     A call reads the queries that any process has registered and dropped since the last call, and changes the plan
     accordingly.  This process writes the files that its workers load, into a folder of its own that goes with it, so
@@ -200,7 +200,7 @@ class Planner:
         self._start()
 
     def plan(self, first: int, last: int, connection: Connection | None = None) -> Plan | None:
-        """Bring the plan up to date for the queries that see some event of a range; None if there is none.
+        """Bring the plan up to date for the queries that see events of a range; return None without any.
 
         The cost follows the changes since the last range, unless this range begins or ends before that one.
         """

@@ -6,7 +6,7 @@
 * ``channels``: Creating, changing and dropping channels and their streams
 * ``loading``: Writing registered queries to the catalogue, many at a time
 * ``notes``: Notes on queries that are taken
-* ``publish_graph``: What ``PUBLISH`` is checked for at registration
+* ``publish_graph``: Checks of ``PUBLISH`` at registration
 * ``query_list``: Listing queries by name, in pages, with filters
 * ``registry``: Registration
 """

@@ -22,15 +22,15 @@ from xscl.xpath.nodes import DocumentNode
 __all__ = ["ChannelNames", "DocumentNames", "add_names", "known_names", "row_names"]
 
 _DOCUMENTS = 200
-"""Documents of a channel that are looked at,"""
+"""Most documents of a channel that are looked at."""
 _CHARACTERS = 1_000_000
-"""with about so many characters in all,"""
+"""About the most characters of these documents in all."""
 _FILES = 4
-"""in so many files,"""
+"""Most files that are read for them."""
 _READ = 2_000
-"""of so many events of a file at most,"""
+"""Most events of a file that are read."""
 _AT_ONCE = 50
-"""which are read so many at a time."""
+"""Events of a file that are read at a time."""
 _SPREAD = 1_000
 """Events among which the files are chosen."""
 
@@ -64,7 +64,7 @@ def add_names(names: DocumentNames, document: DocumentNode) -> None:
 
 
 def row_names(channel: ChannelInfo) -> DocumentNames | None:
-    """The names in the documents of rows; None while nothing is known of the columns."""
+    """Return the names in the documents of rows; None while nothing is known of the columns."""
     if channel.kind != "rows" or channel.schema is None:
         return None
     elements = {("", name) for name in (channel.element, *channel.schema)}
@@ -80,10 +80,10 @@ class ChannelNames:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._sampled: dict[str, tuple[int, DocumentNames]] = {}
-        """By channel the place up to which there was anything, and what was found."""
+        """Place up to which there were events, and the names found, by channel."""
 
     def of(self, connection: Connection, channel: str) -> DocumentNames | None:
-        """The names in the documents held of a channel of documents; None: nothing is held, or nothing can be read."""
+        """Return the names in the documents held of a channel; None: nothing is held, or nothing can be read."""
         last = next_place(connection)
         known = self._sampled.get(channel)
         if known is None or known[1].documents < _DOCUMENTS and known[0] != last:
@@ -141,7 +141,7 @@ class ChannelNames:
 def known_names(
     channels: Mapping[str, ChannelInfo], names: ChannelNames | None, connection: Connection, channel: str
 ) -> DocumentNames | None:
-    """The names of a channel's schema, or of its documents; None where neither says anything."""
+    """Return the names of a channel's schema, or of its documents; None where neither says anything."""
     info = channels.get(channel)
     if info is None:
         return None

@@ -58,7 +58,7 @@ class ChannelOptions:
     retention: str | None = None
     """Time that events are held, by the channel's clock; ``none``, the default, is for ever."""
     of: str | None = None
-    """Channel of which a new channel is a stream.  The stream shares all of the above with it.  A channel that is not
+    """Channel of which a new channel is a stream.  Both share all settings above.  A channel that is not
     there is made, for documents."""
     source: str | None = None
     """Label of a stream: equal events of streams of one source are one event; ``none`` is no source."""
@@ -275,7 +275,7 @@ def _changed(channel: ChannelInfo, options: ChannelOptions) -> ChannelInfo:
 
 
 def _duration(option: str, text: str | None, known: int | None) -> int | None:
-    """An option's time in microseconds: ``none`` is none, None what is known."""
+    """Return an option's time in microseconds: ``none`` is none, None what is known."""
     if text is None or text == "none":
         return known if text is None else None
     try:

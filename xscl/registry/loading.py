@@ -40,7 +40,7 @@ T = TypeVar("T", int, str)
 
 @dataclass(slots=True)
 class Known:
-    """What is committed in a catalogue: numbers of groups and instances, templates, variables.
+    """Numbers of committed groups and instances, templates and variables.
 
     All but templates stay until nobody needs them (``catalog_upkeep``).
     It saves looking the same up for every transaction.
@@ -51,7 +51,7 @@ class Known:
     templates: set[str] = field(default_factory=set)
     variables: dict[int, str] = field(default_factory=dict)
     swept: int = 0
-    """How often groups had gone from the catalogue when this was true (``home.swept``)."""
+    """Number of removals of groups from the catalogue when this was true (``home.swept``)."""
 
     def check(self, connection: Connection) -> None:
         """Forget what may have gone since."""
@@ -94,7 +94,7 @@ class Loading:
         self.connection = connection
         self.known = known
         self.new = Known()
-        """What this transaction has found or made; to be learnt when it is committed."""
+        """Rows that this transaction has found or made; to be learnt when it is committed."""
         self._waiting: list[_Waiting] = []
         self._taken: dict[str, bool] = {}
         """Whether a name is taken, of the names that were looked up."""
@@ -121,7 +121,7 @@ class Loading:
         return self._taken[name]
 
     def free_name(self) -> str:
-        """The next ``q<number>`` that nothing has."""
+        """Return the next ``q<number>`` that nothing has."""
         if self._last is None:
             self._last = self.connection.scalar(sa.select(sa.func.max(QUERIES.c.query))) or 0
         number = self._last + len(self._waiting) + 1
@@ -207,13 +207,13 @@ class Loading:
         self._last = None
 
     def put_groups(self, asked: Iterable[tuple[str, str, Prepared]]) -> dict[str, int]:
-        """The numbers of groups by their keys, new ones made; asked for by (text, namespaces as JSON, prepared)."""
+        """Return numbers of groups by their keys, new ones made; ``asked`` is (text, namespaces as JSON, prepared)."""
         return self._put_groups([_Waiting("", *one) for one in asked])
 
     # -- groups ------------------------------------------------------------------------------------------------
 
     def _put_groups(self, waiting: Collection[_Waiting]) -> dict[str, int]:
-        """The number of every group that is asked for, new ones written with all that belongs to them."""
+        """Return the number of every group that is asked for, new ones written with all that belongs to them."""
         self.known.check(self.connection)
         firsts: dict[str, _Waiting] = {}
         for one in waiting:
@@ -310,7 +310,7 @@ class Loading:
         known: Mapping[str, int],
         new: Mapping[str, int],
     ) -> dict[str, int]:
-        """The numbers of those keys that have one."""
+        """Return the numbers of those keys that have one."""
         found: dict[str, int] = {}
         missing = []
         for name in wanted:
@@ -335,7 +335,7 @@ def _collision(what: str, first: object, second: object) -> CatalogError:
 
 
 def query_digest(name: str, text: str) -> str:
-    """The part of a match's id that is the query's."""
+    """Return the part of a match's id that is the query's."""
     return hashlib.sha256(f"{name}\0{text}".encode()).hexdigest()
 
 

@@ -28,7 +28,7 @@ __all__ = ["channel_note", "mixed_notes", "name_notes"]
 
 
 def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
-    """The note on a channel that does not exist; a query that is registered waits for its first event."""
+    """Return the note on a channel that does not exist; a query that is registered waits for its first event."""
     found = nearest(name, known)
     waits = " yet; its first event will create it" if registered else ""
     return f"there is no channel {name!r}{waits}" + ("" if found is None else f"; did you mean {found!r}?")
@@ -40,7 +40,7 @@ def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
 def name_notes(
     compiled: CompiledQuery, namespaces: Mapping[str, str], names: Callable[[str], DocumentNames | None]
 ) -> Iterator[str]:
-    """A note for each element, attribute or column that the documents of its channel do not have.
+    """Yield a note for each element, attribute or column that the documents of its channel do not have.
 
     Args:
         compiled: the query.

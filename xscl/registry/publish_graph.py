@@ -1,4 +1,4 @@
-"""What ``PUBLISH`` is checked for at registration: no channel may feed itself, and rows are no place for documents.
+"""Checks of ``PUBLISH`` at registration: no channel may feed itself, and rows are no place for documents.
 
 The live queries make a graph of channels: an edge from each channel that a query reads to the one it publishes to.
 """
@@ -44,7 +44,7 @@ class Publications:
         self._stored: dict[str, dict[str, str]] = {}
         """Channel to the channels that are fed from it, each with the name of a query that does: those looked up."""
         self._reached: dict[str, set[str]] = {}
-        """What is fed from a channel, in however many steps, where it took long to find out."""
+        """Channels fed from a channel, in however many steps, where finding out took long."""
         self._complete = False
         """Whether all are looked up."""
         self._added: dict[str, dict[str, str]] = {}
@@ -124,7 +124,7 @@ class Publications:
         self._complete = True
 
     def _way(self, start: str, ends: set[str]) -> list[str] | None:
-        """A shortest way along the edges from a channel to one of others, both included; None if there is none."""
+        """Return a shortest way along the edges from a channel to one of others, both included; None without one."""
         if start in self._reached and self._reached[start].isdisjoint(ends):
             return None
         came_from: dict[str, str | None] = {start: None}

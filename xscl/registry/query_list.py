@@ -82,7 +82,7 @@ def count_queries(catalog: Catalog, wanted: QueryFilter = ALL_QUERIES) -> int:
 
 
 def of_groups(catalog: Catalog, groups: Collection[int]) -> Iterator[QueryInfo]:
-    """The queries of some groups, dropped ones included."""
+    """Return the queries of some groups, dropped ones included."""
     wanted = sorted(groups)
     with catalog.read() as connection:
         for some in in_parts(wanted):
@@ -111,7 +111,7 @@ def _conditions(connection: Connection, wanted: QueryFilter, after: str | None) 
 
 
 def reads(connection: Connection, channel: str) -> sa.ColumnElement[bool]:
-    """The condition that a query reads a channel, in the form that finds it soonest."""
+    """Return the condition that a query reads a channel, in the form that finds it soonest."""
     lists = [text for text in _channel_lists(connection) if channel in json.loads(text)]
     if not lists:
         return sa.false()
@@ -144,7 +144,7 @@ def _like(connection: Connection, pattern: str) -> Iterator[sa.ColumnElement[boo
 
 
 def _channel_lists(connection: Connection) -> list[str]:
-    """The different texts in ``groups.channels``: there are few, and an index is walked from one to the next."""
+    """Return the different texts in ``groups.channels``: there are few, and an index is walked from one to the next."""
     following = sa.select(sa.func.min(GROUPS.c.channels).label("text")).cte("lists", recursive=True)
     more = sa.select(sa.func.min(GROUPS.c.channels)).where(GROUPS.c.channels > following.c.text).scalar_subquery()
     lists = following.union_all(sa.select(more).where(following.c.text.is_not(None)))

@@ -145,7 +145,7 @@ class Registry:
         return self._many(texts, take, owner, strict, atomic)
 
     def unregistered(self, text: str, *, name: str | None = None) -> tuple[QueryInfo, CompiledQuery, tuple[str, ...]]:
-        """A query as it would be if it were registered now, its compiled form, and notes on it; nothing is written.
+        """Return a query as if it were registered now, its compiled form, and notes on it; nothing is written.
 
         One that nothing gives a name is called ``once``, and the name may be that of a registered query.
 
@@ -321,7 +321,7 @@ class _Undone(Exception):
 
 
 class _Work:
-    """What one transaction registers."""
+    """Registrations of one transaction."""
 
     def __init__(
         self, registry: Registry, connection: Connection, strict: bool, owner: str | None, *, registers: bool = True
@@ -427,7 +427,7 @@ class _Work:
         return self._take(lambda: statement, text, name, kept, prepared, notes)
 
     def checked(self, statement: RawStatement, namespaces: str) -> tuple[str, Prepared, tuple[str, ...]]:
-        """A query's text as it is kept, what it is compiled to, and notes on it; ``namespaces`` as JSON.
+        """Return a query's text as it is kept, what it is compiled to, and notes on it; ``namespaces`` as JSON.
 
         Raises:
             QueryError: it is no sound query, or can never hold.
@@ -465,7 +465,7 @@ class _Work:
         return text, prepared, known[1]
 
     def _names_of(self, channel: str) -> DocumentNames | None:
-        """The names that a channel's documents have, as far as they are known."""
+        """Return the names that a channel's documents have, as far as they are known."""
         if channel not in self._names:
             if self._channels is None:
                 self._channels = read_channels(self.connection)
@@ -474,7 +474,7 @@ class _Work:
         return self._names[channel]
 
     def channel_notes(self, compiled: CompiledQuery) -> tuple[str, ...]:
-        """Notes on the channels that do not exist and that nothing publishes to."""
+        """Return notes on the channels that do not exist and that nothing publishes to."""
         channels = (block.channel for block in compiled.normal.blocks)
         missing = [channel for channel in channels if channel not in self._there and not self._is_fed(channel)]
         return tuple(self._missing_note(channel) for channel in dict.fromkeys(missing))
@@ -548,7 +548,7 @@ class _Work:
 
 
 def _channel_span(created: ast.CreateQuery, place: int) -> Span:
-    """The place of the channel's name of a block."""
+    """Return the place of the channel's name of a block."""
     block = ast.blocks(created.query.source)[place]
     return Span(block.span.start, block.span.start + len(block.channel))
 
@@ -603,7 +603,7 @@ def _prepared(statement: RawStatement, preparer: Preparer) -> tuple[str, Prepare
 
 
 def namespaces_json(namespaces: Mapping[str, str]) -> str:
-    """Declared namespaces as they are kept."""
+    """Return declared namespaces as they are kept."""
     return json.dumps(dict(namespaces))
 
 
@@ -626,7 +626,7 @@ def _chunks(given: Iterable[T]) -> Iterator[list[T]]:
 
 
 def read_script(path: str | Path) -> str:
-    """The text of a file of statements, in UTF-8.
+    """Return the text of a file of statements, in UTF-8.
 
     Raises:
         CatalogError: ``XSCL_SOURCE_UNREADABLE``.
@@ -655,7 +655,7 @@ def _stays(key: str, compiled: CompiledQuery) -> bool:
 
 
 def _pair(given: object) -> tuple[str | None, str] | CatalogError:
-    """The name and the text that were given, or why they cannot be taken."""
+    """Return the name and the text that were given, or why they cannot be taken."""
     match given:
         case str():
             return None, given
