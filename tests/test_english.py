@@ -1,0 +1,60 @@
+"""Docstrings name the actor and the thing.  Verbs at the start of functions' docstrings are ruff's business (D401)."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BAD_START = re.compile(
+    r"(What|Which|Of|By|Those|That|Where|As|It|Whose|How|When|With|For|In|From|To)\b",
+)
+"""Words that begin no docstring: each leaves the thing unnamed that the docstring is about."""
+BAD_SUBJECT = re.compile(r"[.;:]\s+(What|Those|That of|It)\s+\w+")
+TRANSLATED = re.compile(r"\b(no more\b(?! than)|of which\b|comes to\b|made anew\b)")
+"""Turns of phrase that are English only word by word."""
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every docstring of a module, its functions, classes and data, with its line."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for before, statement in zip([None, *body], body, strict=False):
+            is_first = before is None and documented
+            if (is_first or isinstance(before, ast.Assign | ast.AnnAssign)) and isinstance(statement, ast.Expr):
+                value = statement.value
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield statement.lineno, value.value.strip()
+
+
+def faults(text: str) -> Iterator[str]:
+    if BAD_START.match(text):
+        yield "begins without a verb or a noun"
+    if text[:1].islower():
+        yield "goes on with the sentence of another docstring"
+    if BAD_SUBJECT.search(text):
+        yield "has a sentence whose subject is a pronoun"
+    if TRANSLATED.search(text):
+        yield "is English word by word only"
+
+
+def test_docstrings_name_the_thing() -> None:
+    found, count = [], 0
+    for folder, _, files in os.walk(ROOT / "xscl", followlinks=True):
+        for path in (Path(folder, name) for name in sorted(files) if name.endswith(".py")):
+            for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8"))):
+                count += 1
+                found += [f"{path.relative_to(ROOT)}:{line} {fault}: {text[:60]}" for fault in faults(text)]
+    assert count > 3_000
+    assert found == []
+
+
+def test_faults_are_found() -> None:
+    assert list(faults("What it holds.")) and list(faults("of so many events,")) and not list(faults("Count events."))
+    assert list(faults("Return the state. It holds rows.")) and list(faults("Rows that are there no more."))
