@@ -1,32 +1,34 @@
 """Matches, relations and explanations for people and programs that ask.
 
-* ``ask_once``: A text is answered once from held events
-* ``cards``: A match as a card
+* ``ask_once``: A text is answered once from held events; the home registers nothing and is only read
+* ``cards``: A match as a card: a few lines that a person reads
 * ``channel_listing``: Rows of a listing of channels and their streams
-* ``combination_steps``: Steps of combinations of documents
-* ``explain``: Facts about one query
+* ``combination_steps``: Steps of combinations of documents: their events, and facts of their members for matches
+* ``explain``: Facts about one query: normal form, canonical variables, joins, windows, links, template and group
 * ``explain_text``: An explanation of a query as a text for people
 * ``feed_health``: Words for the health of a feed
 * ``feed_listing``: Rows of a listing of feeds, how each of them does, and finding one by its address or a part of it
 * ``headline``: A document, or an element of it, in a few words for a person
-* ``item_listing``: Listing the items of feeds
+* ``item_listing``: Listing the items of feeds: title, feed, date and link of each, newest first; and showing one
 * ``match_cursors``: Places in the order in which matches were committed, and their texts
 * ``match_listing``: Listings of matches, by time or in the order of commits, with values and documents
-* ``match_reader``: Reading matches
-* ``match_rows``: Rows of ``Engine.matches_df``
+* ``match_reader``: Reading matches: stored once for all groups that share them, told apart by subscriber here
+* ``match_rows``: Rows of ``Engine.matches_df``: Spark's tasks build them from the members' documents
 * ``match_steps``: Steps of the relations ``matches`` and ``rout_<template>``
-* ``match_window``: Windows of an invocation (PSoup)
-* ``relation_steps``: Steps of the relations that statements of SQL read
-* ``replacements``: Replacements
+* ``match_window``: Windows of an invocation (PSoup): which times a listing of matches speaks of, as of a moment NOW
+* ``relation_steps``: Steps of the relations that statements of SQL read; ``match_steps`` has those of matches and
+  R_out
+* ``replacements``: Replacements: a match over a newer version of an item takes the place of an older match
 * ``sql_counts``: Statements that only count matches, which counts of classes answer as well as the matches themselves
 * ``sql_functions``: The functions of Spark that statements may call
 * ``sql_guard``: Statements of SQL that only read a home's relations, told from all others without Spark
 * ``sql_relations``: Relations that a statement of SQL reads, each with the steps that the statement needs
-* ``sql_sources``: Sources that steps of relations read
-* ``sql_steps``: Steps of SQL
-* ``sql_tokens``: Tokens of SQL statements
+* ``sql_sources``: Sources that steps of relations read: files and catalogue tables of a home, as DataFrames of Spark
+* ``sql_steps``: Steps of SQL: a relation is a list of named steps, in the order in which data flows
+* ``sql_tokens``: Tokens of SQL statements: each in a form that Spark reads as one token, and calls judged by tokens
+  alone
 * ``sql_views``: Read-only SQL over a home's relations, on Spark
 * ``status``: Status of batches and of a home, for listings and messages
-* ``template_text``: Facts about one template
+* ``template_text``: Facts about one template: as a record, and as a text for people
 * ``try_query``: Dry run of a query on documents
 """

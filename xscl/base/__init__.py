@@ -3,26 +3,27 @@
 * ``arrow_schemas``: Arrow schemas as Spark's DDL, so that a relation's shape is declared once
 * ``atomic_files``: Files for others, which appear under their names when they are whole
 * ``docids``: Places in the intake order, and the document numbers that stand for them
-* ``durations``: Durations of windows
+* ``durations``: Durations of windows: ``7 days``, ``90s``, ``'PT5M'``, a bare number of seconds
 * ``encodings``: The character encodings that documents, feeds and answers of strangers may name
 * ``errors``: Every error xscl raises, in one tree
-* ``failpoints``: Failpoints
-* ``locks``: Locks on files
+* ``failpoints``: Failpoints: named steps between writes, so that tests can end a process at any of them
+* ``locks``: Locks on files: a lock goes with the process that holds it, however that ends, so none is ever left
+  behind
 * ``name_patterns``: Patterns of names and titles, as options take them
 * ``namespaces``: Prefixes that are known everywhere a path is written
-* ``notebook``: Tables of HTML for notebooks
+* ``notebook``: Tables of HTML for notebooks; every text in them is escaped
 * ``parquet_bounds``: Bounds on Parquet files of strangers
 * ``private``: Folders and files that nobody but the user can read
-* ``progress``: Progress of long work
+* ``progress``: Progress of long work: whoever does the work tells, and whoever wants to know listens
 * ``safe_xml``: Parsing XML from strangers
-* ``sealed``: Digests of files
-* ``settings``: Settings of how a home is worked on
+* ``sealed``: Digests of files: a file that is not as it was written is found out by whoever reads it
+* ``settings``: Settings of how a home is worked on; no setting changes an answer
 * ``shown``: Texts of strangers as people are shown them
-* ``system_errors``: Errors of the surroundings
+* ``system_errors``: Errors of the surroundings: disks, the database, Java
 * ``temporary``: Temporary folders that do not outlive their process for long, however it ends
 * ``terminal``: The one place that writes to standard output and error
-* ``types``: The public records of the library
-* ``values``: Values as queries compare them
+* ``types``: The public records of the library: events going in, matches and outcomes coming out
+* ``values``: Values as queries compare them: numbers, canonical URLs, the functions of atoms, and hashes
 * ``version``: The version, where every part may look it up
 * ``versioned_files``: Values that other processes keep up to date, as files
 """

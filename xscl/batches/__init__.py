@@ -6,8 +6,7 @@
 * ``batch``: A batch: a range of the intake order becomes committed matches
 * ``driver_join``: Joins in the driver: batches that fit into one process, on state that the driver remembers
 * ``driver_match``: Stage 1 in the driver: documents become witness rows here, while executors would not end sooner
-* ``executors``: Steps of a batch in Spark's executors: documents to witnesses, witnesses to results, rows of links to
-  results
+* ``executors``: Steps of a batch in Spark's executors
 * ``history_walk``: Held events walked, and joined among themselves, for some groups
 * ``late_replay``: Late events taken again, as if they had been in time (docs/explanation/time.md)
 * ``level``: Levels of a batch: its events, then documents that queries publish, each joined with all that was there
@@ -15,16 +14,14 @@
 * ``match_documents``: The output documents of matches, and what else their members' documents say
 * ``missing_rows``: Rows that a walk of held events has found and the join state lacks
 * ``publish_lateness``: Lateness of published documents
-* ``publish_levels``: Levels of published channels: channels of a level are fed by queries over channels of levels
-  before it
+* ``publish_levels``: Levels of published channels
 * ``published_documents``: Published documents: output documents of matches, as events of their channels
 * ``publisher``: Publishing: matches of publishing queries become events of their channels
 * ``quotas``: Quotas of queries: how much of a batch each query has had, and the suspension of those that had more
   than allowed
 * ``ranges``: The range of the intake order that is the next batch, and all that the catalogue says for it, read at
   one moment
-* ``refusals``: Refusals at matching and joining: each names the query and the document, and whoever runs the batch is
-  told
+* ``refusals``: Refusals at matching and joining
 * ``report``: Report of a batch
 * ``run_handle``: A loop that processes batches in a thread of its own
 """

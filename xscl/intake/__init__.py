@@ -1,20 +1,22 @@
 """Records to events with offsets in the intake order; polling of feeds.
 
-* ``checks``: Checks on a single event
-* ``data_frames``: Data frames and tables of other libraries as records and texts
-* ``events``: Events into the home, one by one
-* ``feed_entries``: Feeds at intake
+* ``checks``: Checks on a single event: id, time and size, and its content against the columns of its channel
+* ``data_frames``: Data frames and tables of other libraries as what the intake and the registry take
+* ``events``: Taking in events one by one: each gets its place, its identity and its time, and becomes a row
+* ``feed_entries``: Feeds at intake: which entries of a feed its channel does not have yet, and what is remembered of
+  them
 * ``feed_memory``: The rows of feeds in the catalogue as intake reads and writes them, in its transaction
 * ``host_queue``: One request at a time to each host, spaced, and not before its time
-* ``identity``: Identity of events
-* ``inputs``: Sources as users name them, into records
-* ``intake``: Intake of records of all kinds, in chunks
+* ``identity``: Identity of events: one ingested before, a version of one, a copy by another stream, or a new one
+* ``inputs``: Sources as users name them, into records: paths, tables, data frames, databases
+* ``intake``: Intake: events, registrations and drops get their offsets in the home's intake order
+  (docs/explanation/time.md)
 * ``jdbc``: Tables at JDBC URLs, which Spark reads
-* ``polling``: One pass over the feeds that are due
+* ``polling``: One pass over the feeds that are due: many hosts at once, one request at a time to each, spaced
 * ``report``: Counts of the records that were given to an intake
-* ``row_batch``: Tables of rows into ids, times and cells, a column at a time
-* ``row_columns``: Columns of tables of rows
-* ``row_ids``: Ids of rows
-* ``rows``: Tables of rows into the home
+* ``row_batch``: Tables of rows into ids, times and cells, a column at a time; nothing is stored here
+* ``row_columns``: Columns of tables of rows: checks of those that a caller names, and arrays of one piece
+* ``row_ids``: Ids of rows: read from a table, and compared with those that are there
+* ``rows``: Tables of rows into the home, a column at a time: one file and one transaction take a chunk
 * ``transaction``: The transaction of a chunk
 """

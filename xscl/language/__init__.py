@@ -1,19 +1,21 @@
 """A text to a tree, to value-join normal form, to the group that its template, instance and windows make.
 
-* ``ast``: The syntax tree of XSCL
-* ``atom_parser``: The braces of a join, atoms and windows
+* ``ast``: The syntax tree of XSCL: frozen nodes with spans, as written, before any rewriting
+  (docs/reference/language.md, Statements)
+* ``atom_parser``: The braces of a join, atoms and windows: one method a rule of docs/reference/language.md
 * ``block_patterns``: Blocks of a query as trees of steps that are walked in one document
 * ``compile``: Normal form to what the engine registers
 * ``constructor``: Element constructors of SELECT
 * ``facts``: Facts of channels from which queries are compiled
 * ``format``: Syntax trees to canonical text
-* ``forms``: Compiling many queries
+* ``forms``: Compiling many queries: texts that differ only in the names of variables, or in windows, are compiled
+  once
 * ``normalize``: Syntax trees to value-join normal form (thesis 6.2)
-* ``parser``: A recursive-descent parser for XSCL
-* ``path_parser``: Paths, and the conditions in their brackets
+* ``parser``: A recursive-descent parser for XSCL: one method a rule of docs/reference/language.md, Statements
+* ``path_parser``: Paths, and the conditions in their brackets: one method a rule of docs/reference/language.md
 * ``query_rows``: Rows of the catalogue that follow from a compiled query alone
-* ``selection``: Output documents
-* ``statements``: Statements of a text
+* ``selection``: Output documents: what a match shows of its members (docs/reference/language.md, Output)
+* ``statements``: Statements of a text: found one by one, told apart by their tokens, parsed when they are asked for
 * ``text_notes``: Notes on a text that says something else than it seems to
 * ``token_reader``: Tokens of one statement, taken one by one, and refusals with their places
 * ``tokens``: Text to tokens, with positions, one statement at a time

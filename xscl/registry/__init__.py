@@ -1,6 +1,6 @@
 """Texts of queries and definitions of channels to rows of the catalogue.
 
-* ``canonical_text``: Canonical text of a query
+* ``canonical_text``: Canonical text of a query: the statements that register it in any home
 * ``channel_names``: Names of elements and attributes that a channel's documents have, from its schema or from some
   documents held
 * ``channels``: Creating, changing and dropping channels and their streams

@@ -42,8 +42,8 @@ T = TypeVar("T", int, str)
 class Known:
     """Numbers of committed groups and instances, templates and variables.
 
-    All but templates stay until nobody needs them (``catalog_upkeep``).
-    It saves looking the same up for every transaction.
+    All but templates stay until nobody needs them (``upkeep.catalog_rows``).
+    This memory saves a look-up for every transaction.
     """
 
     groups: dict[str, int] = field(default_factory=dict)

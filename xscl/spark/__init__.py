@@ -4,8 +4,9 @@
   half the time
 * ``java_output``: Errors that Java writes while it starts
 * ``job_counter``: Counts of Spark jobs, by Spark's own status tracker
-* ``session``: The Spark session
+* ``session``: The Spark session: the caller's own, or one of ours with settings that fit small batches
 * ``start_cost``: The processor time that Spark costs before its executors begin, as measured when a session was
   started last
-* ``start_times``: Start times of Spark
+* ``start_times``: Start times of Spark: a session as Spark makes one by itself and one of ours, from process to first
+  join
 """

@@ -1,10 +1,8 @@
 """The files of a home: events, join state, results, and which of them are in use.
 
 * ``compaction``: Compaction: files in use as a value, and which of them are to be written as one
-* ``event_content``: The content of events as files keep it: canonical documents, and the digests that tell contents
-  apart
-* ``event_files``: The Parquet files of events: their columns, their names, the events in them, which are walked
-  together, and the document of a row
+* ``event_content``: The content of events as files keep it
+* ``event_files``: The Parquet files of events
 * ``event_lines``: Events of a home as lines of an event file
 * ``event_retention``: Retention of events: bounds from which on a channel's events are held, and kept
 * ``home``: A home: the folder with the catalogue and the files that it names
@@ -15,8 +13,7 @@
 * ``late_events``: Late events: which there are, and asking for them to be taken again (docs/explanation/time.md)
 * ``orphans``: Files that no row names: what processes left that ended while they wrote, removed before the first
   batch
-* ``parquet``: Parquet files, read without ``pyarrow.dataset`` and without ``to_numpy``: both import pandas, which
-  takes 0.4 s
+* ``parquet``: Parquet files, read without ``pyarrow.dataset`` and without ``to_numpy``
 * ``results``: Stored matches: combinations of documents by columns, and what the class of each means for queries
 * ``retired_files``: Files and folders that went out of use: they stay for a while, because someone may be reading
   them
