@@ -238,7 +238,7 @@ class Engine:
     def resume(self, name: str) -> Resumed:
         """Have a query that a quota suspended go on from now, with the same name, owner and ids of matches.
 
-        What came in between it does not see; ``query_once(text, name=name)`` asks for it.
+        The query does not see events from in between; ``query_once(text, name=name)`` asks for it.
 
         Raises:
             CatalogError: ``XSCL_QUERY_NOT_FOUND``; ``XSCL_NOT_SUSPENDED``; ``XSCL_TOO_MANY_QUERIES``.

@@ -1,7 +1,7 @@
 """Quotas of queries: how much of a batch each query has had, and the suspension of those that had more than allowed.
 
-A count depends on the query and on the documents of the batch alone.  It is the same in the driver and in executors,
-and whatever other queries share with the query: nodes and combinations of documents are counted, each once, and only
+A count depends on the query and on the documents of the batch alone.  Driver and executors count the same,
+whatever other queries share with the query: nodes and combinations of documents are counted, each once, and only
 those that come after the query's registration.
 """
 
@@ -63,7 +63,7 @@ class _Cut(NamedTuple):
     places: npt.NDArray[np.int64]
     """Places after which queries see documents, rising."""
     counts: Mapping[Value, Sequence[tuple[int, int]]]
-    """Of each value (number of places before the document, bindings)."""
+    """Pairs (number of places before the document, bindings) of each value."""
 
 
 class BindingCount:
@@ -175,7 +175,7 @@ class PairCount:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a batch has counted."""
+    """The counts of a batch."""
 
     bindings: Sequence[tuple[BindingCount, Mapping[int, PlannedGroup]]]
     """Bindings of each of its works, and the groups of the work's plan."""
@@ -220,7 +220,7 @@ class _Subscriber(NamedTuple):
 def _exceeding(
     connection: Connection, quotas: Quotas, usage: Usage, last: int
 ) -> Iterator[tuple[_Subscriber, list[str]]]:
-    """Queries that exceed a quota, each with what it exceeds, in words; by name."""
+    """Yield the queries that exceed a quota, each with the excess in words, by name."""
     groups: set[int] = set()
     count_bindings = quotas.bindings is not None and sum(c.total for c, _ in usage.bindings) > quotas.bindings
     if count_bindings:

@@ -1,24 +1,25 @@
 """Commands by noun, options, printing.
 
-* ``app``: The command line
-* ``channels``: ``xscl channel``
-* ``commands``: Commands made of functions
-* ``feeds``: ``xscl feed``
-* ``home``: ``xscl init``, ``doctor``, ``export`` and ``import``
-* ``ingest``: ``xscl ingest`` and ``xscl eval``
-* ``items``: ``xscl item``
-* ``late``: ``xscl late``
-* ``make_class_archive``: Making the archive of classes from which Spark starts
-* ``match_print``: Printing of matches
-* ``matches``: ``xscl match``
+* ``app``: The command line: ``xscl noun verb``
+* ``channels``: ``xscl channel``: channels and their streams
+* ``commands``: Commands made of functions: groups of options are records, and a command's help ends with examples
+* ``feeds``: ``xscl feed``: subscriptions, and polling them
+* ``home``: ``xscl init``, ``doctor``, ``export`` and ``import``: the home as a whole
+* ``ingest``: ``xscl ingest`` and ``xscl eval``: what comes in
+* ``items``: ``xscl item``: the items of feeds
+* ``late``: ``xscl late``: events that came too late, and taking them as if they had been in time
+* ``make_class_archive``: Making the archive of classes from which Spark starts: ``python -m
+  xscl.cli.make_class_archive``
+* ``match_print``: Printing of matches: as cards for a person, as rows for a program, or their output documents alone
+* ``matches``: ``xscl match``: matches of standing queries
 * ``next_steps``: Telling what to do next where a listing is empty
 * ``options``: Options and messages that commands of several nouns share
-* ``printing``: Printing rows
-* ``progress``: Progress bars
-* ``queries``: ``xscl query``
-* ``quotas``: ``xscl quota``
-* ``reading_options``: Options of reading
-* ``run``: ``xscl run``, ``stats``, ``sql``, ``demo`` and ``bench``
-* ``signals``: SIGTERM and Ctrl-C
-* ``templates``: ``xscl template``
+* ``printing``: Printing rows: a table for people, JSON and CSV for programs
+* ``progress``: Progress bars: for a person at a terminal, on stderr alone
+* ``queries``: ``xscl query``: standing queries
+* ``quotas``: ``xscl quota``: how much an owner, or a query in a batch, may have
+* ``reading_options``: Options of reading, which ``ingest``, ``eval`` and ``query test`` share
+* ``run``: ``xscl run``, ``stats``, ``sql``, ``demo`` and ``bench``: what works on a home, and what it cost
+* ``signals``: SIGTERM and Ctrl-C: what runs without end, ends behind what it is doing
+* ``templates``: ``xscl template``: queries grouped by the shape of their joins
 """

@@ -340,7 +340,9 @@ def query_digest(name: str, text: str) -> str:
 
 
 def _sees(starting: str, place: int, *, resumes: bool) -> dict[str, object]:
-    """What a query sees that is registered at a place, as columns of ``queries`` (docs/how-to/history.md)."""
+    """Return the part of the intake order that a query registered at a place sees, as columns of ``queries``
+    (docs/how-to/history.md).
+    """
     since = None if starting in ("NOW", "ALL") else to_micros(starting)
     starting = "NOW" if resumes else starting
     return {"starting": starting, "sees_from": place if starting == "NOW" else 0, "ts_from": since}

@@ -305,7 +305,7 @@ class Registry:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What resuming a query came to."""
+    """The outcome of resuming a query."""
 
     name: str
     suspended: int
