@@ -10,7 +10,7 @@
 * ``format``: Syntax trees to canonical text
 * ``forms``: Compiling many queries: texts that differ only in the names of variables, or in windows, are compiled
   once
-* ``normalize``: Syntax trees to value-join normal form (thesis 6.2)
+* ``normalize``: Value-join normal form of syntax trees (thesis 6.2)
 * ``parser``: A recursive-descent parser for XSCL: one method a rule of docs/reference/language.md, Statements
 * ``path_parser``: Paths, and the conditions in their brackets: one method a rule of docs/reference/language.md
 * ``query_rows``: Rows of the catalogue that follow from a compiled query alone

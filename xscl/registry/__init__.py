@@ -7,6 +7,6 @@
 * ``loading``: Writing registered queries to the catalogue, many at a time
 * ``notes``: Notes on queries that are taken
 * ``publish_graph``: Checks of ``PUBLISH`` at registration
-* ``query_list``: Listing queries by name, in pages, with filters
-* ``registry``: Registration
+* ``query_list``: Listing queries by name, in pages, with filters: made for catalogues of a million queries
+* ``registry``: Registration: texts to rows of the catalogue
 """
