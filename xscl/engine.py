@@ -43,7 +43,8 @@ from xscl.planning.planner import Planner
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.channels import NEW_CHANNEL, ChannelOptions, add_channel, drop_channel
 from xscl.registry.query_list import ALL_QUERIES, QueryFilter, count_queries, list_queries
-from xscl.registry.registry import Registry, Resumed, read_script
+from xscl.registry.registrations import Resumed
+from xscl.registry.registry import Registry, read_script
 from xscl.spark.session import register_sources, session_has_ended, start_session
 from xscl.store.home import Home, init_home
 from xscl.store.late_events import LateChoice, Taken, take_again

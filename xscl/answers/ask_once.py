@@ -24,10 +24,11 @@ from xscl.catalog.intake_order import next_place, read_last_places
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import QUERIES
+from xscl.language.statements import namespaces_json
 from xscl.planning.planner import Planner
 from xscl.planning.subscribers import Chosen, GroupText
 from xscl.registry.channel_names import ChannelNames
-from xscl.registry.registry import Registry, namespaces_json
+from xscl.registry.registry import Registry
 from xscl.store.home import Home
 from xscl.store.parquet import data_files
 from xscl.store.results import StoredMatch, match_id, stored_matches

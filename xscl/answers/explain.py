@@ -24,7 +24,7 @@ from xscl.language.parser import parse_query
 from xscl.language.query_rows import variables_of
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
-from xscl.registry.registry import compile_info
+from xscl.registry.recompile import compile_info
 from xscl.templates.bounds import UNBOUNDED, Bounds, Case, pair_index
 from xscl.templates.graph import ValueJoin, solved
 from xscl.templates.links import anchor

@@ -21,7 +21,7 @@ from xscl.intake.row_columns import no_column
 from xscl.language.block_patterns import BlockPattern, assignments, block_pattern
 from xscl.registry.channel_names import DocumentNames, add_names, row_names
 from xscl.registry.notes import name_notes
-from xscl.registry.registry import compile_info
+from xscl.registry.recompile import compile_info
 from xscl.store.event_files import event_document
 from xscl.xpath.condition import Memo
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value

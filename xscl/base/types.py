@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-from xscl.base.errors import EngineError, XsclError
+from xscl.base.errors import CatalogError, EngineError, XsclError
 
 __all__ = [
     "MAX_NAME",
@@ -23,6 +23,7 @@ __all__ = [
     "format_time",
     "is_name",
     "now_micros",
+    "require_name",
     "time_bound",
     "to_micros",
 ]
@@ -160,6 +161,20 @@ def is_name(text: str) -> bool:
     (True, False, False)
     """
     return len(text) <= MAX_NAME and _NAME.match(text) is not None
+
+
+def require_name(name: str) -> None:
+    """Refuse a name that no query or channel can have.
+
+    Raises:
+        CatalogError: ``XSCL_BAD_NAME``.
+    """
+    if not is_name(name):
+        raise CatalogError(
+            "XSCL_BAD_NAME",
+            f"{name!r} is no name",
+            hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
+        )
 
 
 def to_micros(value: int | float | Decimal | str | datetime) -> int:

@@ -29,6 +29,7 @@ from xscl.intake.checks import require_kind
 from xscl.intake.identity import KnownEvents
 from xscl.intake.report import IntakeReport
 from xscl.registry.publish_graph import is_published
+from xscl.registry.recompile import refresh
 from xscl.registry.registry import Registry
 from xscl.store.event_files import EVENT_SCHEMA, new_event_file, write_event_file
 from xscl.store.home import Home
@@ -123,7 +124,7 @@ class Chunk:
         put_channel(self.connection, channel)
         if channel.schema != (None if before is None else before.schema):
             known = None if before is None else channel_facts(before)
-            self.terms.registry.refresh(self.connection, channel.name, known)
+            refresh(self.terms.registry.memory, self.connection, channel.name, known)
 
     def see(self, channel: ChannelInfo, ts: int) -> None:
         """Note the time of an event that is taken in."""

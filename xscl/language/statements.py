@@ -6,7 +6,8 @@ a time; ``one_query`` takes a text of one query.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xscl.base.errors import CatalogError, QueryError, QuerySyntaxError, Span
@@ -21,6 +22,7 @@ __all__ = [
     "RawStatement",
     "ScriptItem",
     "iter_script",
+    "namespaces_json",
     "one_query",
     "parse_script",
     "raw_statements",
@@ -203,6 +205,11 @@ def one_query(text: str, name: str | None = None) -> tuple[RawStatement, str | N
             hint="give one name, or 'xscl query load' the text as a file",
         )
     return found, name if name is not None else found.name, namespaces
+
+
+def namespaces_json(namespaces: Mapping[str, str]) -> str:
+    """Return declared namespaces as they are kept."""
+    return json.dumps(dict(namespaces))
 
 
 def require_characters(text: str, start: int = 0, end: int | None = None) -> None:

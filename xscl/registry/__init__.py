@@ -5,8 +5,12 @@
   documents held
 * ``channels``: Creating, changing and dropping channels and their streams
 * ``loading``: Writing registered queries to the catalogue, many at a time
+* ``memory``: Memory of what transactions have compiled and written
 * ``notes``: Notes on queries that are taken
 * ``publish_graph``: Checks of ``PUBLISH`` at registration
 * ``query_list``: Listing queries by name, in pages, with filters: made for catalogues of a million queries
+* ``recompile``: Compiling registered queries again, as columns of their channels become known
+* ``registrations``: Registrations of one transaction: texts checked, with notes on them, and names, channels and
+  cycles refused
 * ``registry``: Registration: texts to rows of the catalogue
 """

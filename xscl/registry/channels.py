@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.durations import parse_duration
 from xscl.base.errors import CatalogError
-from xscl.base.types import MAX_NAME, is_name
+from xscl.base.types import MAX_NAME, is_name, require_name
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import (
     add_stream,
@@ -31,9 +31,10 @@ from xscl.catalog.records import RAW, ChannelInfo
 from xscl.catalog.suggestions import no_channel
 from xscl.catalog.tables import FEEDS, NEVER, QUERIES, STREAMS
 from xscl.ingest.rows import parse_schema
+from xscl.registry.memory import Memory
 from xscl.registry.publish_graph import is_published
 from xscl.registry.query_list import reads
-from xscl.registry.registry import Registry
+from xscl.registry.recompile import refresh
 
 __all__ = ["NEW_CHANNEL", "ChannelOptions", "add_channel", "drop_channel", "set_channel"]
 
@@ -75,7 +76,7 @@ def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
         SourceError: the schema is no good.
     """
     options = replace(options, **given)
-    _require_name(name)
+    require_name(name)
     of, source = options.of, None if options.source == "none" else options.source
     if of is not None:
         if options not in (ChannelOptions(kind, of=of, source=options.source) for kind in (None, "xml")):
@@ -92,8 +93,8 @@ def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
         )
     channel = ChannelInfo.new(name)
     with catalog.begin() as connection:
-        _require_free(catalog, connection, name)
-        _put(catalog, connection, _changed(channel, options))
+        _require_free(connection, name)
+        _put(connection, _changed(channel, options))
 
 
 def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANNEL, **given: Any) -> None:
@@ -140,7 +141,7 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
                 f"queries read the channel {name}, so its columns stay: events that joined with them were kept for it",
                 hint="drop the queries first",
             )
-        _put(catalog, connection, changed)
+        _put(connection, changed)
         if (changed.lateness, changed.clock, changed.idle) != (channel.lateness, channel.clock, channel.idle):
             # Events up to here were judged by other settings, which join state waits for.
             note_settled(connection, changed.clock, next_place(connection) - 1)
@@ -193,7 +194,7 @@ def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> Non
                 hint=f"--of {streams[of].channel}",
             )
         for each in (name,) if of.endswith(RAW) else (name, name + RAW):
-            _require_free(catalog, connection, each)
+            _require_free(connection, each)
             # Queries and events speak of a channel of that name already.
             if _readers(connection, each) or is_published(connection, each):
                 raise CatalogError(
@@ -202,21 +203,12 @@ def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> Non
                     hint="give the stream another name, or drop them first",
                 )
         if of not in channels:
-            _require_name(of)
-            _put(catalog, connection, ChannelInfo.new(of))
+            require_name(of)
+            _put(connection, ChannelInfo.new(of))
         add_stream(connection, name, of, source)
 
 
-def _require_name(name: str) -> None:
-    if not is_name(name):
-        raise CatalogError(
-            "XSCL_BAD_NAME",
-            f"{name!r} is no name",
-            hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
-        )
-
-
-def _require_free(catalog: Catalog, connection: Connection, name: str) -> None:
+def _require_free(connection: Connection, name: str) -> None:
     """Channels and streams have different names."""
     streams = read_streams(connection)
     if name in streams or name in read_channels(connection):
@@ -289,7 +281,7 @@ def _duration(option: str, text: str | None, known: int | None) -> int | None:
     return found
 
 
-def _put(catalog: Catalog, connection: Connection, channel: ChannelInfo) -> None:
+def _put(connection: Connection, channel: ChannelInfo) -> None:
     before = read_facts(connection).get(channel.name)
     if channel.kind == "rows" and is_published(connection, channel.name):
         raise CatalogError(
@@ -300,4 +292,4 @@ def _put(catalog: Catalog, connection: Connection, channel: ChannelInfo) -> None
     put_channel(connection, channel)
     if read_facts(connection).get(channel.name) != before:
         # Queries over the channel compare its numeric columns as numbers from now on.
-        Registry(catalog).refresh(connection, channel.name, before)
+        refresh(Memory(), connection, channel.name, before)

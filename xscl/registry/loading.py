@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -16,63 +16,25 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
 from xscl.base.types import now_micros, to_micros
-from xscl.catalog.catalog import Catalog
 from xscl.catalog.groups import add_groups, add_instances, add_rt_rows, add_template, add_variables, channels_json
-from xscl.catalog.intake_order import sweeps, take_places
+from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import add_queries
 from xscl.catalog.quotas import read_quotas
 from xscl.catalog.tables import GROUPS, INSTANCES, IS_LISTED, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.language.compile import CompiledQuery
 from xscl.language.forms import Prepared
 from xscl.language.query_rows import variables_of
+from xscl.registry.memory import Known
 from xscl.templates.relations import rt_rows
 from xscl.templates.template import Template
 
-__all__ = ["Known", "Loading", "query_digest"]
+__all__ = ["Loading", "query_digest"]
 
 _FREE = 200
 """Names that are looked up together for queries without one."""
-_MOST_KNOWN = 500_000
 
 Row = dict[str, object]
 T = TypeVar("T", int, str)
-
-
-@dataclass(slots=True)
-class Known:
-    """Numbers of committed groups and instances, templates and variables.
-
-    All but templates stay until nobody needs them (``upkeep.catalog_rows``).
-    This memory saves a look-up for every transaction.
-    """
-
-    groups: dict[str, int] = field(default_factory=dict)
-    instances: dict[str, int] = field(default_factory=dict)
-    templates: set[str] = field(default_factory=set)
-    variables: dict[int, str] = field(default_factory=dict)
-    swept: int = 0
-    """Number of removals of groups from the catalogue when this was true (``home.swept``)."""
-
-    def check(self, connection: Connection) -> None:
-        """Forget what may have gone since."""
-        swept = sweeps(connection)
-        if swept != self.swept:
-            self.swept = swept
-            self._forget()
-
-    def _forget(self) -> None:
-        self.groups.clear()
-        self.instances.clear()
-        self.variables.clear()
-
-    def learn(self, other: Known) -> None:
-        """Take over what another transaction has committed; everything is forgotten when it gets too much."""
-        if len(self.groups) + len(self.instances) + len(self.variables) > _MOST_KNOWN:
-            self._forget()
-        self.groups |= other.groups
-        self.instances |= other.instances
-        self.templates |= other.templates
-        self.variables |= other.variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +51,7 @@ class _Waiting:
 class Loading:
     """The queries that one transaction registers; ``flush`` before the transaction reads queries or ends."""
 
-    def __init__(self, catalog: Catalog, connection: Connection, known: Known) -> None:
-        self.catalog = catalog
+    def __init__(self, connection: Connection, known: Known) -> None:
         self.connection = connection
         self.known = known
         self.new = Known()

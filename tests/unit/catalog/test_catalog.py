@@ -18,7 +18,8 @@ from xscl.catalog.queries import drop_query, read_queries, read_query
 from xscl.catalog.tables import CHANNELS, HOME, METADATA, VARIABLES
 from xscl.language.forms import Prepared
 from xscl.language.query_rows import names_json
-from xscl.registry.loading import Known, Loading
+from xscl.registry.loading import Loading
+from xscl.registry.memory import Known
 from xscl.store.home import init_home, open_home
 from xscl.templates.relations import rt_table, var_name
 
@@ -35,7 +36,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 def add(catalog: Catalog, connection: sa.Connection, name: str, text: str = JOIN) -> int:
     """Write a query; returns its place in the intake order."""
     query = compiled(text)
-    loading = Loading(catalog, connection, Known())
+    loading = Loading(connection, Known())
     loading.add(name, text, "{}", Prepared(query, names_json(query)))
     loading.flush()
     return next(info.docid_from for info in read_queries(connection) if info.name == name)

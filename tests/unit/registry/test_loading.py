@@ -20,8 +20,9 @@ from xscl.catalog.groups import stored_template
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import CHANNELS, GROUPS, HOME, INSTANCES, QUERIES, TEMPLATES, VARIABLES
 from xscl.language.query_rows import variables_of
-from xscl.registry import loading, registry
-from xscl.registry.loading import Known, Loading
+from xscl.registry import loading, memory, registry
+from xscl.registry.loading import Loading
+from xscl.registry.memory import Known
 from xscl.registry.registry import Registry
 
 JOIN = "S//a->x JOIN {x = y, 1 h} T//p->y"
@@ -300,7 +301,7 @@ def test_two_definitions_of_one_digest_in_one_transaction(made: Made, monkeypatc
 
 
 def test_what_is_known_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "_MOST_KNOWN", 5)
+    monkeypatch.setattr(memory, "_MOST_KNOWN", 5)
     known = Known()
     for number in range(20):
         known.learn(Known({f"g{number}": number}, {f"i{number}": number}, {"t"}, {number: "d"}))

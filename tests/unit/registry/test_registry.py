@@ -21,7 +21,8 @@ from xscl.intake.intake import Intake
 from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
 from xscl.registry.channels import add_channel, set_channel
-from xscl.registry.registry import Registry, compile_info
+from xscl.registry.recompile import compile_info, refresh
+from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home
 from xscl.templates.template import Group
 
@@ -320,7 +321,7 @@ def test_a_first_row_that_is_taken_back_leaves_no_numbers(home: Home, registry: 
     registry.register(JOIN, name="x")
     with pytest.raises(ZeroDivisionError), home.catalog.begin() as connection:
         put_channel(connection, ChannelInfo("T", "rows", False, "T", {"p": "double"}, None, "T"))
-        registry.refresh(connection, "T", None)
+        refresh(registry.memory, connection, "T", None)
         raise ZeroDivisionError
     registry.register("S//c", name="next")
     Intake(home).take([Event("T", "1", 1, row={"p": 1.5})])

@@ -1,0 +1,333 @@
+"""Registrations of one transaction: texts checked, with notes on them, and names, channels and cycles refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import reprlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy.engine import Connection
+
+from xscl.base.docids import published_docid
+from xscl.base.errors import CatalogError, QueryError, Span, XsclError
+from xscl.base.types import MAX_NAME, QueryName, QueryOutcome, now_micros, require_name
+from xscl.catalog.channels import read_channels, read_facts
+from xscl.catalog.event_counts import channel_counts
+from xscl.catalog.intake_order import take_places
+from xscl.catalog.queries import drop_query, read_query, release_query
+from xscl.catalog.records import ChannelInfo
+from xscl.catalog.suggestions import channel_names, no_channel, no_query
+from xscl.language import ast
+from xscl.language.compile import CompiledQuery
+from xscl.language.forms import Prepared, Preparer
+from xscl.language.normalize import normalize
+from xscl.language.statements import RawStatement, namespaces_json, one_query, require_characters
+from xscl.language.unsatisfiable import impossible
+from xscl.registry.channel_names import ChannelNames, DocumentNames, known_names
+from xscl.registry.loading import Loading
+from xscl.registry.memory import Memory
+from xscl.registry.notes import channel_note, mixed_notes, name_notes
+from xscl.registry.publish_graph import Publications, is_published
+
+__all__ = ["Registrations", "Resumed"]
+
+_MOST_SUGGESTED = 20
+"""Unknown names in a transaction for which names that are alike are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The outcome of resuming a query."""
+
+    name: str
+    suspended: int
+    """Place of the intake order from which on it saw nothing."""
+    resumed: int
+    """Place after which it sees what comes."""
+    missed: int
+    """Events of its channels between both places."""
+
+
+class Registrations:
+    """Registrations of one transaction."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        memory: Memory,
+        names: ChannelNames | None,
+        strict: bool,
+        owner: str | None,
+        *,
+        registers: bool = True,
+    ) -> None:
+        """Begin; ``registers`` is whether notes speak of queries that are kept, the rest as of ``Registry``."""
+        self.connection = connection
+        self.memory = memory
+        self.names = names
+        self.strict = strict
+        self.owner = _owner(owner)
+        self.registers = registers
+        self.loading = Loading(connection, memory.known)
+        self.facts = read_facts(connection)
+        self._publications: Publications | None = None
+        self._there: set[str] = set(self.facts)
+        """Channels that exist, or will be published to."""
+        self._preparers: dict[str, Preparer] = {}
+        self._channels: Mapping[str, ChannelInfo] | None = None
+        self._fed: dict[str, bool] = {}
+        self._missing: dict[str, str] = {}
+        """Notes on channels that do not exist."""
+        self._refused: dict[str, CatalogError] = {}
+        """Refusals of channels that do not exist."""
+        self._suggested = 0
+        self._names: dict[str, DocumentNames | None] = {}
+        self._advice: dict[int, tuple[CompiledQuery, tuple[str, ...]]] = {}
+        """Notes on compiled queries by identity; each is kept so that no other one gets it."""
+
+    def outcome(self, name: str | None, text: str) -> QueryOutcome:
+        """Register a text and say what became of it."""
+        try:
+            taken = self.register(text, name)
+        except XsclError as error:
+            return QueryOutcome(name, error, action="refused")
+        return QueryOutcome(str(taken), notes=taken.notes)
+
+    def register(self, text: str, name: str | None) -> QueryName:
+        """Register one query, which DECLAREs may precede: its name."""
+        require_characters(text)
+        prepared = self._preparer("{}").known(text)
+        if prepared is not None and id(prepared.compiled) in self._advice:
+            # The text is one query without a name, as it is kept.
+            notes = self._advice[id(prepared.compiled)][1]
+            return self._take(lambda: one_query(text, None)[0], text, name, "{}", prepared, notes)
+        statement, name, namespaces = one_query(text, name)
+        return self._add(statement, name, namespaces)
+
+    def statement(self, statement: RawStatement, namespaces: dict[str, str], *, checked: bool) -> QueryOutcome:
+        """Take one statement of a script; DECLARE changes ``namespaces``.
+
+        ``checked``: the whole script has characters of XML only.
+        """
+        name = statement.name
+        try:
+            if not checked:
+                statement.require_characters()
+            if statement.is_declaration:
+                return QueryOutcome(statement.declare(namespaces), None, statement.line, "declared")
+            if statement.is_drop:
+                name = self._drop(statement)
+                return QueryOutcome(name, None, statement.line, "dropped")
+            taken = self._add(statement, name, namespaces)
+            return QueryOutcome(str(taken), None, statement.line, notes=taken.notes)
+        except XsclError as error:
+            return QueryOutcome(name or statement.parse().name, error, statement.line, "refused")
+
+    def _drop(self, statement: RawStatement) -> str:
+        parsed = statement.parsed()
+        assert isinstance(parsed, ast.DropQuery)
+        self.loading.flush()
+        if not self.loading.is_taken(parsed.name):
+            self._suggested += 1
+            refusal = no_query(self.connection, parsed.name, suggests=self._suggested <= _MOST_SUGGESTED)
+            raise refusal.placed(statement.text, parsed.name_span)
+        drop_query(self.connection, parsed.name, now_micros())
+        self.loading.forget(parsed.name)
+        # It may have published; what others of this transaction publish to is written by now.
+        self._publications = None
+        self._there = set(self.facts)
+        return parsed.name
+
+    def resume(self, name: str) -> Resumed:
+        """Register a suspended query again, from now on."""
+        info = read_query(self.connection, name)
+        if info.live:
+            raise CatalogError(
+                "XSCL_NOT_SUSPENDED", f"query {name!r} is not suspended", hint="'xscl query list' says which are"
+            )
+        since = info.docid_until
+        place, _ = take_places(self.connection, 1, now_micros())
+        release_query(self.connection, info.query, place)
+        self.owner = info.owner
+        statement, _, _ = one_query(info.text)
+        namespaces = namespaces_json(info.namespaces)
+        _, prepared, _ = self.checked(statement, namespaces)
+        self.loading.forget(name)
+        self._take(lambda: statement, info.text, name, namespaces, prepared, (), resumes=True)
+        missed = Counter(channel_counts(self.connection, since, place))
+        missed += Counter(channel_counts(self.connection, published_docid(since, 0), published_docid(place, 0) - 1))
+        return Resumed(name, since, place, sum(missed[channel] for channel in {*prepared.compiled.channels}))
+
+    def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> QueryName:
+        kept = namespaces_json(namespaces)
+        text, prepared, notes = self.checked(statement, kept)
+        return self._take(lambda: statement, text, name, kept, prepared, notes)
+
+    def checked(self, statement: RawStatement, namespaces: str) -> tuple[str, Prepared, tuple[str, ...]]:
+        """Return a query's text as it is kept, what it is compiled to, and notes on it; ``namespaces`` as JSON.
+
+        Raises:
+            QueryError: it is no sound query, or can never hold.
+        """
+        text, prepared = _prepared(statement, self._preparer(namespaces))
+        compiled = prepared.compiled
+        known = self._advice.get(id(compiled))
+        if known is None:
+            declared = json.loads(namespaces)
+            contradictions: tuple[str, ...] = ()
+            if impossible(compiled.normal, self.facts) is not None:
+                # Told of this text, not of the first one of its form.
+                normal = normalize(statement.created().query, statement.text, declared)
+                found = impossible(normal, self.facts)
+                if found is not None and not found.together:
+                    raise QueryError(
+                        "XSCL_NEVER_HOLDS",
+                        f"this can never hold: {found.reason}",
+                        text=statement.text,
+                        span=found.span,
+                        hint=found.hint,
+                    )
+                if found is not None:
+                    at = statement.text[found.span.start : found.span.end]
+                    contradictions = (f"the query finds nothing, whatever comes: {found.reason} ({at})",)
+            notes = (
+                *contradictions,
+                *compiled.notes,
+                *mixed_notes(compiled, self.facts),
+                *name_notes(compiled, declared, self._names_of),
+            )
+            known = compiled, notes
+            if not contradictions:
+                self._advice[id(compiled)] = known
+        return text, prepared, known[1]
+
+    def _names_of(self, channel: str) -> DocumentNames | None:
+        """Return the names that a channel's documents have, as far as they are known."""
+        if channel not in self._names:
+            if self._channels is None:
+                self._channels = read_channels(self.connection)
+            self._names[channel] = known_names(self._channels, self.names, self.connection, channel)
+        return self._names[channel]
+
+    def channel_notes(self, compiled: CompiledQuery) -> tuple[str, ...]:
+        """Return notes on the channels that do not exist and that nothing publishes to."""
+        channels = (block.channel for block in compiled.normal.blocks)
+        missing = [channel for channel in channels if channel not in self._there and not self._is_fed(channel)]
+        return tuple(self._missing_note(channel) for channel in dict.fromkeys(missing))
+
+    def _is_fed(self, channel: str) -> bool:
+        if channel not in self._fed:
+            self._fed[channel] = is_published(self.connection, channel)
+        return self._fed[channel]
+
+    def _missing_note(self, channel: str) -> str:
+        if channel not in self._missing:
+            known = (*channel_names(self.connection), *self._there)
+            self._missing[channel] = channel_note(channel, known, registered=self.registers)
+        return self._missing[channel]
+
+    def _preparer(self, namespaces: str) -> Preparer:
+        if namespaces not in self._preparers:
+            self._preparers[namespaces] = self.memory.preparer(namespaces, self.facts)
+        return self._preparers[namespaces]
+
+    def _take(
+        self,
+        statement: Callable[[], RawStatement],
+        text: str,
+        name: str | None,
+        namespaces: str,
+        prepared: Prepared,
+        notes: tuple[str, ...],
+        *,
+        resumes: bool = False,
+    ) -> QueryName:
+        """Let a query wait to be written; ``statement`` gives it as it was read, for the places of refusals."""
+        if name is not None:
+            require_name(name)
+        if self.strict:
+            self._require_channels(statement, [block.channel for block in prepared.compiled.normal.blocks])
+        target = prepared.publish
+        if target is not None:
+            if self._publications is None:
+                self.loading.flush()
+                self._publications = Publications(self.connection)
+            with _at_part(statement, lambda created: created.query.publish_span):
+                self._require_no_stream(target)
+                self._publications.check(name, prepared.compiled.channels, target)
+        if name is None:
+            name = self.loading.free_name()
+        with _at_part(statement, lambda created: created.name_span):
+            self.loading.add(name, text, namespaces, prepared, self.owner, resumes=resumes)
+        if self._publications is not None and target is not None:
+            self._publications.add(name, prepared.compiled.channels, target)
+            self._there.add(target)
+        return QueryName(name, (*self.channel_notes(prepared.compiled), *notes))
+
+    def _require_no_stream(self, target: str) -> None:
+        facts = self.facts.get(target)
+        if facts is not None and facts.channel is not None:
+            raise CatalogError(
+                "XSCL_BAD_CHANNEL",
+                f"{target} is a stream of {facts.channel}, and PUBLISH appends to a channel",
+                hint=f"PUBLISH {facts.channel}, or another name",
+            )
+
+    def _require_channels(self, statement: Callable[[], RawStatement], channels: Iterable[str]) -> None:
+        for place, channel in enumerate(channels):
+            if channel not in self._there and not self._is_fed(channel):
+                if channel not in self._refused:
+                    create = f"create it with 'xscl channel add {channel}', or leave out --strict"
+                    self._refused[channel] = no_channel(self.connection, channel, create)
+                raw = statement()
+                raise self._refused[channel].placed(raw.text, _channel_span(raw.created(), place))
+
+
+def _channel_span(created: ast.CreateQuery, place: int) -> Span:
+    """Return the place of the channel's name of a block."""
+    block = ast.blocks(created.query.source)[place]
+    return Span(block.span.start, block.span.start + len(block.channel))
+
+
+@contextmanager
+def _at_part(statement: Callable[[], RawStatement], span: Callable[[ast.CreateQuery], Span]) -> Iterator[None]:
+    """Give refusals by the catalogue the place of a part of a statement."""
+    try:
+        yield
+    except CatalogError as error:
+        raw = statement()
+        where = span(raw.created())
+        if where == ast.NOWHERE:
+            raise
+        raise error.placed(raw.text, where) from None
+
+
+def _owner(owner: object) -> str:
+    """Return an owner as it is kept.
+
+    Raises:
+        CatalogError: ``XSCL_BAD_OWNER``.
+    """
+    if owner is None:
+        return ""
+    # Stores refuse NUL and halves of characters.
+    if not isinstance(owner, str) or len(owner) > MAX_NAME or re.search("[\0\ud800-\udfff]", owner):
+        raise CatalogError(
+            "XSCL_BAD_OWNER",
+            f"{reprlib.repr(owner)} is no owner",
+            hint=f"any text of at most {MAX_NAME} characters, without U+0000",
+        )
+    return owner
+
+
+def _prepared(statement: RawStatement, preparer: Preparer) -> tuple[str, Prepared]:
+    """Return the text of a query as it is kept, and the form that it is compiled to."""
+    text = statement.query_text()
+    # Spans count from the script's start, so that errors name lines of the file.
+    return text, preparer.prepare(
+        text, statement.query_tokens[:-1], lambda: (statement.created().query, statement.text)
+    )
