@@ -438,15 +438,15 @@ class Engine:
         self,
         *,
         channel: str | None = None,
-        since: int | datetime | None = None,
-        until: int | datetime | None = None,
+        since: int | str | datetime | None = None,
+        until: int | str | datetime | None = None,
         ids: Sequence[str] = (),
     ) -> Taken:
         """Have late events taken as if they had been in time: the next batch finds what they join with.
 
         Args:
             channel: only those of this channel.
-            since: only those of this event time or later: microseconds since the epoch, or a datetime with a zone.
+            since: only those of this event time or later: microseconds since the epoch, ISO 8601, or a datetime.
             until: only those of this event time or earlier.
             ids: only these.
 
@@ -531,7 +531,9 @@ class Engine:
 
         Args:
             query: only of the query of this name, also if it was dropped.
-            listing: options; ``given`` are fields of it, such as ``since``, ``until``, ``window``, ``limit``.
+            listing: options; ``given`` are fields of it, such as ``since``, ``until``, ``window``, ``limit``.  Whole
+                numbers of ``since``, ``until`` and ``now`` are microseconds since the epoch, as ``ts`` of a match is;
+                numbers within ``window`` are seconds.
 
         Raises:
             CatalogError: there was never a query of that name.
@@ -539,7 +541,7 @@ class Engine:
         """
         return list_matches(self.home, listing, **({} if query is None else {"query": query}), **given)
 
-    def query_once(self, text: str, *, since: int | datetime | None = None, name: str | None = None) -> Answer:
+    def query_once(self, text: str, *, since: int | str | datetime | None = None, name: str | None = None) -> Answer:
         """Answer one query from all that is held, sorted by (ts, match), without registering it.
 
         Nothing is written to the home, events that wait to be processed count, and other processes may work on the
@@ -548,7 +550,7 @@ class Engine:
 
         Args:
             text: one query, which DECLAREs may precede; nothing is published.
-            since: members are of this event time or later: microseconds, or a datetime with a zone.  By default the
+            since: members are of this event time or later: microseconds, ISO 8601, or a datetime.  By default the
                 text's own STARTING says so, where NOW means all that is held: nothing comes after the question.
             name: what the matches are listed under; else the text's own (CREATE QUERY), or ``once``.
 
@@ -568,8 +570,8 @@ class Engine:
         self,
         query: str | None = None,
         *,
-        since: int | datetime | None = None,
-        until: int | datetime | None = None,
+        since: int | str | datetime | None = None,
+        until: int | str | datetime | None = None,
     ) -> DataFrame:
         """Return matches of one query, or of all, as a DataFrame of Spark, in no order; docs/reference/sql.md lists its
         columns.
@@ -578,7 +580,7 @@ class Engine:
 
         Args:
             query: only of the query of this name, also if it was dropped.
-            since: of this event time or later: microseconds, or a datetime with a zone; bounds are included.
+            since: of this event time or later: microseconds, ISO 8601, or a datetime; bounds are included.
             until: of this event time or earlier.
 
         Raises:

@@ -746,7 +746,10 @@ def test_late_events(run: Run, tmp_path: Path) -> None:
     assert "taken again before: 2" in run("late", "replay", "--channel", "S").err
     missing = run("late", "replay", "d10")
     assert missing.code == 1 and "XSCL_LATE_NOT_FOUND" in missing.err
-    assert "there is no such late event" in run("late", "replay", "--since", "2999-01-01T00:00:00Z").err
+    assert "no late event fits" in run("late", "replay", "--since", "NOW-1d").err
+    refused = run("late", "replay", "--since", "yesterday")
+    assert refused.code == 2 and "seconds since the epoch" in " ".join(refused.err.split())
+    assert "no late event fits" in run("late", "replay", "--since", "2999-01-01T00:00:00Z").err
     for command in ("list", "replay"):
         assert "XSCL_UNKNOWN_CHANNEL" in run("late", command, "--channel", "nowhere").err
 

@@ -183,13 +183,15 @@ def test_times_are_datetimes_too(matched: Engine) -> None:
     at = datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)
     found = [match.ts for match in matched.matches(since=at, until=at + timedelta(seconds=2))]
     assert found == [5_000_000, 6_000_000, 7_000_000]
+    texts = matched.matches(since="1970-01-01T00:00:05Z", until="1970-01-01T00:00:07Z")
+    assert [match.ts for match in texts] == found
     call: Callable[..., object]
     for call in (
         matched.matches,
         partial(matched.query_once, "S/a"),
         matched.replay_late,
     ):
-        for wrong in (at.replace(tzinfo=None), "1970-01-01T00:00:05Z", 5.0, True):
+        for wrong in (at.replace(tzinfo=None), "1970-01-01T00:00:05", "yesterday", 5.0, True):
             with pytest.raises(xscl.EngineError, match="since") as refused:
                 call(since=wrong)
             assert refused.value.condition == "XSCL_BAD_OPTION"

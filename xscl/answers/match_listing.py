@@ -150,16 +150,17 @@ def _events_of(match: Match) -> str:
 class Listing:
     """Options of a listing of matches; all of them hold together.
 
-    Times are microseconds since the epoch or datetimes with a zone, and all bounds are included.
+    Times are whole numbers of microseconds since the epoch (as ``Match.ts`` is), texts in ISO 8601, or datetimes with a
+    zone.  Only numbers within ``window`` are seconds.  All bounds are included.
     """
 
     query: str | None = None
     """Name of the query, also of one that was dropped; by default of all queries."""
-    since: int | datetime | None = None
+    since: int | str | datetime | None = None
     """Earliest event time of a match."""
-    until: int | datetime | None = None
+    until: int | str | datetime | None = None
     """Latest event time of a match."""
-    now: int | datetime | None = None
+    now: int | str | datetime | None = None
     """Moment of the listing: it has no matches of a later time.  By default NOW is the time of the call, and only a
     window is cut off there."""
     window: str | None = None

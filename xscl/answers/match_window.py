@@ -10,10 +10,11 @@ from xscl.base.durations import parse_duration
 from xscl.base.errors import EngineError
 from xscl.base.types import to_micros
 
-__all__ = ["Window", "parse_window"]
+__all__ = ["Window", "parse_moment", "parse_window"]
 
 _NOW = re.compile(r"\s*now\s*(?:([+-])(.*))?\Z", re.ASCII | re.IGNORECASE | re.DOTALL)
-_FORMS = "a window is written BEGIN..END; each is NOW, NOW-7d, NOW+1h, an ISO 8601 time or seconds since the epoch"
+_MOMENTS = "NOW, NOW-7d, NOW+1h, an ISO 8601 time or seconds since the epoch"
+_FORMS = f"a window is written BEGIN..END; each is {_MOMENTS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,21 @@ def parse_window(text: str) -> Window:
     if begin.moves == end.moves and begin.micros > end.micros:
         raise EngineError("XSCL_BAD_WINDOW", f"{text!r} begins after its end", hint="the earlier end comes first")
     return Window(begin, end)
+
+
+def parse_moment(text: str, now: int) -> int:
+    """Read one moment as a window's ends are written, as of ``now``; both are microseconds since the epoch.
+
+    Raises:
+        ValueError: it is none.
+
+    >>> parse_moment("NOW-7s", 12_000_000), parse_moment("2", 0)
+    (5000000, 2000000)
+    """
+    try:
+        return _end(text).at(now)
+    except EngineError as error:
+        raise ValueError(f"{error.message}; a time is {_MOMENTS}") from None
 
 
 def _end(text: str) -> _End:

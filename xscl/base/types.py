@@ -223,21 +223,24 @@ def format_time(micros: int) -> str:
     return f"{text}.{fraction}Z" if fraction else f"{text}Z"
 
 
-def time_bound(name: str, time: int | datetime | None) -> int | None:
+def time_bound(name: str, time: int | str | datetime | None) -> int | None:
     """Read the bound ``name`` of event times, in microseconds since the epoch.
 
+    A whole number is microseconds, as times of matches are; seconds would be another unit than ``match.ts``.
+
     Raises:
-        EngineError: ``XSCL_BAD_OPTION``: it is neither a whole number nor a datetime with a zone.
+        EngineError: ``XSCL_BAD_OPTION``: it is no whole number, no ISO 8601 text, and no datetime with a zone.
     """
     if time is None or (isinstance(time, int) and not isinstance(time, bool)):
         return time
-    if not isinstance(time, datetime):
+    if not isinstance(time, (str, datetime)):
         raise EngineError(
             "XSCL_BAD_OPTION",
             f"{name}: {time!r} is {type(time).__name__}, and no time",
-            hint="microseconds since 1970 as a whole number, or a datetime with a zone",
+            hint="microseconds since 1970 as a whole number, an ISO 8601 text, or a datetime with a zone",
         )
     try:
         return to_micros(time)
     except ValueError as error:
-        raise EngineError("XSCL_BAD_OPTION", f"{name}: {error}") from None
+        hint = "'2026-11-01T00:00:00Z'; a window such as window='NOW-7d..NOW' goes back from now"
+        raise EngineError("XSCL_BAD_OPTION", f"{name}: {error}", hint=hint) from None

@@ -29,7 +29,7 @@ FeedOption = Annotated[
 def item_list(
     feed: FeedOption = None,
     channel: Annotated[str | None, typer.Option(help="Of this channel.")] = None,
-    since: Annotated[str | None, typer.Option(help="Dated at or after (ISO 8601 or seconds).")] = None,
+    since: Annotated[str | None, typer.Option(help="Dated at or after (ISO 8601, seconds, or NOW-7d).")] = None,
     until: Annotated[str | None, typer.Option(help="Dated at or before.")] = None,
     like: Annotated[str | None, typer.Option(help="Titles or links that fit a pattern of '*' and '?'.")] = None,
     limit: Annotated[

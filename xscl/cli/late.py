@@ -15,7 +15,7 @@ __all__ = ["late_app"]
 late_app = typer.Typer(no_args_is_help=True, help="Late events: which there are, and taking them again.")
 
 _Channel = Annotated[str | None, typer.Option("--channel", help="Only those of this channel.")]
-_Since = Annotated[str | None, typer.Option("--since", help="Event time at or after (ISO 8601 or seconds).")]
+_Since = Annotated[str | None, typer.Option("--since", help="Event time at or after (ISO 8601, seconds, or NOW-7d).")]
 _Until = Annotated[str | None, typer.Option("--until", help="Event time at or before.")]
 
 
@@ -63,13 +63,18 @@ def late_replay(
 
     Example: xscl late replay --channel readings
     """
+    from xscl.cli.next_steps import no_late_events
     from xscl.store.late_events import LateChoice, take_again
 
     choice = LateChoice(channel, time_given(since, "--since"), time_given(until, "--until"), tuple(ids or ()))
-    taken = take_again(at.open(), choice)
+    opened = at.open()
+    taken = take_again(opened, choice)
     told = [f"late events that the next run takes again: {taken.events:,}"] if taken.events else []
     told += [f"taken again before: {taken.before:,}"] if taken.before else []
     told += [f"held no more: {taken.gone:,}"] if taken.gone else []
-    say("; ".join(told) or "there is no such late event")
+    if not told:
+        say("no late event fits" if choice != LateChoice() else no_late_events(opened.catalog))
+    else:
+        say("; ".join(told))
     if taken.gone:
         raise typer.Exit(PARTLY)

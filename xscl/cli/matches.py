@@ -26,7 +26,7 @@ match_app = typer.Typer(no_args_is_help=True, help="Matches of standing queries.
 @command(match_app, "list")
 def match_list(
     query: Annotated[str | None, typer.Argument(help="Only matches of this query.")] = None,
-    since: Annotated[str | None, typer.Option(help="Match time at or after (ISO 8601 or seconds).")] = None,
+    since: Annotated[str | None, typer.Option(help="Match time at or after (ISO 8601, seconds, or NOW-7d).")] = None,
     until: Annotated[str | None, typer.Option(help="Match time at or before.")] = None,
     now: Annotated[
         str | None,
@@ -62,14 +62,15 @@ def match_list(
         if after is not None:
             raise typer.BadParameter("the file says behind which", param_hint="--after with --cursor")
         after = _cursor_in(cursor)
+    moment = time_given(now, "--now")
     opened = at.open()
     try:
         found = list_matches(
             opened,
             query=query,
-            since=time_given(since, "--since"),
-            until=time_given(until, "--until"),
-            now=time_given(now, "--now"),
+            since=time_given(since, "--since", now=moment),
+            until=time_given(until, "--until", now=moment),
+            now=moment,
             window=window,
             after=after,
             limit=limit,

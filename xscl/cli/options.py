@@ -187,19 +187,15 @@ def read_text(file: str) -> str:
         raise CatalogError("XSCL_SOURCE_UNREADABLE", "-: it is not UTF-8 text") from None
 
 
-def time_given(text: str | None, option: str) -> int | None:
-    """Microseconds since 1970 of an option: ISO 8601, or seconds."""
-    from decimal import Decimal, InvalidOperation
-
-    from xscl.base.types import to_micros
+def time_given(text: str | None, option: str, *, now: int | None = None) -> int | None:
+    """Microseconds since 1970 of an option: ISO 8601, seconds, or ``NOW-7d`` as of ``now`` (else the clock)."""
+    from xscl.answers.match_window import parse_moment
+    from xscl.base.types import now_micros
 
     if text is None:
         return None
     try:
-        try:
-            return to_micros(Decimal(text))
-        except InvalidOperation:
-            return to_micros(text)
+        return parse_moment(text, now_micros() if now is None else now)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
 

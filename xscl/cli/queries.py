@@ -77,7 +77,7 @@ def query_run(
     since: Annotated[
         str | None,
         typer.Option(
-            help="Members of this event time or later (ISO 8601 or seconds); by default the text's STARTING says so.",
+            help="Members of this time or later (ISO 8601, seconds, NOW-7d); by default the text's STARTING says so.",
             show_default=False,
         ),
     ] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +25,11 @@ __all__ = [
     "refused_event",
     "require_kind",
     "resolved",
+    "taken_id",
 ]
+
+_NAMELESS = re.compile(r"-:.*|item [0-9]+", re.DOTALL)
+"""Sources without a name that would tell one input from the next: lines of standard input, items of an iterable."""
 
 _LONG_ROW = 40_000
 """Characters; documents of longer rows are parsed when they are taken in, because parsers bound names and texts."""
@@ -147,10 +152,19 @@ def _check_cells(cells: Mapping[str, str | None], limits: Limits) -> None:
 def _own_id(event: Event, ts: int | None, digest: str) -> str:
     """Make the id of an event without one: of XML by content and time if given, of rows by source and line."""
     if event.row is not None:
-        # Standard input has lines, but no name that would tell one input from the next.
-        named = event.source is not None and not event.source.startswith("-:")
+        named = event.source and not _NAMELESS.fullmatch(event.source)
         return event.source if named and event.source else f"row-{uuid.uuid4().hex}"
     return digest if ts is None or event.feed is not None else digest_text(digest, str(ts))
+
+
+def taken_id(id_: str, channel: str, *, is_place: bool) -> str:
+    """Say that other content has an id; ``is_place`` says that it was made of the row's place."""
+    why = (
+        "; the id is file name and line (of a table, its name and key): give --id COLUMN, or another file name"
+        if is_place
+        else ""
+    )
+    return f"the id {id_!r} is taken by other content in channel {channel}{why}"
 
 
 def _checked_id(value: object) -> str | None:

@@ -18,7 +18,7 @@ from xscl.catalog.memberships import Memberships
 from xscl.catalog.records import ChannelInfo, StreamInfo
 from xscl.catalog.tables import EVENT_IDS, in_parts
 from xscl.ingest.rows import cells_digest
-from xscl.intake.checks import CheckedEvent
+from xscl.intake.checks import CheckedEvent, taken_id
 from xscl.store.home import Home
 
 __all__ = ["Identity", "KnownEvent", "KnownEvents"]
@@ -170,7 +170,7 @@ class KnownEvents:
             if mine and not channel.feed:
                 raise DocumentError(
                     "XSCL_EVENT_ID_REUSED",
-                    f"the id {item.id!r} is taken by other content in channel {event.channel}",
+                    taken_id(item.id, event.channel, is_place=event.row is not None and item.id == event.source),
                     hint="only items of feeds have versions",
                 )
         base = item.id

@@ -76,8 +76,14 @@ def read_batch(table: RowTable, channel: ChannelInfo, limits: Limits) -> tuple[R
     name = table.options.ts
     for place in np.flatnonzero(timeless & ~nameless):
         shown = table.rows.column(name)[place].as_py() if name in table.rows.column_names else "it"
-        refusals.append(refused_row(table, place, "XSCL_BAD_EVENT_TIME", f"{shown!r} is no time as is expected", ids))
+        refusals.append(refused_row(table, place, "XSCL_BAD_EVENT_TIME", _no_time(shown, table.options.ts_format), ids))
     return RowBatch(channel, ids, times, cells, ~(timeless | nameless), doubtful), refusals
+
+
+def _no_time(shown: object, ts_format: str | None) -> str:
+    if ts_format is None:
+        return f"{shown!r} is no ISO 8601 time and no number of seconds; --ts-format names another form"
+    return f"{shown!r} is no time of the form {ts_format!r} that --ts-format names"
 
 
 def settle(table: RowTable, batch: RowBatch, limits: Limits) -> tuple[RowBatch, list[Rejected]]:

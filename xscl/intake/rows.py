@@ -19,7 +19,7 @@ from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.source_offsets import put_positions
 from xscl.ingest.records import Rejected, RowTable
-from xscl.intake.checks import check_channel_name
+from xscl.intake.checks import check_channel_name, taken_id
 from xscl.intake.events import take_events
 from xscl.intake.report import IntakeReport
 from xscl.intake.row_batch import RowBatch, read_batch, refused_row, settle, single_events
@@ -79,7 +79,7 @@ def _take(chunk: Chunk, table: RowTable) -> None:
     chunk.report.duplicates += int(np.count_nonzero(known.same & batch.kept))
     for place in np.flatnonzero(known.other & batch.kept):
         id_ = batch.ids.texts[place].as_py()
-        message = f"the id {id_!r} is taken by other content in channel {batch.channel.name}"
+        message = taken_id(id_, batch.channel.name, is_place=table.named and table.options.id is None)
         chunk.rejected.append(refused_row(table, place, "XSCL_EVENT_ID_REUSED", message, batch.ids))
     batch = replace(batch, kept=batch.kept & ~(known.same | known.other))
     if batch.kept.any():
