@@ -21,6 +21,7 @@ from xscl.intake.intake import Intake
 from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
 from xscl.registry.channels import add_channel, set_channel
+from xscl.registry.memory import Memory
 from xscl.registry.recompile import compile_info, refresh
 from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home
@@ -332,7 +333,7 @@ def test_a_first_row_that_is_taken_back_leaves_no_numbers(home: Home, registry: 
 
 def test_a_first_document_compiles_nothing(home: Home, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     registry.register(JOIN, name="x")
-    monkeypatch.setattr(Registry, "preparer", None)
+    monkeypatch.setattr(Memory, "preparer", None)
     Intake(home).take([Event("T", "1", 1, xml="<p>1</p>")])
     add_channel(home.catalog, "S", kind="xml")
     assert functions(registry, "x") == {("", "")}
