@@ -4,7 +4,10 @@
   (docs/reference/language.md, Statements)
 * ``atom_parser``: The braces of a join, atoms and windows: one method a rule of docs/reference/language.md
 * ``block_patterns``: Blocks of a query as trees of steps that are walked in one document
+* ``column_types``: Columns by type: the nodes of a block that are columns of a type, and conditions that compare
+  their values
 * ``compile``: Normal form to what the engine registers
+* ``conditions``: Brackets to conditions of steps, with names by URI
 * ``constructor``: Element constructors of SELECT
 * ``facts``: Facts of channels from which queries are compiled
 * ``format``: Syntax trees to canonical text

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xscl.language.compile import whole_steps
+from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import NormalQuery
 from xscl.xpath.condition import Memo, holds, select
@@ -42,8 +42,9 @@ def block_pattern(
         facts: of the channels and streams.
         wanted: the nodes that assignments are to have.
     """
-    steps, at_document = whole_steps(normal, block, facts)
-    parents = [node.parent for node in normal.blocks[block].nodes]
+    found = normal.blocks[block]
+    steps, at_document = final_steps(BlockColumns(found, facts.get(found.channel, ChannelFacts())), ())
+    parents = [node.parent for node in found.nodes]
     walked = set(wanted)
     for place in range(len(parents) - 1, 0, -1):
         if place in walked:

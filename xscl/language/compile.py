@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xscl.base.errors import UnsupportedFeatureError
-from xscl.base.values import time_key
 from xscl.language import ast
+from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.language.selection import prepare_select
@@ -23,31 +23,10 @@ from xscl.templates.links import anchor, linked_blocks
 from xscl.templates.reduce import Minor, reduce_tree
 from xscl.templates.template import Group, Instance, OutputNode, Template, is_symmetric, template_of
 from xscl.xpath.automaton import WitnessSpec
-from xscl.xpath.pattern import (
-    AllOf,
-    AnyOf,
-    Compared,
-    Comparison,
-    Condition,
-    Constant,
-    Definition,
-    Exists,
-    Here,
-    Negation,
-    Step,
-    conditions,
-)
+from xscl.xpath.pattern import Definition, Step
 from xscl.xpath.states import spec_digests
 
-__all__ = [
-    "CompiledQuery",
-    "as_number",
-    "as_time",
-    "compile_query",
-    "names_column",
-    "settled_cases",
-    "whole_steps",
-]
+__all__ = ["CompiledQuery", "compile_query", "settled_cases"]
 
 _Pairs = tuple[tuple[Definition, Definition], ...]
 MAX_CHARACTERS = 2_000_000
@@ -138,18 +117,6 @@ def settled_cases(
     return ((Bounds(0, bounds.hi, 1),),)
 
 
-def whole_steps(
-    normal: NormalQuery, block: int, channels: Mapping[str, ChannelFacts]
-) -> tuple[list[Step | None], tuple[Condition, ...]]:
-    """Return every node's step with all that is below it as conditions; and the conditions on the document node.
-
-    A node that such a step reaches has a witness of everything below.
-    """
-    compiler = _Compiler(normal, channels)
-    columns, times = compiler._numeric_columns(block), compiler._facts(block).times
-    return _final_steps(normal.blocks[block], set(), columns, times)
-
-
 @dataclass(slots=True)
 class _BlockPlan:
     """One block, reduced."""
@@ -171,7 +138,7 @@ class _BlockPlan:
 class _Compiler:
     def __init__(self, normal: NormalQuery, channels: Mapping[str, ChannelFacts]) -> None:
         self.normal = normal
-        self.channels = channels
+        self.columns = [BlockColumns(block, channels.get(block.channel, ChannelFacts())) for block in normal.blocks]
 
     def compiled(self) -> CompiledQuery:
         normal = self.normal
@@ -237,8 +204,8 @@ class _Compiler:
         shown = {node for at, node in self._results() if at == index}
         minor = reduce_tree(parents, kept)
         output = minor if shown <= set(minor.nodes) else reduce_tree(parents, kept | shown)
-        steps, at_document = _final_steps(block, kept, self._numeric_columns(index), self._facts(index).times)
-        channel = self._facts(index).channel or block.channel
+        steps, at_document = final_steps(self.columns[index], kept)
+        channel = self.columns[index].facts.channel or block.channel
         definitions = {
             node: Definition(channel, _path(steps, parents, node), at_document)
             for node in {*minor.nodes, *output.nodes}
@@ -261,7 +228,7 @@ class _Compiler:
 
     def _streams(self) -> tuple[int, ...]:
         """Return the stream that each block names, 0 for a channel; nothing if no block names one."""
-        streams = tuple(self._facts(block).stream for block in range(len(self.normal.blocks)))
+        streams = tuple(columns.facts.stream for columns in self.columns)
         return streams if any(streams) else ()
 
     def _graph(self, plans: list[_BlockPlan]) -> JoinGraph:
@@ -276,17 +243,17 @@ class _Compiler:
 
     def _value_join(self, join: NormalJoin, plans: list[_BlockPlan]) -> ValueJoin:
         (block_l, node_l), (block_r, node_r) = (self.normal.variables[n] for n in (join.left, join.right))
+        columns_l, columns_r = self.columns[block_l], self.columns[block_r]
         fn_l, fn_r = join.fn_l, join.fn_r
         if join.op in ("=", "!="):
-            numeric_l = not fn_l and node_l in self._numeric_columns(block_l)
-            numeric_r = not fn_r and node_r in self._numeric_columns(block_r)
+            numeric_l = not fn_l and node_l in columns_l.numeric
+            numeric_r = not fn_r and node_r in columns_r.numeric
             of_numbers = join.linear or numeric_l or numeric_r
         else:
-            ordered = [self._ordered_columns(block) for block in (block_l, block_r)]
-            of_numbers = join.linear or not (node_l in ordered[0] and node_r in ordered[1])
+            of_numbers = join.linear or not (node_l in columns_l.ordered and node_r in columns_r.ordered)
             # A function makes a text of a time.
-            time_l = not fn_l and node_l in self._time_columns(block_l)
-            time_r = not fn_r and node_r in self._time_columns(block_r)
+            time_l = not fn_l and node_l in columns_l.times
+            time_r = not fn_r and node_r in columns_r.times
             if not of_numbers and (time_l or time_r):
                 fn_l, fn_r = _before("time", fn_l), _before("time", fn_r)
         if of_numbers:
@@ -294,47 +261,6 @@ class _Compiler:
         kind = "BAND" if join.linear else _KINDS.get(join.op, "BAND")
         left, right = plans[block_l].vertex[node_l], plans[block_r].vertex[node_r]
         return ValueJoin(left, right, kind, fn_l, fn_r, join.f, join.add, join.op)
-
-    def _numeric_columns(self, block: int) -> set[int]:
-        return self._columns(block, self._facts(block).numeric)
-
-    def _time_columns(self, block: int) -> set[int]:
-        return self._columns(block, self._facts(block).times)
-
-    def _ordered_columns(self, block: int) -> set[int]:
-        """Columns that are ordered among themselves, though they are no numbers."""
-        facts = self._facts(block)
-        return self._columns(block, facts.texts | facts.times)
-
-    def _is_open(self, block: int, node: int) -> bool:
-        """Whether it is not known yet what kind of values a node has."""
-        facts = self._facts(block)
-        return facts.kind != "xml" and node not in self._columns(block, facts.numeric | facts.texts | facts.times)
-
-    def _facts(self, block: int) -> ChannelFacts:
-        return self.channels.get(self.normal.blocks[block].channel, ChannelFacts())
-
-    def _columns(self, block: int, columns: frozenset[str]) -> set[int]:
-        """Return the nodes of a block that are such columns; a row's root element is none, whatever its name.
-
-        What ``*`` reaches below the root element is such a column if all columns are.
-        """
-        nodes = self.normal.blocks[block].nodes
-        facts = self._facts(block)
-        known = facts.numeric | facts.texts | facts.times | facts.truths
-        found = set()
-        for index, node in enumerate(nodes):
-            if node.step is None or node.step.test.kind != "element":
-                continue
-            if node.step.test.local is not None:
-                is_column = node.step.test.local in columns and not (node.parent == 0 and node.step.axis == "child")
-            else:
-                above = nodes[node.parent]
-                below_root = above.step is not None and above.parent == 0 and above.step.axis == "child"
-                is_column = facts.kind == "rows" and below_root and bool(known) and known <= columns
-            if is_column:
-                found.add(index)
-        return found
 
     # -- instance ----------------------------------------------------------------------------------------------
 
@@ -382,7 +308,7 @@ class _Compiler:
             sides = ((meta[join.left], join.fn_l), (meta[join.right], join.fn_r))
             # While a column may still turn out to be of another type, numbers are kept as well as strings, so that
             # documents seen before its first row can join with it.
-            open_ = any(self._is_open(*where) for where, _ in sides)
+            open_ = any(self.columns[block].is_open(node) for (block, node), _ in sides)
             for (block, node), name in sides:
                 wanted = functions.setdefault((block, node), set())
                 wanted.add(name)
@@ -390,8 +316,8 @@ class _Compiler:
                     plain = name.removeprefix("time" if name.startswith("time") else "number").removeprefix(" ")
                     wanted.update((plain, _before("number", plain)))
                     # The other side may still turn out to be a column of times.
-                    waits = name.startswith("number") and node in self._ordered_columns(block)
-                    if join.op not in ("=", "!=") and (waits or node in self._time_columns(block)):
+                    waits = name.startswith("number") and node in self.columns[block].ordered
+                    if join.op not in ("=", "!=") and (waits or node in self.columns[block].times):
                         wanted.add(_before("time", plain))
         if len(plans) == 1:
             functions.setdefault(meta[0], set()).add(None)
@@ -436,79 +362,6 @@ def _with_ancestors(parents: Sequence[int], nodes: Iterable[int]) -> set[int]:
             found.add(node)
             node = parents[node]
     return found
-
-
-def _final_steps(
-    block: NormalBlock, kept: set[int], numeric: set[int], times: frozenset[str]
-) -> tuple[list[Step | None], tuple[Condition, ...]]:
-    """Return every node's step with its conditions, removed branches included; and the conditions on the document node.
-
-    A branch without a kept node is a condition on the node above it; the same node's own step, by which an output
-    variable below is reached, has the conditions of its other branches.
-    """
-    live = set(kept)
-    own: list[list[Condition]] = [
-        [as_number(condition) if index in numeric else condition for condition in node.conditions]
-        for index, node in enumerate(block.nodes)
-    ]
-    if times:
-        for node, mine in zip(block.nodes, own, strict=True):
-            is_root = node.parent == 0 and node.step is not None and node.step.axis == "child"
-            is_time = node.step is not None and not is_root and names_column(node.step, times)
-            mine[:] = [as_time(condition, times, of_time=is_time) for condition in mine]
-    steps: list[Step | None] = [None] * len(block.nodes)
-    # Parents come before children, so children are finished first when going backwards.
-    for index in range(len(block.nodes) - 1, 0, -1):
-        node = block.nodes[index]
-        assert node.step is not None
-        # What a step says of itself stays with it, so a step without conditions is taken as it is.
-        steps[index] = Step(node.step.axis, node.step.test, conditions(own[index])) if own[index] else node.step
-        if index in live:
-            live.add(node.parent)
-        else:
-            own[node.parent].append(Exists(steps[index]))  # type: ignore[arg-type]
-    return steps, conditions(own[0])
-
-
-def as_number(condition: Condition) -> Condition:
-    """Return a comparison of a numeric column, which is numeric, whatever it is compared with."""
-    if isinstance(condition, Compared) and not condition.functions:
-        return replace(condition, numeric=True)
-    return condition
-
-
-def as_time(condition: Condition, times: frozenset[str], *, of_time: bool) -> Condition:
-    """Return a condition whose comparisons of columns of times with ISO 8601 texts compare times.
-
-    Args:
-        condition: the condition.
-        times: the names of the columns.
-        of_time: whether the condition's own node is such a column.
-    """
-
-    def timed(condition: Condition, of_time: bool) -> Condition:
-        match condition:
-            case Comparison(Here(()), op, Constant(value, False)) | Compared("", op, Constant(value, False), False):
-                key = time_key(value) if of_time else None
-                return condition if key is None else Compared("time", op, Constant(key, is_number=False), numeric=False)
-            case Exists(step):
-                of_time = names_column(step, times)
-                inner = conditions(timed(part, of_time) for part in step.conditions)
-                return Exists(replace(step, conditions=inner)) if inner != step.conditions else condition
-            case Negation(part):
-                return Negation(timed(part, of_time))
-            case AllOf(parts):
-                return AllOf(conditions(timed(part, of_time) for part in parts))
-            case AnyOf(parts):
-                return AnyOf(conditions(timed(part, of_time) for part in parts))
-        return condition
-
-    return timed(condition, of_time)
-
-
-def names_column(step: Step, columns: frozenset[str]) -> bool:
-    """Whether a step asks for one of these columns."""
-    return step.test.kind == "element" and step.test.uri in ("", None) and step.test.local in columns
 
 
 def _path(steps: list[Step | None], parents: list[int], node: int) -> tuple[Step, ...]:

@@ -15,50 +15,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from typing import NoReturn
 
 from xscl.base.errors import QueryError, Span
-from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.values import apply_functions, number_text
 from xscl.language import ast
-from xscl.language.path_parser import PREDICATE_FUNCTIONS
+from xscl.language.conditions import Brackets, comparison
 from xscl.language.windows import PlacedJoin, bound_block, cases_of, placed_joins
 from xscl.templates.bounds import Case, pair_index
-from xscl.xpath.pattern import (
-    AllOf,
-    AnyOf,
-    Call,
-    Compared,
-    Comparison,
-    Condition,
-    Constant,
-    Expression,
-    Here,
-    Negation,
-    NodeTest,
-    Step,
-    Truth,
-    conditions,
-    exists_chain,
-)
+from xscl.xpath.pattern import Compared, Condition, Constant, Here, NodeTest, Step
 
-__all__ = [
-    "NormalBlock",
-    "NormalJoin",
-    "NormalQuery",
-    "TreeNode",
-    "normalize",
-    "select_steps",
-]
+__all__ = ["NormalBlock", "NormalJoin", "NormalQuery", "TreeNode", "normalize"]
 
 _MIRRORED: Mapping[ast.Op, ast.Op] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 MAX_JOINS = 100
 """Value joins of one query: each is seven columns of R_T, and stores limit columns."""
 _LARGEST = Fraction(10) ** 300
 """Doubles end at 1.8e308 and lose digits below 2.2e-308."""
-_NUMBERS = ("count", "string-length")
-_BOOLEANS = ("contains", "starts-with")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +112,13 @@ def normalize(query: ast.Query, text: str, namespaces: Mapping[str, str] | None 
     Raises:
         QueryError: the query is not sound, or asks for something not supported; with line, column and hint.
     """
-    return _Normalizer(text, {**DEFAULT_NAMESPACES, **(namespaces or {})}).query(query)
+    return _Normalizer(text, Brackets(text, namespaces)).query(query)
 
 
 class _Normalizer:
-    def __init__(self, text: str, namespaces: Mapping[str, str]) -> None:
+    def __init__(self, text: str, brackets: Brackets) -> None:
         self.text = text
-        self.namespaces = namespaces
+        self.brackets = brackets
         self.trees: list[list[TreeNode]] = []
         self.variables: dict[str, tuple[int, int]] = {}
 
@@ -198,30 +171,9 @@ class _Normalizer:
 
     def _path(self, block: int, parent: int, steps: tuple[ast.Step, ...]) -> int:
         for step in steps:
-            parent = self._add(block, parent, Step(step.axis, self._test(step.test)), step.binding)
+            parent = self._add(block, parent, Step(step.axis, self.brackets.test(step.test)), step.binding)
             self._predicates(block, parent, step.predicates)
         return parent
-
-    def _test(self, test: ast.Test) -> NodeTest:
-        if test.kind == "text":
-            return _node_test("text", "", None)
-        local = None if test.local == "*" else test.local
-        if test.prefix is None:
-            # '*' alone matches any namespace; an unprefixed name means none.
-            return _node_test(test.kind, None if local is None else "", local)
-        if test.prefix == "*":
-            return _node_test(test.kind, None, local)
-        uri = self.namespaces.get(test.prefix)
-        if uri is None:
-            raise QueryError(
-                "XSCL_UNDECLARED_PREFIX",
-                f"the prefix {test.prefix} is not declared",
-                text=self.text,
-                span=test.span,
-                hint=f"declare it: DECLARE NAMESPACE {test.prefix} = '…'; "
-                f"known without declaration: {' '.join(sorted(self.namespaces))}",
-            )
-        return _node_test(test.kind, uri, local)
 
     # -- brackets ----------------------------------------------------------------------------------------------
 
@@ -233,87 +185,9 @@ class _Normalizer:
                 case ast.Truth(ast.RelPath(steps), op, literal) if steps:
                     last = self._path(block, node, steps)
                     if op is not None and literal is not None:
-                        self.trees[block][last].require(_comparison(Here(), op, literal), predicate.span)
+                        self.trees[block][last].require(comparison(Here(), op, literal), predicate.span)
                 case _:
-                    self.trees[block][node].require(self._condition(predicate), predicate.span)
-
-    def _condition(self, predicate: ast.Predicate) -> Condition:
-        match predicate:
-            case ast.And(parts):
-                return AllOf(conditions(self._condition(part) for part in parts))
-            case ast.Or(parts):
-                return AnyOf(conditions(self._condition(part) for part in parts))
-            case ast.Not(part):
-                return Negation(self._condition(part))
-            case ast.Truth(ast.Call() as call, op, literal):
-                return self._call_condition(call, op, literal)
-            case ast.Truth(ast.RelPath(steps) as path, op, literal):
-                compared = () if op is None or literal is None else (_comparison(Here(), op, literal),)
-                if steps:
-                    return exists_chain(self._steps(steps), compared)
-                if op is None or literal is None:
-                    self._fail("XSCL_SYNTAX", "'.' alone is always true", path.span, "compare it, as in [. = 'x']")
-                return _comparison(Here(), op, literal)
-        raise AssertionError(predicate)
-
-    def _call_condition(self, call: ast.Call, op: str | None, literal: ast.Literal_ | None) -> Condition:
-        converted = self._call(call)
-        if op is None or literal is None:
-            if call.name in _NUMBERS:
-                self._fail(
-                    "XSCL_SYNTAX",
-                    f"{call.name}() is a number, which alone inside brackets would be a position",
-                    call.span,
-                    f"compare it, as in [{call.name}(…) > 0]",
-                )
-            return Truth(converted)
-        if call.name in _BOOLEANS:
-            self._fail(
-                "XSCL_SYNTAX",
-                f"{call.name}() is true or false and is not compared",
-                call.span,
-                f"write [{call.name}(…)] or [not({call.name}(…))]",
-            )
-        return _comparison(converted, op, literal)
-
-    def _call(self, call: ast.Call) -> Call:
-        assert call.name in PREDICATE_FUNCTIONS
-        return Call(call.name, tuple(self._expression(arg) for arg in call.args))
-
-    def _expression(self, arg: ast.RelPath | ast.Literal_ | ast.Call) -> Expression:
-        match arg:
-            case ast.Literal_():
-                return _constant(arg)
-            case ast.Call():
-                return self._call(arg)
-            case ast.RelPath(steps):
-                return Here(self._steps(steps))
-
-    def _steps(self, steps: tuple[ast.Step, ...]) -> tuple[Step, ...]:
-        """Return steps where variables have no place: under ``or`` and ``not``, in functions and in SELECT."""
-        found = []
-        for step in steps:
-            if step.binding is not None:
-                self._fail(
-                    "XSCL_BINDING_IN_DISJUNCTION",
-                    f"the variable {step.binding.name} is bound under 'or', 'not', inside a function or in SELECT, "
-                    "where it may have no node",
-                    step.binding.span,
-                    "bind it in a bracket of its own",
-                )
-            found.append(
-                Step(
-                    step.axis,
-                    self._test(step.test),
-                    conditions(part for p in step.predicates for part in self._conjuncts(p)),
-                )
-            )
-        return tuple(found)
-
-    def _conjuncts(self, predicate: ast.Predicate) -> list[Condition]:
-        if isinstance(predicate, ast.And):
-            return [c for part in predicate.parts for c in self._conjuncts(part)]
-        return [self._condition(predicate)]
+                    self.trees[block][node].require(self.brackets.condition(predicate), predicate.span)
 
     # -- atoms -------------------------------------------------------------------------------------------------
 
@@ -469,20 +343,6 @@ def _too_far(f: Fraction, add: Fraction) -> str | None:
     return None
 
 
-# Most tests are the same few.
-_node_test = lru_cache(maxsize=10_000)(NodeTest)
-
-
-def _constant(literal: ast.Literal_) -> Constant:
-    if not literal.is_number:
-        return Constant(literal.value, is_number=False)
-    return Constant(number_text(literal.value) or literal.value, is_number=True)
-
-
-def _comparison(left: Expression, op: str, literal: ast.Literal_) -> Comparison:
-    return Comparison(left, op, _constant(literal))
-
-
 def _path_text(path: ast.VarPath) -> str:
     def step_text(step: ast.Step) -> str:
         test = step.test
@@ -490,14 +350,3 @@ def _path_text(path: ast.VarPath) -> str:
         return ("/" if step.axis == "child" else "//") + ("@" if test.kind == "attribute" else "") + name
 
     return path.name + "".join(map(step_text, path.steps))
-
-
-def select_steps(
-    steps: tuple[ast.Step, ...], text: str, namespaces: Mapping[str, str] | None = None
-) -> tuple[Step, ...]:
-    """Return the steps behind a variable of SELECT, with names by URI; spans speak of ``text``.
-
-    Raises:
-        QueryError: an undeclared prefix, a variable bound in a bracket, a bracket that means nothing.
-    """
-    return _Normalizer(text, {**DEFAULT_NAMESPACES, **(namespaces or {})})._steps(steps)

@@ -16,7 +16,7 @@ from xscl.base.errors import QueryError, Span
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.safe_xml import serialize
 from xscl.language import ast
-from xscl.language.normalize import select_steps
+from xscl.language.conditions import Brackets
 from xscl.xpath.condition import select
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, nodes_within, string_value
 from xscl.xpath.pattern import Step
@@ -100,7 +100,7 @@ def selected_document(selection: Selection, nodes: Mapping[str, Node]) -> str:
 
 
 def _path(path: ast.VarPath, text: str, namespaces: Mapping[str, str] | None) -> Path:
-    return Path(path.name, select_steps(path.steps, text, namespaces))
+    return Path(path.name, Brackets(text, namespaces).steps(path.steps))
 
 
 def _element(element: ast.Constructor, text: str, namespaces: Mapping[str, str]) -> Element:

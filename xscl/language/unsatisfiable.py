@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from xscl.base.errors import Span
 from xscl.base.values import column_text, normalize_space, number_text, time_key, to_number
-from xscl.language.compile import as_number, as_time, names_column
+from xscl.language.column_types import as_number, as_time, names_column
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery
 from xscl.xpath.column_conditions import (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import xscl.language.conditions
 import xscl.language.normalize
 import xscl.language.windows
 from xscl.base.errors import QueryError, UnboundVariableError, UnsatisfiableWindowError, UnsupportedFeatureError
@@ -238,7 +239,7 @@ def test_refusals(condition: str, marked: str, message: str) -> None:
 def test_every_condition_is_raised_by_some_text() -> None:
     sources = [
         Path(str(module.__file__)).read_text(encoding="utf-8")
-        for module in (xscl.language.normalize, xscl.language.windows)
+        for module in (xscl.language.conditions, xscl.language.normalize, xscl.language.windows)
     ]
     found = set(re.findall(r'"(XSCL_\w+)"', "".join(sources)))
     assert found == {"XSCL_TOO_MANY_CASES", *(condition for condition, _, _ in REFUSALS)}
