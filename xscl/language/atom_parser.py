@@ -23,12 +23,12 @@ _HUGE = 10**MAX_DIGITS
 class AtomParser(PathParser):
     """Reads the predicates and windows of joins."""
 
-    def params(self) -> tuple[tuple[ast.Atom, ...], tuple[ast.Window | ast.RelativeWindow, ...]]:
-        """Read the braces of a join: atoms and windows."""
+    def params(self, op: str) -> tuple[tuple[ast.Atom, ...], tuple[ast.Window | ast.RelativeWindow, ...]]:
+        """Read the braces of a join by ``op``: atoms and windows."""
         if self.token.kind != "{":
             self.fail(
                 f"expected '{{' with the join's predicates and window, found {shown(self.token)}",
-                hint="write A JOIN {x = y, 1 h} B",
+                hint=f"write A {op.upper()} {{x = y, 1 h}} B",
             )
         self.next()
         atoms: list[ast.Atom] = []

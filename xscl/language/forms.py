@@ -126,7 +126,7 @@ class Preparer:
 
     def _compiled(self, query: ast.Query, text: str) -> Prepared:
         compiled = compile_query(query, text, namespaces=self.namespaces, channels=self.channels)
-        compiled = replace(compiled, notes=text_notes(query))
+        compiled = replace(compiled, notes=text_notes(query, compiled.normal.cases))
         self._kept += 1
         return Prepared(compiled, names_json(compiled), query.publish, query.starting)
 
@@ -148,7 +148,7 @@ class Preparer:
                     cases, form.compiled.group.instance, form.compiled.channels, form.compiled.group.streams
                 ),
             ),
-            notes=text_notes(query),
+            notes=text_notes(query, cases),
         )
 
     def _remember(self, read: _Read, prepared: Prepared) -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from xscl.base.errors import QueryError
 from xscl.base.types import to_micros
 from xscl.language import ast, constructor
@@ -38,6 +40,14 @@ _NOUNS = {
     "feed": "feeds are subscribed to outside: xscl feed {verb} URL",
 }
 """Things that no statement creates or drops, with the way to do it."""
+_BEGINNINGS = {"create": "CREATE QUERY", "drop": "DROP QUERY", "declare": "DECLARE NAMESPACE", "select": "SELECT"}
+_SECONDS = {
+    "create": {"query": "CREATE QUERY"},
+    "drop": {"query": "DROP QUERY"},
+    "declare": {"namespace": "DECLARE NAMESPACE"},
+}
+_BEHIND = {"join": "JOIN", "followed": "FOLLOWED BY", "publish": "PUBLISH", "starting": "STARTING"}
+"""Words at the start of a statement, behind the first word and behind a block, with the way to write them."""
 _CLAUSES = ("as", "join", "followed", "publish", "starting")
 
 
@@ -55,7 +65,7 @@ def parse_query(text: str) -> ast.Query:
     if after.kind == ";":
         after = tokenize(text, after.end)[0]
     if after.kind != "end":
-        parser.fail(f"unexpected {shown(after)} after the end of the query", at=after)
+        parser.fail(f"unexpected {shown(after)} after the end of the query", at=after, hint=parser.meant())
     return query
 
 
@@ -72,6 +82,20 @@ class StatementParser(AtomParser):
                 return constructor.recover(self.text, last.start)
             last = statement_tokens(self.text, behind, begun=True)[-1]
         return last.start if last.kind == "next" else last.end
+
+    def meant(self) -> str | None:
+        """Return a hint on the token that no rule takes: a word that is meant by it, or None."""
+        if self.token.is_word("and", "or"):
+            return "blocks are joined by A JOIN {x = y, 1 h} B or A FOLLOWED BY {x = y, 1 h} B"
+        first = self.tokens[0].value.lower()
+        tried = [(self.token, _BEHIND)]
+        if self.at == 1:
+            tried = [(self.token, _SECONDS.get(first, {})), (self.tokens[0], _BEGINNINGS), *tried]
+        for token, words in tried:
+            near = get_close_matches(token.value.lower(), words, 1, 0.7) if token.kind == "name" else []
+            if near and near[0] != token.value.lower():
+                return f"did you mean {words[near[0]]}?"
+        return None
 
     def statement(self) -> ast.Statement:
         """Read a statement."""
@@ -234,7 +258,7 @@ class StatementParser(AtomParser):
             else:
                 return left
             self.next()
-            atoms, windows = self.params()
+            atoms, windows = self.params(op)
             right = self.term()
             left = ast.Join(op, left, right, atoms, windows, left.span | right.span)  # type: ignore[arg-type]
 

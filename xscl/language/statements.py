@@ -231,7 +231,8 @@ def _script_item(parser: StatementParser, line: int) -> ScriptItem:
             end = parser.tokens[parser.at - 1].end
             parser.fail("a ';' is missing behind this statement", at=Span(end, end), hint="statements end with ';'")
         if parser.token.kind not in (";", "end"):
-            parser.fail(f"unexpected {shown(parser.token)}; statements end with ';'")
+            hint = parser.meant()
+            parser.fail(f"unexpected {shown(parser.token)}" + ("" if hint else "; statements end with ';'"), hint=hint)
         parser.check_length()  # a constructor has added to it
     except QueryError as error:
         # A trace keeps the parser and its tokens, and what is refused here is kept.

@@ -1,20 +1,33 @@
-"""Notes on a text that says something else than it seems to: quoted numbers in comparisons, windows without a unit."""
+"""Notes on a text that says something else than it seems to: quoted numbers, windows without a unit, no window."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from xscl.base.values import number_text
 from xscl.language import ast
+from xscl.language.windows import placed_joins
+from xscl.templates.bounds import Case, pair_index
 
 __all__ = ["text_notes"]
 
 _ORDERS = ("<", "<=", ">", ">=")
 
 
-def text_notes(query: ast.Query) -> tuple[str, ...]:
-    """Return notes on places where a text means something else than it seems to."""
-    return tuple(dict.fromkeys(_text_notes(query.source)))
+def text_notes(query: ast.Query, cases: Sequence[Case]) -> tuple[str, ...]:
+    """Return notes on places where a text means something else than it seems to; ``cases`` are the query's."""
+    return tuple(dict.fromkeys((*_text_notes(query.source), *_unlimited(query.source, cases))))
+
+
+def _unlimited(source: ast.Source, cases: Sequence[Case]) -> Iterator[str]:
+    joins = placed_joins(source)
+    places = pair_index(joins[-1].end) if joins else {}
+    for placed in joins:
+        timed = any(not isinstance(window, ast.Window) or window.kind != "once" for window in placed.join.windows)
+        pairs = [places[i, j] for i in range(placed.start, placed.middle) for j in range(placed.middle, placed.end)]
+        # The windows of other operators may limit what this one joins.
+        if not timed and any(not any(case[pair].finite for pair in pairs) for case in cases):
+            yield "no window: unlimited time; join state is kept for ever; write a window such as 7 days, or UNBOUNDED"
 
 
 def _text_notes(source: ast.Source) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import NoReturn
 from xscl.base.durations import MAX_DIGITS
 from xscl.base.errors import QueryError, QuerySyntaxError, Span, UnsupportedFeatureError
 from xscl.base.types import MAX_NAME
-from xscl.language.tokens import Token
+from xscl.language.tokens import UNCLOSED, Token
 
 __all__ = ["MAX_LENGTH", "MAX_TOKENS", "TokenReader", "shown"]
 
@@ -93,6 +93,8 @@ class TokenReader:
     def fail(self, message: str, *, at: Token | Span | None = None, hint: str | None = None) -> NoReturn:
         """Refuse the statement at a place."""
         where = at if at is not None else self.token
+        if isinstance(where, Token) and where.value.startswith(UNCLOSED):
+            hint = "close the quote"
         span = where if isinstance(where, Span) else where.span
         raise QuerySyntaxError("XSCL_SYNTAX", message, text=self.text, span=span, hint=hint)
 

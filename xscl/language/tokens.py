@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from xscl.base.errors import Span
 
-__all__ = ["Token", "next_statement", "statement_tokens", "tokenize"]
+__all__ = ["UNCLOSED", "Token", "next_statement", "statement_tokens", "tokenize"]
 
 _TOKEN = re.compile(
     r"""
@@ -31,6 +31,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+UNCLOSED = "a string that is not closed on its line"
+"""Message on a quote without its second one."""
 _NAME_START = re.compile(r"[^\W\d]")
 _COMMENT_MARK = re.compile(r"\(:|:\)")
 _BEGINNING = re.compile(
@@ -132,7 +134,7 @@ def _tokens(text: str, start: int, stop: str, limit: int | None) -> list[Token]:
                 tokens.append(Token(kind, value[1:-1].replace(quote * 2, quote), begin, end))
             elif kind == "bad":
                 closed = value[0] not in "'\""
-                message = f"the character {value!r}" if closed else "a string that is not closed on its line"
+                message = f"the character {value!r}" if closed else UNCLOSED
                 tokens.append(Token(kind, message, begin, end))
                 if not closed and value.rstrip()[-1] in stop:
                     # Whoever forgot the quote did not forget the end of the statement.

@@ -288,3 +288,28 @@ def test_what_was_meant(text: str, message: str) -> None:
 )
 def test_words_that_are_names(text: str) -> None:
     normalize(parse_query(text), text)
+
+
+MEANT = [
+    ("A->x FOLOWED BY {x = y, 1 h} B->y", "unexpected 'FOLOWED'", "did you mean FOLLOWED BY?"),
+    ("A JION {1 h} B", "unexpected 'JION'", "did you mean JOIN?"),
+    ("A PUBLSH c", "unexpected 'PUBLSH'", "did you mean PUBLISH?"),
+    ("CREATE QERY q AS S//a", "unexpected 'QERY'", "did you mean CREATE QUERY?"),
+    ("CRATE QUERY q AS S//a", "unexpected 'QUERY'", "did you mean CREATE QUERY?"),
+    ("A AND B", "unexpected 'AND'", "blocks are joined by A JOIN {x = y, 1 h} B or A FOLLOWED BY {x = y, 1 h} B"),
+    ("A B", "unexpected 'B'; statements end with ';'", None),
+    ('S//a[./a="5]', "expected a string or a number, found a string that is not closed on its line", "close the quote"),
+    ('A JOIN {x = "5} B', "expected a variable, found a string that is not closed on its line", "close the quote"),
+    (
+        "A FOLLOWED BY rooms",
+        "expected '{' with the join's predicates and window, found 'rooms'",
+        "write A FOLLOWED BY {x = y, 1 h} B",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "hint"), MEANT)
+def test_words_that_are_meant(text: str, message: str, hint: str | None) -> None:
+    error = parse_script(text)[0].error
+    assert error is not None
+    assert (error.message, error.hint) == (message, hint)

@@ -39,6 +39,7 @@ def notes(home: Home, text: str) -> tuple[str, ...]:
 
 
 NO_ELEMENT = "no document of channel S so far has an element "
+NO_WINDOW = "no window: unlimited time; join state is kept for ever; write a window such as 7 days, or UNBOUNDED"
 NOTED = [
     ("S//book->b[./title][@lang = 'en'][.//name]", ()),
     ("S//*[text() = 'a']//@*", ()),
@@ -89,6 +90,12 @@ NOTED = [
     ("S JOIN {7 s} A", ()),
     ("S JOIN {1 h, MAXWINDOW 60} A", ("a window of 60 is 60 seconds; write one of 60 s, 60 min, 60 h, 60 days",)),
     ("S FOLLOWED BY {1 s..20} A", ("a window of 20 is 20 seconds; write one of 20 s, 20 min, 20 h, 20 days",)),
+    ("S//title->x FOLLOWED BY {x = y} S//title->y", (NO_WINDOW,)),
+    ("S//title->x JOIN {x = y, ONCE} S//title->y", (NO_WINDOW,)),
+    ("S//title->x JOIN {x = y} S//title->y FOLLOWED BY {1 h} S", (NO_WINDOW,)),
+    ("S//title->x JOIN {x = y, UNBOUNDED} S//title->y", ()),
+    ("S//title->x JOIN {x = y} S//title->y FOLLOWED BY {MAXWINDOW 1 h} S", ()),
+    ("S//title->x JOIN {x = y} S//title->y FOLLOWED BY {z - x IN [0 s, 1 h], z - y IN [0 s, 1 h]} S->z", ()),
 ]  # fmt: skip
 
 
