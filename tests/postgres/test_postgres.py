@@ -204,9 +204,9 @@ def test_rows_are_those_of_sqlite(catalog: Catalog, tmp_path: Path) -> None:
     for each in (catalog, other):
         fill(each)
     assert rows(catalog) == rows(other)
-    assert [t.id for t, _, _ in catalog.ask(read_template_use)] == [t.id for t, _, _ in other.templates()]
-    for template, _, _ in other.templates():
-        assert catalog.ask(read_rt_rows, template) == other.rt_rows(template)
+    assert [t.id for t, _, _ in catalog.ask(read_template_use)] == [t.id for t, _, _ in other.ask(read_template_use)]
+    for template, _, _ in other.ask(read_template_use):
+        assert catalog.ask(read_rt_rows, template) == other.ask(read_rt_rows, template)
     assert list(channel_rows(catalog)) == list(channel_rows(other))
     other.close()
 

@@ -14,6 +14,7 @@ from strategies import many_block_workloads, one_block_queries, query_texts
 
 from xscl.answers.explain import explain
 from xscl.answers.explain_text import explanation_text
+from xscl.catalog.queries import read_query
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.registry import Registry
 from xscl.store.home import init_home
@@ -26,7 +27,7 @@ def test_what_is_shown_is_the_same_query_elsewhere(workload: tuple[list[str], li
         here, there = (init_home(Path(folder) / name).catalog for name in ("here", "there"))
         outcomes = Registry(here).register_many([*workload[0], *others])
         names = [str(outcome.name) for outcome in outcomes if outcome.ok]
-        shown = [canonical_text(here.query(name)) for name in names]
+        shown = [canonical_text(here.ask(read_query, name)) for name in names]
         assert all(outcome.ok for outcome in Registry(there).load("\n".join(shown)))
         for name, text in zip(names, shown, strict=True):
             mine, theirs = explain(here, name), explain(there, name)

@@ -19,7 +19,7 @@ LIMITS = {
     "xscl.templates.solve.MAX_MATCHES": (1, 2, 5),
     "xscl.templates.solve.MAX_ROUT": (1, 2, 5),
     "xscl.templates.solve.MAX_STEPS": (5, 20, 100),
-    "xscl.templates.assemble.MAX_MATCHES": (1, 2),
+    "xscl.templates.once.MAX_MATCHES": (1, 2),
     "xscl.templates.verify.MAX_COMPARED": (1, 4),
     "xscl.templates.matched_edges.MAX_MATCHED": (1, 2),
 }

@@ -125,10 +125,10 @@ class Subscribers:
         changed: set[int] = set()
         # A drop takes a new place.  A suspension has the place behind its batch, which is no older than that range.
         dropped = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(
-            QUERIES.c.docid_until > before,
             IS_DROPPED,
             QUERIES.c.query <= self._seen,
-            (QUERIES.c.docid_until >= self._read_until) | QUERIES.c.suspended.is_not(None),
+            (QUERIES.c.docid_until >= self._read_until)
+            | QUERIES.c.suspended.is_not(None) & (QUERIES.c.docid_until > before),
         )
         for end, gid, start in connection.execute(dropped):
             self._groups[gid].live -= 1
