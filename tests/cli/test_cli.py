@@ -606,7 +606,10 @@ def test_usage_errors_exit_with_two(home: Run) -> None:
 
 def test_listings_have_formats(home: Run) -> None:
     home("query", "add", "Q", FOLLOWS)
-    assert home("query", "list", "--format", "csv").out.splitlines()[0] == "query,owner,template,group,place,state,suspended_from,reason,text"
+    assert (
+        home("query", "list", "--format", "csv").out.splitlines()[0]
+        == "query,owner,template,group,place,state,suspended_from,reason,text"
+    )
     assert json.loads(home("query", "list", "--format", "ndjson").out)["query"] == "Q"
     assert home("query", "list", "--format", "table").out.startswith("query")
     assert home("-q", "query", "add", "P", FOLLOWS).err == ""
