@@ -3,13 +3,17 @@
 A match goes if its exchange, the same events with two of them in the other order, matches too and is complete before
 it; where one document completes both, the match stays whose left member is first by time, channel and id.  Whatever the
 cuts of batches, exactly one of two such matches stays, and no match that was emitted has to be taken back.
+
+A query judges by the documents that it sees.  Queries of one group differ in the place after which they see documents,
+so a match is stored with the oldest place of its exchange where some of them may not see that.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from xscl.base.docids import place_of
 from xscl.templates.bounds import Case
@@ -66,9 +70,14 @@ class AssembledDocuments(NamedTuple):
         """The place of the intake order at which the last document came."""
         return _EARLIER if self.earlier else max(place_of(member.docid) for member in self.members)
 
+    @property
+    def oldest(self) -> int:
+        """The place of the intake order at which the first document came."""
+        return min(place_of(member.docid) for member in self.members)
 
-_Complete = Mapping[tuple[int, tuple[str, ...]], int]
-"""Group and events by block to the place at which the last document came."""
+
+_Orders = Mapping[tuple[int, tuple[str, ...]], AssembledDocuments]
+"""Group and events by block to the documents."""
 
 
 def add_all_orders(
@@ -81,47 +90,53 @@ def add_all_orders(
         )
         for each in alike
     ]
-    complete = {
-        (gid, each.places): each.complete for each, by in zip(alike, admitting, strict=True) for gid in by.groups
-    }
+    orders = {(gid, each.places): each for each, by in zip(alike, admitting, strict=True) for gid in by.groups}
     for each, by in zip(alike, admitting, strict=True):
-        staying = [
-            (gid, case)
-            for gid, case in zip(*by, strict=True)
-            if not each.earlier
-            and not _is_exchanged(program.groups[gid].group.cases[case - 1], gid, each.members, complete)
-        ]
+        staying: defaultdict[int | None, list[tuple[int, int]]] = defaultdict(list)
+        for gid, case in zip(*by, strict=True) if not each.earlier else ():
+            live = program.groups[gid]
+            exchange = _exchange(live.group.cases[case - 1], gid, each, orders)
+            if exchange is None or exchange <= min(live.newest, each.oldest - 1):
+                staying[exchange].append((gid, case))
         if staying:
-            gids, cases = zip(*staying, strict=True)
-            _add(each, Admitted(gids, cases), out, classes)
+            _add(each, {exchange: Admitted(*zip(*by, strict=True)) for exchange, by in staying.items()}, out, classes)
 
 
-def _is_exchanged(case: Case, gid: int, members: Sequence[Member], complete: _Complete) -> bool:
-    """Tell whether a group's match of these documents goes because of an exchange."""
-    places = [member.place for member in members]
+def _exchange(case: Case, gid: int, own: AssembledDocuments, orders: _Orders) -> int | None:
+    """Return the oldest place of an exchange for which a group's match goes, the latest of several; None: it stays."""
+    members, places = own.members, own.places
+    found = None
     for bounds, (i, j) in zip(case, combinations(range(len(members)), 2), strict=True):
         if bounds.exchange:
             exchanged = list(places)
             exchanged[i], exchanged[j] = places[j], places[i]
             right_first = (members[j].ts, places[j]) < (members[i].ts, places[i])
-            other, own = complete.get((gid, tuple(exchanged))), complete[gid, tuple(places)]
-            if other is not None and (other < own or (other == own and right_first)):
-                return True
-    return False
+            other = orders.get((gid, tuple(exchanged)))
+            if other is not None and (other.complete, not right_first) < (own.complete, True):
+                found = other.oldest if found is None else max(found, other.oldest)
+    return found
 
 
-def _add(documents: AssembledDocuments, by: Admitted, out: ResultColumns, classes: dict[object, int]) -> None:
-    """Add the rows of R_out and the matches of some documents for some groups."""
+def _add(
+    documents: AssembledDocuments, by: Mapping[int | None, Admitted], out: ResultColumns, classes: dict[object, int]
+) -> None:
+    """Add the rows of R_out and the matches of some documents for some groups, told by ``ClassRow.exchange``."""
     members, bindings, _ = documents
     assembly = bindings.assembly
+    gids = [gid for each in by.values() for gid in each.groups]
     if len(bindings.matches) > MAX_MATCHES:
-        out.add_refused(members, by.groups, "matches")
+        out.add_refused(members, gids, "matches")
         return
     if bindings.rows is None:
-        out.add_refused(members, by.groups, "rout")
-    rows = (
-        *(ClassRow("rout", assembly.instance, row, None, by) for row in sorted(bindings.rows or ())),
-        *(ClassRow("match", assembly.instance, *match, by) for match in sorted(bindings.matches.items())),
+        out.add_refused(members, gids, "rout")
+    meant: list[tuple[Literal["rout", "match"], tuple[int, ...], tuple[int, ...] | None]] = [
+        *(("rout", row, None) for row in sorted(bindings.rows or ())),
+        *(("match", *match) for match in sorted(bindings.matches.items())),
+    ]
+    rows = tuple(
+        ClassRow(relation, assembly.instance, nodes, witness, some, None, exchange)
+        for exchange, some in by.items()
+        for relation, nodes, witness in meant
     )
     if rows not in classes:
         if len(classes) >= _MOST_CLASSES:

@@ -79,6 +79,8 @@ class LiveGroup:
     """The greatest docid that a subscriber sees."""
     channels: tuple[str, ...] = ()
     """The channel of each block."""
+    newest: int = -1
+    """The greatest place after which a subscriber sees members; -1 where ``Group.crosses`` is False."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,8 @@ class GroupChange:
 
     removed: tuple[int, ...] = ()
     added: tuple[LiveGroup, ...] = ()
-    spans: tuple[tuple[int, int, int], ...] = ()
-    """(group, first, last) of groups that change in nothing else."""
+    spans: tuple[tuple[int, int, int, int], ...] = ()
+    """(group, first, last, newest) of groups that change in nothing else."""
     memberships: tuple[tuple[int, Membership], ...] = ()
     """Numbers and what they stand for, of documents that come from now on."""
 

@@ -134,14 +134,14 @@ class Program:
             self.remove(gid)
         for live in change.added:
             self.add(live)
-        for gid, first, last in change.spans:
-            self.change_span(gid, first, last)
+        for gid, first, last, newest in change.spans:
+            self.change_span(gid, first, last, newest)
         self.memberships.update(change.memberships)
 
-    def change_span(self, gid: int, first: int, last: int) -> None:
+    def change_span(self, gid: int, first: int, last: int, newest: int = -1) -> None:
         """Change what the subscribers of a group see of the intake order."""
         self.version += 1
-        live = self._live[gid] = replace(self._live[gid], first=first, last=last)
+        live = self._live[gid] = replace(self._live[gid], first=first, last=last, newest=newest)
         if not _is_assembled(live.group):
             self.instances[live.iid].groups[gid] = live
             self._touch(live)

@@ -60,6 +60,7 @@ RESULT_SCHEMA = pa.schema(
         ("witness", pa.list_(pa.int32())),  # match: the meta-variables of one row of R_out
         ("groups", pa.list_(pa.int64())),  # rout, match, refused
         ("cases", pa.list_(pa.int32())),  # the case of each group
+        ("exchange", pa.int64()),  # rout, match: as ``ClassRow.exchange``
         ("link", pa.int64()),  # link: its key
         ("members", pa.list_(MEMBER)),  # link, refused: the documents
         ("others", pa.list_(pa.list_(pa.int32()))),  # rout: of each node all that may stand in its place; NULL: itself
@@ -115,7 +116,7 @@ class Member(NamedTuple):
 
     docid: int
     item: int
-    """The The docid of the item's first version: versions of one item never join."""
+    """The docid of the item's first version: versions of one item never join."""
     ts: int
     place: str
     """Channel and id, by which equal times are ordered."""
@@ -145,6 +146,9 @@ class ClassRow(NamedTuple):
     by: Admitted
     others: Sequence[Sequence[int]] | None = None
     """The nodes that each of ``nodes`` stands for, in a row of R_out that stands for several."""
+    exchange: int | None = None
+    """The oldest place of an exchange for which ``ONCE`` leaves it out (``once``): a query has it only if it sees
+    members from there or later on.  None: every query has it."""
 
     @property
     def size(self) -> int:
@@ -213,7 +217,7 @@ class ResultColumns:
         for row in rows:
             sizes[row.relation == "match"] += row.size
             of_class = (row.relation, self.origin, number, None, None, None)
-            meant = (row.instance, row.nodes, row.witness, row.by.groups, row.by.cases)
+            meant = (row.instance, row.nodes, row.witness, row.by.groups, row.by.cases, row.exchange)
             self._rows.append((*of_class, *meant, None, None, row.others, None))
         self._sizes.append((sizes[0], sizes[1]))
         return number
@@ -231,7 +235,7 @@ class ResultColumns:
     def add_documents(self, docs: Sequence[int], number: int) -> None:
         """Two or more documents, and their class."""
         two = (*docs, None) if len(docs) == 2 else (None, None, docs)
-        self._rows.append(("docs", self.origin, number, *two, *(None,) * 9))
+        self._rows.append(("docs", self.origin, number, *two, *(None,) * 10))
         rout, matches = self._sizes[number]
         self.counts.update(rout=rout, match=matches)
 
@@ -239,7 +243,7 @@ class ResultColumns:
         """Return a row of a link."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
-        self._rows.append(("link", *(None,) * 4, docs, None, nodes, *(None,) * 3, key, rows, None, None))
+        self._rows.append(("link", *(None,) * 4, docs, None, nodes, *(None,) * 4, key, rows, None, None))
         self.counts.update(link=1)
 
     def add_refused(self, members: Sequence[Member], groups: Sequence[int], reason: Refusal) -> None:
@@ -247,12 +251,12 @@ class ResultColumns:
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
         self.counts.update(refused=1)
-        self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 3, groups, None, None, rows, None, reason))
+        self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 3, groups, *(None,) * 3, rows, None, reason))
 
     def add_count(self, pairs: int) -> None:
         """Tell how many pairs of documents were looked at."""
         self.counts.update(pairs=pairs)
-        self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 9))
+        self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 10))
 
     def link_rows(self) -> pa.Table:
         """Return the rows of links that wait to be handed out."""

@@ -165,6 +165,11 @@ class Group:
             if bounds.exchange and self.streams[i] != self.streams[j]
         )
 
+    @property
+    def crosses(self) -> bool:
+        """Whether the two orders of some events may be complete at different places of the intake order."""
+        return any(self.crossings(case) for case in range(len(self.cases)))
+
     def stream(self, block: int) -> int:
         """Return the stream that a block (from 0) names, 0 for the channel."""
         return self.streams[block] if self.streams else 0

@@ -13,6 +13,9 @@ from oracle.evaluate import Doc, answers, rout
 from sqlite_relations import load, statement_rows
 from strategies import Choices, Dice, with_copies
 
+import xscl
+from xscl.base.settings import Settings
+from xscl.batches.report import BatchReport
 from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
 
@@ -153,6 +156,49 @@ def test_a_copy_brings_no_second_order(cuts: list[int], first_by: str, third: st
             engine.run(docs[begin:end])
         assert {docs for docs, _ in engine.answers(text)} == {tuple(members)}
     assert {found for found, _ in answers(parse_query(text), docs)} == {tuple(members)}
+
+
+@pytest.mark.parametrize(("third", "cuts"), [(False, []), (False, [1, 2, 3]), (True, [])])
+def test_queries_of_one_text_are_judged_each_by_itself(third: bool, cuts: list[int], tmp_path: Path) -> None:
+    """A query that has not seen an exchange keeps the order that is left out for an older query, quotas included."""
+    text = TWO.replace("ONCE", "1 h, ONCE") + (" FOLLOWED BY {bt = ct, 1 d} T/r/i[./t->ct]" if third else "")
+    xml = "<r><i><t>1</t></i></r>"
+    one, two = (Doc("S", name, ts * SECOND, xml, item=name) for name, ts in (("a", 1), ("b", 2)))
+    docs = [
+        replace(one, streams=("A",)),
+        replace(two, streams=("A",)),
+        replace(two, streams=("B",), whole=False),
+        replace(one, streams=("B",), whole=False),
+    ]
+    if third:
+        docs.insert(3, Doc("T", "c", 3 * SECOND, xml))
+    seen: dict[str, list[Doc]] = {}
+    reports: list[BatchReport] = []
+    with xscl.connect(home=tmp_path / "home", settings=Settings()) as engine:
+        engine.add_channel("T")
+        for name in STREAMS:
+            engine.add_channel(name, of="S", source="wire")
+        engine.set_quotas(pairs=1)
+        for number, doc in enumerate(docs):
+            name = f"q{number}"
+            seen[name] = docs[number:]
+            engine.register(f"{text} PUBLISH p{number}", name=name)
+            engine.register(f"p{number}/result", name=f"next{number}")
+            engine.ingest([xscl.Event((*doc.streams, doc.channel)[0], doc.id, doc.ts / SECOND, xml=doc.xml)])
+            if number + 1 in cuts:
+                reports += engine.run_once()
+        reports += engine.run_once()
+        expected = {name: {ids for ids, _ in answers(parse_query(text), some)} for name, some in seen.items()}
+        found: dict[str, list[tuple[tuple[str, str], ...]]] = {}
+        for match in engine.matches():
+            found.setdefault(match.query, []).append(tuple((event.channel, event.id) for event in match.events))
+        assert {name: found.get(name, []) for name in seen} == {name: sorted(some) for name, some in expected.items()}
+        assert {name: len(found.get(name.replace("q", "next"), [])) for name in seen} == {
+            name: len(some) for name, some in expected.items()
+        }
+        assert not list(engine.queries(suspended=True))
+        assert sum(report.matches for report in reports) == 4, "each order once, and each that is published"
+    assert len({tuple(some) for some in expected.values()}) == 3, "one order, the other order and none"
 
 
 def first_is_left(names: tuple[tuple[str, str], ...], docs: list[Doc]) -> bool:

@@ -196,7 +196,9 @@ def test_processes_read_changes_and_have_the_same_numbers(steps: list[tuple[set[
         files.change(GroupChange(added=tuple(pool()[:8])))
         for step, (numbers, written) in enumerate([(set(), True), *steps, (set(), True)]):
             there = {number for number in numbers if number in program.groups}
-            spans = tuple((gid, step, step + 50) for gid in program.groups if gid % 7 == step % 7 and gid not in there)
+            spans = tuple(
+                (gid, step, step + 50, -1) for gid in program.groups if gid % 7 == step % 7 and gid not in there
+            )
             added = tuple(pool()[number] for number in sorted(numbers - there))
             files.change(GroupChange(tuple(sorted(there)), added, spans))
             if written:

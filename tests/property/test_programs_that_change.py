@@ -46,7 +46,9 @@ class ChangingEngine(DriverEngine):
                 wanted[gid] = LiveGroup(gid, self.iid[name], query.group, *seen, query.channels)
         known = self.changing.groups
         kept = [live for gid, live in wanted.items() if gid in known]
-        spans = [(a.gid, a.first, a.last) for a in kept if (a.first, a.last) != (known[a.gid].first, known[a.gid].last)]
+        spans = [
+            (a.gid, a.first, a.last, -1) for a in kept if (a.first, a.last) != (known[a.gid].first, known[a.gid].last)
+        ]
         added = tuple(live for gid, live in wanted.items() if gid not in known)
         self.changing.change(GroupChange(tuple(gid for gid in known if gid not in wanted), added, tuple(spans)))
         specs = [s for name, query in self.queries.items() if self.gid[name] in wanted for s in query.specs]

@@ -100,7 +100,7 @@ def query_once(
         scratch = _Scratch(folder, home.catalog, home)
         for each in _FOLDERS:
             scratch.folder(each).mkdir()
-        planner = Planner(scratch.catalog, scratch.folder("programs"), Chosen([group], {group.number: (0, place)}))
+        planner = Planner(scratch.catalog, scratch.folder("programs"), Chosen([group], {group.number: (0, place, 0)}))
         try:
             plan = planner.plan(place, place)
             assert plan is not None

@@ -164,7 +164,7 @@ def rout_steps(template: Template, needs: Needs) -> list[Step]:
 def _template_rows(template: Template) -> list[Step]:
     """Define the stored rows of R_out of a template, each written out."""
     places = [f"m{i}" for i in range(template.width)]
-    stored = "origin class relation nodes others witness groups cases"
+    stored = "origin class relation nodes others witness groups cases exchange"
     return [
         step(
             "stored_rows",
@@ -178,11 +178,12 @@ def _template_rows(template: Template) -> list[Step]:
         step(
             "single_rows",
             "The same, with a row for each choice where several nodes stand alike.",
-            "origin class relation nodes witness groups cases",
+            "origin class relation nodes witness groups cases exchange",
             f"""
-            select origin, class, relation, nodes, witness, groups, cases from stored_rows where others is null
+            select origin, class, relation, nodes, witness, groups, cases, exchange
+            from stored_rows where others is null
             union all
-            select origin, class, relation, array({", ".join(places)}) as nodes, witness, groups, cases
+            select origin, class, relation, array({", ".join(places)}) as nodes, witness, groups, cases, exchange
             from (select * from stored_rows where others is not null)
             {" ".join(f"lateral view explode(others[{i}]) n{i} as {place}" for i, place in enumerate(places))}
             """,
@@ -224,9 +225,10 @@ def _group_rows(rows: str, relation: str) -> Step:
     return step(
         "group_rows",
         "The nodes of each class, once for each group that has them.",
-        "origin class nodes witness batch gid case",
+        "origin class nodes witness batch exchange gid case",
         f"""
-        select r.origin, r.class, r.nodes, r.witness, {batch_sql("r.origin")} as batch, {gid} as gid, {case} as case
+        select r.origin, r.class, r.nodes, r.witness, {batch_sql("r.origin")} as batch, r.exchange,
+               {gid} as gid, {case} as case
         from {rows} r lateral view explode({exploded}) g
         where r.relation = '{relation}'
         """,
@@ -260,6 +262,7 @@ def _classes(group_rows: Step) -> list[Step]:
             select c.origin, c.class, c.nodes, c.witness, c.batch, c.case, q.query, q.qid, q.digest, q.after,
                    q.docid_until, q.docid_from, q.ts_from, q.held_from
             from group_rows c join subscribers q on q.gid = c.gid and c.batch >= q.since and c.batch <= q.ended
+              and q.after >= coalesce(c.exchange, 0)
             """,
         ),
     ]

@@ -34,7 +34,7 @@ def back_fill(batch: Attempt) -> None:
     with home.catalog.snapshot() as connection:
         texts = group_texts(connection, {info.gid: info.history for info in span.waiting if info.history is not None})
         events = held_events(connection, place, least)
-    chosen = Chosen(texts, {text.number: (0, place) for text in texts})
+    chosen = Chosen(texts, {text.number: (0, place, 0) for text in texts})
     lacking = LackingRows(span.state, span.reach)
     written: list[tuple[Kind, str]] = []
     results: list[Path] = []

@@ -39,7 +39,7 @@ def replay(batch: Attempt, plan: Plan) -> None:
     channels = Counter(events.column("channel").to_pylist())
     times = events.column("ts").to_pylist()
     concerned = {
-        gid: (live.first, live.last)
+        gid: (live.first, live.last, live.newest)
         for gid, live in plan.program.groups.items()
         if len(live.channels) > 1 and not channels.keys().isdisjoint(live.channels)
     }

@@ -133,7 +133,7 @@ class PairCount:
     def __init__(self, files: Iterable[str | Path]) -> None:
         results = Results(files)
         self._found = results.combinations()
-        origin, number, self._gids = results.class_groups()
+        origin, number, self._gids, self._exchange = results.class_groups()
         known = np.unique(np.concatenate([origin, self._found.origin]))
 
         def key(origins: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -142,11 +142,12 @@ class PairCount:
         self._classes, self._class_of = np.unique(key(self._found.origin, self._found.number), return_inverse=True)
         classes = key(origin, number)
         there = np.isin(classes, self._classes)
-        self._gids = self._gids[there]
+        self._gids, self._exchange = self._gids[there], self._exchange[there]
         self._class = np.searchsorted(self._classes, classes[there])
         docs = self._found.docs
         self._oldest = np.where(docs == NO_DOC, NEVER, place_of(docs)).min(axis=1, initial=NEVER)
-        self._first = int(self._oldest.min(initial=NEVER))
+        exchanges = self._exchange[self._exchange >= 0]
+        self._first = int(min(self._oldest.min(initial=NEVER), exchanges.min(initial=NEVER)))
         self._counted: dict[tuple[frozenset[int], int], int] = {}
 
     def most(self) -> dict[int, int]:
@@ -158,11 +159,14 @@ class PairCount:
         return dict(zip(gids.tolist(), counts.tolist(), strict=True))
 
     def count(self, groups: Collection[int], sees_from: int = -1) -> int:
-        """Return the different combinations of some groups, all of whose documents come after a place."""
+        """Return the different combinations of some groups, all of whose documents come after a place.
+
+        A combination that ``ONCE`` leaves out for a query that sees documents after the place does not count.
+        """
         key = frozenset(groups), sees_from if sees_from >= self._first else -1
         if key not in self._counted:
             mine = np.zeros(len(self._classes), dtype=np.bool_)
-            mine[self._class[np.isin(self._gids, list(key[0]))]] = True
+            mine[self._class[np.isin(self._gids, list(key[0])) & (self._exchange <= key[1])]] = True
             docs = self._found.docs[mine[self._class_of] & (self._oldest > key[1])]
             names = [str(block) for block in range(docs.shape[1])]
             table = pa.table({name: docs[:, block] for block, name in enumerate(names)})

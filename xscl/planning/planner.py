@@ -275,16 +275,24 @@ class Planner:
 
     def _change(self, stale: list[int], compiled: list[_Compiled], memberships: Mapping[int, Membership]) -> None:
         """Bring the program up to date with the groups that wait."""
-        span = self._subscribers.span
+
+        def span(gid: int, group: Group) -> tuple[int, int, int]:
+            # A program changes with each registration only for groups that need the newest.
+            first, last, newest = self._subscribers.span(gid)
+            return first, last, newest if group.crosses else -1
+
         new = {made.gid for made in compiled}
         spans = []
         for gid in self._waiting.difference(stale, new):
             if gid in self._groups:
                 live = self._program.groups[gid]
-                if (live.first, live.last) != span(gid):
-                    spans.append((gid, *span(gid)))
-        added = tuple(LiveGroup(made.gid, made.iid, made.group, *span(made.gid), made.channels) for made in compiled)
-        change = GroupChange(tuple(sorted(stale)), added, tuple(sorted(spans)), tuple(memberships.items()))
+                if (live.first, live.last, live.newest) != span(gid, live.group):
+                    spans.append((gid, *span(gid, live.group)))
+        added = []
+        for made in compiled:
+            first, last, newest = span(made.gid, made.group)
+            added.append(LiveGroup(made.gid, made.iid, made.group, first, last, made.channels, newest))
+        change = GroupChange(tuple(sorted(stale)), tuple(added), tuple(sorted(spans)), tuple(memberships.items()))
         if len(change):
             self._files.program.change(change)
         # Those that come first, so that what they share with those that go stays.

@@ -24,6 +24,7 @@ __all__ = ["Chosen", "GroupText", "Subscribers", "group_texts"]
 
 _PAGE = 1_000
 """Queries that are read together."""
+_STARTS = sa.func.min(QUERIES.c.sees_from), sa.func.max(QUERIES.c.sees_from)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class _Subscribed:
 
     first: int
     """The least docid that one of them sees."""
+    newest: int
+    """The greatest place after which one of them sees members."""
     live: int = 0
     """Number of subscribers that are not dropped."""
     dropped: int = 0
@@ -77,10 +80,10 @@ class Subscribers:
     def __iter__(self) -> Iterator[int]:
         return iter(self._groups)
 
-    def span(self, gid: int) -> tuple[int, int]:
-        """Return the least and the greatest docid that a subscriber of a group sees."""
+    def span(self, gid: int) -> tuple[int, int, int]:
+        """Return ``first``, ``last`` and ``newest`` of a group, as in ``LiveGroup``."""
         group = self._groups[gid]
-        return group.first, NEVER if group.live else group.end
+        return group.first, NEVER if group.live else group.end, group.newest
 
     def forget(self) -> None:
         """Have everything read again by the next call of ``move``: queries have been put into other groups."""
@@ -110,9 +113,9 @@ class Subscribers:
     def _read_all(self, connection: Connection, first: int, last: int) -> None:
         alive = QUERIES.c.docid_from < last, QUERIES.c.docid_until > first
         live = sa.func.sum(sa.case((QUERIES.c.docid_until == NEVER, 1), else_=0))
-        statement = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.sees_from), live).where(*alive)
+        statement = sa.select(QUERIES.c.gid, *_STARTS, live).where(*alive)
         rows = connection.execute(statement.group_by(QUERIES.c.gid).order_by(QUERIES.c.gid))
-        self._groups = {gid: _Subscribed(least, int(count)) for gid, least, count in rows}
+        self._groups = {gid: _Subscribed(least, newest, int(count)) for gid, least, newest, count in rows}
         self._ends = []
         ended = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(*alive, IS_DROPPED)
         for end, gid, start in connection.execute(ended):
@@ -135,8 +138,8 @@ class Subscribers:
             self._drop(end, gid, start)
             changed.add(gid)
         for gid, start, end in self._registered(connection, last):
-            group = self._groups.setdefault(gid, _Subscribed(start))
-            group.first = min(group.first, start)
+            group = self._groups.setdefault(gid, _Subscribed(start, start))
+            group.first, group.newest = min(group.first, start), max(group.newest, start)
             if end < NEVER:
                 self._drop(end, gid, start)
             else:
@@ -148,19 +151,19 @@ class Subscribers:
             group = self._groups[gid]
             group.dropped -= 1
             changed.add(gid)
-            if start == group.first:
+            if start in (group.first, group.newest):
                 leaderless.add(gid)
             if not group.live and not group.dropped:
                 del self._groups[gid]
                 leaderless.discard(gid)
         for some in in_parts(sorted(leaderless)):
-            statement = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.sees_from)).where(
+            statement = sa.select(QUERIES.c.gid, *_STARTS).where(
                 QUERIES.c.gid.in_(some),
                 QUERIES.c.docid_from < last,
                 QUERIES.c.docid_until > first,
             )
-            for gid, least in connection.execute(statement.group_by(QUERIES.c.gid)):
-                self._groups[gid].first = least
+            for gid, least, newest in connection.execute(statement.group_by(QUERIES.c.gid)):
+                self._groups[gid].first, self._groups[gid].newest = least, newest
         return changed
 
     def _drop(self, end: int, gid: int, start: int) -> None:
@@ -187,8 +190,8 @@ class Subscribers:
 class Chosen:
     """Some groups, and no others, whatever the range: what ``Subscribers`` is to live queries."""
 
-    def __init__(self, groups: Iterable[GroupText], spans: Mapping[int, tuple[int, int]]) -> None:
-        """``spans`` are the least and the greatest docid that each of them sees, by number."""
+    def __init__(self, groups: Iterable[GroupText], spans: Mapping[int, tuple[int, int, int]]) -> None:
+        """``spans`` are the ``first``, ``last`` and ``newest`` of each of them, as in ``LiveGroup``, by number."""
         self._texts: Mapping[int, GroupText] = {group.number: group for group in groups}
         self._spans = spans
 
@@ -198,8 +201,8 @@ class Chosen:
     def __iter__(self) -> Iterator[int]:
         return iter(self._texts)
 
-    def span(self, number: int) -> tuple[int, int]:
-        """Return the least and the greatest docid that a group sees."""
+    def span(self, number: int) -> tuple[int, int, int]:
+        """Return ``first``, ``last`` and ``newest`` of a group, as in ``LiveGroup``."""
         return self._spans[number]
 
     def texts(self, connection: Connection, numbers: Iterable[int]) -> list[GroupText]:

@@ -30,6 +30,7 @@ _ID_LENGTH = 32
 _REMEMBERED = 10_000
 """Classes of one folder whose meanings are kept as objects."""
 _ALL_BATCHES = (0, 1 << 38)
+_MEANT = "nodes", "witness", "groups", "exchange"
 
 
 def match_id(query_digest: str, members: Sequence[tuple[str, str]], nodes: Sequence[int]) -> str:
@@ -56,6 +57,8 @@ class StoredMatch:
     nodes: tuple[int, ...]
     witness: tuple[int, ...]
     groups: frozenset[int]
+    exchange: int | None
+    """Place of an exchange that a query must not see, as in ``ClassRow``."""
     batch: int
     """Batch that found it."""
 
@@ -67,6 +70,8 @@ class StoredMatch:
         """
         places = [place_of(docid) for docid in self.docids]
         if max(places) >= query.docid_until or (query.ended is not None and self.batch > query.ended):
+            return False
+        if self.exchange is not None and query.sees_from < self.exchange:
             return False
         if query.history is not None and query.history in self.groups:
             return True
@@ -81,6 +86,7 @@ class Meaning(NamedTuple):
     nodes: tuple[int, ...]
     witness: tuple[int, ...]
     groups: frozenset[int]
+    exchange: int | None
 
 
 class Combinations(NamedTuple):
@@ -138,14 +144,17 @@ class Results:
 
     def meanings(self, groups: Collection[int] | None = None) -> Meanings:
         """Read the meanings of their classes, for some groups or for all."""
-        return Meanings(self._rows("match", ["nodes", "witness", "groups"]), groups)
+        return Meanings(self._rows("match", [*_MEANT]), groups)
 
-    def class_groups(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Return columns (origin, class, group) with a row for each group that has a match in a class."""
-        rows = self._rows("match", ["groups"])
+    def class_groups(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Return columns (origin, class, group, ``ClassRow.exchange`` or -1) with a row for each group that has a match
+        in a class.
+        """
+        rows = self._rows("match", ["groups", "exchange"])
         lengths, groups = list_parts(rows.column("groups"))
-        origin, number = (np.repeat(int64s(rows.column(name)), lengths) for name in ("origin", "class"))
-        return origin, number, groups
+        names = "origin", "class", "exchange"
+        origin, number, exchange = (np.repeat(int64s(rows.column(name), -1), lengths) for name in names)
+        return origin, number, groups, exchange
 
     def _rows(self, relation: str, columns: list[str]) -> pa.Table:
         names = ["relation", "origin", "class", *columns]
@@ -176,7 +185,7 @@ class Meanings:
             chosen[owner[np.isin(values, np.array(sorted(groups), dtype=np.int64))]] = True
             rows = rows_where(rows, chosen)
         self._origin, self._number = int64s(rows.column("origin")), int64s(rows.column("class"))
-        self._columns = [rows.column(name).combine_chunks() for name in ("nodes", "witness", "groups")]
+        self._columns = [rows.column(name).combine_chunks() for name in _MEANT]
         self._places: dict[tuple[int, int], list[int]] = {}
         for place, key in enumerate(zip(self._origin.tolist(), self._number.tolist(), strict=True)):
             self._places.setdefault(key, []).append(place)
@@ -208,8 +217,8 @@ class Meanings:
         return self._known[key]
 
     def _meaning(self, place: int) -> Meaning:
-        nodes, witness, groups = (column[place].as_py() for column in self._columns)
-        return Meaning(tuple(nodes), tuple(witness), frozenset(groups))
+        nodes, witness, groups, exchange = (column[place].as_py() for column in self._columns)
+        return Meaning(tuple(nodes), tuple(witness), frozenset(groups), exchange)
 
 
 def stored_matches(files: Iterable[str | Path], groups: Collection[int] | None = None) -> Iterator[StoredMatch]:
@@ -222,5 +231,5 @@ def stored_matches(files: Iterable[str | Path], groups: Collection[int] | None =
     found = found.where(meanings.have(found))
     for row, (origin, number) in enumerate(zip(found.origin.tolist(), found.number.tolist(), strict=True)):
         docids = found.docids(row)
-        for nodes, witness, satisfied in meanings.of(origin, number):
-            yield StoredMatch(docids, nodes, witness, satisfied, batch_of(origin))
+        for meaning in meanings.of(origin, number):
+            yield StoredMatch(docids, *meaning, batch_of(origin))

@@ -52,7 +52,7 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
         state = replace(named, files=tuple(file for file in named.files if file.path not in lost))
     programs = home.folder("programs")
     current = Planner(home.catalog, programs)
-    chosen = Planner(home.catalog, programs, Chosen(texts, dict.fromkeys(gids, (0, last + 1))))
+    chosen = Planner(home.catalog, programs, Chosen(texts, dict.fromkeys(gids, (0, last + 1, 0))))
     try:
         now, plan = current.plan(last, last + 1), chosen.plan(last + 1, last + 1)
         reach = REACH_SCHEMA.empty_table() if now is None else current.reach.table(now.program, last)
