@@ -175,7 +175,8 @@ def _read_content(head: bytes, content: io.BufferedIOBase, source: str, reading:
         yield from read_event_lines(bounded_lines(content), source=source)
     else:
         blank = f"begins with {len(head):,} blank bytes" if head else "is empty"
-        found = f"begins with {first!r}" if first else blank
+        shown = repr(first) if first.isprintable() and first != "�" else f"the bytes {head[:8].hex(' ')}"
+        found = f"begins with {shown}" if first else blank
         raise SourceError(
             "XSCL_UNKNOWN_FORMAT",
             f"{source} {found}; accepted are XML documents and feeds (<), event files and rows with one JSON object"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +22,7 @@ from xscl.base.notebook import facts_html
 from xscl.base.progress import told
 from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
 from xscl.base.system_errors import named_file_faults
-from xscl.base.types import QueryName, QueryOutcome, time_bound
+from xscl.base.types import QueryName, QueryOutcome, time_bound, with_fields
 from xscl.batches.batch import process_batch
 from xscl.batches.driver_join import Driver
 from xscl.batches.ranges import next_batch
@@ -277,7 +276,7 @@ class Engine:
             page = list(engine.queries(like="quake*", channel="items", limit=100))
             next_page = engine.queries(like="quake*", channel="items", limit=100, after=page[-1].name)
         """
-        return list_queries(self.home.catalog, replace(wanted, **given))
+        return list_queries(self.home.catalog, with_fields(wanted, given))
 
     # -- events ------------------------------------------------------------------------------------------------
 
@@ -326,7 +325,7 @@ class Engine:
                 its column cannot have ids or times; nothing of it was taken.
         """
         intake = Intake(self.home, strict=strict)
-        reading = replace(reading, **options)
+        reading = with_fields(reading, options)
         if table is None:
             return intake.take(records_of(source, reading))
         if key is None or not isinstance(source, str):
@@ -359,7 +358,7 @@ class Engine:
             SourceError: the table cannot be read.
             DocumentError: its rows do not fit the channel as a whole.
         """
-        reading = Reading(channel, **options)
+        reading = with_fields(Reading(channel), options)
         return take_jdbc_table(
             Intake(self.home, strict=strict), self.spark, url, table, key=key, reading=reading, properties=properties
         )
@@ -387,7 +386,7 @@ class Engine:
             strict, reading, options: as of ``ingest``.
         """
         given = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        return follow_paths(Intake(self.home, strict=strict), given, replace(reading, **options), every=every)
+        return follow_paths(Intake(self.home, strict=strict), given, with_fields(reading, options), every=every)
 
     def fetch_feeds(
         self,

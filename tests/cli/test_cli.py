@@ -246,7 +246,7 @@ def test_a_file_of_queries_names_what_nothing_has(home: Run, tmp_path: Path) -> 
         "q.xscl:6:14: a: [XSCL_NAME_TAKEN] there is a query 'a' already",
         "  CREATE QUERY a AS S//c",
         "               ^",
-        "  hint: drop it first with 'xscl query drop a', or take another name",
+        "  hint: drop it first with 'xscl query drop a' or engine.drop('a'), or take another name",
         "note: a: no document of channel S so far has an element titel",
         "note: c, d: no document of channel S so far has an element autor; did you mean author?",
         "note: d: there is no channel 'tick' yet; its first event will create it; did you mean 'ticks'?",
@@ -784,3 +784,11 @@ def test_cursors_and_windows_of_matches(run: Run, tmp_path: Path) -> None:
     assert run("match", "list", "--after", "start", "--cursor", "mine").code == 2
     assert run("match", "list", "--window", "1..3", "--now", "2").out == ""
     assert "cursor" not in json.loads(run("match", "list", "--window", "1..3").out)
+
+
+def test_inputs_of_other_kinds_are_told_what_to_do(home: Run, tmp_path: Path) -> None:
+    told = " ".join(home("ingest", "https://example.org/feed.xml").err.replace("│", " ").split())
+    assert "xscl feed add https://example.org/feed.xml" in told
+    assert "[XSCL_SOURCE_UNREADABLE] nosuch.opml" in home("feed", "import", "nosuch.opml").err
+    (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n")
+    assert "begins with the bytes 89 50 4e 47" in home("ingest", "x.png").err

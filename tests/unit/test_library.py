@@ -219,8 +219,26 @@ def test_options_are_records_or_their_fields(matched: Engine, tmp_path: Path) ->
     shapes = [channels[name].schema for name in ("first", "second", "third")]
     assert shapes == [{"v": "bigint"}, {"v": "bigint"}, {"v": "double"}]
     for call in (partial(matched.ingest, "x"), matched.matches, matched.queries, partial(matched.add_channel, "x")):
-        with pytest.raises(TypeError, match="nosuch"):
+        with pytest.raises(xscl.EngineError, match="nosuch") as refused:
             call(nosuch=1)  # type: ignore[operator]
+        assert refused.value.condition == "XSCL_BAD_OPTION"
+
+
+def test_slips_of_a_caller_are_told_what_to_do(matched: Engine) -> None:
+    with pytest.raises(xscl.EngineError, match="did you mean ts"):
+        matched.ingest("x.csv", tss="time")
+    with pytest.raises(xscl.EngineError, match="wrap it in a list"):
+        matched.ingest({"channel": "S", "xml": "<a/>"})
+    with pytest.raises(xscl.CatalogError, match=r"engine\.drop\('Q'\)"):
+        matched.register("S//a", name="Q")
+
+
+def test_what_a_caller_prints_says_what_happened(matched: Engine) -> None:
+    report = matched.ingest([{"channel": "S"}])
+    assert "rejected=1, first='item 1: [XSCL_BAD_EVENT_LINE] an event has" in repr(report)
+    answer = matched.query_once("S/a->x")
+    assert "list(answer)" in repr(answer) and "generator" not in repr(answer)
+    assert len(list(answer)) == 25
 
 
 @pytest.mark.parametrize(
@@ -258,7 +276,7 @@ def test_what_a_notebook_shows_is_escaped(matched: Engine) -> None:
         assert html.startswith("<table>") and "<script>" not in html and "<mine>" not in html and "<b>" not in html
         assert len(repr(thing)) < 2_000 and repr(thing)
     assert "S/&lt;3&gt;" in matched.matches()._repr_html_() and "S/<3>" in repr(matched.matches())
-    assert "&lt;script&gt;" in report._repr_html_() and repr(report) == "IntakeReport(rejected=1)"
+    assert "&lt;script&gt;" in report._repr_html_() and repr(report).startswith("IntakeReport(rejected=1, first=")
     assert handle.name == "<mine>" and handle.id != matched.home and handle.status["isActive"]
     handle.stop()
     assert handle.status == {"message": "stopped", "isActive": False} and "stopped" in repr(handle)

@@ -51,7 +51,7 @@ class _Scratch(Home):
         return self.source.paths(names)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answer(Iterator[Match]):
     """Answer to a text: its matches one after the other, each once."""
 
@@ -62,6 +62,10 @@ class Answer(Iterator[Match]):
 
     def __next__(self) -> Match:
         return next(self.matches)
+
+    def __repr__(self) -> str:
+        # Showing matches would use them up.
+        return "\n".join(["<answer: list(answer) reads its matches, once", *(f"  note: {n}" for n in self.notes)]) + ">"
 
 
 def query_once(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar, overload
@@ -15,7 +15,7 @@ from xscl.base.errors import CatalogError
 from xscl.base.notebook import table_html
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.system_errors import named_file_faults
-from xscl.base.types import Match, MatchSource, format_time, time_bound
+from xscl.base.types import Match, MatchSource, format_time, time_bound, with_fields
 from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.store.event_files import event_document, events_of
@@ -184,7 +184,7 @@ def list_matches(home: Home, listing: Listing = ALL_MATCHES, **given: Any) -> Ma
         CatalogError: there was never a query of that name.
         EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``, ``XSCL_BAD_OPTION``.
     """
-    asked = replace(listing, **given)
+    asked = with_fields(listing, given)
     after, limit = asked.after, asked.limit
     since, until, now = (time_bound(name, getattr(asked, name)) for name in ("since", "until", "now"))
     times = Times.of(since, until, now, asked.window)
@@ -221,7 +221,7 @@ def find_match(home: Home, match: str) -> Match:
     if len(found) != 1 or not match:
         some = ", ".join(item.id[:12] for item in found[:5])
         what = f"{len(found)} matches begin with {match!r}: {some} …" if found else f"there is no match {match!r}"
-        raise CatalogError("XSCL_MATCH_NOT_FOUND", what, hint="list them with 'xscl match list'")
+        raise CatalogError("XSCL_MATCH_NOT_FOUND", what, hint="list them with 'xscl match list' or engine.matches()")
     return next(built_matches(home, iter(found)))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any, TypeVar
 
 from xscl.base.errors import CatalogError, EngineError, XsclError
 
@@ -26,7 +27,10 @@ __all__ = [
     "require_name",
     "time_bound",
     "to_micros",
+    "with_fields",
 ]
+
+_Options = TypeVar("_Options")
 
 Scalar = bool | int | float | Decimal | str | datetime | date | None
 """A column of a row; a datetime without a zone is taken as UTC."""
@@ -244,3 +248,20 @@ def time_bound(name: str, time: int | str | datetime | None) -> int | None:
     except ValueError as error:
         hint = "'2026-11-01T00:00:00Z'; a window such as window='NOW-7d..NOW' goes back from now"
         raise EngineError("XSCL_BAD_OPTION", f"{name}: {error}", hint=hint) from None
+
+
+def with_fields(options: _Options, given: Mapping[str, Any]) -> _Options:
+    """Return a record of options with other values of some fields.
+
+    Raises:
+        EngineError: ``XSCL_BAD_OPTION``: it has no field of a name.
+    """
+    known = [one.name for one in fields(options)]  # type: ignore[arg-type]
+    for name in given:
+        if name not in known:
+            from difflib import get_close_matches  # rarely needed
+
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"options are {', '.join(known)}"
+            raise EngineError("XSCL_BAD_OPTION", f"there is no option {name!r}", hint=hint)
+    return replace(options, **given)  # type: ignore[type-var]

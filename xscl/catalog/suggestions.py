@@ -76,7 +76,7 @@ def no_query(connection: Connection, name: str, *, dropped: bool = False, sugges
         dropped: whether dropped queries are asked for, too.
         suggests: whether a name that is alike is looked for, which takes milliseconds.
     """
-    listed = "list them with 'xscl query list'"
+    listed = "list them with 'xscl query list' or engine.queries()"
     if not suggests:
         return CatalogError("XSCL_QUERY_NOT_FOUND", f"there is no query {name!r}", hint=listed)
     wanted = sa.true() if dropped else QUERIES.c.docid_until == NEVER

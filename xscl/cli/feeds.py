@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xscl.answers.feed_health import Health
+from xscl.base.errors import SourceError
 from xscl.base.terminal import give_bytes, show
 from xscl.base.types import now_micros
 from xscl.cli.commands import command
@@ -102,7 +103,10 @@ def feed_import(
     from xscl.ingest.opml import read_opml
 
     opened = at.open()
-    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as fault:
+        raise SourceError("XSCL_SOURCE_UNREADABLE", f"{file}: {fault.strerror}") from None
     found = read_opml(data, source=file)
     done = failed = 0
     with shown_progress():

@@ -12,6 +12,7 @@ import typer
 
 from xscl.base.errors import XsclError
 from xscl.base.settings import DEFAULT_BATCH_DOCS
+from xscl.base.shown import masked
 from xscl.catalog.queries import read_queries
 from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
@@ -77,9 +78,11 @@ def ingest(
 
     opened, reading = at.open(), options.reading(channel)
     if table is None and (urls := [path for path in paths if "://" in path]):
+        address = masked(urls[0])
         raise typer.BadParameter(
-            f"{urls[0].partition('://')[0]}:// is no file; a database goes with --table, --key and --channel, "
-            "a feed with 'xscl feed add URL'"
+            f"subscribe to a feed with 'xscl feed add {address}', and fetch it with 'xscl feed fetch'"
+            if address.startswith(("http://", "https://"))
+            else f"{address} is no file; a database goes with --table, --key and --channel"
         )
     intake = Intake(opened, strict=strict, limits=reading.limits)
     if table is not None:

@@ -166,5 +166,7 @@ def _no_source(source: object) -> EngineError:
     return EngineError(
         "XSCL_BAD_OPTION",
         f"nothing can be taken in from {type(source).__name__}",
-        hint="a path, a list of paths, of events or of dicts, a table of rows, or a DataFrame",
+        hint="wrap it in a list: engine.ingest([{…}])"
+        if isinstance(source, Mapping)
+        else "a path, a list of paths, of events or of dicts, a table of rows, or a DataFrame",
     )

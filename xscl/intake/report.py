@@ -42,6 +42,9 @@ class IntakeReport:
 
     def __repr__(self) -> str:
         counts = [f"{name}={getattr(self, name)}" for name in _COUNTS if getattr(self, name)]
+        if self.problems:
+            first = self.problems[0]
+            counts.append(f"first={f'{first.source}: [{first.condition}] {first.message}'!r}")
         return f"IntakeReport({', '.join(counts)})"
 
     def _repr_html_(self) -> str:

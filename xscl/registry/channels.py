@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.durations import parse_duration
 from xscl.base.errors import CatalogError
-from xscl.base.types import MAX_NAME, is_name, require_name
+from xscl.base.types import MAX_NAME, is_name, require_name, with_fields
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import (
     add_stream,
@@ -75,7 +75,7 @@ def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
         CatalogError: the name is taken or an option is no good.
         SourceError: the schema is no good.
     """
-    options = replace(options, **given)
+    options = with_fields(options, given)
     require_name(name)
     of, source = options.of, None if options.source == "none" else options.source
     if of is not None:
@@ -103,7 +103,7 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
     Raises:
         CatalogError: there is no such channel, or it holds events that the change would contradict.
     """
-    options = replace(options, **given)
+    options = with_fields(options, given)
     with catalog.begin() as connection:
         channel = read_channels(connection).get(name)
         stream = read_streams(connection).get(name)

@@ -112,7 +112,7 @@ class Loading:
             raise CatalogError(
                 "XSCL_NAME_TAKEN",
                 f"there is a query {name!r} already",
-                hint=f"drop it first with 'xscl query drop {name}', or take another name",
+                hint=f"drop it first with 'xscl query drop {name}' or engine.drop({name!r}), or take another name",
             )
         self._count(owner)
         self._taken[name] = True
@@ -135,7 +135,8 @@ class Loading:
             raise CatalogError(
                 "XSCL_TOO_MANY_QUERIES",
                 f"{who} {self._live[owner]:,} live queries, and this home allows {self._most:,} of one owner",
-                hint="drop one with 'xscl query drop', or have the quota raised with 'xscl quota set queries'",
+                hint="drop one with 'xscl query drop' or engine.drop(NAME), or have the quota raised with "
+                "'xscl quota set queries' or engine.set_quotas(queries=…)",
             )
         self._live[owner] += 1
 

@@ -147,7 +147,9 @@ class Registrations:
         info = read_query(self.connection, name)
         if info.live:
             raise CatalogError(
-                "XSCL_NOT_SUSPENDED", f"query {name!r} is not suspended", hint="'xscl query list' says which are"
+                "XSCL_NOT_SUSPENDED",
+                f"query {name!r} is not suspended",
+                hint="'xscl query list' and engine.queries() say which are",
             )
         since = info.docid_until
         place, _ = take_places(self.connection, 1, now_micros())
