@@ -1,4 +1,4 @@
-"""Memory and processor time of processes, and functions that are measured in a process of their own.
+"""Time, memory and processor time of processes, and functions that are measured in a process of their own.
 
 ``python -m xscl.bench.apart MODULE:FUNCTION SETTINGS`` runs such a function: settings and findings are JSON objects,
 progress goes to stderr.
@@ -13,14 +13,16 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xscl.base.errors import EngineError
 from xscl.base.terminal import tell, write_data
 
-__all__ = ["peak_memory", "processor_time", "resident_memory", "run_apart"]
+__all__ = ["Watch", "peak_memory", "processor_time", "resident_memory", "run_apart", "watched"]
 
 
 def run_apart(
@@ -82,6 +84,24 @@ def processor_time() -> float:
     parents, ticks = _processes()
     children = sum(ticks[process] for process in parents if _descends(process, parents))
     return time.process_time() + ended.children_user + ended.children_system + children / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class Watch:
+    """Seconds by the clock, and seconds of processor time of all processes (``processor_time``)."""
+
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+
+
+@contextmanager
+def watched() -> Iterator[Watch]:
+    """Time a block."""
+    watch = Watch()
+    spent, began = processor_time(), time.perf_counter()
+    yield watch
+    watch.seconds = time.perf_counter() - began
+    watch.cpu_s = processor_time() - spent
 
 
 def _processes() -> tuple[dict[int, int], dict[int, int]]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xscl.base.docids import place_of
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
 from xscl.bench.documents import ItemFeed
-from xscl.bench.engines import Run, count_queries, open_engine, register, run, take
+from xscl.bench.engines import Run, open_engine, register, run, take
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
-from xscl.bench.workload import RSS, Windows, thesis_queries
-from xscl.catalog.intake_order import read_last_places
+from xscl.bench.workload import RSS, Windows, count_queries, thesis_queries
 from xscl.catalog.queries import read_queries
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import BATCHES
@@ -62,12 +62,12 @@ def _filled(lab: Lab[_Sizes], case: Case[_Data]) -> Outcome:
     sizes, new = lab.sizes, case.data.new
     with open_engine(lab.new_folder() / "home", lab.spark) as engine:
         register(engine, case.data.others)
-        first = _take(engine, sizes, sizes.items, lab.seed)
+        _take(engine, sizes, sizes.items, lab.seed)
         run(engine, sizes.batch)
         register(engine, [(name, f"{text} STARTING ALL") for name, text in new])
         filled = run(engine)
-        counts = count_queries(engine)
-        digest = _digest(engine, new, first, sizes)
+        counts = engine.home.catalog.ask(count_queries)
+        digest = _digest(engine, new, sizes)
         after = []
         for seed in (lab.seed + 2, lab.seed + 3):
             _take(engine, sizes, sizes.batch, seed)
@@ -100,16 +100,13 @@ def _all_again(lab: Lab[_Sizes], case: Case[_Data]) -> Outcome:
 def _fresh(lab: Lab[_Sizes], texts: Sequence[tuple[str, str]], case: Case[_Data], batch_docs: int) -> tuple[Run, str]:
     with open_engine(lab.new_folder() / "home", lab.spark) as engine:
         register(engine, texts)
-        first = _take(engine, lab.sizes, lab.sizes.items, lab.seed)
+        _take(engine, lab.sizes, lab.sizes.items, lab.seed)
         whole = run(engine, batch_docs)
-        return whole, _digest(engine, case.data.new, first, lab.sizes)
+        return whole, _digest(engine, case.data.new, lab.sizes)
 
 
-def _take(engine: Engine, sizes: _Sizes, items: int, seed: int) -> int:
-    """Take items in; the place of the first."""
-    first = engine.home.catalog.ask(read_last_places)[1] + 1
+def _take(engine: Engine, sizes: _Sizes, items: int, seed: int) -> None:
     take(engine, RSS.channel, ItemFeed(seed, reach=sizes.window).take(items))
-    return first
 
 
 def _row(place: int, work: str, of: Run) -> Row:
@@ -118,24 +115,24 @@ def _row(place: int, work: str, of: Run) -> Row:
     return {"place": place, "work": work, "seconds": of.seconds, "cpu_s": of.cpu_s, **parts, **counts}
 
 
-def _digest(engine: Engine, queries: Sequence[tuple[str, str]], first: int, sizes: _Sizes) -> str:
-    """Digest the matches that some queries have with the last items, told by places counted from ``first``."""
-    infos = {info.name: info for name, _ in queries for info in engine.home.catalog.ask(read_queries, name=name)}
-    paths = [report["result_path"] for report in engine.home.catalog.rows(BATCHES) if report["result_path"]]
+def _digest(engine: Engine, queries: Sequence[tuple[str, str]], sizes: _Sizes) -> str:
+    """Digest the matches that some queries have with the last items of a home, told by places counted from 0."""
     rows: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {name: [] for name, _ in queries}
-    by_group: dict[int, list[QueryInfo]] = {}
-    for info in infos.values():
-        for gid in info.groups:
-            by_group.setdefault(gid, []).append(info)
+    by_group: dict[int, list[QueryInfo]] = defaultdict(list)
+    for name in rows:
+        for info in engine.home.catalog.ask(read_queries, name=name):
+            for gid in info.groups:
+                by_group[gid].append(info)
+    paths = [str(report["result_path"]) for report in engine.home.catalog.rows(BATCHES) if report["result_path"]]
     for path in paths:
-        for match in stored_matches(engine.home.results([str(path)]), by_group):
-            docids = tuple(place_of(docid) - first for docid in match.docids)
+        for match in stored_matches(engine.home.results([path]), by_group):
+            docids = tuple(place_of(docid) - 1 for docid in match.docids)
             if max(docids) < sizes.items - _COMPARED:
                 continue
             seeing = {info.name: info for gid in match.groups for info in by_group.get(gid, ())}
-            for info in seeing.values():
+            for name, info in seeing.items():
                 if match.is_seen_by(info):
-                    rows[info.name].append((docids, match.nodes))
+                    rows[name].append((docids, match.nodes))
     return hashlib.sha256(repr([(name, sorted(of)) for name, of in sorted(rows.items())]).encode()).hexdigest()
 
 

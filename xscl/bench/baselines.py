@@ -55,8 +55,7 @@ __all__ = [
 Digests = Mapping[str, tuple[int, int]]
 """Number of rows, and sum of their hashes (XXH64 of query, documents and nodes), of each query that has rows."""
 
-_READ = {"r_doc": R_DOC, "r_bin": R_BIN}
-_DOCUMENT_COLUMNS = ("docid", "channel", "id", "item", "ts", "late")
+_READ = (R_DOCTS, R_DOC, R_BIN)
 _BUDGET = 4_000_000
 """Rows of R_T times documents up to which a statement is run whole: it looks at every combination of them."""
 
@@ -84,12 +83,9 @@ class Relations:
         """Read the relations of a home and its last batch through its own views."""
         first, last = batch.span
         folder.mkdir(parents=True, exist_ok=True)
-        texts = {
-            "r_docts": f"select {', '.join(_DOCUMENT_COLUMNS)} from r_docts where docid <= {last}",
-            **{name: f"select * from {name} where docid <= {last}" for name in _READ},
-        }
-        for name, text in texts.items():
-            engine.sql(text).coalesce(2).write.parquet(str(folder / name))
+        for table in _READ:
+            rows = engine.sql(f"select {', '.join(table.columns.keys())} from {table.name} where docid <= {last}")
+            rows.coalesce(2).write.parquet(str(folder / table.name))
         templates = tuple(
             sorted(engine.home.catalog.ask(read_templates), key=lambda template: (len(template.joins), template.id))
         )
@@ -116,12 +112,12 @@ class Relations:
 def _rt(engine: Engine, template: Template) -> pa.Table:
     """Return R_T with one row for each group and case."""
     stored = stored_rt(template)
-    firsts = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.query).label("query")).group_by(QUERIES.c.gid).subquery()
+    firsts = sa.select(sa.func.min(QUERIES.c.query)).group_by(QUERIES.c.gid)
     columns = [column for column in stored.c if column.name != "gid"]
     statement = (
         sa.select(QUERIES.c.qid, *(QUERIES.c[name] for name in SUBSCRIBED), *columns)
-        .join(firsts, firsts.c.query == QUERIES.c.query)
-        .join(stored, stored.c.gid == firsts.c.gid)
+        .join(stored, stored.c.gid == QUERIES.c.gid)
+        .where(QUERIES.c.query.in_(firsts))
         .order_by(QUERIES.c.query)
     )
     types = {
@@ -190,11 +186,11 @@ def engine_digests(
     return _collected(engine.sql("\nunion all\n".join(parts), bench_queries=wanted))
 
 
-def all_digests(engine: Engine, first: int, last: int) -> Digests:
-    """Return what an engine has found for all queries with a right document of a range."""
-    return engine_digests(
-        engine, engine.home.catalog.ask(read_templates), queries_of_groups(engine).values(), first, last
-    )
+def all_digests(engine: Engine, *runs: Run) -> Digests:
+    """Return what an engine has found for all queries in successive runs."""
+    templates = engine.home.catalog.ask(read_templates)
+    span = runs[0].span[0], runs[-1].span[1]
+    return engine_digests(engine, templates, queries_of_groups(engine).values(), *span)
 
 
 def _collected(frame: DataFrame) -> Digests:
@@ -211,8 +207,6 @@ class Estimate:
     seconds: float
     measured: int
     """Statements that were run whole."""
-    sampled: int
-    """Statements, or queries, whose time is that of a sample, extrapolated."""
     digests: Digests
     asked: frozenset[str]
     """Queries that were asked, and that the digests are of."""
@@ -246,10 +240,10 @@ class SparkRelations:
         self.relations = relations
         self.session = spark.newSession()
         self._made: list[str] = []
-        for name in ("r_docts", *_READ):
-            whole = self.session.read.parquet(str(relations.folder / name))
-            self._cache(name, whole)
-            self._cache(f"{name}w", whole.where(whole.docid.between(relations.first, relations.last)))
+        for table in _READ:
+            whole = self.session.read.parquet(str(relations.folder / table.name))
+            self._cache(table.name, whole)
+            self._cache(f"{table.name}w", whole.where(whole.docid.between(relations.first, relations.last)))
 
     def _cache(self, name: str, frame: DataFrame) -> None:
         frame.createOrReplaceTempView(name)
@@ -267,13 +261,15 @@ class SparkRelations:
         for name in self._made:
             self.session.catalog.uncacheTable(name)
 
-    def set_rt(self, template: Template, rows: pa.Table) -> None:
-        """Have R_T of a template consist of these rows."""
+    def _with_rt(self, template: Template, rows: pa.Table, text: str, repetitions: int) -> tuple[float, Digests]:
+        """Set R_T of a template, and return median seconds after a first run, and digests, of a statement."""
         name = f"rt_{template.id}"
         if name in self._made:
             self.session.catalog.uncacheTable(name)
             self._made.remove(name)
         self._cache(name, self.session.createDataFrame(rows))
+        _, *runs = (self.timed(text) for _ in range(1 + repetitions))
+        return statistics.median(seconds for seconds, _ in runs), runs[-1][1]
 
     def timed(self, text: str) -> tuple[float, Digests]:
         """Seconds and digests of one statement of digests."""
@@ -302,24 +298,18 @@ class SparkRelations:
             text = _digest_select(template, f"({texts[template.id]})")
             fitting = max(2, _BUDGET // self.relations.documents)
             part = rows.slice(0, fitting)
-            self.set_rt(template, part)
-            self.timed(text)
-            runs = [self.timed(text) for _ in range(repetitions)]
-            spent = statistics.median(run[0] for run in runs)
-            found |= runs[-1][1]
+            spent, digests = self._with_rt(template, part, text, repetitions)
+            found |= digests
             asked.update(part.column("qid").to_pylist())
             if rows.num_rows > fitting:
-                half = rows.slice(0, fitting // 2)
-                self.set_rt(template, half)
-                self.timed(text)
-                less = statistics.median(self.timed(text)[0] for _ in range(repetitions))
-                a_row = max(0.0, spent - less) / (fitting - half.num_rows)
+                less, _ = self._with_rt(template, rows.slice(0, fitting // 2), text, repetitions)
+                a_row = max(0.0, spent - less) / (fitting - fitting // 2)
                 spent += a_row * (rows.num_rows - fitting)
             else:
                 measured += 1
             seconds[joins].append(spent)
         total = sum(statistics.fmean(seconds[joins]) * number for joins, number in count.items())
-        return Estimate(total, measured, sum(count.values()) - measured, found, frozenset(asked))
+        return Estimate(total, measured, found, frozenset(asked))
 
     def plain_statements(self, *, repetitions: int, most: int | None) -> Estimate:
         """Run the statement as it is defined, for each template."""
@@ -343,7 +333,7 @@ class SparkRelations:
             found |= digests
             if place:  # the first run warms up
                 spent.append(seconds)
-        return Estimate(statistics.fmean(spent) * queries, 0, queries, found, frozenset(qids))
+        return Estimate(statistics.fmean(spent) * queries, 0, found, frozenset(qids))
 
 
 def _literal(value: object) -> str:
@@ -374,24 +364,22 @@ class Prepared:
     def __init__(self, relations: Relations) -> None:
         self.relations = relations
         self.database = sqlite3.connect(":memory:", cached_statements=1_000)
-        for name in ("r_docts", *_READ):
-            columns = _DOCUMENT_COLUMNS if name == "r_docts" else [column.name for column in _READ[name].columns]
-            table = pq.read_table(relations.folder / name, columns=list(columns))
-            self._create(name, table, (R_DOCTS if name == "r_docts" else _READ[name]).columns)
+        for table in _READ:
+            self._create(table, pq.read_table(relations.folder / table.name))
         for template in relations.templates:
-            self._create(f"rt_{template.id}", relations.rt[template.id], rt_table(template).columns)
+            self._create(rt_table(template), relations.rt[template.id])
             self.database.execute(f"create unique index rt_{template.id}_qid on rt_{template.id} (qid, `case`)")
         for statement in self._INDEXES:
             self.database.execute(statement)
         self.database.execute("analyze")
 
-    def _create(self, name: str, table: pa.Table, columns: Iterable[sa.Column[object]]) -> None:
-        types = {column.name: column.type.compile(sqlite.dialect()) for column in columns}
-        declared = ", ".join(f"`{column}` {types[column]}" for column in table.column_names)
-        self.database.execute(f"create table {name} ({declared})")
-        places = ", ".join("?" * table.num_columns)
-        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-        self.database.executemany(f"insert into {name} values ({places})", rows)
+    def _create(self, table: sa.Table, rows: pa.Table) -> None:
+        types = {column.name: column.type.compile(sqlite.dialect()) for column in table.columns}
+        declared = ", ".join(f"`{column}` {types[column]}" for column in rows.column_names)
+        self.database.execute(f"create table {table.name} ({declared})")
+        places = ", ".join("?" * rows.num_columns)
+        values = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+        self.database.executemany(f"insert into {table.name} values ({places})", values)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -429,7 +417,7 @@ class Prepared:
                 self.database.execute(texts[qid], {"qid": qid, "docid": docid}).fetchall()
         seconds = time.perf_counter() - began
         each = seconds / (len(qids) * len(documents))
-        return Estimate(each * queries * batch, 0, queries, found, frozenset(qids))
+        return Estimate(each * queries * batch, 0, found, frozenset(qids))
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -15,12 +14,12 @@ import sqlalchemy as sa
 from xscl.base.settings import DEFAULT_SETTINGS
 from xscl.base.types import Event
 from xscl.batches.report import BatchReport
-from xscl.bench.apart import processor_time
+from xscl.bench.apart import watched
 from xscl.bench.bench import Case, Lab, Outcome, Sizes, Variant
 from xscl.bench.report import Value
-from xscl.bench.workload import RSS, require_all
+from xscl.bench.workload import RSS, count_queries, require_all
 from xscl.catalog.intake_order import read_last_places
-from xscl.catalog.tables import GROUPS, QUERIES, TEMPLATES
+from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine, connect
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ __all__ = [
     "Document",
     "Mode",
     "Run",
-    "Watch",
-    "count_queries",
     "in_modes",
     "new_base",
     "on_copy",
@@ -44,7 +41,6 @@ __all__ = [
     "run",
     "run_parts",
     "take",
-    "watched",
 ]
 
 S = TypeVar("S", bound=Sizes)
@@ -118,47 +114,15 @@ def new_base(
         if lateness is not None:
             engine.add_channel(RSS.channel, lateness=lateness)
         register_s = register(engine, texts)
-        return base, {**count_queries(engine), "register_s": register_s}
-
-
-def count_queries(engine: Engine) -> dict[str, Value]:
-    """Count the ``templates`` and ``groups`` of a home."""
-    with engine.home.catalog.read() as connection:
-        return {
-            name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
-            for name, table in (("templates", TEMPLATES), ("groups", GROUPS))
-        }
+        return base, {**engine.home.catalog.ask(count_queries), "register_s": register_s}
 
 
 def queries_of_groups(engine: Engine) -> dict[str, str]:
     """Return the query that stands for the group of each query: the first that was registered."""
-    firsts = sa.select(QUERIES.c.gid, sa.func.min(QUERIES.c.query).label("query")).group_by(QUERIES.c.gid).subquery()
-    first = QUERIES.alias()
-    statement = (
-        sa.select(QUERIES.c.qid, first.c.qid.label("first"))
-        .join(firsts, firsts.c.gid == QUERIES.c.gid)
-        .join(first, first.c.query == firsts.c.query)
-    )
+    first = sa.func.first_value(QUERIES.c.qid).over(partition_by=QUERIES.c.gid, order_by=QUERIES.c.query)
+    statement = sa.select(QUERIES.c.qid, first.label("first"))
     with engine.home.catalog.read() as connection:
         return {row.qid: row.first for row in connection.execute(statement)}
-
-
-@dataclass(slots=True)
-class Watch:
-    """Seconds by the clock, and seconds of processor time of all processes (``processor_time``)."""
-
-    seconds: float = 0.0
-    cpu_s: float = 0.0
-
-
-@contextmanager
-def watched() -> Iterator[Watch]:
-    """Time a block."""
-    watch = Watch()
-    spent, began = processor_time(), time.perf_counter()
-    yield watch
-    watch.seconds = time.perf_counter() - began
-    watch.cpu_s = processor_time() - spent
 
 
 def take(engine: Engine, channel: str, documents: Iterable[Document]) -> float:

@@ -60,7 +60,7 @@ def _measure(lab: Lab[_Sizes], case: Case[list[Document]], engine: Engine) -> Ou
             "jobs": runs[-1].jobs,
             "pairs": int(runs[-1].total("pairs")),
         },
-        digest=digest(all_digests(engine, *runs[-1].span)),
+        digest=digest(all_digests(engine, runs[-1])),
     )
 
 

@@ -6,10 +6,11 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from xscl.bench.apart import watched
 from xscl.bench.baselines import all_digests, digest
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Sizes, side_by_side, size
 from xscl.bench.documents import ItemFeed
-from xscl.bench.engines import Document, in_modes, new_base, open_engine, run, run_parts, take, watched
+from xscl.bench.engines import Document, in_modes, new_base, open_engine, run, run_parts, take
 from xscl.bench.plot import Axes
 from xscl.bench.workload import RSS, shaped_queries
 from xscl.engine import Engine
@@ -52,7 +53,7 @@ def _measure(lab: Lab[_Sizes], case: Case[list[Document]], engine: Engine) -> Ou
         empty_s.append(empty.seconds)
         runs += run_parts(engine, RSS.channel, [items[start : start + sizes.batch]])
     counted = runs[sizes.warm :]
-    digests = all_digests(engine, counted[0].span[0], counted[-1].span[1])
+    digests = all_digests(engine, *counted)
     (large,) = run_parts(engine, RSS.channel, [items[small:]])
     seconds = [each.seconds for each in counted]
     p50, empty_job_s = statistics.median(seconds), statistics.median(empty_s[sizes.warm :])

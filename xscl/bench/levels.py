@@ -93,7 +93,7 @@ def _measure(lab: Lab[_Sizes], case: Case[_Data], engine: Engine, with_baselines
     data = case.data
     first, *measured = _runs(lab, data, engine)
     last = measured[-1]
-    digests = all_digests(engine, *last.span)
+    digests = all_digests(engine, last)
     engine_s = statistics.median(each.seconds for each in measured)
     figures = {
         "engine_s": engine_s,

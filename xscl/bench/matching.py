@@ -45,17 +45,6 @@ __all__ = [
     "xpath_per_query",
 ]
 
-_EVENTS = pa.schema(
-    [
-        ("docid", pa.int64()),
-        ("channel", pa.string()),
-        ("id", pa.string()),
-        ("item", pa.int64()),
-        ("ts", pa.int64()),
-        ("late", pa.bool_()),
-        ("content", pa.string()),
-    ]
-)
 _SELECTED = ["docid", "var", "node"]
 _BINDING = re.compile(r"->\w+")
 
@@ -83,23 +72,19 @@ def feed_items(number: int, *, seed: int) -> list[str]:
 
 def event_batches(channel: str, documents: Iterable[str], size: int) -> list[pa.RecordBatch]:
     """Documents as the events that stage 1 takes, so many in a batch; docids from 1."""
-    found = []
-    whole = list(documents)
-    for start in range(0, len(whole), size):
-        chunk = whole[start : start + size]
-        ids = list(range(start + 1, start + 1 + len(chunk)))
-        columns = [
-            ids,
-            [channel] * len(ids),
-            [f"d{docid}" for docid in ids],
-            ids,
-            [docid * 1_000_000 for docid in ids],
-            [False] * len(ids),
-            chunk,
-        ]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, _EVENTS, strict=True)]
-        found.append(pa.RecordBatch.from_arrays(arrays, schema=_EVENTS))
-    return found
+    texts = list(documents)
+    docids = range(1, len(texts) + 1)
+    columns = {
+        "docid": docids,
+        "channel": [channel] * len(texts),
+        "id": [f"d{docid}" for docid in docids],
+        "item": docids,
+        "ts": [docid * 1_000_000 for docid in docids],
+        "late": [False] * len(texts),
+        "content": texts,
+    }
+    events: pa.Table = pa.table({name: pa.array(column) for name, column in columns.items()})
+    return list(events.to_batches(max_chunksize=size))
 
 
 # -- timed -----------------------------------------------------------------------------------------------------

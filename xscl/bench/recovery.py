@@ -19,9 +19,9 @@ from xscl.base.terminal import write_data
 from xscl.batches.driver_join import Driver
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Sizes, Variant, by_step, size
 from xscl.bench.documents import ItemFeed
-from xscl.bench.engines import count_queries, register, run, run_parts, take
+from xscl.bench.engines import register, run, run_parts, take
 from xscl.bench.plot import Axes
-from xscl.bench.workload import RSS, shaped_queries
+from xscl.bench.workload import RSS, count_queries, shaped_queries
 from xscl.catalog.intake_order import read_last_places
 from xscl.engine import Engine, connect
 from xscl.store.join_state import HeldState
@@ -53,7 +53,7 @@ def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[Path]]:
     home = lab.folder / "home"
     with connect(home=home) as engine:
         register(engine, shaped_queries(lab.sizes.queries, lab.seed))
-        counts = count_queries(engine)
+        counts = engine.home.catalog.ask(count_queries)
     yield Case(f"{lab.sizes.queries:,} queries", home, counts)
 
 

@@ -10,19 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import sqlalchemy as sa
 
 from xscl.base.errors import EngineError
 from xscl.base.values import digest_text
-from xscl.bench.apart import peak_memory, run_apart
+from xscl.bench.apart import peak_memory, run_apart, watched
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
-from xscl.bench.workload import SCHEMAS, Windows, require_all, thesis_queries
+from xscl.bench.workload import SCHEMAS, Windows, count_queries, require_all, thesis_queries
 from xscl.catalog.catalog import Catalog
-from xscl.catalog.tables import GROUPS, TEMPLATES
 from xscl.language.compile import CompiledQuery, compile_query
 from xscl.language.parser import parse_query
 from xscl.registry.query_list import QueryFilter, list_queries
@@ -35,6 +34,8 @@ __all__ = ["BENCH", "catalog_digest", "load"]
 
 _PAGE = 100
 _MARKS = 20
+
+P = ParamSpec("P")
 
 _Texts = Sequence[tuple[str, str]]
 
@@ -98,35 +99,16 @@ def load(
     with tempfile.TemporaryDirectory(prefix="xscl-bench-") as folder:
         home = init_home(Path(folder) / "home")
         source = _texts(workload, windows, seed)
-        texts = list(islice(source, queries))
-        marks: list[tuple[int, float]] = []
-        cpu_s, began = time.process_time(), time.perf_counter()
-        outcomes = Registry(home.catalog).register_many(_marked(texts, marks, say))
-        load_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_s
-        rss_bytes = peak_memory()
-        require_all(outcomes)
+        loaded = _load_all(home, list(islice(source, queries)), say)
         # Opened again, so that a query is added as by somebody who comes later: nothing is known of the others.
         home.catalog.close()
         home = open_home(home.root)
         registry = Registry(home.catalog)
-        one_more_s = []
-        for name, text in islice(source, one_more):
-            began = time.perf_counter()
-            registry.register(text, name=name)
-            one_more_s.append(time.perf_counter() - began)
+        one_more_s = [_seconds(registry.register, text, name=name) for name, text in islice(source, one_more)]
         middle = QueryFilter(after=f"q{queries // 2}", limit=_PAGE)
         some = QueryFilter(like="q*7", channel=SCHEMAS[workload].channel, limit=_PAGE)
-        with home.catalog.read() as connection:
-            count = {
-                table.name: connection.scalar(sa.select(sa.func.count()).select_from(table))
-                for table in (TEMPLATES, GROUPS)
-            }
-        loaded = {
-            **count,
-            "load_s": load_s,
-            "cpu_s": cpu_s,
-            "rss_bytes": rss_bytes,
-            "marks": [*marks, (queries, load_s)],
+        loaded |= {
+            **home.catalog.ask(count_queries),
             "one_more_s": one_more_s,
             "list_page_ms": _page_ms(home, middle),
             "filter_page_ms": _page_ms(home, some),
@@ -135,6 +117,23 @@ def load(
         }
         home.catalog.close()
     return loaded
+
+
+def _load_all(home: Home, texts: _Texts, say: Callable[[str], None]) -> dict[str, Any]:
+    """Load queries in bulk; the memory is the greatest so far."""
+    marks: list[tuple[int, float]] = []
+    with watched() as watch:
+        outcomes = Registry(home.catalog).register_many(_marked(texts, marks, say))
+    rss_bytes = peak_memory()
+    require_all(outcomes)
+    marks.append((len(texts), watch.seconds))
+    return {"load_s": watch.seconds, "cpu_s": watch.cpu_s, "rss_bytes": rss_bytes, "marks": marks}
+
+
+def _seconds(work: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> float:
+    began = time.perf_counter()
+    work(*args, **kwargs)
+    return time.perf_counter() - began
 
 
 def _marked(texts: _Texts, marks: list[tuple[int, float]], say: Callable[[str], None]) -> Iterator[tuple[str, str]]:
@@ -150,12 +149,11 @@ def _marked(texts: _Texts, marks: list[tuple[int, float]], say: Callable[[str], 
 
 def _page_ms(home: Home, wanted: QueryFilter) -> float:
     """Read a page of the list of queries five times: the median."""
-    times = []
-    for _ in range(5):
-        began = time.perf_counter()
+
+    def read() -> None:
         assert list(list_queries(home.catalog, wanted))
-        times.append(time.perf_counter() - began)
-    return statistics.median(times) * 1e3
+
+    return statistics.median(_seconds(read) for _ in range(5)) * 1e3
 
 
 def _stretches(marks: Sequence[tuple[int, float]]) -> list[tuple[int, float, float]]:
@@ -195,9 +193,7 @@ def _in_bulk(lab: Lab[_Sizes], case: Case[_Texts]) -> Outcome:
 def _registered(lab: Lab[_Sizes], register: Callable[[Registry], None]) -> tuple[float, str]:
     """Register in a fresh home: seconds, and a digest of the catalogue."""
     home = init_home(lab.new_folder() / "home")
-    began = time.perf_counter()
-    register(Registry(home.catalog))
-    seconds = time.perf_counter() - began
+    seconds = _seconds(register, Registry(home.catalog))
     digest = catalog_digest(home.catalog)
     home.catalog.close()
     return seconds, digest

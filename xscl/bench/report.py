@@ -84,21 +84,14 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     """Write ``<bench>.csv .md .json`` and, where matplotlib is installed, ``.png .svg``; returns what was written."""
     folder.mkdir(parents=True, exist_ok=True)
     host = machine(java=report.spark)
-    record = {
-        "bench": report.bench,
-        "settings": dict(report.settings),
-        "figures": dict(report.figures),
-        "table": [dict(row) for row in report.table],
-        "plot": asdict(report.plot),
-        "notes": list(report.notes),
-        "machine": host,
+    record = {name: value for name, value in asdict(report).items() if name != "spark"}
+    texts = {
+        "csv": _csv(report),
+        "md": _markdown(report, host),
+        "json": json.dumps({**record, "machine": host}, indent=1) + "\n",
     }
     written = []
-    for suffix, text in (
-        ("csv", _csv(report)),
-        ("md", _markdown(report, host)),
-        ("json", json.dumps(record, indent=1) + "\n"),
-    ):
+    for suffix, text in texts.items():
         path = folder / f"{report.bench}.{suffix}"
         path.write_text(text, encoding="utf-8")
         written.append(path)

@@ -57,7 +57,7 @@ def _measure(lab: Lab[_Sizes], _: Case[None], engine: Engine) -> Outcome:
         }
         for number, each in enumerate(runs, start=1)
     ]
-    return Outcome(_figures(rows), rows, digest(all_digests(engine, *runs[-1].span)))
+    return Outcome(_figures(rows), rows, digest(all_digests(engine, runs[-1])))
 
 
 def _figures(rows: Sequence[Row]) -> Row:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +16,28 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import sqlalchemy as sa
 
-from xscl.bench.apart import peak_memory
+from xscl.bench.apart import Watch, peak_memory, watched
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
-from xscl.bench.engines import Run, Watch, open_engine, register, run, watched
+from xscl.bench.engines import Run, open_engine, register, run
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
-from xscl.bench.sensors import CALIBRATIONS, JOIN, READINGS, SCHEMA, Condition, calibrations, conditions, readings
+from xscl.bench.sensors import (
+    CALIBRATIONS,
+    JOIN,
+    READINGS,
+    SCHEMA,
+    Condition,
+    calibrations,
+    conditions,
+    readings,
+)
 from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
 from xscl.ingest.records import RowOptions, RowTable
 from xscl.templates.results import RESULT_SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["BENCH"]
 
@@ -136,7 +150,7 @@ def _stream(lab: Lab[_Sizes], engine: Engine, asked: Sequence[Condition], items:
         intake.seconds, intake.cpu_s = intake.seconds + taken.seconds, intake.cpu_s + taken.cpu_s
         batch = run(engine, 2 * sizes.batch)
         runs.append(batch)
-        matches += _single_matches(engine, batch)
+        matches += sum(single.num_rows for single, _ in _results(engine, batch))
         lab.say(
             f"{first - sizes.warm + count:,} rows: {count / batch.seconds:,.0f} a second, "
             f"{batch.cpu_s / count * 1e6:.2f} us of CPU a row; intake {count / taken.seconds:,.0f} a second, "
@@ -145,93 +159,91 @@ def _stream(lab: Lab[_Sizes], engine: Engine, asked: Sequence[Condition], items:
     return runs, intake, matches
 
 
-def _results(engine: Engine, of: Run) -> Iterator[pa.Table]:
-    """Yield the rows of results of each batch of a run."""
+def _results(engine: Engine, of: Run) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Yield the matches of one block, and the meaning of their classes, of each batch of a run."""
+    columns = ["relation", "class", "d1", "d2", "groups"]
     for report in of.reports:
         assert report.result_path is not None
-        yield ds.dataset(engine.home.root / report.result_path, schema=RESULT_SCHEMA).to_table(
-            ["relation", "class", "d1", "d2", "groups"]
-        )
-
-
-def _single_matches(engine: Engine, of: Run) -> int:
-    """Count the pairs of a document and a query of one block."""
-    return sum(
-        table.filter((ds.field("relation") == "docs") & ds.field("d2").is_null()).num_rows
-        for table in _results(engine, of)
-    )
+        table = ds.dataset(engine.home.root / report.result_path, schema=RESULT_SCHEMA).to_table(columns)
+        single = (ds.field("relation") == "docs") & ds.field("d2").is_null()
+        yield table.filter(single), table.filter(ds.field("relation") == "match")
 
 
 def _found(engine: Engine, of: Run) -> dict[str, Documents]:
     """Return the documents of each condition in a run, rising."""
-    docs: dict[str, list[Documents]] = {}
-    names = _names(engine)
-    for table in _results(engine, of):
-        single = table.filter((ds.field("relation") == "docs") & ds.field("d2").is_null())
-        classes, docids = single.column("class").to_numpy(), single.column("d1").to_numpy()
-        order = np.argsort(classes, kind="stable")
-        classes, docids = classes[order], docids[order]
-        meaning = table.filter(ds.field("relation") == "match")
-        for number, groups in zip(
-            meaning.column("class").to_pylist(), meaning.column("groups").to_pylist(), strict=True
-        ):
-            begin, end = np.searchsorted(classes, [number, number + 1])
-            for gid in groups:
-                for name in names[gid]:
-                    docs.setdefault(name, []).append(docids[begin:end])
-    return {name: np.unique(np.concatenate(parts)) for name, parts in docs.items()}
-
-
-def _names(engine: Engine) -> dict[int, list[str]]:
-    """Return the queries of each group."""
-    found: dict[int, list[str]] = {}
+    docs: dict[str, list[Documents]] = defaultdict(list)
+    names: dict[int, list[str]] = defaultdict(list)
     with engine.home.catalog.read() as connection:
         for row in connection.execute(sa.select(QUERIES.c.gid, QUERIES.c.qid)):
-            found.setdefault(row.gid, []).append(row.qid)
-    return found
+            names[row.gid].append(row.qid)
+    for single, meaning in _results(engine, of):
+        single = single.select(["class", "d1"]).sort_by("class")
+        classes, docids = single.column("class").to_numpy(), single.column("d1").to_numpy()
+        for row in meaning.select(["class", "groups"]).to_pylist():
+            begin, end = np.searchsorted(classes, [row["class"], row["class"] + 1])
+            for gid in row["groups"]:
+                for name in names[gid]:
+                    docs[name].append(docids[begin:end])
+    return {name: np.unique(np.concatenate(parts)) for name, parts in docs.items()}
 
 
 def _baselines(
     lab: Lab[_Sizes], engine: Engine, asked: Sequence[Condition], last: Run
 ) -> tuple[dict[str, float], str, bool]:
     """Run one numpy filter, and one Spark statement, a query: seconds a batch, a digest, and whether they agree."""
-    sizes, spark, few = lab.sizes, lab.spark, lab.sizes.filtered
+    sizes = lab.sizes
     size = sizes.items % sizes.batch or min(sizes.batch, sizes.items)
-    answers = _found(engine, last)
+    found = _found(engine, last)
+    answers = [found.get(f"q{number}", np.empty(0, dtype=np.int64)) for number in range(len(asked))]
     columns, table = readings(lab.seed, sizes.warm + sizes.items - size, size)
-    docids = last.span[0] + np.arange(size)  # readings come before what is calibrated
-    sample = {name: column[:few] for name, column in columns.items()}
-    began = time.perf_counter()
-    masks = [np.flatnonzero(each.holds(sample)) for each in asked]
-    numpy_s = (time.perf_counter() - began) * size / few
-    lab.say(f"numpy, one filter a query: {numpy_s:,.3g} s a batch")
-    none = np.empty(0, dtype=np.int64)
-    ours, theirs = hashlib.sha256(), hashlib.sha256()
-    for number, mask in enumerate(masks):
-        own = answers.get(f"q{number}", none)
-        ours.update(f"{number}:".encode() + own[own <= docids[min(few, size) - 1]].tobytes())
-        theirs.update(f"{number}:".encode() + docids[mask].tobytes())
+    few = min(sizes.filtered, size)
+    numpy_s, places = _numpy_filters(asked, {name: column[:few] for name, column in columns.items()})
+    docids = last.span[0] + np.arange(few)  # readings come before what is calibrated
+    digest = _digest(own[own <= docids[-1]] for own in answers)
+    agree = digest == _digest(docids[some] for some in places)
     numbers = np.random.default_rng(lab.seed).choice(
         len(asked), size=min(sizes.spark_sample, len(asked)), replace=False
     )
+    spark_s, counts = _spark_statements(lab.spark, [asked[number] for number in numbers], table)
+    agree &= counts == [len(answers[number]) for number in numbers]
+    seconds = {"numpy_filters": numpy_s * size / few, "spark_statements": spark_s * len(asked) / len(numbers)}
+    for name, baseline_s in seconds.items():
+        lab.say(f"{name.replace('_', ' ')}, one a query: {baseline_s:,.3g} s a batch")
+    return seconds, digest[:16], agree
+
+
+def _numpy_filters(asked: Sequence[Condition], columns: dict[str, npt.NDArray[Any]]) -> tuple[float, list[Documents]]:
+    """Filter the columns for each condition: seconds, and the places that meet it."""
+    began = time.perf_counter()
+    places = [np.flatnonzero(each.holds(columns)) for each in asked]
+    return time.perf_counter() - began, places
+
+
+def _spark_statements(spark: SparkSession, asked: Sequence[Condition], table: pa.Table) -> tuple[float, list[int]]:
+    """Count the rows that meet each condition with a statement of its own: seconds, and the counts."""
     frame = spark.createDataFrame(table).cache()
     frame.count()
     frame.createOrReplaceTempView("xscl_bench_readings")
 
-    def count(number: int) -> int:
-        statement = f"select count(*) from xscl_bench_readings where {asked[number].sql}"
+    def count(condition: Condition) -> int:
+        statement = f"select count(*) from xscl_bench_readings where {condition.sql}"
         return int(spark.sql(statement).first()[0])  # type: ignore[index]
 
-    count(numbers[0])  # what the first of all costs is no part of it
+    count(asked[0])  # what the first of all costs is no part of it
     began = time.perf_counter()
-    counts = [count(number) for number in numbers]
-    spark_s = (time.perf_counter() - began) * len(asked) / len(numbers)
-    lab.say(f"Spark, one statement a query: {spark_s:,.3g} s a batch")
+    counts = [count(each) for each in asked]
+    seconds = time.perf_counter() - began
     spark.catalog.dropTempView("xscl_bench_readings")
     frame.unpersist()
-    same = all(len(answers.get(f"q{number}", none)) == count for number, count in zip(numbers, counts, strict=True))
-    seconds = {"numpy_filters": numpy_s, "spark_statements": spark_s}
-    return seconds, ours.hexdigest()[:16], same and ours.digest() == theirs.digest()
+    return seconds, counts
+
+
+def _digest(documents: Iterable[Documents]) -> str:
+    """Digest the documents of each query."""
+    digest = hashlib.sha256()
+    for number, docids in enumerate(documents):
+        digest.update(f"{number}:".encode() + docids.tobytes())
+    return digest.hexdigest()
 
 
 def _figures(_: _Sizes, results: Sequence[Result[list[Condition]]]) -> Row:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from xscl.bench.apart import watched
 from xscl.bench.baselines import Relations, SparkRelations, all_digests, digest
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_case, size
 from xscl.bench.documents import family_parts, thesis_pair
-from xscl.bench.engines import DRIVER, Mode, Run, new_base, on_copy, run_parts, watched
+from xscl.bench.engines import DRIVER, Mode, Run, new_base, on_copy, run_parts
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
 from xscl.bench.workload import Schema, thesis_queries, three_level, two_level
@@ -66,14 +67,14 @@ def _batch(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Run:
 
 def _uncached(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Outcome:
     batch = _batch(lab, case, engine)
-    return Outcome({"engine_uncached_s": batch.seconds}, digest=digest(all_digests(engine, *batch.span)))
+    return Outcome({"engine_uncached_s": batch.seconds}, digest=digest(all_digests(engine, batch)))
 
 
 def _measure(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Outcome:
     """Measure the engine as it is, and the statements on the relations of its home."""
     sizes = lab.sizes
     batch = _batch(lab, case, engine)
-    expected = all_digests(engine, *batch.span)
+    expected = all_digests(engine, batch)
     lab.say(f"{case.name}: statements")
     relations = Relations.of(engine, batch, lab.new_folder())
     tables = SparkRelations(lab.spark, relations)
@@ -159,54 +160,36 @@ join r_binw b on b.docid = v.docid2 and b.node2 = v.node2""",
 def views_text(template: Template) -> str:
     """Write the template's statement over the views, for templates of two blocks joined by equality, without ONCE.
 
-    The first value join comes first and R_T after it, so that only what has an equal value meets R_T.
+    The relations stand in the order in which they are to be joined.  The first value join comes first and R_T after
+    it, so that only what has an equal value meets R_T.
     """
-    nodes: dict[int, str] = {}
+    blocks, parents = template.blocks, template.parents
+    joined = {
+        f"{side}{number}": place
+        for number, (left, right, _) in enumerate(template.joins, start=1)
+        for side, place in (("l", left), ("r", right))
+    }
+    inner = {
+        f"b{place + 1}": place for place, parent in enumerate(parents) if parent >= 0 and place not in joined.values()
+    }
+    relations = [f"{'r_r' if blocks[place] else 'r_l'} as {alias}" for alias, place in joined.items()]
+    relations.insert(2, f"rt_{template.id} as rt")
+    relations += [f"{'r_binw' if blocks[place] else 'r_bin'} as {alias}" for alias, place in inner.items()]
+    conditions = [f"l{number}.s = r{number}.s" for number in range(1, len(template.joins) + 1)]
+    conditions += [f"{alias}.fn = rt.fn_{alias[0]}_{alias[1:]}" for alias in joined]
     docids: dict[int, str] = {}
-    joins: list[str] = []
-    inner = {place for place, parent in enumerate(template.parents) if parent >= 0}
-    shown: set[int] = set()
-
-    def bind(relation: str, alias: str, lower: int, on: list[str], rt: list[str]) -> None:
-        block, upper = template.blocks[lower], template.parents[lower] if lower in inner else lower
-        rt += [f"{alias}.var1 = rt.var{upper + 1}", f"{alias}.var2 = rt.var{lower + 1}"]
-        for known, key, column in ((docids, block, "docid"), (nodes, upper, "node1"), (nodes, lower, "node2")):
+    nodes: dict[int, str] = {}
+    for alias, place in (joined | inner).items():
+        upper = place if parents[place] < 0 else parents[place]
+        conditions += [f"{alias}.var1 = rt.var{upper + 1}", f"{alias}.var2 = rt.var{place + 1}"]
+        for known, key, column in ((docids, blocks[place], "docid"), (nodes, upper, "node1"), (nodes, place, "node2")):
             name = f"{alias}.{column}"
             if known.setdefault(key, name) != name:
-                on.append(f"{name} = {known[key]}")
-        shown.add(lower)
-        joins.append(f"{relation} as {alias}")
-
-    clauses: list[str] = []
-    for number, (left, right, _) in enumerate(template.joins, start=1):
-        sides = (("l", left), ("r", right))
-        on: list[str] = []
-        rt: list[str] = []
-        for side, place in sides:
-            alias = f"{side}{number}"
-            bind("r_r" if template.blocks[place] else "r_l", alias, place, on, rt)
-            rt.append(f"{alias}.fn = rt.fn_{side}_{number}")
-        equal = f"l{number}.s = r{number}.s"
-        if number == 1:
-            clauses += [joins[0], f"join {joins[1]} on {equal}", f"join rt_{template.id} as rt on {_all(rt)}"]
-        else:
-            first, second = (
-                [text for text in (*on, *rt) if f"{side}{number}." in text.partition(" = ")[0]] for side in "lr"
-            )
-            clauses += [f"join {joins[-2]} on {_all(first)}", f"join {joins[-1]} on {_all([equal, *second])}"]
-    for lower in sorted(inner - shown):
-        on, rt = [], []
-        bind("r_binw" if template.blocks[lower] else "r_bin", f"b{lower + 1}", lower, on, rt)
-        clauses.append(f"join {joins[-1]} on {_all(on + rt)}")
+                conditions.append(f"{name} = {known[key]}")
     columns = ", ".join(f"{nodes[place]} as node{place + 1}" for place in range(template.width))
     return f"""
 select distinct rt.qid, rt.`case`, d1.docid as docid1, d2.docid as docid2, {columns}
-from {chr(10).join(clauses)}
-join r_docts d1 on d1.docid = {docids[0]}
-join r_doctsw d2 on d2.docid = {docids[1]}
-where d1.docid > rt.sees_from and d2.docid > rt.sees_from and not d1.late and not d2.late and d1.item <> d2.item
+from {", ".join(relations)}, r_docts d1, r_doctsw d2
+where {" and ".join(conditions)} and d1.docid = {docids[0]} and d2.docid = {docids[1]}
+and d1.docid > rt.sees_from and d2.docid > rt.sees_from and not d1.late and not d2.late and d1.item <> d2.item
 and d2.ts - d1.ts between rt.lo_1_2 and rt.hi_1_2"""
-
-
-def _all(conditions: list[str]) -> str:
-    return " and ".join(conditions)

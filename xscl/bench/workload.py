@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, count, islice, permutations, product
 
+import sqlalchemy as sa
+
 from xscl.base.durations import format_duration, parse_duration
 from xscl.base.errors import EngineError
 from xscl.base.types import QueryOutcome
+from xscl.catalog.tables import GROUPS, TEMPLATES
 
 __all__ = [
     "FEED_ITEMS",
@@ -22,6 +25,7 @@ __all__ = [
     "SCHEMAS",
     "Schema",
     "Windows",
+    "count_queries",
     "require_all",
     "shaped_queries",
     "thesis_queries",
@@ -188,6 +192,12 @@ def _shape(pairs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
         for left in permutations(lefts)
         for right in permutations(rights)
     )
+
+
+def count_queries(connection: sa.Connection) -> dict[str, int]:
+    """Count the ``templates`` and ``groups`` of a home."""
+    counts = {t.name: sa.select(sa.func.count()).select_from(t) for t in (TEMPLATES, GROUPS)}
+    return {name: connection.scalar(statement) or 0 for name, statement in counts.items()}
 
 
 def require_all(outcomes: Iterable[QueryOutcome]) -> None:

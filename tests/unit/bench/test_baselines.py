@@ -108,7 +108,7 @@ def test_prepared_statements(case: tuple[Relations, Expected]) -> None:
     found = database.one_by_one(list(given.stands_for), documents, 600, 100)
     assert {name: count for name, (count, _) in found.digests.items()} == {n: len(p) for n, p in expected.items()}
     assert found.asked == set(given.stands_for) and found.agrees(found.digests)
-    assert (found.measured, found.sampled) == (0, 600) and found.seconds > 0
+    assert found.measured == 0 and found.seconds > 0
     part = database.one_by_one(list(given.stands_for), documents[:1], 600, 100)
     assert {name: count for name, (count, _) in part.digests.items()} == {
         name: len(some) for name, pairs in expected.items() if (some := {p for p in pairs if p[1] == STATE + 1})
@@ -142,7 +142,7 @@ def test_samples(case: tuple[Relations, Expected]) -> None:
 
 
 def test_an_estimate_speaks_of_the_queries_that_were_asked() -> None:
-    estimate = Estimate(1.0, 1, 0, {"a": (2, 5)}, frozenset({"a", "b"}))
+    estimate = Estimate(1.0, 1, {"a": (2, 5)}, frozenset({"a", "b"}))
     assert estimate.agrees({"a": (2, 5), "c": (1, 1)})
     assert not estimate.agrees({"a": (2, 6)})
     assert not estimate.agrees({"a": (2, 5), "b": (1, 1)})
