@@ -5,7 +5,7 @@ Modules in reading order:
 
 * ``report``, ``plot``: figures, tables and the machine; line plots
 * ``bench``: the description of a bench, and the runner of all of them
-* ``apart``: memory and processor time; functions in a process of their own
+* ``apart``: time, memory and processor time; functions in a process of their own
 * ``workload``, ``documents``, ``grammar``, ``sensors``: random queries, documents, patterns and rows
 * ``matching``, ``stage1``: stage 1 and its baselines
 * ``register``: registration
