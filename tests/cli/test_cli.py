@@ -665,7 +665,7 @@ def test_the_main_walk_on_spark(home: Run, spark: SparkSession) -> None:
     assert "XSCL_SQL" in home("sql", "SELECT * FROM nothing").err
     ran = home("sql", "SELECT 1 / 0")
     assert ran.code == 1 and "[XSCL_SQL]" in ran.err and "Traceback" not in ran.err
-    assert home("run", "--once").err == ""
+    assert home("run", "--once").err == "nothing new\n"
     assert all(row["state"] == "ok" for row in json.loads(home("doctor", "--json").out))
     made = list(Path(os.environ["XSCL_HOME"]).rglob("*"))
     assert any(path.name.endswith(".parquet") for path in made if path.parent.parent.name == "witness")

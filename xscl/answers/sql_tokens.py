@@ -185,10 +185,19 @@ def unknown_function(name: str) -> EngineError:
     return refusal(f"the function {name[:60]!r} is not among those that statements may call")
 
 
+_INCOMPLETE = re.compile(r"Required keyword: .* missing for <class 'sqlglot(?:\.\w+)*\.(\w+)'>")
+"""Message of the parser on a clause without its operand."""
+_GOT = re.compile(r"<Token token_type: \S+, text: (.*), line: \d+, .*>")
+"""Token in a message of the parser."""
+
+
 def parse_refusal(error: ParseError) -> EngineError:
     """Make the error of a statement that the parser cannot read."""
     first = error.errors[0] if error.errors else {}
     what = str(first.get("description") or error).rstrip(".").partition("\n")[0]
+    if (clause := _INCOMPLETE.match(what)) is not None:
+        what = f"something is missing behind {clause[1].upper()}"
+    what = _GOT.sub(lambda found: "the end" if found[1] == "SENTINEL" else repr(found[1]), what)
     near = first.get("highlight")
     at = f" at line {first['line']}, column {first['col']}" if first.get("line") else ""
     return refusal(f"it cannot be read{at}{f', near {near!r}' if near else ''}: {what}")

@@ -65,6 +65,13 @@ def _safe_errors() -> Iterator[None]:
         yield
     except Exception as error:
         if hasattr(error, "format_message"):
+            misplaced = getattr(error, "option_name", None)
+            if misplaced in ("-q", "--quiet", "-v", "--verbose"):
+                context = error.ctx  # type: ignore[attr-defined]
+                words = context.command_path.removeprefix(context.find_root().command_path)
+                meant = f"xscl {misplaced}{words}"
+                told = f"No such option: {misplaced} (it stands before the command: {meant})"
+                error.message = told  # type: ignore[attr-defined]
             for name in ("message", "ui_filename"):
                 if isinstance(text := getattr(error, name, None), str):
                     setattr(error, name, safe_message(text))

@@ -130,7 +130,7 @@ def feed_list(
     like: Annotated[str | None, typer.Option(help="Addresses or titles that fit a pattern of '*' and '?'.")] = None,
     channel: Annotated[str | None, typer.Option(help="Feeds whose items go to a channel.")] = None,
     folder: Annotated[str | None, typer.Option(help="Feeds in a folder of the list, and in those inside it.")] = None,
-    health: Annotated[Health | None, typer.Option(help="Feeds that do so.")] = None,
+    health: Annotated[Health | None, typer.Option(help="Only feeds in this state.")] = None,
     *,
     at: HomeOptions,
     printing: Printing,

@@ -57,8 +57,8 @@ def doctor(
         return
     if dry_run:
         raise typer.BadParameter("--dry-run goes with --repair")
-    checks = list(examine(at.root, at.catalog, start=start, deep=deep))
-    rows = [{"check": c.what, "state": "ok" if c.ok else "FAILS", "found": c.found, "advice": c.advice} for c in checks]
+    checks = list(examine(at.root, at.catalog, start=start, deep=deep, named=at.home is not None))
+    rows = [{"check": c.what, "state": c.state, "found": c.found, "advice": c.advice} for c in checks]
     print_rows(rows, ["check", "state", "found", "advice"], printing.chosen())
     if not all(check.ok for check in checks):
         raise typer.Exit(1)

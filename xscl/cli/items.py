@@ -33,7 +33,7 @@ def item_list(
     until: Annotated[str | None, typer.Option(help="Dated at or before.")] = None,
     like: Annotated[str | None, typer.Option(help="Titles or links that fit a pattern of '*' and '?'.")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="At most so many.", show_default="50 for a person, else all")
+        int | None, typer.Option(min=0, max=MOST, help="At most this many.", show_default="50 for a person, else all")
     ] = None,
     *,
     at: HomeOptions,

@@ -24,7 +24,7 @@ def late_list(
     channel: _Channel = None,
     since: _Since = None,
     until: _Until = None,
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None,
     events: Annotated[bool, typer.Option("--events", help="Print lines of an event file.")] = False,
     *,
     at: HomeOptions,

@@ -44,7 +44,7 @@ def match_list(
             "--cursor", metavar="FILE", help="As --after; takes the cursor from a file, and puts the next there."
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None,
     *,
     at: HomeOptions,
     printing: MatchPrinting,

@@ -84,7 +84,7 @@ def query_run(
     name: Annotated[
         str | None, typer.Option(help="What the matches are listed under; ids depend on it.", show_default="once")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None,
     *,
     work: WorkOptions,
     at: HomeOptions,
@@ -158,8 +158,8 @@ def query_list(
         bool | None, typer.Option("--suspended/--live", help="Only suspended queries, or only live ones.")
     ] = None,
     after: Annotated[str | None, typer.Option(metavar="NAME", help="Names after this one.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most so many.")] = None,
-    offset: Annotated[int, typer.Option(min=0, max=MOST, help="Leave out the first so many.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None,
+    offset: Annotated[int, typer.Option(min=0, max=MOST, help="Leave out this many at the start.")] = 0,
     count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     *,
     at: HomeOptions,
@@ -254,7 +254,7 @@ def query_test(
         str | None,
         typer.Option(help="Channel of what is read.", show_default="the query's, if it reads only one"),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="At most so many witnesses; 0 for all.")] = 100,
+    limit: Annotated[int, typer.Option(min=0, help="At most this many witnesses; 0 for all.")] = 100,
     *,
     options: WitnessReading,
     at: HomeOptions,

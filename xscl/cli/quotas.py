@@ -38,7 +38,7 @@ def quota_set(
         str,
         typer.Argument(help="queries: live ones of one owner; bindings or pairs: of one query in one batch."),
     ],
-    most: Annotated[str, typer.Argument(metavar="NUMBER", help=f"At most so many; '{_OFF}' takes the quota away.")],
+    most: Annotated[str, typer.Argument(metavar="NUMBER", help=f"At most this many; '{_OFF}' takes the quota away.")],
     *,
     at: HomeOptions,
 ) -> None:

@@ -38,7 +38,7 @@ class WitnessReading:
         str | None, typer.Option("--id", help="Where a document has its id: @id, ./head/code; of rows: a column.")
     ] = None
     delimiter: Annotated[
-        str | None, typer.Option(help="Between the values of CSV.", show_default="a comma, in .tsv a tab")
+        str | None, typer.Option(help="Character between the values of CSV.", show_default="a comma, in .tsv a tab")
     ] = None
     header: Annotated[
         bool | None, typer.Option("--header/--no-header", help="Whether CSV begins with the names of its columns.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,10 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "demo", "run", "sql", "stats"]
 
+_EVERY = "30s"
+"""Time between two looks for new events."""
+
 
 def run(
     once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop.")] = False,
-    every: Annotated[str, typer.Option(help="How often to look for new events.")] = "30s",
+    every: Annotated[str | None, typer.Option(help="How often to look for new events.", show_default=_EVERY)] = None,
     fetch: Annotated[bool, typer.Option("--fetch", help="Before that, ask the feeds that are due.")] = False,
     contact: ContactOption = None,
     batch_docs: BatchDocsOption = DEFAULT_BATCH_DOCS,
@@ -53,13 +57,16 @@ def run(
     from xscl.base.system_errors import Patience
     from xscl.engine import Engine
 
+    if once and every is not None:
+        raise typer.BadParameter("--once and --every exclude each other")
     try:
-        pause = parse_duration(every) / 1e6
+        pause = parse_duration(every or _EVERY) / 1e6
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--every") from None
     settings = work.settings()
     patience = Patience(complain)
     lost = 0
+    told = not sys.stderr.isatty()
     with ended_by_signals() as end, Engine(at.open(), settings=settings) as engine, engine.alone():
         while not end.wanted:
             began = time.monotonic()
@@ -77,7 +84,12 @@ def run(
                 for note in skipped_notes(engine.home.catalog, first):
                     say(note)
                 if once:
+                    if not reports:
+                        say("nothing new")
                     break
+                if not reports and not told:
+                    say("waiting for events; Ctrl-C ends")
+                    told = True
                 patience.went_well()
                 wait_s = max(0.0, pause - (time.monotonic() - began))
             except XsclError as error:
@@ -93,7 +105,7 @@ def run(
 
 def sql(
     statement: str,
-    limit: Annotated[int, typer.Option(min=0, help="At most so many rows; 0 for all.")] = 1000,
+    limit: Annotated[int, typer.Option(min=0, help="At most this many rows; 0 for all.")] = 1000,
     show_steps: Annotated[
         bool, typer.Option("--show-steps", help="Only print how the statement's relations are made, as SQL.")
     ] = False,
@@ -103,7 +115,7 @@ def sql(
 ) -> None:
     """Run a read-only Spark SQL statement over the home's relations.
 
-    Example: xscl sql 'SELECT query, count(*) AS n FROM matches GROUP BY query'
+    Example: xscl sql 'SELECT qid, count(*) AS n FROM matches GROUP BY qid'
     xscl sql --show-steps 'SELECT * FROM matches'
     """
     if show_steps:

@@ -24,13 +24,17 @@ class End:
     wanted: bool = False
     code: int = 0
     """0 after SIGTERM, with which services are stopped; 130 after Ctrl-C."""
+    idle: bool = False
+    """Whether nothing is being done."""
 
     def wait(self, seconds: float) -> None:
         """Until that time has passed, or the end is wanted."""
         # An event that a signal's handler sets may be locked by what it interrupts.
         until = time.monotonic() + seconds
+        self.idle = True
         while not self.wanted and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_S))
+        self.idle = False
 
 
 @contextmanager
@@ -53,7 +57,7 @@ def ended_by_signals() -> Iterator[End]:
             raise KeyboardInterrupt
         end.code = _INTERRUPTED if number == signal.SIGINT else 0
         end.wanted = True
-        say("ending after this batch; once more interrupts it")
+        say("ending" if end.idle else "ending after this batch; once more interrupts it")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -36,22 +36,32 @@ class Check:
     ok: bool
     found: str
     advice: str = ""
+    absent: bool = False
+    """Whether it is not there and need not be."""
+
+    @property
+    def state(self) -> str:
+        """Word that listings have."""
+        return "none" if self.absent else "ok" if self.ok else "FAILS"
 
 
-def examine(home: Path, catalog_url: str | None, *, start: bool = False, deep: bool = False) -> Iterator[Check]:
+def examine(
+    home: Path, catalog_url: str | None, *, start: bool = False, deep: bool = False, named: bool = False
+) -> Iterator[Check]:
     """All checks, the slow ones last.
 
     Args:
         home: folder of the home.
         catalog_url: its catalogue, if not the one in the home.
         deep: read every file of the home whole, not only what it says of itself.
+        named: somebody gave this home, so that it must be there.
         start: make the class archive if there is none, and hold starts of our session against plain ones.
     """
     yield _python()
     yield from _packages()
     java = _java()
     yield java
-    yield from _home(home, catalog_url, deep=deep)
+    yield from _home(home, catalog_url, deep=deep, named=named)
     if java.ok:
         yield _class_archive(java.found, make=start)
         if start:
@@ -114,7 +124,7 @@ def _java() -> Check:
     return Check("Java", True, line, advice)
 
 
-def _home(home: Path, catalog_url: str | None, *, deep: bool) -> Iterator[Check]:
+def _home(home: Path, catalog_url: str | None, *, deep: bool, named: bool) -> Iterator[Check]:
     damage = looks_like_a_catalogue(home / "catalog.db") if catalog_url is None else None
     if damage is not None:
         yield Check("catalogue", False, f"{home / 'catalog.db'}: {damage}", "'xscl import' the last export")
@@ -123,7 +133,8 @@ def _home(home: Path, catalog_url: str | None, *, deep: bool) -> Iterator[Check]
         opened = open_home(home, catalog_url)
     except XsclError as error:
         none = error.condition == "XSCL_NO_HOME"
-        yield Check("home", none, f"none at {home}" if none else error.message, error.hint or "")
+        absent = none and not named
+        yield Check("home", absent, f"none at {home}" if none else error.message, error.hint or "", absent)
         return
     try:
         processed, last = opened.catalog.ask(read_last_places)

@@ -1,0 +1,62 @@
+"""Words of commands that go wrong, have nothing to do or are ended."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+import sqlglot
+from sqlglot.errors import ParseError
+from typer.testing import CliRunner
+
+from xscl.answers.sql_tokens import parse_refusal
+from xscl.cli.app import app
+from xscl.cli.signals import ended_by_signals
+from xscl.upkeep.doctor import examine
+
+
+@pytest.mark.parametrize(("named", "state", "ok"), [(False, "none", True), (True, "FAILS", False)])
+def test_a_home_that_is_not_there(named: bool, state: str, ok: bool, tmp_path: Path) -> None:
+    check = next(check for check in examine(tmp_path / "none", None, named=named) if check.what == "home")
+    assert (check.state, check.ok) == (state, ok)
+    assert check.found.startswith("none at")
+
+
+@pytest.mark.parametrize("words", [["run", "-q"], ["match", "list", "--quiet"], ["run", "-v"]])
+def test_options_that_stand_before_the_command(words: list[str]) -> None:
+    ran = CliRunner().invoke(app, words, env={"COLUMNS": "200", "TERM": "dumb"})
+    assert ran.exit_code == 2
+    assert f"it stands before the command: xscl {words[-1]} {words[0]}" in " ".join(ran.output.split())
+
+
+def test_once_and_every_exclude_each_other() -> None:
+    ran = CliRunner().invoke(app, ["run", "--once", "--every", "30s"], env={"COLUMNS": "200", "TERM": "dumb"})
+    assert ran.exit_code == 2 and "--once and --every exclude each other" in ran.output
+
+
+def test_a_signal_while_nothing_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    with ended_by_signals() as end:
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
+        timer.start()
+        end.wait(60)
+        timer.join()
+    assert capsys.readouterr().err == "ending\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("SELECT * FROM matches WHERE", "something is missing behind WHERE"),
+        ("SELECT * FROM", "Expected table name but got the end"),
+        ("SELECT count( FROM x", "Expecting )"),
+    ],
+)
+def test_a_broken_statement_is_refused_in_plain_words(statement: str, words: str) -> None:
+    with pytest.raises(ParseError) as raised:
+        sqlglot.parse_one(statement, dialect="spark")
+    message = str(parse_refusal(raised.value))
+    assert words in message and not re.search("sqlglot|SENTINEL", message)
