@@ -59,7 +59,7 @@ class ChannelOptions:
     retention: str | None = None
     """Time that events are held, by the channel's clock; ``none``, the default, is for ever."""
     of: str | None = None
-    """Channel of which a new channel is a stream.  Both share all settings above.  A channel that is not
+    """Channel that has the new channel as a stream.  Both share all settings above.  A channel that is not
     there is made, for documents."""
     source: str | None = None
     """Label of a stream: equal events of streams of one source are one event; ``none`` is no source."""
