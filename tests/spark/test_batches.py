@@ -117,7 +117,7 @@ def test_the_number_of_jobs_does_not_depend_on_the_queries(tmp_path: Path, spark
             (report,) = engine.run_once()
             jobs[count] = report.jobs
             assert engine.sql("SELECT jobs FROM batches").collect()[0].jobs == report.jobs
-    # Witnesses; new witnesses sent to all executors, and everything else.  A query of one block sends nothing.  Adaptive
+    # Witnesses; new witnesses sent to all executors, and everything else.  One block sends nothing.  Adaptive
     # execution may send a second relation of a join that turns out to be small.
     assert jobs[60] in (3, 4) and jobs[1] in (2, 3)
 
