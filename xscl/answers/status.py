@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import sqlalchemy as sa
@@ -16,6 +15,7 @@ from xscl.catalog.event_counts import channel_counts, event_count, first_events
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.retained_from import held_up, held_up_note
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import BATCHES, CHANNELS, GROUPS, LATE, NEVER, QUERIES, REJECTED, STATE_FILES
 from xscl.store.home import Home
 
@@ -125,7 +125,7 @@ def _registered_after(connection: Connection, first: int) -> Iterator[tuple[str,
         if row.docid_from <= first:
             return
         if row.docid_until == NEVER and row.sees_from >= row.docid_from:
-            yield row.qid, row.docid_from, json.loads(row.channels)
+            yield row.qid, row.docid_from, read_stored(GROUPS.c.channels, row.channels)
 
 
 def _events_before(first: int, place: int) -> tuple[tuple[int, int], tuple[int, int]]:

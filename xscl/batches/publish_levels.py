@@ -5,13 +5,13 @@ So a channel is complete before it is read, and every match of a batch is found 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, QUERIES
 
 __all__ = ["Publishing", "acyclic_end", "channel_levels", "publishing"]
@@ -91,4 +91,4 @@ def _steps(connection: Connection, first: int, last: int) -> list[Step]:
     """Read the channels that such queries read and publish to, each pair once."""
     joined = sa.select(GROUPS.c.channels, QUERIES.c.publish).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
     rows = connection.execute(joined.where(*_publishing(first, last)).distinct())
-    return [(frozenset(json.loads(row.channels)), row.publish) for row in rows]
+    return [(frozenset(read_stored(GROUPS.c.channels, row.channels)), row.publish) for row in rows]

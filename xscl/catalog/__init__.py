@@ -23,6 +23,7 @@
 * ``retained_from``: The times from which on the events of channels are held and kept, as of the last commit
 * ``source_offsets``: Offsets up to which growing inputs were ingested; written in the transaction of their events
 * ``state_files``: Files of the home that batches name and retire
+* ``stored_json``: JSON in columns of the catalogue: types of its values, and reading it
 * ``subscriptions``: Subscriptions in the catalogue: adding, changing, and what a poll leaves behind
 * ``suggestions``: Names that a person may have meant
 * ``tables``: The tables of the catalogue, declared once (SQLAlchemy Core)

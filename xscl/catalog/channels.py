@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.records import RAW, ChannelInfo, StreamInfo
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS, STREAMS
 from xscl.language.facts import ChannelFacts
 
@@ -93,7 +94,7 @@ def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:
         kind=row.kind,
         feed=row.feed,
         element=row.element or row.name,
-        schema=None if row.schema is None else json.loads(row.schema),
+        schema=None if row.schema is None else read_stored(CHANNELS.c.schema, row.schema),
         lateness=row.lateness,
         clock=row.clock,
         idle=row.idle,

@@ -13,8 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Integer, MetaData, Table
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_template
 from xscl.catalog.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
+from xscl.templates.graph import EdgeKind
 from xscl.templates.relations import SUBSCRIBED, rt_table
 from xscl.templates.template import Template
 
@@ -50,10 +52,14 @@ def stored_template(row: sa.Row[tuple[object, ...]]) -> Template:
     return Template(
         id=row.template,
         certificate=row.certificate,
-        blocks=tuple(json.loads(row.blocks)),
-        parents=tuple(json.loads(row.parents)),
-        joins=tuple((left, right, kind) for left, right, kind in json.loads(row.joins)),
+        blocks=tuple(read_stored(TEMPLATES.c.blocks, row.blocks)),
+        parents=tuple(read_stored(TEMPLATES.c.parents, row.parents)),
+        joins=read_stored(TEMPLATES.c.joins, row.joins, _joins),
     )
+
+
+def _joins(text: str) -> tuple[tuple[int, int, EdgeKind], ...]:
+    return tuple((left, right, kind) for left, right, kind in json.loads(text))
 
 
 def read_templates(connection: Connection) -> list[Template]:

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.records import RAW, StreamInfo
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import EVENT_IDS, MEMBERSHIPS, STREAMS
 from xscl.templates.members import NONE, Membership
 
@@ -39,7 +40,8 @@ def resolve_stream(streams: Mapping[str, StreamInfo], name: str) -> tuple[str, S
 def stored_memberships(connection: Connection, after: int = 0) -> dict[int, Membership]:
     """Memberships by number, those with greater numbers than ``after``; none has ever changed."""
     rows = connection.execute(sa.select(MEMBERSHIPS).where(MEMBERSHIPS.c.number > after))
-    return {row.number: Membership(frozenset(json.loads(row.streams)), row.whole) for row in rows}
+    column = MEMBERSHIPS.c.streams
+    return {row.number: Membership(frozenset(read_stored(column, row.streams)), row.whole) for row in rows}
 
 
 @dataclass(slots=True)

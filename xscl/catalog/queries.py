@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.records import QueryInfo
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_query
 from xscl.catalog.tables import IS_DROPPED, IS_LISTED, NEVER, QUERIES, in_parts
 
@@ -43,11 +44,11 @@ def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
         query=row.query,
         name=row.qid,
         text=row.text,
-        namespaces={} if row.namespaces == "{}" else json.loads(row.namespaces),
+        namespaces={} if row.namespaces == "{}" else read_stored(QUERIES.c.namespaces, row.namespaces),
         gid=row.gid,
         template=row.template,
         digest=row.digest,
-        names=json.loads(row.names),
+        names=read_stored(QUERIES.c.names, row.names),
         docid_from=row.docid_from,
         docid_until=row.docid_until,
         received=row.received,
@@ -58,7 +59,7 @@ def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
         history=row.history,
         filled=row.filled,
         ended=row.ended,
-        held_from={} if row.held_from is None else json.loads(row.held_from),
+        held_from={} if row.held_from is None else read_stored(QUERIES.c.held_from, row.held_from),
         owner=row.owner,
         suspended=row.suspended,
         released=row.released,

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import SOURCES
+from xscl.ingest.following import FilePosition
 from xscl.ingest.records import Position
+from xscl.ingest.sql_tables import position_key
 
 __all__ = ["position_of", "positions_in", "put_positions"]
 
@@ -25,10 +28,15 @@ def put_positions(connection: Connection, positions: Iterable[Position], now: in
 def positions_in(connection: Connection, start: str) -> dict[str, str]:
     """Return the offsets of inputs whose names start with a text."""
     statement = sa.select(SOURCES.c.source, SOURCES.c.position)
-    found = connection.execute(statement.where(SOURCES.c.source.startswith(start, autoescape=True)))
+    found = connection.execute(statement.where(SOURCES.c.source.startswith(start, autoescape=True))).all()
+    for row in found:
+        read_stored(SOURCES.c.position, row.position, FilePosition.of)
     return {row.source: row.position for row in found}
 
 
 def position_of(connection: Connection, source: str) -> str | None:
     """Return the offset of an input; None if it was never ingested."""
-    return connection.scalar(sa.select(SOURCES.c.position).where(SOURCES.c.source == source))
+    found = connection.scalar(sa.select(SOURCES.c.position).where(SOURCES.c.source == source))
+    if found is not None:
+        read_stored(SOURCES.c.position, found, position_key)
+    return found

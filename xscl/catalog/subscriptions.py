@@ -19,12 +19,13 @@ from xscl.base.types import MAX_NAME, is_name
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_channels
 from xscl.catalog.feeds import add_feed_row, update_feed
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_feed
 from xscl.catalog.tables import FEEDS
 from xscl.ingest.addresses import checked_url, forbidden, normal_url, private_allowed
 from xscl.ingest.fetch_policy import LEAST_INTERVAL, MOST_INTERVAL, Subscription, host_key
 from xscl.ingest.opml import Outline
-from xscl.ingest.poll_hints import hints_from_json
+from xscl.ingest.poll_hints import NO_HINTS, hints_from_json
 
 __all__ = [
     "DueFeed",
@@ -294,7 +295,7 @@ def due_feeds(connection: Connection, now: int, numbers: Sequence[int] | None = 
 
 
 def _due(row: sa.Row[tuple[object, ...]]) -> DueFeed:
-    hints = hints_from_json(row.hints)
+    hints = NO_HINTS if row.hints is None else read_stored(FEEDS.c.hints, row.hints, hints_from_json)
     subscription = Subscription(row.url, row.interval, row.failures, row.moved_to, hints)
     return DueFeed(
         row.number,
@@ -318,7 +319,7 @@ def outlines(catalog: Catalog) -> Iterator[Outline]:
                 own["interval"] = format_duration(row.interval)
             if row.status != "active":
                 own["status"] = row.status
-            other = json.loads(row.outline) if row.outline else {}
+            other = read_stored(FEEDS.c.outline, row.outline) if row.outline else {}
             yield Outline(row.url, row.title, row.home, folder_parts(row.folder), own, other)
 
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.feeds import add_feed_row, merge_feed, update_feed
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import FEEDS
 from xscl.ingest.identity import Memory, Policy, memory_json, read_memory
 from xscl.ingest.records import FeedDocument
@@ -113,7 +114,12 @@ def _feed_state(connection: Connection, document: FeedDocument, now: int) -> Fee
         add_feed_row(connection, values)
         number = connection.execute(by_identity).one().number
         return FeedState(number, document.feed.identity, Memory())
-    memory = read_memory(row.memory, cast(Policy, row.policy), row.reason)
+    policy = cast(Policy, row.policy)
+    memory = (
+        read_stored(FEEDS.c.memory, row.memory, lambda text: read_memory(text, policy, row.reason))
+        if row.memory
+        else Memory(policy, row.reason)
+    )
     return FeedState(row.number, row.identity or document.feed.identity, memory)
 
 

@@ -4,7 +4,6 @@ demand.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,8 @@ from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.memberships import stored_memberships
 from xscl.catalog.records import ChannelInfo
+from xscl.catalog.stored_json import read_stored
+from xscl.catalog.tables import GROUPS
 from xscl.language.compile import CompiledQuery, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Preparer
@@ -263,7 +264,7 @@ class Planner:
         rows.sort(key=lambda row: (row.iid, row.namespaces, row.number))
         for (iid, namespaces), found in groupby(rows, key=lambda row: (row.iid, row.namespaces)):
             alike = list(found)
-            declared = json.loads(namespaces)
+            declared = read_stored(GROUPS.c.namespaces, namespaces)
             # Groups of one instance differ in windows alone, but groups of different instances have different forms.
             preparer = Preparer(declared, self._facts) if len(alike) > 1 else None
             for row in alike:

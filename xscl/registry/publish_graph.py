@@ -5,13 +5,13 @@ The live queries make a graph of channels: an edge from each channel that a quer
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS, GROUPS, HOME, INTAKE_FILES, IS_PUBLISHING, NEVER, QUERIES
 from xscl.registry.query_list import reads
 
@@ -119,7 +119,7 @@ class Publications:
             .group_by(GROUPS.c.channels, QUERIES.c.publish)
         )
         for row in self._connection.execute(statement):
-            for channel in json.loads(row.channels):
+            for channel in read_stored(GROUPS.c.channels, row.channels):
                 self._stored.setdefault(channel, {})[row.publish] = row.name
         self._complete = True
 

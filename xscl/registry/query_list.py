@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from sqlalchemy.engine import Connection
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.queries import query_info
 from xscl.catalog.records import QueryInfo
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, IS_LISTED, IS_SUSPENDED, NEVER, QUERIES, in_parts
 
 __all__ = ["ALL_QUERIES", "QueryFilter", "count_queries", "list_queries", "of_groups", "reads", "state_facts"]
@@ -112,7 +112,7 @@ def _conditions(connection: Connection, wanted: QueryFilter, after: str | None) 
 
 def reads(connection: Connection, channel: str) -> sa.ColumnElement[bool]:
     """Return the condition that a query reads a channel, in the form that finds it soonest."""
-    lists = [text for text in _channel_lists(connection) if channel in json.loads(text)]
+    lists = [text for text in _channel_lists(connection) if channel in read_stored(GROUPS.c.channels, text)]
     if not lists:
         return sa.false()
     groups = sa.select(GROUPS.c.gid).where(GROUPS.c.channels.in_(lists))

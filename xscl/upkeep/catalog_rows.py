@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
@@ -26,6 +25,7 @@ from xscl.catalog.groups import remove_groups, remove_variables
 from xscl.catalog.intake_order import note_sweep, read_processed, trim_flushes
 from xscl.catalog.late import trim_late, trim_rejected
 from xscl.catalog.queries import remove_queries
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import (
     BATCHES,
     IS_DROPPED,
@@ -135,7 +135,8 @@ def _remove_variables(catalog: Catalog, connection: Connection, planned: Collect
         return  # the planner has not looked at them yet
     facts, live = read_facts(connection), set(planned)
     for text, namespaces in texts:
-        compiled = compile_query(parse_query(text), text, namespaces=json.loads(namespaces), channels=facts)
+        declared = read_stored(QUERIES.c.namespaces, namespaces)
+        compiled = compile_query(parse_query(text), text, namespaces=declared, channels=facts)
         live.update(int(str(row["key"])) for row in variables_of(compiled))
     known = np.array(connection.scalars(sa.select(VARIABLES.c.key)).all(), np.int64)
     gone = known[~np.isin(known, np.array(sorted(live), np.int64))]

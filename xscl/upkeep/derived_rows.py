@@ -6,7 +6,6 @@ because stored results name groups by them.  No row is removed: dropped queries 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +14,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.base.errors import QueryError
+from xscl.base.errors import XsclError
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_facts
 from xscl.catalog.groups import channels_json, create_rt, put_derived, replace_rt_rows, stored_rt, template_values
 from xscl.catalog.queries import mend_query
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES
 from xscl.language.compile import CompiledQuery
 from xscl.language.forms import Preparer
@@ -87,9 +87,10 @@ class _Walk:
             return
         try:
             if row.namespaces not in self._preparers:
-                self._preparers[row.namespaces] = Preparer(json.loads(row.namespaces), self._facts)
+                declared = read_stored(QUERIES.c.namespaces, row.namespaces)
+                self._preparers[row.namespaces] = Preparer(declared, self._facts)
             prepared = self._preparers[row.namespaces].prepare_text(row.text)
-        except (QueryError, ValueError, AttributeError) as error:
+        except (XsclError, ValueError, AttributeError) as error:
             if live:
                 yield Difference(f"queries do not compile ({row.qid}: {str(error).partition(chr(10))[0][:120]})")
             return
@@ -131,10 +132,10 @@ class _Walk:
         """Tell whether the text of a group, that of another query, compiles to it."""
         try:
             preparer = self._preparers.setdefault(
-                group["namespaces"], Preparer(json.loads(group["namespaces"]), self._facts)
+                group["namespaces"], Preparer(read_stored(GROUPS.c.namespaces, group["namespaces"]), self._facts)
             )
             return preparer.prepare_text(group["text"]).compiled.group.key == key
-        except (QueryError, ValueError, AttributeError, KeyError):
+        except (XsclError, ValueError, AttributeError, KeyError):
             return False
 
     def _row(self, table: sa.Table, number: Any, wanted: Values) -> Iterator[Difference]:

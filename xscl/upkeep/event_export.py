@@ -29,6 +29,7 @@ from xscl.catalog.channels import read_channels, read_streams
 from xscl.catalog.memberships import stored_memberships
 from xscl.catalog.queries import query_info
 from xscl.catalog.records import RAW
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS, FLUSHES, LATE, NEVER, QUERIES, STREAMS
 from xscl.language import ast
 from xscl.language.format import format_statement
@@ -93,7 +94,7 @@ def _channel_commands(connection: Connection) -> Iterator[str]:
     for row in connection.execute(sa.select(CHANNELS).order_by(CHANNELS.c.name)):
         options: list[str] = []
         if row.kind == "rows":
-            columns = json.loads(row.schema) if row.schema else {}
+            columns = read_stored(CHANNELS.c.schema, row.schema) if row.schema else {}
             options += ["--kind", "rows"]
             if columns and all(columns.values()):
                 options += ["--schema", ", ".join(f"{name} {kind}" for name, kind in columns.items())]

@@ -5,12 +5,12 @@ SQLite stores any value in any column, so an archive or a damaged file may hold 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
+from xscl.catalog.stored_json import JSON_COLUMNS, wrong_json
 from xscl.store.inventory import PATHS, is_inside
 
 __all__ = ["MOST_TEXT", "wrong_value"]
@@ -18,23 +18,7 @@ __all__ = ["MOST_TEXT", "wrong_value"]
 MOST_TEXT = 64 << 20
 """Characters of one text at most."""
 _INT32 = 1 << 31
-_JSON: Mapping[str, type | tuple[type, ...]] = {
-    "channels.schema": dict,
-    "templates.blocks": list,
-    "templates.parents": list,
-    "templates.joins": list,
-    "groups.namespaces": dict,
-    "groups.channels": list,
-    "queries.namespaces": dict,
-    "queries.names": dict,
-    "queries.held_from": dict,
-    "memberships.streams": list,
-    "feeds.outline": dict,
-    "feeds.hints": dict,
-    "feeds.memory": (dict, list),
-    "sources.position": (dict, list, int, str),
-}
-"""Types of the values of JSON columns."""
+_JSON = {f"{column.table.name}.{column.name}": column for column in JSON_COLUMNS}
 _NOT_NEGATIVE = {
     "home.next_place",
     "home.processed",
@@ -118,12 +102,4 @@ def _wrong_text(name: str, value: object) -> str | None:
         return "too long"
     if name in _PATHS and not is_inside(value):
         return "no file of a home"
-    return None if name not in _JSON else _wrong_json(value, _JSON[name])
-
-
-def _wrong_json(text: str, wanted: type | tuple[type, ...]) -> str | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return "no JSON"
-    return None if isinstance(found, wanted) else "JSON of another kind"
+    return None if name not in _JSON else wrong_json(_JSON[name], value)
