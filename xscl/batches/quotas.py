@@ -48,10 +48,7 @@ class Suspension:
     reason: str
 
     def __str__(self) -> str:
-        return (
-            f"query {self.query} is suspended from place {self.place} on: [{_CONDITION}] {self.reason}; "
-            f"'xscl query resume {self.query}' has it go on"
-        )
+        return f"query {self.query} is suspended from place {self.place} on: [{_CONDITION}] {self.reason}"
 
 
 # -- bindings --------------------------------------------------------------------------------------------------

@@ -50,7 +50,10 @@ JSON_COLUMNS: Mapping[sa.Column[Any], _Kind] = {
 
 
 def wrong_json(column: sa.Column[Any], text: str) -> str | None:
-    """Say what is wrong with the JSON in a column; None: nothing."""
+    """Say what is wrong with the types of the JSON in a column; None: nothing.
+
+    Names that an object lacks are no fault here: they follow from the query's text, and a repair mends them.
+    """
     try:
         _load(column, text)
     except RecursionError:
@@ -73,6 +76,8 @@ def read_stored(column: sa.Column[Any], text: str, read: Callable[[str], Any] | 
     """
     try:
         value = _load(column, text)
+        if missing := [key for key in JSON_COLUMNS[column].keys if key not in value]:
+            raise KeyError(min(missing))
         return value if read is None else read(text)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         told = json.dumps(text[:_SHOWN] if isinstance(text, str) else repr(text)[:_SHOWN])
@@ -87,6 +92,6 @@ def _load(column: sa.Column[Any], text: str) -> Any:
     kind, found = JSON_COLUMNS[column], json.loads(text)
     members = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
     sound = isinstance(found, kind.value) and (kind.member is None or all(isinstance(m, kind.member) for m in members))
-    if not sound or kind.keys and not kind.keys <= found.keys():
+    if not sound:
         raise ValueError("JSON of another kind")
     return found

@@ -181,7 +181,7 @@ def eval_(
         engine.set_quotas(bindings=bindings, pairs=pairs)
         with shown_progress():
             reports = engine.run_once(batch_docs=batch_docs)
-        lost = report_losses(reports)
+        lost = report_losses(reports, kept=False)
         print_matches(engine.matches(), printed)
         bad = len([o for o in outcomes if not o.ok]) + report.rejected + lost
         exit_partly(len([o for o in outcomes if o.ok]) + report.taken, bad)

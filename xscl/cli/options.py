@@ -162,16 +162,21 @@ def exit_partly(done: int, failed: int) -> None:
         raise typer.Exit(PARTLY if done else 1)
 
 
-def report_losses(reports: Iterable[BatchReport]) -> int:
-    """Say what queries did not get of batches, and which were suspended; return how many times that was."""
+def report_losses(reports: Iterable[BatchReport], *, kept: bool = True) -> int:
+    """Say what queries did not get of batches, and which were suspended; return how many times that was.
+
+    ``kept``: the home stays after the command, so that other commands can tell of them and resume queries.
+    """
     rejected = [rejection for report in reports for rejection in report.rejected]
     suspended = [suspension for report in reports for suspension in report.suspended]
     for suspension in suspended:
-        complain(f"suspended: {suspension}")
+        resume = f"'xscl query resume {suspension.query}' has it go on"
+        complain(f"suspended: {suspension}; {resume if kept else 'later batches were not for it'}")
     for rejection in rejected[:_MOST_REJECTED]:
         complain(f"rejected: {rejection}")
     if len(rejected) > _MOST_REJECTED:
-        complain(f"… and {len(rejected) - _MOST_REJECTED} more, see relation 'rejected'")
+        where = ", see relation 'rejected'" if kept else ""
+        complain(f"… and {len(rejected) - _MOST_REJECTED} more{where}")
     return len(rejected) + len(suspended)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from greedy import GREEDY, MODEST, TEXTS, document
 
 import xscl
 from xscl import CatalogError, Event
@@ -15,14 +16,6 @@ from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.queries import read_query
 from xscl.engine import Engine
 from xscl.planning.subscribers import Subscribers
-
-GREEDY = "S/d[./a->x] JOIN {x = y, 1 h} S/d[./a->y]"
-MODEST = "S/d[./b->x] FOLLOWED BY {x = y, 1 h} S/d[./b->y]"
-
-
-def document(number: int, *, a: int = 3) -> Event:
-    values = "".join(f"<a>{value}</a>" for value in range(a))
-    return Event("S", f"d{number}", number, xml=f"<d>{values}<b>{number // 2}</b></d>")
 
 
 @pytest.fixture
@@ -151,6 +144,50 @@ def test_three_blocks_and_what_is_published_count(engine: Engine) -> None:
     assert {each.query: each.reason[0] for each in report.suspended} == {"maker": "4", "reader": "4", "three": "4"}
     engine.ingest([Event("S", "d9", 9, xml="<d><b>1</b></d>")])
     assert engine.run_once()[0].published == 0
+
+
+def test_published_channels_are_counted_as_others(engine: Engine) -> None:
+    engine.register("SELECT x FROM S/d[./b->x] PUBLISH P", name="maker")
+    engine.register("P/result[./b->x] JOIN {x = y, 1 h} P/result[./b->y]", name="reader")
+    engine.ingest(document(number) for number in range(4))
+    engine.register("P/result[./b->x] JOIN {x = y, 1 h} P/result[./b->y]", name="later")
+    engine.ingest(document(number) for number in range(4, 10))
+    engine.set_quotas(bindings=12, pairs=6)
+    (report,) = engine.run_once()
+    # One b in each of ten outputs, of which later sees six; joins on it compare texts and numbers.
+    assert report.published == 10
+    assert {each.query: each.reason for each in report.suspended} == {
+        "maker": "10 combinations of documents (at most 6) in batch 1",
+        "reader": "20 bindings (at most 12) and 10 combinations of documents (at most 6) in batch 1",
+    }
+    # Nobody publishes any more, so that nothing comes for the one that is live.
+    before = listed(engine, "later")
+    engine.ingest(document(number) for number in range(10, 14))
+    (report,) = engine.run_once()
+    assert (report.published, report.suspended, listed(engine, "later")) == (0, (), before) and len(before) == 6
+
+
+def test_late_events_count_in_the_batch_that_takes_them_again(engine: Engine) -> None:
+    engine.add_channel("S", lateness="0 s")
+    engine.register(GREEDY, name="greedy")
+    engine.register(MODEST, name="modest")
+    engine.ingest(document(number) for number in (7, 8))
+    assert engine.ingest(document(number) for number in range(5)).late == 5
+    engine.run_once()
+    engine.set_quotas(bindings=14, pairs=9)
+    engine.replay_late()
+    (report,) = engine.run_once()
+    # Three bindings in each late document: they pair with each other and with the two that were in time.
+    assert (report.events, report.replayed) == (0, 5)
+    assert {each.query: each.reason for each in report.suspended} == {
+        "greedy": "15 bindings (at most 14) and 40 combinations of documents (at most 9) in batch 2"
+    }
+    assert len(listed(engine, "greedy")) == 42 and len(listed(engine, "modest")) == 2
+    # Late events that are taken again later are not for it, and are for the other.
+    assert engine.ingest(document(number) for number in (5, 6)).late == 2
+    engine.replay_late()
+    assert not engine.run_once()[0].suspended
+    assert len(listed(engine, "greedy")) == 42 and len(listed(engine, "modest")) == 4
 
 
 # -- suspended queries -----------------------------------------------------------------------------------------
@@ -287,15 +324,6 @@ def test_who_had_answers_keeps_them_when_batches_run_again(suspended: Engine) ->
 
 
 # -- others ----------------------------------------------------------------------------------------------------
-
-TEXTS = [
-    GREEDY,
-    MODEST,
-    "S//b",
-    "S/d[./a->x][./b->z] JOIN {x = y AND z = w, 1 h} S/d[./a->y][./b->w]",
-    f"{MODEST} STARTING ALL",
-    "S/d->p[./b->x] JOIN {x = y, 1 h} S/d->q[./b->y] JOIN {y = z, 1 h} S/d->r[./b->z]",
-]
 
 
 @pytest.mark.parametrize(("batch_docs", "greedy"), [*itertools.product([1, 4, 100], [GREEDY, TEXTS[5]])])

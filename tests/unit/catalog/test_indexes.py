@@ -42,10 +42,11 @@ def test_indexes_are_used(tmp_path: Path, index: str, ask: Callable[[Connection]
     home = init_home(tmp_path / "home")
     with home.catalog.begin() as connection:
         for place in range(1, 4):
-            values = (place, f"q{place}", place, 9 if place == 1 else 1 << 62, "ALL")
+            names = '{"meta": [], "results": [], "result_blocks": [], "joined": []}'
+            values = (place, f"q{place}", names, place, 9 if place == 1 else 1 << 62, "ALL")
             connection.exec_driver_sql(
                 "insert into queries (query, qid, text, namespaces, gid, template, digest, names, docid_from, "
-                "docid_until, received, starting) values (?, ?, '', '{}', 1, '', '', '{}', ?, ?, 0, ?)",
+                "docid_until, received, starting) values (?, ?, '', '{}', 1, '', '', ?, ?, ?, 0, ?)",
                 values,
             )
     asked: list[tuple[str, object]] = []
