@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.intake_order import sweeps
+from xscl.catalog.stored_json import read_stored
+from xscl.catalog.tables import GROUPS
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Preparer
 
@@ -68,5 +69,5 @@ class Memory:
         if found is None or found.channels != facts:
             if len(self.preparers) > _MOST_PREPARERS:
                 self.preparers.clear()
-            found = self.preparers[namespaces] = Preparer(json.loads(namespaces), facts)
+            found = self.preparers[namespaces] = Preparer(read_stored(GROUPS.c.namespaces, namespaces), facts)
         return found
