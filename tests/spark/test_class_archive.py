@@ -33,7 +33,7 @@ def test_it_is_made_once_and_used(tmp_path: Path) -> None:
             [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=True, timeout=300
         )
 
-    python("-m", "xscl.spark.class_archive")
+    python("-m", "xscl.cli.make_class_archive")
     (made,) = (tmp_path / "my cache" / "xscl").glob("*.jsa")
     before = made.stat().st_ino
     ran = python("-c", SESSION)

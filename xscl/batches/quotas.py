@@ -100,9 +100,12 @@ class BindingCount:
         if not rows.num_rows:
             return
         places = place_of(rows.column("docid").to_numpy())
-        inside = QUERIES.c.sees_from >= int(places.min()), QUERIES.c.sees_from < int(places.max())
+        # Queries that see none of these documents are told apart at the last one.
+        first, last = int(places.min()), int(places.max())
+        begin = sa.case((QUERIES.c.sees_from < last, QUERIES.c.sees_from), else_=last)
         with self._catalog.read() as connection:
-            cuts = np.array(sorted(connection.scalars(sa.select(QUERIES.c.sees_from).where(*inside).distinct())))
+            statement = sa.select(begin).where(QUERIES.c.sees_from >= first).distinct()
+            cuts = np.array(sorted(connection.scalars(statement)))
         keys = ["before", "var", "fn"]
         table = rows.select(["var", "fn"]).append_column("before", pa.array(np.searchsorted(cuts, places)))
         counts: defaultdict[Value, list[tuple[int, int]]] = defaultdict(list)

@@ -84,7 +84,7 @@ def run(
                 for note in skipped_notes(engine.home.catalog, first):
                     say(note)
                 if once:
-                    if not reports:
+                    if not any(report.events or report.filled or report.replayed for report in reports):
                         say("nothing new")
                     break
                 if not reports and not told:

@@ -12,6 +12,7 @@ from xscl.base.types import Event
 from xscl.catalog.source_offsets import positions_in
 from xscl.catalog.tables import REJECTED, SOURCES
 from xscl.engine import connect
+from xscl.ingest.following import FilePosition, Signature
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Position
 from xscl.intake.intake import Intake
@@ -22,32 +23,36 @@ def kept(engine, start=""):
         return positions_in(connection, start)
 
 
+def at(offset):
+    return FilePosition(Signature(9, 1, "1-1"), offset).text()
+
+
 def test_positions_are_kept_with_what_stands_before_them(tmp_path):
     with closing(connect(home=tmp_path / "home")) as engine:
         intake = Intake(engine.home)
         events = [Event("S", f"d{n}", xml="<a/>") for n in range(3)]
         records = [
             events[0],
-            Position("a", "1"),
+            Position("a", at(1)),
             events[1],
-            Position("a", "2"),
-            Position("b_", "3"),
-            Position("bx", "4"),
+            Position("a", at(2)),
+            Position("b_", at(3)),
+            Position("bx", at(4)),
         ]
         assert intake.take(records).taken == 2
-        assert kept(engine) == {"a": "2", "b_": "3", "bx": "4"}
-        assert kept(engine, "b_") == {"b_": "3"}
+        assert kept(engine) == {"a": at(2), "b_": at(3), "bx": at(4)}
+        assert kept(engine, "b_") == {"b_": at(3)}
 
         def failing():
             yield events[2]
-            yield Position("a", "9")
+            yield Position("a", at(9))
             raise RuntimeError
 
         with pytest.raises(RuntimeError):
             intake.take(failing())
-        assert kept(engine)["a"] == "2"
-        assert intake.take([Position("a", "5")]).taken == 0
-        assert kept(engine)["a"] == "5"
+        assert kept(engine)["a"] == at(2)
+        assert intake.take([Position("a", at(5))]).taken == 0
+        assert kept(engine)["a"] == at(5)
 
 
 def test_follow_goes_on_where_another_process_stopped(tmp_path):
