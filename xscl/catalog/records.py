@@ -94,7 +94,7 @@ class QueryInfo:
         return (self.gid,) if self.history is None else (self.gid, self.history)
 
     def admits(self, members: Iterable[tuple[str, int, int]]) -> bool:
-        """Return whether it sees a match of these members, as far as times tell.
+        """Return whether the query sees a match of these members, as far as times tell.
 
         Args:
             members: channel, place in the intake order and event time of each.
