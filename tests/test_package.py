@@ -52,6 +52,7 @@ ALLOWED = {
         "xscl.batches.batch",
         "xscl.batches.executors",
         "xscl.spark.job_counter",
+        "xscl.spark.places",
         "xscl.answers.ask_once",
         "xscl.batches.level",
         "xscl.answers.sql_sources",

@@ -1,0 +1,31 @@
+"""Work in tasks: as many jobs as calls, the order of the items, and the failure's text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from xscl.spark.job_counter import Jobs
+from xscl.spark.places import HERE, OnSpark, slots_of
+
+
+def test_tasks_do_what_this_process_does(spark: SparkSession) -> None:
+    work: Callable[[int], tuple[int, str]] = lambda number: (number * 2, "x" * number)  # noqa: E731
+    jobs = Jobs(lambda: spark, "places")
+    there = OnSpark(jobs.session)
+    assert there.map(work, range(9)) == HERE.map(work, range(9))
+    assert jobs.count() == 1
+    assert there.map(work, []) == []
+    assert jobs.count() == 1
+    assert os.getpid() not in there.map(lambda _: os.getpid(), [1, 2])
+    jobs.close()
+    assert slots_of(spark) >= 1
+
+
+def test_a_failure_has_its_text(spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match="division"):
+        OnSpark(lambda: spark).map(lambda number: 1 // number, [1, 0])
