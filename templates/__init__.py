@@ -18,6 +18,7 @@ Modules in reading order:
 * ``program_files``: programs as files, in versions, for processes that load them
 * ``retention``: retention of join state
 * ``columns``: records in columns
+* ``mapped_columns``: columns in a file that is mapped into memory, and never read as a whole
 * ``shapes``: the place of a witness in its document, as one number
 * ``results``: results of stage 2, in one relation
 * ``order``: which edges are enumerated, and which are verified on the pairs of others
