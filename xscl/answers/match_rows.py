@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pyarrow as pa
 
@@ -54,7 +52,7 @@ def match_rows(batches: Iterator[pa.RecordBatch], facts: Mapping[str, ChannelFac
         wanted: list[Wanted] = []
         documents: dict[int, str] = {}
         for row in rows:
-            query = query_info(cast(Any, SimpleNamespace(**row["subscriber"])))
+            query = query_info(row["subscriber"])
             if query.query not in shown:
                 shown[query.query] = shown_of(query, facts)
             docids = tuple(member["docid"] for member in row["members"])

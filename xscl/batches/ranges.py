@@ -152,7 +152,7 @@ def next_stop(connection: Connection, first: int, last: int) -> tuple[bool, int]
 def waiting_queries(connection: Connection, first: int, last: int) -> tuple[QueryInfo, ...]:
     """Read the queries registered at some places that wait for their answers from held events."""
     found = sa.select(QUERIES).where(IS_WAITING, QUERIES.c.docid_from.between(first, last))
-    return tuple(query_info(row) for row in connection.execute(found.order_by(QUERIES.c.query)))
+    return tuple(query_info(row) for row in connection.execute(found.order_by(QUERIES.c.query)).mappings())
 
 
 def _answered(queries: tuple[QueryInfo, ...], batch: int, held_from: Mapping[str, int]) -> tuple[QueryInfo, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -41,8 +41,12 @@ __all__ = [
 
 def read_channels(connection: Connection) -> dict[str, ChannelInfo]:
     """Return all channels by name."""
-    rows = connection.execute(sa.select(CHANNELS).order_by(CHANNELS.c.name))
-    return {row.name: _channel_info(row) for row in rows}
+    columns = (CHANNELS.c[field.name] for field in fields(ChannelInfo))
+    found = {}
+    for row in connection.execute(sa.select(*columns).order_by(CHANNELS.c.name)):
+        schema = None if row.schema is None else read_stored(CHANNELS.c.schema, row.schema)
+        found[row.name] = ChannelInfo(**{**row._mapping, "element": row.element or row.name, "schema": schema})
+    return found
 
 
 def read_streams(connection: Connection) -> dict[str, StreamInfo]:
@@ -88,35 +92,13 @@ def all_facts(channels: Mapping[str, ChannelInfo], streams: Mapping[str, StreamI
     return facts
 
 
-def _channel_info(row: sa.Row[tuple[object, ...]]) -> ChannelInfo:
-    return ChannelInfo(
-        name=row.name,
-        kind=row.kind,
-        feed=row.feed,
-        element=row.element or row.name,
-        schema=None if row.schema is None else read_stored(CHANNELS.c.schema, row.schema),
-        lateness=row.lateness,
-        clock=row.clock,
-        idle=row.idle,
-        retention=row.retention,
-    )
-
-
 # -- settings --------------------------------------------------------------------------------------------------
 
 
 def put_channel(connection: Connection, channel: ChannelInfo) -> None:
     """Add or replace a channel."""
-    values = {
-        "kind": channel.kind,
-        "feed": channel.feed,
-        "element": channel.element,
-        "schema": None if channel.schema is None else json.dumps(channel.schema),
-        "lateness": channel.lateness,
-        "clock": channel.clock,
-        "idle": channel.idle,
-        "retention": channel.retention,
-    }
+    values = asdict(channel) | {"schema": None if channel.schema is None else json.dumps(channel.schema)}
+    del values["name"]
     if not _update(connection, channel.name, **values):
         connection.execute(CHANNELS.insert().values(name=channel.name, **values))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -33,37 +35,21 @@ __all__ = [
 
 LIVE = QUERIES.c.docid_until == NEVER
 """Condition that a query is not dropped."""
+_SAME = tuple(field.name for field in fields(QueryInfo) if field.name != "name")
+"""Fields of the record that columns have the names of."""
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
 
 
-def query_info(row: sa.Row[tuple[object, ...]]) -> QueryInfo:
-    """Return the query of a row of ``queries``."""
-    return QueryInfo(
-        query=row.query,
-        name=row.qid,
-        text=row.text,
-        namespaces={} if row.namespaces == "{}" else read_stored(QUERIES.c.namespaces, row.namespaces),
-        gid=row.gid,
-        template=row.template,
-        digest=row.digest,
-        names=read_stored(QUERIES.c.names, row.names),
-        docid_from=row.docid_from,
-        docid_until=row.docid_until,
-        received=row.received,
-        publish=row.publish,
-        starting=row.starting,
-        sees_from=row.sees_from,
-        ts_from=row.ts_from,
-        history=row.history,
-        filled=row.filled,
-        ended=row.ended,
-        held_from={} if row.held_from is None else read_stored(QUERIES.c.held_from, row.held_from),
-        owner=row.owner,
-        suspended=row.suspended,
-        released=row.released,
-    )
+def query_info(row: sa.RowMapping | Mapping[str, Any]) -> QueryInfo:
+    """Return the query of a row of ``queries``, which may have more columns."""
+    values = {name: row[name] for name in _SAME} | {
+        "namespaces": {} if row["namespaces"] == "{}" else read_stored(QUERIES.c.namespaces, row["namespaces"]),
+        "names": read_stored(QUERIES.c.names, row["names"]),
+        "held_from": {} if row["held_from"] is None else read_stored(QUERIES.c.held_from, row["held_from"]),
+    }
+    return QueryInfo(name=row["qid"], **values)
 
 
 def read_queries(connection: Connection, *, live_only: bool = True, name: str | None = None) -> list[QueryInfo]:
@@ -73,7 +59,7 @@ def read_queries(connection: Connection, *, live_only: bool = True, name: str | 
         statement = statement.where(LIVE)
     if name is not None:
         statement = statement.where(QUERIES.c.qid == name)
-    return [query_info(row) for row in connection.execute(statement)]
+    return [query_info(row) for row in connection.execute(statement).mappings()]
 
 
 def read_query(connection: Connection, name: str) -> QueryInfo:
@@ -82,7 +68,7 @@ def read_query(connection: Connection, name: str) -> QueryInfo:
     Raises:
         CatalogError: there is none of that name.
     """
-    row = connection.execute(sa.select(QUERIES).where(QUERIES.c.qid == name, IS_LISTED)).first()
+    row = connection.execute(sa.select(QUERIES).where(QUERIES.c.qid == name, IS_LISTED)).mappings().first()
     if row is None:
         raise no_query(connection, name)
     return query_info(row)

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, String, Table, Text
+from sqlalchemy.types import TypeEngine
 
 __all__ = [
     "BATCHES",
@@ -55,6 +56,7 @@ _PART = 400
 """Values that a statement names; it may have each twice, and SQLite had a limit of 999."""
 
 T = TypeVar("T")
+_Type = type[TypeEngine[Any]] | TypeEngine[Any]
 
 
 def in_parts(values: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -62,54 +64,50 @@ def in_parts(values: Sequence[T]) -> Iterator[Sequence[T]]:
     return (values[start : start + _PART] for start in range(0, len(values), _PART))
 
 
+def _needed(name: str, type_: _Type, comment: str | None = None, default: Any = None) -> Column[Any]:
+    """Return a column that has a value in every row."""
+    return Column(name, type_, nullable=False, server_default=default, comment=comment)
+
+
+def _count(name: str, comment: str | None = None) -> Column[int]:
+    """Return a column of numbers that begin at 0."""
+    return _needed(name, BigInteger, comment, "0")
+
+
 HOME = Table(
     "home",
     METADATA,
     Column("one", Integer, primary_key=True),
-    Column("schema_version", Integer, nullable=False, comment="number of tables and files, SCHEMA_VERSION"),
-    Column("next_place", BigInteger, nullable=False, comment="next place in the intake order"),
-    Column("received", BigInteger, nullable=False, comment="time of the last intake, microseconds"),
-    Column("processed", BigInteger, nullable=False, comment="last place of the last committed batch"),
-    Column("swept", Integer, nullable=False, server_default="0", comment="how often groups and what they need went"),
-    Column(
-        "repeated",
-        BigInteger,
-        nullable=False,
-        server_default="0",
-        comment="place up to which batches run again after a repair, so that nothing is suspended there",
-    ),
+    _needed("schema_version", Integer, "number of tables and files, SCHEMA_VERSION"),
+    _needed("next_place", BigInteger, "next place in the intake order"),
+    _needed("received", BigInteger, "time of the last intake, microseconds"),
+    _needed("processed", BigInteger, "last place of the last committed batch"),
+    _needed("swept", Integer, "how often groups and what they need went", "0"),
+    _count("repeated", "place up to which batches run again after a repair, so that nothing is suspended there"),
 )
 QUOTAS = Table(
     "quotas",
     METADATA,
     Column("quota", String, primary_key=True, comment="queries, bindings or pairs"),
-    Column("most", BigInteger, nullable=False),
+    _needed("most", BigInteger),
 )
 CHANNELS = Table(
     "channels",
     METADATA,
     Column("name", String, primary_key=True),
-    Column("kind", String, nullable=False, comment="xml or rows"),
-    Column("feed", Boolean, nullable=False, comment="whether ids have versions"),
+    _needed("kind", String, "xml or rows"),
+    _needed("feed", Boolean, "whether ids have versions"),
     Column("element", String, comment="root element of a row's document"),
     Column("schema", Text, comment="columns of a row channel as a JSON object of types"),
     Column("lateness", BigInteger, comment="microseconds; NULL: nothing is late"),
-    Column("clock", String, nullable=False),
-    Column(
-        "settled",
-        BigInteger,
-        nullable=False,
-        server_default="0",
-        comment="place up to which events may have been judged by another lateness, clock or idle time",
-    ),
+    _needed("clock", String),
+    _count("settled", "place up to which events may have been judged by another lateness, clock or idle time"),
     Column("newest", BigInteger, comment="greatest event time of what was taken in; NULL: nothing was"),
     Column("processed", BigInteger, comment="that of processed events; NULL: none, or not known"),
     Column("published", BigInteger, comment="greatest event time of what queries published to it; NULL: not known"),
     Column("watermark", BigInteger, comment="no event of a later batch is older; NULL: any age, or not known"),
     Column("retention", BigInteger, comment="how long events are held, microseconds; NULL: for ever"),
-    Column(
-        "idle", BigInteger, comment="its clock is at most so far behind the newest one; NULL: its own is what counts"
-    ),
+    Column("idle", BigInteger, comment="its clock is at most so far behind the newest one; NULL: its own counts"),
     Column("held_from", BigInteger, comment="older events are held no more; NULL: all are"),
     Column("kept_from", BigInteger, comment="older events may be gone, and no match has one; NULL: none is"),
 )
@@ -117,34 +115,28 @@ TEMPLATES = Table(
     "templates",
     METADATA,
     Column("template", String, primary_key=True),
-    Column("certificate", Text, nullable=False),
-    Column("blocks", Text, nullable=False),
-    Column("parents", Text, nullable=False),
-    Column("joins", Text, nullable=False),
+    _needed("certificate", Text),
+    _needed("blocks", Text),
+    _needed("parents", Text),
+    _needed("joins", Text),
 )
 INSTANCES = Table(
     "instances",
     METADATA,
     Column("iid", Integer, primary_key=True),
     Column("key", String, nullable=False, unique=True),
-    Column("template", String, nullable=False),
+    _needed("template", String),
 )
 GROUPS = Table(
     "groups",
     METADATA,
     Column("gid", Integer, primary_key=True),
     Column("key", String, nullable=False, unique=True),
-    Column("iid", Integer, nullable=False),
-    Column("template", String, nullable=False),
-    Column("text", Text, nullable=False, comment="a text of a query of the group, from which it is compiled"),
-    Column("namespaces", Text, nullable=False),
-    Column(
-        "channels",
-        Text,
-        nullable=False,
-        server_default="[]",
-        comment="and the streams it names: a JSON list, sorted, each once",
-    ),
+    _needed("iid", Integer),
+    _needed("template", String),
+    _needed("text", Text, "a text of a query of the group, from which it is compiled"),
+    _needed("namespaces", Text),
+    _needed("channels", Text, "and the streams it names: a JSON list, sorted, each once", "[]"),
     sa.Index("groups_channels", "channels"),
 )
 _NAME = String().with_variant(String(collation="C"), "postgresql")  # names are ordered by code points everywhere
@@ -152,35 +144,25 @@ QUERIES = Table(
     "queries",
     METADATA,
     Column("query", Integer, primary_key=True),
-    Column("qid", _NAME, nullable=False, comment="the query's name"),
-    Column("text", Text, nullable=False),
-    Column("namespaces", Text, nullable=False),
-    Column("gid", Integer, nullable=False),
-    Column("template", String, nullable=False),
-    Column("digest", String, nullable=False, comment="of name and text, for match ids"),
-    Column("names", Text, nullable=False, comment="the query's names of meta-variables and result nodes"),
-    Column("docid_from", BigInteger, nullable=False, comment="its place in the intake order"),
-    Column("docid_until", BigInteger, nullable=False, comment="where it was dropped"),
-    Column("received", BigInteger, nullable=False),
+    _needed("qid", _NAME, "the query's name"),
+    _needed("text", Text),
+    _needed("namespaces", Text),
+    _needed("gid", Integer),
+    _needed("template", String),
+    _needed("digest", String, "of name and text, for match ids"),
+    _needed("names", Text, "the query's names of meta-variables and result nodes"),
+    _needed("docid_from", BigInteger, "its place in the intake order"),
+    _needed("docid_until", BigInteger, "where it was dropped"),
+    _needed("received", BigInteger),
     Column("publish", String, comment="the channel its output goes to"),
-    Column("starting", String, nullable=False, server_default="NOW", comment="NOW, ALL or a time (ISO 8601)"),
-    Column(
-        "sees_from",
-        BigInteger,
-        nullable=False,
-        server_default="0",
-        comment="it sees members that come after this place",
-    ),
+    _needed("starting", String, "NOW, ALL or a time (ISO 8601)", "NOW"),
+    _count("sees_from", "it sees members that come after this place"),
     Column("ts_from", BigInteger, comment="it sees members of this event time or later; NULL: of any"),
     Column("history", Integer, comment="stands for its group in matches of members from before it; NULL: it has none"),
     Column("filled", BigInteger, comment="the batch that found those; NULL: none has"),
-    Column(
-        "held_from",
-        Text,
-        comment="JSON: by channel, it sees events from before it only of this event time or later; NULL: of any",
-    ),
+    Column("held_from", Text, comment="JSON: by channel, the least event time of events from before it; NULL: any"),
     Column("ended", BigInteger, comment="it has no matches of later batches; NULL: places tell"),
-    Column("owner", _NAME, nullable=False, server_default="", comment="who registered it; '': nobody said"),
+    _needed("owner", _NAME, "who registered it; '': nobody said", ""),
     Column("suspended", Text, comment="the quota that ended it, in words; NULL: none did"),
     Column("released", BigInteger, comment="where its suspension ended, by resuming or dropping it; NULL: it has not"),
     # Live names are unique, because all of them have the same end.
@@ -202,17 +184,17 @@ VARIABLES = Table(
     METADATA,
     Column("key", BigInteger, primary_key=True, autoincrement=False),
     Column("var", String, nullable=False, index=True),
-    Column("channel", String, nullable=False),
-    Column("definition", Text, nullable=False),
+    _needed("channel", String),
+    _needed("definition", Text),
     Column("example", String, comment="a name some query gives it"),
 )
 INTAKE_FILES = Table(
     "intake_files",
     METADATA,
     Column("path", String, primary_key=True),
-    Column("first", BigInteger, nullable=False),
-    Column("last", BigInteger, nullable=False),
-    Column("rows", BigInteger, nullable=False),
+    _needed("first", BigInteger),
+    _needed("last", BigInteger),
+    _needed("rows", BigInteger),
     # A range of places is looked up from whichever end fewer files lie behind.
     sa.Index("intake_files_first", "first"),
     sa.Index("intake_files_last", "last"),
@@ -222,15 +204,15 @@ EVENT_IDS = Table(
     METADATA,
     Column("channel", String, primary_key=True),
     Column("id", String, primary_key=True),
-    Column("base", String, nullable=False, comment="the id without feed and version"),
-    Column("feed", String, nullable=False, comment="the feed of a feed item, else ''"),
-    Column("version", Integer, nullable=False),
-    Column("docid", BigInteger, nullable=False),
-    Column("item", BigInteger, nullable=False),
-    Column("digest", String, nullable=False),
+    _needed("base", String, "the id without feed and version"),
+    _needed("feed", String, "the feed of a feed item, else ''"),
+    _needed("version", Integer),
+    _needed("docid", BigInteger),
+    _needed("item", BigInteger),
+    _needed("digest", String),
     Column("ts", BigInteger, comment="event time; NULL: taken in before this was kept"),
     Column("received", BigInteger, comment="when this version was first seen; NULL: taken in before this was kept"),
-    Column("membership", Integer, nullable=False, server_default="0", comment="the streams it belongs to"),
+    _needed("membership", Integer, "the streams it belongs to", "0"),
     sa.Index("event_ids_base", "channel", "base"),
     sa.Index("event_ids_docid", "docid"),
 )
@@ -239,35 +221,35 @@ STREAMS = Table(
     METADATA,
     Column("number", Integer, primary_key=True),
     Column("name", String, nullable=False, unique=True, comment="no channel has this name"),
-    Column("channel", String, nullable=False),
+    _needed("channel", String),
     Column("source", String, comment="streams of one source and channel share equal events; NULL: with none"),
 )
 MEMBERSHIPS = Table(
     "memberships",
     METADATA,
     Column("number", Integer, primary_key=True, comment="0 is none: an event of the channel alone"),
-    Column("streams", Text, nullable=False, comment="numbers of streams, a sorted JSON list"),
-    Column("whole", Boolean, nullable=False, comment="false: the channel itself has had this event before"),
+    _needed("streams", Text, "numbers of streams, a sorted JSON list"),
+    _needed("whole", Boolean, "false: the channel itself has had this event before"),
     sa.UniqueConstraint("streams", "whole"),
 )
 ROW_RANGES = Table(
     "row_ranges",
     METADATA,
     Column("docid", BigInteger, primary_key=True, autoincrement=False, comment="of the first row"),
-    Column("last_docid", BigInteger, nullable=False, comment="of the last row; none between is missing"),
+    _needed("last_docid", BigInteger, "of the last row; none between is missing"),
     Column("path", String, nullable=False, index=True, comment="the file of events that holds the rows"),
-    Column("channel", String, nullable=False),
-    Column("prefix", Text, nullable=False, comment="ids are the prefix and a number"),
-    Column("first", BigInteger, nullable=False, comment="least number"),
-    Column("last", BigInteger, nullable=False),
+    _needed("channel", String),
+    _needed("prefix", Text, "ids are the prefix and a number"),
+    _needed("first", BigInteger, "least number"),
+    _needed("last", BigInteger),
     sa.Index("row_ranges_channel", "channel", "prefix", "last"),
 )
 SOURCES = Table(
     "sources",
     METADATA,
     Column("source", Text, primary_key=True, comment="an input that grows: a file, a table"),
-    Column("position", Text, nullable=False, comment="how far it was taken in, as JSON"),
-    Column("taken", BigInteger, nullable=False, comment="microseconds since the epoch"),
+    _needed("position", Text, "how far it was taken in, as JSON"),
+    _needed("taken", BigInteger, "microseconds since the epoch"),
 )
 FEEDS = Table(
     "feeds",
@@ -275,36 +257,32 @@ FEEDS = Table(
     Column("number", Integer, primary_key=True),
     Column("identity", Text, unique=True, comment="what tells its items from those of others; NULL: never read"),
     Column("url", Text, unique=True, comment="where it is fetched; NULL: only read from files"),
-    Column("channel", String, nullable=False, comment="or one of its streams"),
+    _needed("channel", String, "or one of its streams"),
     Column("title", Text),
     Column("home", Text, comment="address of its web page"),
     Column("folder", Text, comment="where OPML has it, parts divided by /"),
     Column("outline", Text, comment="other attributes that OPML gave, as JSON"),
     Column("status", String, comment="active, paused, stopped; NULL: not subscribed"),
-    Column("added", BigInteger, nullable=False, comment="microseconds since the epoch, as all times here"),
+    _needed("added", BigInteger, "microseconds since the epoch, as all times here"),
     Column("interval", BigInteger, comment="wanted time between polls, microseconds; NULL: the default"),
     Column("next_fetch", BigInteger, comment="not before this"),
     Column("fetched", BigInteger, comment="the last attempt"),
     Column("succeeded", BigInteger, comment="the last answer that was taken"),
     Column("http_status", Integer, comment="of the last attempt; NULL: no answer"),
     Column("problem", Text, comment="of the last attempt; NULL: none"),
-    Column("failures", Integer, nullable=False, server_default="0", comment="in a row"),
+    _needed("failures", Integer, "in a row", "0"),
     Column("etag", Text),
     Column("modified", Text, comment="Last-Modified as it was sent"),
-    Column(
-        "allow_private", Boolean, nullable=False, server_default=sa.false(), comment="its host may be on a private net"
-    ),
+    _needed("allow_private", Boolean, "its host may be on a private net", sa.false()),
     Column("moved_to", Text, comment="a lasting redirect that was seen once"),
     Column("hints", Text, comment="what the feed says of polling, as JSON"),
-    Column("requests", BigInteger, nullable=False, server_default="0"),
-    Column("bytes", BigInteger, nullable=False, server_default="0", comment="received, as sent"),
-    Column("polls", BigInteger, nullable=False, server_default="0", comment="documents of it that were read"),
-    Column("items", BigInteger, nullable=False, server_default="0"),
-    Column("versions", BigInteger, nullable=False, server_default="0", comment="newer versions among the items"),
-    Column("rejected", BigInteger, nullable=False, server_default="0"),
-    Column(
-        "policy", String, nullable=False, server_default="guid", comment="what identifies items: guid, link, digest"
-    ),
+    _count("requests"),
+    _count("bytes", "received, as sent"),
+    _count("polls", "documents of it that were read"),
+    _count("items"),
+    _count("versions", "newer versions among the items"),
+    _count("rejected"),
+    _needed("policy", String, "what identifies items: guid, link, digest", "guid"),
     Column("reason", Text, comment="why, where it is not the default"),
     Column("memory", Text, comment="what identification remembers of earlier polls, as JSON"),
 )
@@ -312,8 +290,8 @@ HOSTS = Table(
     "hosts",
     METADATA,
     Column("host", String, primary_key=True, comment="with its port, if that is not the usual one"),
-    Column("next_request", BigInteger, nullable=False, comment="not before this, microseconds since the epoch"),
-    Column("failures", Integer, nullable=False, server_default="0", comment="refusals in a row"),
+    _needed("next_request", BigInteger, "not before this, microseconds since the epoch"),
+    _needed("failures", Integer, "refusals in a row", "0"),
 )
 FLUSHES = Table("flushes", METADATA, Column("place", BigInteger, primary_key=True, comment="a batch ends here"))
 _REFUSED = (
@@ -346,42 +324,40 @@ BATCHES = Table(
     "batches",
     METADATA,
     Column("batch", BigInteger, primary_key=True, autoincrement=False),
-    Column("first", BigInteger, nullable=False),
-    Column("last", BigInteger, nullable=False),
-    Column("events", BigInteger, nullable=False),
-    Column("witnesses", BigInteger, nullable=False),
-    Column("pairs", BigInteger, nullable=False),
-    Column("rout", BigInteger, nullable=False),
-    Column("matches", BigInteger, nullable=False),
-    Column("published", BigInteger, nullable=False, server_default="0", comment="documents that queries published"),
-    Column("links", BigInteger, nullable=False, server_default="0", comment="rows of links of longer queries"),
+    _needed("first", BigInteger),
+    _needed("last", BigInteger),
+    _needed("events", BigInteger),
+    _needed("witnesses", BigInteger),
+    _needed("pairs", BigInteger),
+    _needed("rout", BigInteger),
+    _needed("matches", BigInteger),
+    _count("published", "documents that queries published"),
+    _count("links", "rows of links of longer queries"),
     Column("jobs", Integer, comment="Spark jobs as Spark counts them; NULL where it does not"),
-    Column("joined_in", String, nullable=False, server_default="executors", comment="driver or executors"),
-    Column(
-        "slices_asked", BigInteger, nullable=False, server_default="0", comment="values asked of the driver's cache"
-    ),
-    Column("slices_found", BigInteger, nullable=False, server_default="0", comment="those it had, or knew nobody has"),
-    Column("prepare_s", Double, nullable=False),
-    Column("stage1_s", Double, nullable=False),
-    Column("join_s", Double, nullable=False),
-    Column("commit_s", Double, nullable=False),
-    Column("state_rows", BigInteger, nullable=False, server_default="0", comment="rows of join state held after it"),
-    Column("state_bytes", BigInteger, nullable=False, server_default="0", comment="size of the files that hold them"),
-    Column("purged", BigInteger, nullable=False, server_default="0", comment="rows that no partner can come for since"),
-    Column("filled", BigInteger, nullable=False, server_default="0", comment="queries answered from what was held"),
-    Column("replayed", BigInteger, nullable=False, server_default="0", comment="late events that were taken again"),
+    _needed("joined_in", String, "driver or executors", "executors"),
+    _count("slices_asked", "values asked of the driver's cache"),
+    _count("slices_found", "those it had, or knew nobody has"),
+    _needed("prepare_s", Double),
+    _needed("stage1_s", Double),
+    _needed("join_s", Double),
+    _needed("commit_s", Double),
+    _count("state_rows", "rows of join state held after it"),
+    _count("state_bytes", "size of the files that hold them"),
+    _count("purged", "rows that no partner can come for since"),
+    _count("filled", "queries answered from what was held"),
+    _count("replayed", "late events that were taken again"),
     Column("result_path", String),
-    Column("committed", BigInteger, nullable=False, comment="microseconds since the epoch"),
+    _needed("committed", BigInteger, "microseconds since the epoch"),
 )
 STATE_FILES = Table(
     "state_files",
     METADATA,
     Column("path", String, primary_key=True),
-    Column("kind", String, nullable=False, comment="witness, link, or reach: how long rows are kept"),
-    Column("batch", BigInteger, nullable=False, comment="the batch whose commit named it first"),
-    Column("rows", BigInteger, nullable=False),
-    Column("held", BigInteger, nullable=False, comment="rows that a partner may still come for"),
-    Column("bytes", BigInteger, nullable=False),
+    _needed("kind", String, "witness, link, or reach: how long rows are kept"),
+    _needed("batch", BigInteger, "the batch whose commit named it first"),
+    _needed("rows", BigInteger),
+    _needed("held", BigInteger, "rows that a partner may still come for"),
+    _needed("bytes", BigInteger),
     Column("ts_min", BigInteger, comment="least event time; NULL without rows"),
     Column("ts_max", BigInteger),
     Column("docid_min", BigInteger, comment="least number of a document; NULL without rows"),
@@ -391,14 +367,14 @@ OLD_FILES = Table(
     "old_files",
     METADATA,
     Column("path", String, primary_key=True, comment="a file, or a folder, that went out of use"),
-    Column("replaced", BigInteger, nullable=False, comment="when, microseconds since the epoch"),
+    _needed("replaced", BigInteger, "when, microseconds since the epoch"),
     sa.Index("old_files_replaced", "replaced"),
 )
 TOTALS = Table(
     "totals",
     METADATA,
     Column("name", String, primary_key=True),
-    Column("count", BigInteger, nullable=False, comment="what is to be known of rows that were removed"),
+    _needed("count", BigInteger, "what is to be known of rows that were removed"),
 )
 
 

@@ -59,11 +59,11 @@ def list_queries(catalog: Catalog, wanted: QueryFilter = ALL_QUERIES) -> Iterato
         with catalog.read() as connection:
             conditions = _conditions(connection, wanted, after)
             statement = sa.select(QUERIES).where(*conditions).order_by(QUERIES.c.qid).limit(size).offset(offset)
-            rows = connection.execute(statement).all()
+            rows = connection.execute(statement).mappings().all()
         yield from map(query_info, rows)
         if len(rows) < size:
             return
-        after, offset = rows[-1].qid, 0
+        after, offset = rows[-1]["qid"], 0
         left = None if left is None else left - len(rows)
 
 
@@ -89,7 +89,7 @@ def of_groups(catalog: Catalog, groups: Collection[int]) -> Iterator[QueryInfo]:
             # OR would have SQLite read all queries: each half has an index of its own.
             halves = (sa.select(QUERIES.c.query).where(of.in_(some)) for of in (QUERIES.c.gid, QUERIES.c.history))
             statement = sa.select(QUERIES).where(QUERIES.c.query.in_(sa.union(*halves)))
-            yield from map(query_info, connection.execute(statement))
+            yield from map(query_info, connection.execute(statement).mappings())
 
 
 def _conditions(connection: Connection, wanted: QueryFilter, after: str | None) -> list[sa.ColumnElement[bool]]:

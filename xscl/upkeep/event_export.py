@@ -75,7 +75,7 @@ def export_events(home: Home, stream: BinaryIO) -> Replay:
 
 def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
     """Registrations, drops and flushes with their places."""
-    for row in connection.execute(sa.select(QUERIES).order_by(QUERIES.c.docid_from)):
+    for row in connection.execute(sa.select(QUERIES).order_by(QUERIES.c.docid_from)).mappings():
         info = query_info(row)
         declared = "".join(
             f"{format_statement(ast.DeclareNamespace(prefix, uri))}\n" for prefix, uri in info.namespaces.items()
