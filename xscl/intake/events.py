@@ -8,7 +8,7 @@ from typing import Any
 from xscl.base.errors import DocumentError, XsclError
 from xscl.ingest.records import Rejected
 from xscl.intake.checks import CheckedEvent, event_content, refused_event, resolved
-from xscl.intake.identity import KnownEvent
+from xscl.intake.identity import Identity, KnownEvent
 from xscl.intake.report import Outcome
 from xscl.intake.transaction import Chunk
 from xscl.templates.members import Membership
@@ -42,8 +42,7 @@ def take_events(chunk: Chunk, checked: Sequence[CheckedEvent | Rejected]) -> lis
 
 
 def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcome:
-    event = item.event
-    channel = chunk.channel_of(event)
+    channel = chunk.channel_of(item.event)
     try:
         identity = chunk.known.identify(item, channel, received)
     except DocumentError:
@@ -53,23 +52,10 @@ def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcom
         return "duplicate"
     content, cells, channel = event_content(channel, item, chunk.terms.limits)
     chunk.put_channel(channel)
-    ts, copied = identity.ts, identity.copied
-    late_by = chunk.late_by(channel, ts)
-    row: dict[str, Any] = {
-        "docid": docid,
-        "channel": channel.name,
-        "id": identity.id if copied is None else copied.id,
-        "version": identity.version if copied is None else copied.version,
-        "item": docid if identity.item is None else identity.item,
-        "ts": ts,
-        "received": received,
-        "late": late_by is not None,
-        "declared": item.ts,
-        "time_source": event.time_source or ("received" if item.ts is None else "given"),
-        "content": content,
-        "cells": cells,
-        "membership": chunk.memberships.number(Membership(frozenset({item.by} - {0}), copied is None)),
-    }
+    late_by = chunk.late_by(channel, identity.ts)
+    of_content = {"channel": channel.name, "late": late_by is not None, "content": content, "cells": cells}
+    row = _row(chunk, item, identity, docid, received) | of_content
+    copied = identity.copied
     united = None if copied is None else _united(chunk, row, copied)
     if united is None:
         chunk.rows.append(row)
@@ -81,33 +67,35 @@ def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcom
         stream=item.by,
         version=identity.version,
         docid=docid if united is None else united,
-        item=docid if identity.item is None else identity.item,
+        item=row["item"],
         digest=item.digest,
-        ts=ts,
+        ts=identity.ts,
         received=received,
         whole=copied is None,
     )
     chunk.known.add(channel.name, item.id, known)
-    chunk.ids.append(
-        {
-            "channel": channel.name,
-            "id": known.id,
-            "base": item.id,
-            "feed": known.feed,
-            "version": known.version,
-            "docid": known.docid,
-            "item": known.item,
-            "digest": item.digest,
-            "ts": ts,
-            "received": received,
-            "membership": row["membership"],
-        }
-    )
+    chunk.ids.append(known.row(channel.name, item.id, row["membership"]))
     if late_by is not None:
-        chunk.note_late(channel, row["id"], known.docid, ts, received, late_by)
+        chunk.note_late(channel, row["id"], known.docid, identity.ts, received, late_by)
     if copied is not None:
         return "shared"
     return "version" if identity.version > 1 else "taken"
+
+
+def _row(chunk: Chunk, item: CheckedEvent, identity: Identity, docid: int, received: int) -> dict[str, Any]:
+    """Return the row of an event without its content; a copy has the id of the event that it is a copy of."""
+    shown = identity.copied or identity
+    return {
+        "docid": docid,
+        "id": shown.id,
+        "version": shown.version,
+        "item": docid if identity.item is None else identity.item,
+        "ts": identity.ts,
+        "received": received,
+        "declared": item.ts,
+        "time_source": item.event.time_source or ("received" if item.ts is None else "given"),
+        "membership": chunk.memberships.number(Membership(frozenset({item.by} - {0}), identity.copied is None)),
+    }
 
 
 def _united(chunk: Chunk, row: dict[str, Any], copied: KnownEvent) -> int | None:

@@ -52,6 +52,15 @@ class KnownEvent:
         """Return the key that copies have in common."""
         return self.item, self.digest, self.ts
 
+    def row(self, channel: str, base: str, membership: int) -> dict[str, object]:
+        """Return its row of ``event_ids``; ``base`` is its id without feed and version."""
+        same = {name: getattr(self, name) for name in _COLUMNS}
+        return {"channel": channel, "base": base, "membership": membership, **same}
+
+
+_COLUMNS = ("id", "feed", "version", "docid", "item", "digest", "ts", "received")
+"""Fields of an event that columns of ``event_ids`` have the names of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -122,18 +131,8 @@ class KnownEvents:
                 if row.base not in bases:
                     continue  # not all its versions were read
                 streams, whole = self._memberships[row.membership]
-                known = KnownEvent(
-                    id=row.id,
-                    feed=row.feed,
-                    stream=next(iter(streams), 0),
-                    version=row.version,
-                    docid=row.docid,
-                    item=row.item,
-                    digest=row.digest,
-                    ts=row.ts,
-                    received=row.received,
-                    whole=whole,
-                )
+                same = {name: row._mapping[name] for name in _COLUMNS}
+                known = KnownEvent(stream=next(iter(streams), 0), whole=whole, **same)
                 found.setdefault(row.base, []).append(known)
         for base, versions in found.items():
             versions.sort(key=lambda known: (known.docid, not known.whole))
