@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,54 +48,25 @@ def window_cells(
     that all pairs, or none, satisfy tell nothing apart; where only such are left, there is one cell, and None stands
     for its number.
     """
-    difference = pairs.ts_r - pairs.ts_l
-    docs = (pairs.left,) if pairs.right.max() < 0 else (pairs.left, pairs.right)
-    least, greatest = min(int(of.min()) for of in docs), max(int(of.max()) for of in docs)
-    if greatest < PUBLISHED and (windows.first <= least).all() and (windows.last >= greatest).all():
-        # All groups see all documents, so it is not asked which documents these are.
-        oldest = newest = np.zeros(1, dtype=np.int64)
-        windows = windows._replace(first=np.zeros_like(windows.first), last=np.zeros_like(windows.last))
-    else:
-        left, right = place_of(pairs.left), place_of(np.where(pairs.right < 0, pairs.left, pairs.right))
-        oldest, newest = np.minimum(left, right), np.maximum(left, right)
-    ordered = bool(windows.order.any())
-    first = documents.left_first(pairs) if ordered else np.zeros(1, dtype=np.bool_)
+    windows, seen = _facts(windows, pairs, documents)
     # Windows that admit no pair at all are left out of everything but the answer.
     some = (
-        (windows.lo <= difference.max())
-        & (windows.hi >= difference.min())
-        & (windows.first <= oldest.max())
-        & (windows.last >= newest.min())
+        (windows.lo <= seen.difference.max())
+        & (windows.hi >= seen.difference.min())
+        & (windows.first <= seen.oldest.max())
+        & (windows.last >= seen.newest.min())
     )
     told = Windows(*(column[some] for column in windows))
-    keys = []
-    for values, bounds in (
-        (difference, np.concatenate([told.lo, told.hi + 1])),
-        (oldest, told.first),
-        (newest, told.last + 1),
-    ):
-        between = np.unique(bounds[(bounds > values.min()) & (bounds <= values.max())])
-        if len(between):
-            keys.append(np.searchsorted(between, values, side="right"))
-    if ordered and first.any() and not first.all():
-        keys.append(first.astype(np.int64))
     sides = [
         _seen_by(docs, streams, documents, memberships)
         for docs, streams in ((pairs.left, told.left), (pairs.right, told.right))
         if len(streams) and (documents.memberships is not None or streams.any())
     ]
-    keys += [side.which for side in sides if side.which is not None]
+    keys = [*_keys(told, seen), *(side.which for side in sides if side.which is not None)]
 
     def admits(at: int) -> npt.NDArray[np.bool_]:
-        at_place, order = min(at, len(oldest) - 1), 1 if first[min(at, len(first) - 1)] else -1
         found = np.zeros(len(some), dtype=np.bool_)
-        found[some] = (
-            (told.lo <= difference[at])
-            & (told.hi >= difference[at])
-            & (told.first <= oldest[at_place])
-            & (told.last >= newest[at_place])
-            & ((told.order == 0) | (told.order == order))
-        )
+        found[some] = _admitting(told, seen, at)
         for side in sides:
             found[some] &= side.sees[0 if side.which is None else side.which[at]]
         return found
@@ -107,6 +78,60 @@ def window_cells(
         _, cells = np.unique(cells * (key.max() + 1) + key, return_inverse=True)
     _, examples, cells = np.unique(cells, return_index=True, return_inverse=True)
     return cells, [admits(at) for at in examples.tolist()]
+
+
+class _Facts(NamedTuple):
+    """Facts of pairs that windows compare; the last three have one entry where it is the same for all pairs."""
+
+    difference: Int64s
+    """Event time of the right document after the left one's."""
+    oldest: Int64s
+    """Lesser place of the two documents."""
+    newest: Int64s
+    first: npt.NDArray[np.bool_]
+    """Whether the left document is first."""
+
+
+def _facts(windows: Windows, pairs: MatchedPairs, documents: Documents) -> tuple[Windows, _Facts]:
+    """Return the facts of pairs; and the windows, without bounds of places where all of them see all documents."""
+    docs = (pairs.left,) if pairs.right.max() < 0 else (pairs.left, pairs.right)
+    least, greatest = min(int(of.min()) for of in docs), max(int(of.max()) for of in docs)
+    if greatest < PUBLISHED and (windows.first <= least).all() and (windows.last >= greatest).all():
+        # Nobody asks which documents these are.
+        oldest = newest = np.zeros(1, dtype=np.int64)
+        windows = windows._replace(first=np.zeros_like(windows.first), last=np.zeros_like(windows.last))
+    else:
+        left, right = place_of(pairs.left), place_of(np.where(pairs.right < 0, pairs.left, pairs.right))
+        oldest, newest = np.minimum(left, right), np.maximum(left, right)
+    first = documents.left_first(pairs) if windows.order.any() else np.zeros(1, dtype=np.bool_)
+    return windows, _Facts(pairs.ts_r - pairs.ts_l, oldest, newest, first)
+
+
+def _keys(windows: Windows, seen: _Facts) -> Iterator[Int64s]:
+    """Yield numbers of pairs that differ where a bound of a window lies between them."""
+    for values, bounds in (
+        (seen.difference, np.concatenate([windows.lo, windows.hi + 1])),
+        (seen.oldest, windows.first),
+        (seen.newest, windows.last + 1),
+    ):
+        between = np.unique(bounds[(bounds > values.min()) & (bounds <= values.max())])
+        if len(between):
+            yield np.searchsorted(between, values, side="right")
+    if seen.first.any() and not seen.first.all():
+        yield seen.first.astype(np.int64)
+
+
+def _admitting(windows: Windows, seen: _Facts, at: int) -> npt.NDArray[np.bool_]:
+    """Tell which windows admit a pair, as far as times and places tell."""
+    place, order = min(at, len(seen.oldest) - 1), 1 if seen.first[min(at, len(seen.first) - 1)] else -1
+    admitted: npt.NDArray[np.bool_] = (
+        (windows.lo <= seen.difference[at])
+        & (windows.hi >= seen.difference[at])
+        & (windows.first <= seen.oldest[place])
+        & (windows.last >= seen.newest[place])
+        & ((windows.order == 0) | (windows.order == order))
+    )
+    return admitted
 
 
 def whole_span(windows: Windows | None) -> tuple[int, int] | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +17,9 @@ from xscl.cli.match_print import MatchFormat, MatchPrinting, print_matches
 from xscl.cli.options import MOST, HomeOptions, JsonOption, one_line, say, time_given
 from xscl.cli.printing import Format, print_rows
 
+if TYPE_CHECKING:
+    from xscl.answers.match_listing import Listing
+
 __all__ = ["match_app"]
 
 _OPTIONS = {"XSCL_BAD_WINDOW": "--window", "XSCL_BAD_CURSOR": "--after"}
@@ -23,29 +27,49 @@ _OPTIONS = {"XSCL_BAD_WINDOW": "--window", "XSCL_BAD_CURSOR": "--after"}
 match_app = typer.Typer(no_args_is_help=True, help="Matches of standing queries.")
 
 
-@command(match_app, "list")
-def match_list(
-    query: Annotated[str | None, typer.Argument(help="Only matches of this query.")] = None,
-    since: Annotated[str | None, typer.Option(help="Match time at or after (ISO 8601, seconds, or NOW-7d).")] = None,
-    until: Annotated[str | None, typer.Option(help="Match time at or before.")] = None,
+@dataclass(frozen=True, slots=True)
+class ListingOptions:
+    """Options that say which matches are listed."""
+
+    since: Annotated[str | None, typer.Option(help="Match time at or after (ISO 8601, seconds, or NOW-7d).")] = None
+    until: Annotated[str | None, typer.Option(help="Match time at or before.")] = None
     now: Annotated[
         str | None,
         typer.Option(help="As it was then: no match of a later time.", show_default="the clock, of --window"),
-    ] = None,
+    ] = None
     window: Annotated[
         str | None, typer.Option(metavar="BEGIN..END", help="Only with all members in it: NOW-7d..NOW, 0..NOW, 2..12.")
-    ] = None,
+    ] = None
     after: Annotated[
         str | None, typer.Option(metavar="CURSOR", help="In the order of commits, behind this; 'start' is before all.")
-    ] = None,
+    ] = None
     cursor: Annotated[
         Path | None,
         typer.Option(
             "--cursor", metavar="FILE", help="As --after; takes the cursor from a file, and puts the next there."
         ),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None,
+    ] = None
+    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None
+
+    def listing(self, query: str | None) -> Listing:
+        """Make the record of all options."""
+        from xscl.answers.match_listing import Listing
+
+        after = self.after
+        if self.cursor is not None:
+            if after is not None:
+                raise typer.BadParameter("the file says behind which", param_hint="--after with --cursor")
+            after = _cursor_in(self.cursor)
+        now = time_given(self.now, "--now")
+        since, until = time_given(self.since, "--since", now=now), time_given(self.until, "--until", now=now)
+        return Listing(query, since, until, now, self.window, after, self.limit)
+
+
+@command(match_app, "list")
+def match_list(
+    query: Annotated[str | None, typer.Argument(help="Only matches of this query.")] = None,
     *,
+    options: ListingOptions,
     at: HomeOptions,
     printing: MatchPrinting,
 ) -> None:
@@ -54,44 +78,28 @@ def match_list(
     Example: xscl match list same_story --window NOW-7d..NOW
     xscl match list --cursor place.txt --format ndjson
     """
-    from xscl.answers.match_listing import list_matches
+    from xscl.answers.match_listing import ALL_MATCHES, list_matches
     from xscl.cli.next_steps import no_matches
 
-    printed = printing.chosen()
-    if cursor is not None:
-        if after is not None:
-            raise typer.BadParameter("the file says behind which", param_hint="--after with --cursor")
-        after = _cursor_in(cursor)
-    moment = time_given(now, "--now")
-    opened = at.open()
+    printed, listing, opened = printing.chosen(), options.listing(query), at.open()
     try:
-        found = list_matches(
-            opened,
-            query=query,
-            since=time_given(since, "--since", now=moment),
-            until=time_given(until, "--until", now=moment),
-            now=moment,
-            window=window,
-            after=after,
-            limit=limit,
-        )
+        found = list_matches(opened, listing)
     except EngineError as error:
         option = _OPTIONS.get(error.condition)
         if option is None:
             raise
-        if option == "--after" and cursor is not None:
-            option = f"--cursor {cursor}"
+        if option == "--after" and options.cursor is not None:
+            option = f"--cursor {options.cursor}"
         raise typer.BadParameter(str(error), param_hint=option) from None
-    shown = print_matches(found, printed, cursors=after is not None)
+    shown = print_matches(found, printed, cursors=listing.after is not None)
     if not shown and printed in (MatchFormat.cards, MatchFormat.table):
-        fits = any(given is not None for given in (query, since, until, now, window, after, limit))
-        say("no match fits" if fits else no_matches(opened.catalog))
-    if cursor is not None:
+        say("no match fits" if listing != ALL_MATCHES else no_matches(opened.catalog))
+    if options.cursor is not None:
         # What was not put out is not behind the cursor.
         sys.stdout.flush()
-        with written_whole(cursor) as file:
+        with written_whole(options.cursor) as file:
             file.write(f"{found.cursor}\n".encode())
-    elif after is not None:
+    elif listing.after is not None:
         say(f"go on with --after {found.cursor}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,8 @@ from xscl.cli.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from xscl.batches.report import BatchReport
+    from xscl.engine import Engine
+    from xscl.intake.polling import PollSettings
 
 __all__ = ["bench", "demo", "run", "sql", "stats"]
 
@@ -52,7 +55,6 @@ def run(
     Example: xscl run --once
     xscl run --every 10s --fetch
     """
-    from xscl.answers.status import skipped_notes
     from xscl.base.durations import parse_duration
     from xscl.base.system_errors import Patience
     from xscl.engine import Engine
@@ -64,6 +66,7 @@ def run(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--every") from None
     settings = work.settings()
+    polling = poll_settings(contact, patience_s=pause) if fetch else None
     patience = Patience(complain)
     lost = 0
     told = not sys.stderr.isatty()
@@ -71,18 +74,8 @@ def run(
         while not end.wanted:
             began = time.monotonic()
             try:
-                if fetch:
-                    with shown_progress():
-                        polled = engine.fetch_feeds(settings=poll_settings(contact, patience_s=pause))
-                    report_poll(polled, only_news=True)
-                first = engine.home.catalog.ask(read_last_places)[0] + 1
-                with shown_progress():
-                    reports = engine.run_once(batch_docs=batch_docs, stop=lambda: end.wanted)
-                for report in reports:
-                    _report_batch(report)
-                    lost += report_losses([report])
-                for note in skipped_notes(engine.home.catalog, first):
-                    say(note)
+                reports = _round(engine, polling, batch_docs, lambda: end.wanted)
+                lost += report_losses(reports)
                 if once:
                     if not any(report.events or report.filled or report.replayed for report in reports):
                         say("nothing new")
@@ -101,6 +94,26 @@ def run(
     if end.code:
         raise typer.Exit(end.code)
     exit_partly(1, lost)
+
+
+def _round(
+    engine: Engine, polling: PollSettings | None, batch_docs: int, stop: Callable[[], bool]
+) -> list[BatchReport]:
+    """Ask the feeds that are due, process what is there, and say what came of it."""
+    from xscl.answers.status import skipped_notes
+
+    if polling is not None:
+        with shown_progress():
+            polled = engine.fetch_feeds(settings=polling)
+        report_poll(polled, only_news=True)
+    first = engine.home.catalog.ask(read_last_places)[0] + 1
+    with shown_progress():
+        reports = engine.run_once(batch_docs=batch_docs, stop=stop)
+    for report in reports:
+        _report_batch(report)
+    for note in skipped_notes(engine.home.catalog, first):
+        say(note)
+    return reports
 
 
 def sql(
