@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import as_file, files
 from itertools import islice
 
@@ -63,11 +64,17 @@ class Matched:
 
 def feed_items(number: int, *, seed: int) -> list[str]:
     """So many of the items that intake makes of the demonstration's feeds, in random order; over again if need be."""
-    with as_file(files("xscl.demo")) as here:
-        feeds = [record for record in read_paths([here / "corpus"]) if isinstance(record, FeedDocument)]
-    items = [str(event.xml) for feed in feeds for event in feed_events(feed) if event.channel == "items"]
+    items = list(_demo_items())
     random.Random(seed).shuffle(items)
     return [items[place % len(items)] for place in range(number)]
+
+
+@cache
+def _demo_items() -> tuple[str, ...]:
+    """Read the items of the demonstration's feeds."""
+    with as_file(files("xscl.demo")) as here:
+        feeds = [record for record in read_paths([here / "corpus"]) if isinstance(record, FeedDocument)]
+    return tuple(str(event.xml) for feed in feeds for event in feed_events(feed) if event.channel == "items")
 
 
 def event_batches(channel: str, documents: Iterable[str], size: int) -> list[pa.RecordBatch]:

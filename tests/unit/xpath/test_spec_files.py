@@ -103,7 +103,8 @@ def test_a_version_that_could_not_be_written_is_written_next_time(
     assert found(written) == found(Automaton(asked[:count]))
 
 
-def test_automata_that_are_not_kept_leave_nothing_behind(tmp_path: Path) -> None:
+def test_automata_that_are_not_kept_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spec_files, "_MANY", 100)
     count = spec_files._MANY + 1
 
     def left() -> int:
