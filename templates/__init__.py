@@ -39,8 +39,12 @@ Modules in reading order:
 * ``find``: the joins of a batch in the driver
 * ``partial_matches``: the documents and nodes that rows of links have bound so far
 * ``link_rows``: rows of links in the driver, by the events of their members
+* ``link_runs``: runs of rows of links
+* ``link_state``: rows of links that partial matches meet
+* ``link_chains``: partial matches of queries of many blocks, in columns
 * ``once``: the same events in all orders, among which ``ONCE`` chooses
 * ``assemble``: rows of links → rows of R_out of queries of three and more blocks, or of two orders, in the driver
+* ``link_matches``: rows of links → rows of R_out and matches of queries of three and more blocks, or of two orders
 * ``assembly_tasks``: the same, as Spark's workers do it
 * ``worker``: the function that Spark ships for resolution
 * ``join``: the joins of a batch in Spark SQL
