@@ -77,13 +77,8 @@ def ingest(
     from xscl.intake.intake import Intake, IntakeReport
 
     opened, reading = at.open(), options.reading(channel)
-    if table is None and (urls := [path for path in paths if "://" in path]):
-        address = masked(urls[0])
-        raise typer.BadParameter(
-            f"subscribe to a feed with 'xscl feed add {address}', and fetch it with 'xscl feed fetch'"
-            if address.startswith(("http://", "https://"))
-            else f"{address} is no file; a database goes with --table, --key and --channel"
-        )
+    if table is None:
+        _refuse_urls(paths)
     intake = Intake(opened, strict=strict, limits=reading.limits)
     if table is not None:
         if key is None or channel is None or len(paths) != 1:
@@ -105,6 +100,16 @@ def ingest(
             say(intake_summary(report))
     done = report.taken + report.duplicates + report.shared + report.registered + report.dropped
     exit_partly(done, report.rejected)
+
+
+def _refuse_urls(paths: Sequence[str]) -> None:
+    if urls := [path for path in paths if "://" in path]:
+        address = masked(urls[0])
+        raise typer.BadParameter(
+            f"subscribe to a feed with 'xscl feed add {address}', and fetch it with 'xscl feed fetch'"
+            if address.startswith(("http://", "https://"))
+            else f"{address} is no file; a database goes with --table, --key and --channel"
+        )
 
 
 def _follow(intake: Intake, paths: Sequence[str], reading: Reading, every: str, report: IntakeReport) -> NoReturn:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,7 +37,7 @@ from xscl.cli.printing import Format, print_rows
 from xscl.cli.reading_options import WitnessReading
 
 if TYPE_CHECKING:
-    from xscl.answers.try_query import BlockWitness
+    from xscl.answers.try_query import BlockWitness, DryRun
 
 __all__ = ["query_app"]
 
@@ -147,19 +147,26 @@ def query_load(
     exit_partly(len(taken), len(outcomes) - len(taken))
 
 
-@command(query_app, "list")
-def query_list(
-    like: Annotated[str | None, typer.Option(help="Names that fit a pattern of '*' and '?'.")] = None,
-    template: Annotated[str | None, typer.Option(help="Queries of a template.")] = None,
-    group: Annotated[int | None, typer.Option(min=1, max=MOST, help="Queries of a group: they ask the same.")] = None,
-    channel: Annotated[str | None, typer.Option(help="Queries that read a channel.")] = None,
-    owner: Annotated[str | None, typer.Option(help="Queries of an owner; '' is nobody.")] = None,
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """Options that say which queries are listed, by the names of the fields of ``QueryFilter``."""
+
+    like: Annotated[str | None, typer.Option(help="Names that fit a pattern of '*' and '?'.")] = None
+    template: Annotated[str | None, typer.Option(help="Queries of a template.")] = None
+    group: Annotated[int | None, typer.Option(min=1, max=MOST, help="Queries of a group: they ask the same.")] = None
+    channel: Annotated[str | None, typer.Option(help="Queries that read a channel.")] = None
+    owner: Annotated[str | None, typer.Option(help="Queries of an owner; '' is nobody.")] = None
     suspended: Annotated[
         bool | None, typer.Option("--suspended/--live", help="Only suspended queries, or only live ones.")
-    ] = None,
-    after: Annotated[str | None, typer.Option(metavar="NAME", help="Names after this one.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None,
-    offset: Annotated[int, typer.Option(min=0, max=MOST, help="Leave out this many at the start.")] = 0,
+    ] = None
+    after: Annotated[str | None, typer.Option(metavar="NAME", help="Names after this one.")] = None
+    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None
+    offset: Annotated[int, typer.Option(min=0, max=MOST, help="Leave out this many at the start.")] = 0
+
+
+@command(query_app, "list")
+def query_list(
+    options: FilterOptions,
     count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     *,
     at: HomeOptions,
@@ -174,16 +181,14 @@ def query_list(
     from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
 
     opened = at.open()
-    wanted = QueryFilter(like, template, group, channel, after, limit, offset, owner, suspended)
-    if channel is not None or template is not None:
-        with opened.catalog.read() as connection:
-            for note in unknown_notes(connection, channel, template):
-                say(f"note: {note}")
+    wanted = QueryFilter(**asdict(options))
+    for note in opened.catalog.ask(unknown_notes, wanted.channel, wanted.template):
+        say(f"note: {note}")
     if count:
         show(str(count_queries(opened.catalog, wanted)))
         return
     printed = printing.chosen()
-    if limit is None and printed is Format.table and sys.stdout.isatty():
+    if options.limit is None and printed is Format.table and sys.stdout.isatty():
         wanted = replace(wanted, limit=_SCREEN)
     last = None
 
@@ -198,7 +203,7 @@ def query_list(
     shown = print_rows(rows(), columns, printed, short=["query", "owner", "template", "suspended_from", "text"])
     if not shown:
         say(no_queries() if wanted in (QueryFilter(), QueryFilter(limit=_SCREEN)) else "no query fits")
-    if limit is None and shown == wanted.limit:
+    if options.limit is None and shown == wanted.limit:
         more = count_queries(opened.catalog, replace(wanted, after=last))
         if more:
             say(f"note: {more:,} more; go on with --after {last}, or take all with --format ndjson")
@@ -283,9 +288,14 @@ def query_test(
     shown = print_rows(rows, ["document", "block", "witness"] if printed is Format.table else wide, printed)
     if limit and shown == limit:
         say(f"note: the first {limit} witnesses; there may be more, --limit 0 gives all")
+    _report(dry_run, read)
+    exit_partly(dry_run.documents.total(), len(dry_run.problems))
+
+
+def _report(dry_run: DryRun, read: Collection[str]) -> None:
+    """Say what a dry run found, and what the query does not read."""
     for problem in dry_run.problems:
         complain(rejection(problem))
-    documents = dry_run.documents.total()
     for number, (block, of_channel) in enumerate(dry_run.blocks, start=1):
         say(
             f"block {number} ({block}): witnesses {dry_run.found[number]}, documents of channel {of_channel} "
@@ -295,7 +305,6 @@ def query_test(
         say(f"note: the query does not read channel {other}, of which {dry_run.documents[other]} documents came")
     for note in dry_run.notes():
         say(f"note: {note}")
-    exit_partly(documents, len(dry_run.problems))
 
 
 @command(query_app, "drop")

@@ -31,6 +31,7 @@ from xscl.cli.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from xscl.batches.report import BatchReport
+    from xscl.bench.report import Report
     from xscl.engine import Engine
     from xscl.intake.polling import PollSettings
 
@@ -200,8 +201,6 @@ def bench(
 
     from xscl.bench.bench import Options, run_bench
     from xscl.bench.benches import BENCHES
-    from xscl.bench.plot import can_draw
-    from xscl.bench.report import write_report
     from xscl.bench.workload import SCHEMAS, Windows
 
     if name != "all" and name not in BENCHES:
@@ -216,10 +215,7 @@ def bench(
     reports = [run_bench(each, options, say) for bench, each in BENCHES.items() if name in ("all", bench)]
     for report in reports:
         if out is not None:
-            written = write_report(report, out)
-            say("written: " + ", ".join(map(str, written)))
-            if not can_draw():
-                say("no plots: matplotlib is not installed (pip install 'xscl[bench]')")
+            _write_report(report, out)
         if not json:
             print_rows(report.table, list(report.table[0]), Format.table)
             show()
@@ -231,6 +227,15 @@ def bench(
     if wrong := [report.bench for report in reports if report.figures.get("digest_equal") is False]:
         complain(f"error: the variants of {', '.join(wrong)} gave different results: their figures compare nothing")
         raise typer.Exit(1)
+
+
+def _write_report(report: Report, folder: Path) -> None:
+    from xscl.bench.plot import can_draw
+    from xscl.bench.report import write_report
+
+    say("written: " + ", ".join(map(str, write_report(report, folder))))
+    if not can_draw():
+        say("no plots: matplotlib is not installed (pip install 'xscl[bench]')")
 
 
 def _report_batch(report: BatchReport) -> None:
