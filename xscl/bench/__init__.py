@@ -10,6 +10,7 @@ Modules in reading order:
 * ``matching``, ``stage1``: stage 1 and its baselines
 * ``register``: registration
 * ``engines``: engines, homes and timed batches
+* ``relations``: the relations of a home as files, and digests of answers
 * ``baselines``: stage 2 as statements, and one query after another
 * ``levels``, ``views``, ``rss``, ``latency``, ``growth``, ``retention``: batches
 * ``rows``: rows of sensors under standing conditions

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
-from xscl.bench.baselines import all_digests, digest
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_variant, size, suffixed
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import Document, in_modes, new_base, open_engine, run, run_parts, take
 from xscl.bench.plot import Axes
+from xscl.bench.relations import all_digests, digest
 from xscl.bench.report import Row
 from xscl.bench.workload import RSS, Windows, thesis_queries
 from xscl.engine import Engine

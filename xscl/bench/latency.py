@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xscl.bench.apart import watched
-from xscl.bench.baselines import all_digests, digest
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Sizes, side_by_side, size
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import Document, in_modes, new_base, open_engine, run, run_parts, take
 from xscl.bench.plot import Axes
+from xscl.bench.relations import all_digests, digest
 from xscl.bench.workload import RSS, shaped_queries
 from xscl.engine import Engine
 

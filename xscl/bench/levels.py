@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from xscl.bench.baselines import BASELINES, SAMPLED, Relations, Samples, all_digests, digest, measure_baselines
+from xscl.bench.baselines import BASELINES, SAMPLED, Samples, measure_baselines
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_case, size
 from xscl.bench.documents import family_parts, thesis_pair
 from xscl.bench.engines import DRIVER, EXECUTORS, Run, new_base, on_copy, run_parts
 from xscl.bench.plot import Axes
+from xscl.bench.relations import Relations, all_digests, digest
 from xscl.bench.report import Row
 from xscl.bench.workload import Schema, thesis_queries, three_level, two_level
 from xscl.engine import Engine

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from xscl.bench.baselines import all_digests, digest
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Sizes, side_by_side, size
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import in_modes, new_base, run_parts
 from xscl.bench.plot import Axes
+from xscl.bench.relations import all_digests, digest
 from xscl.bench.report import Row
 from xscl.bench.workload import RSS, Windows, thesis_queries
 from xscl.engine import Engine

@@ -6,11 +6,12 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from xscl.bench.baselines import SAMPLED, Relations, Samples, digest, engine_digests, measure_baselines
+from xscl.bench.baselines import SAMPLED, Samples, measure_baselines
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_variant, size, suffixed
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import DRIVER, EXECUTORS, Run, new_base, on_copy, queries_of_groups, run, run_parts, take
 from xscl.bench.plot import Axes
+from xscl.bench.relations import Relations, digest, engine_digests
 from xscl.bench.report import Row
 from xscl.bench.workload import RSS, thesis_queries
 from xscl.catalog.groups import read_templates

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xscl.bench.apart import watched
-from xscl.bench.baselines import Relations, SparkRelations, all_digests, digest
+from xscl.bench.baselines import SparkRelations
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_case, size
 from xscl.bench.documents import family_parts, thesis_pair
 from xscl.bench.engines import DRIVER, Mode, Run, new_base, on_copy, run_parts
 from xscl.bench.plot import Axes
+from xscl.bench.relations import Relations, all_digests, digest
 from xscl.bench.report import Row
 from xscl.bench.workload import Schema, thesis_queries, three_level, two_level
 from xscl.engine import Engine

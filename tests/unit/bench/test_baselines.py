@@ -12,9 +12,10 @@ import pytest
 from local_engine import compiled
 from lxml import etree
 
-from xscl.bench.baselines import Estimate, Prepared, Relations, delta_text, digest, sample_queries
+from xscl.bench.baselines import Estimate, Prepared, delta_text
 from xscl.bench.documents import family_documents
 from xscl.bench.matching import event_batches
+from xscl.bench.relations import Relations, digest, sample_queries
 from xscl.bench.views import VIEWS, views_text
 from xscl.bench.workload import thesis_queries, three_level, two_level
 from xscl.templates.relations import R_BIN, R_DOC, rt_rows, var_name
