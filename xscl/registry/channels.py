@@ -80,17 +80,14 @@ def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
     of, source = options.of, None if options.source == "none" else options.source
     if of is not None:
         if options not in (ChannelOptions(kind, of=of, source=options.source) for kind in (None, "xml")):
-            raise CatalogError(
-                "XSCL_BAD_CHANNEL",
+            raise _bad(
                 "a stream has the kind, element, columns, lateness, clock, idle time and retention of its channel",
-                hint=f"set them with 'xscl channel set {of}'",
+                f"set them with 'xscl channel set {of}'",
             )
         _add_stream(catalog, name, of, source)
         return
     if source is not None:
-        raise CatalogError(
-            "XSCL_BAD_CHANNEL", "only streams have a source", hint=f"make it a stream of a channel: {name} --of CHANNEL"
-        )
+        raise _bad("only streams have a source", f"make it a stream of a channel: {name} --of CHANNEL")
     channel = ChannelInfo.new(name)
     with catalog.begin() as connection:
         _require_free(connection, name)
@@ -109,37 +106,33 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
         stream = read_streams(connection).get(name)
         if stream is not None:
             if options.source is None or options != ChannelOptions(source=options.source):
-                raise CatalogError(
-                    "XSCL_BAD_CHANNEL",
+                raise _bad(
                     f"{name} is a stream of {stream.channel}: only its source can be set",
-                    hint=f"--source LABEL or --source none; the rest with 'xscl channel set {stream.channel}'",
+                    f"--source LABEL or --source none; the rest with 'xscl channel set {stream.channel}'",
                 )
             label = None if options.source == "none" else options.source
             set_source(connection, stream.number, label)
             return
         if options.source is not None:
-            raise CatalogError("XSCL_BAD_CHANNEL", "only streams have a source")
+            raise _bad("only streams have a source")
         if channel is None:
             raise no_channel(connection, name, f"create it with 'xscl channel add {name}'")
         shape = (options.kind, options.element, options.schema)
         if any(value is not None for value in shape) and event_count(connection, name):
-            raise CatalogError(
-                "XSCL_BAD_CHANNEL",
+            raise _bad(
                 f"the channel {name} holds events, so its kind, element and columns stay",
-                hint="lateness, clock, idle time and retention can be changed at any time",
+                "lateness, clock, idle time and retention can be changed at any time",
             )
         if options.kind not in (None, channel.kind) and _readers(connection, name):
-            raise CatalogError(
-                "XSCL_BAD_CHANNEL",
+            raise _bad(
                 f"queries read the channel {name}, so its kind stays: documents that joined with it were kept for it",
-                hint="drop the queries first",
+                "drop the queries first",
             )
         changed = _changed(channel, options)
         if changed.schema != channel.schema and _readers(connection, name) and event_count(connection):
-            raise CatalogError(
-                "XSCL_BAD_CHANNEL",
+            raise _bad(
                 f"queries read the channel {name}, so its columns stay: events that joined with them were kept for it",
-                hint="drop the queries first",
+                "drop the queries first",
             )
         _put(connection, changed)
         if (changed.lateness, changed.clock, changed.idle) != (channel.lateness, channel.clock, channel.idle):
@@ -188,11 +181,8 @@ def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> Non
     with catalog.begin() as connection:
         channels, streams = read_channels(connection), read_streams(connection)
         if of in streams:
-            raise CatalogError(
-                "XSCL_BAD_CHANNEL",
-                f"{of} is a stream itself, of the channel {streams[of].channel}",
-                hint=f"--of {streams[of].channel}",
-            )
+            at = streams[of].channel
+            raise _bad(f"{of} is a stream itself, of the channel {at}", f"--of {at}")
         for each in (name,) if of.endswith(RAW) else (name, name + RAW):
             _require_free(connection, each)
             # Queries and events speak of a channel of that name already.
@@ -237,22 +227,20 @@ def _readers(connection: Connection, name: str) -> bool:
     return connection.execute(live.limit(1)).first() is not None
 
 
+def _bad(fault: str, hint: str | None = None) -> CatalogError:
+    return CatalogError("XSCL_BAD_CHANNEL", fault, hint=hint)
+
+
 def _changed(channel: ChannelInfo, options: ChannelOptions) -> ChannelInfo:
     kind = options.kind or channel.kind
     if kind not in ("xml", "rows"):
-        raise CatalogError("XSCL_BAD_CHANNEL", f"a channel is of kind xml or rows, not {kind!r}")
+        raise _bad(f"a channel is of kind xml or rows, not {kind!r}")
     if kind == "xml" and (options.schema or options.element):
-        raise CatalogError(
-            "XSCL_BAD_CHANNEL", "only channels of kind rows have a schema or an element", hint="add --kind rows"
-        )
+        raise _bad("only channels of kind rows have a schema or an element", "add --kind rows")
     if options.element is not None and not is_name(options.element):
-        raise CatalogError(
-            "XSCL_BAD_CHANNEL", f"{options.element!r} is no name of an element of at most {MAX_NAME} characters"
-        )
+        raise _bad(f"{options.element!r} is no name of an element of at most {MAX_NAME} characters")
     if options.clock is not None and not options.clock.strip():
-        raise CatalogError(
-            "XSCL_BAD_CHANNEL", "a clock has a name", hint=f"the clock of this channel alone is called {channel.name!r}"
-        )
+        raise _bad("a clock has a name", f"the clock of this channel alone is called {channel.name!r}")
     columns = parse_schema(options.schema) if options.schema else channel.schema
     return replace(
         channel,
@@ -273,21 +261,18 @@ def _duration(option: str, text: str | None, known: int | None) -> int | None:
     try:
         found = parse_duration(text)
     except ValueError as error:
-        raise CatalogError("XSCL_BAD_CHANNEL", f"{option}: {error}") from None
+        raise _bad(f"{option}: {error}") from None
     if found > LONGEST:
-        raise CatalogError(
-            "XSCL_BAD_CHANNEL", f"{option}: {text!r} is longer than all time", hint="'none' for no limit"
-        )
+        raise _bad(f"{option}: {text!r} is longer than all time", "'none' for no limit")
     return found
 
 
 def _put(connection: Connection, channel: ChannelInfo) -> None:
     before = read_facts(connection).get(channel.name)
     if channel.kind == "rows" and is_published(connection, channel.name):
-        raise CatalogError(
-            "XSCL_BAD_CHANNEL",
+        raise _bad(
             f"queries publish documents to the channel {channel.name}, so it cannot take rows",
-            hint="drop the queries first, or take another name",
+            "drop the queries first, or take another name",
         )
     put_channel(connection, channel)
     if read_facts(connection).get(channel.name) != before:
