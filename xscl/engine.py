@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from xscl.answers.ask_once import Answer, query_once
@@ -44,7 +44,8 @@ from xscl.registry.channels import NEW_CHANNEL, ChannelOptions, add_channel, dro
 from xscl.registry.query_list import ALL_QUERIES, QueryFilter, count_queries, list_queries
 from xscl.registry.registrations import Resumed
 from xscl.registry.registry import Registry, read_script
-from xscl.spark.session import register_sources, session_has_ended, start_session
+from xscl.spark.session import forget_session, register_sources, session_has_ended, start_session
+from xscl.spark.session_options import LOCAL, SessionOptions
 from xscl.store.home import Home, init_home
 from xscl.store.late_events import LateChoice, Taken, take_again
 from xscl.store.orphans import tidy
@@ -62,24 +63,45 @@ def connect(
     *,
     home: str | Path = "xscl-home",
     spark: SparkSession | None = None,
+    master: str | None = None,
+    remote: str | None = None,
+    spark_conf: Mapping[str, str] | None = None,
     settings: Settings = DEFAULT_SETTINGS,
 ) -> Engine:
     """Open a home, creating it if need be.
 
+    Without ``spark`` a session is started when it is first needed, by default on this machine.
+
     Args:
         catalog: SQLAlchemy URL of the catalogue; by default a SQLite file in the home.
         home: folder of the home.
-        spark: an existing session; without one a local session is started when it is first needed.
+        spark: an existing session, classic or of Spark Connect.
+        master: Spark's master for a session of ours, such as ``spark://host:7077`` or ``local-cluster[2,1,1024]``.
+        remote: a server of Spark Connect for a session of ours, such as ``sc://host:15002``.
+        spark_conf: settings of Spark for a session of ours.
         settings: how much the driver does itself, and with how much memory; no setting changes an answer.
+
+    Raises:
+        EngineError: ``XSCL_BAD_OPTION``: there are two of ``spark``, ``master`` and ``remote``, or one is no address.
     """
-    return Engine(init_home(home, catalog), spark, settings)
+    if spark is not None and (master is not None or remote is not None or spark_conf):
+        raise EngineError("XSCL_BAD_OPTION", "spark is a session, so master, remote and spark_conf have no meaning")
+    options = SessionOptions(master, remote, MappingProxyType(dict(spark_conf or {})))
+    return Engine(init_home(home, catalog), spark, settings, options)
 
 
 class Engine:
     """Registers queries, takes in events, runs batches and lists matches of one home."""
 
-    def __init__(self, home: Home, spark: SparkSession | None = None, settings: Settings = DEFAULT_SETTINGS) -> None:
+    def __init__(
+        self,
+        home: Home,
+        spark: SparkSession | None = None,
+        settings: Settings = DEFAULT_SETTINGS,
+        session_options: SessionOptions = LOCAL,
+    ) -> None:
         self._home = home
+        self._session_options = session_options
         self._registry = Registry(home.catalog, ChannelNames(home.root))
         self._is_closed = False
         self._spark = spark
@@ -147,9 +169,12 @@ class Engine:
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session, started on first use, and anew if its Java has ended."""
-        if self._spark is None or not self._is_given and session_has_ended():
-            self._spark = start_session()
+        """The Spark session, started on first use, and anew if its Java has ended or its server no longer knows it."""
+        if self._spark is not None and not self._is_given and session_has_ended(self._spark):
+            forget_session(self._spark)
+            self._spark = None
+        if self._spark is None:
+            self._spark = start_session(self._session_options)
         return self._spark
 
     # -- channels and queries ----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -26,6 +27,16 @@ def test_tasks_do_what_this_process_does(spark: SparkSession) -> None:
     assert slots_of(spark) >= 1
 
 
-def test_a_failure_has_its_text(spark: SparkSession) -> None:
-    with pytest.raises(PySparkException, match="division"):
+def test_a_failure_has_its_text_and_its_node(spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match="division") as caught:
         OnSpark(lambda: spark).map(lambda number: 1 // number, [1, 0])
+    assert f"on node {socket.gethostname()} (" in str(caught.value)
+
+
+def test_workers_begin_with_what_tasks_import(spark: SparkSession) -> None:
+    def work(_: int) -> bool:
+        import sys
+
+        return "xscl.templates.find" in sys.modules
+
+    assert OnSpark(lambda: spark).map(work, [1]) == [True]

@@ -29,6 +29,7 @@ from xscl.answers.sql_steps import Step, with_statement
 from xscl.base.errors import EngineError
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.intake.data_frames import arrow_table
+from xscl.spark.connect_session import own_session
 from xscl.store.home import Home
 
 __all__ = ["matches_frame", "sql_errors", "sql_session"]
@@ -93,7 +94,7 @@ def _make_sources(relations: HomeRelations, session: SparkSession, steps: Sequen
 
 
 def _own_session(spark: SparkSession) -> SparkSession:
-    session = spark.newSession()
+    session = own_session(spark)
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     return session

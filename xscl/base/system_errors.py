@@ -140,9 +140,9 @@ def file_fault(error: BaseException, root: Path) -> EngineError | None:
             if not isinstance(error, OSError) and Path(path).exists():
                 return EngineError(
                     "XSCL_FILE_NOT_SHARED",
-                    f"{path} is there for this process, and Spark's executors do not see it",
+                    f"{path} is there for this process, and Spark's executors do not see it{_on_node(text)}",
                     hint="have every executor mount the home under the same path, or run Spark on this machine; the "
-                    "home is sound",
+                    "home is sound, and 'xscl doctor' with --master or --remote looks at each node",
                 )
             return EngineError(
                 "XSCL_FILE_MISSING",
@@ -194,7 +194,7 @@ def worker_fault(text: str) -> EngineError | None:
         package = f"xscl {VERSION}" if module == "xscl" else f"{module}, which xscl {VERSION} needs,"
         return EngineError(
             "XSCL_WORKER",
-            f"the Python of Spark's executors lacks a package: {found[0]}",
+            f"the Python of Spark's executors lacks a package: {found[0]}{_on_node(text)}",
             hint=f"install {package} for that Python on every machine (PYSPARK_PYTHON or spark.pyspark.python says "
             "which one it is), or send an environment along with spark.archives",
         )
@@ -212,14 +212,23 @@ def spark_reason(text: str) -> str:
     """Tell in one line why a job failed: the error that ends a worker's trace, or else Spark's first line."""
     _, trace, rest = text.rpartition("Traceback (most recent call last):")
     found = _RAISED.search(rest) if trace else None
-    return found[0] if found else text.strip().partition("\n")[0].strip()
+    return found[0] if found else _CALLED.sub("", text.strip()).partition("\n")[0].strip()
 
 
+def _on_node(text: str) -> str:
+    """Return the node that a task told with its failure, for the end of a message."""
+    found = _NODE.search(text)
+    return f" ({found[0]})" if found else ""
+
+
+_NODE = re.compile(r"^on node .+$", re.MULTILINE)
 _MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _PYTHON = re.compile(
     r"(?:\[?PYTHON_VERSION_MISMATCH|Python in worker has different version|Cannot run program \S*python)[^\n]*",
     re.IGNORECASE,
 )
+_CALLED = re.compile(r"\AAn error occurred while calling [^\n]*\n: ")
+"""Begins what py4j says."""
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b[^\n]*", re.MULTILINE)
 
 

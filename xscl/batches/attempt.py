@@ -28,7 +28,7 @@ from xscl.batches.publisher import Publisher
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.tables import BATCHES
 from xscl.spark.job_counter import Jobs
-from xscl.spark.session import session_has_ended
+from xscl.spark.session import spark_has_gone
 from xscl.store.event_files import Level
 from xscl.store.home import Home
 from xscl.store.inventory import may_be_named, remove
@@ -194,11 +194,11 @@ def whole(batch: Attempt) -> Iterator[None]:
 def _named(error: BaseException, home: Home, span: BatchRange) -> XsclError | None:
     """Return what to tell of a failure of Spark; None for other failures."""
     in_spark = isinstance(error, (PySparkException, Py4JError))
-    if (in_spark or isinstance(error, OSError)) and session_has_ended():
+    if (in_spark or isinstance(error, OSError)) and spark_has_gone(error):
         return EngineError(
             "XSCL_SPARK_GONE",
-            f"{span.name} failed: Java, in which Spark runs, has ended",
-            hint="nothing of the batch is visible; the next run starts Java anew. Was there too little memory?",
+            f"{span.name} failed: Java, in which Spark runs, has ended, or its server does not answer",
+            hint="nothing of the batch is visible; the next run starts Spark anew. Was there too little memory?",
         )
     if not in_spark:
         return None

@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from xscl.base.errors import SourceError
-from xscl.cli.options import HomeOptions, Printing, exit_partly, say
+from xscl.cli.options import HomeOptions, Printing, SparkOptions, exit_partly, say
 from xscl.cli.printing import print_rows
 
 __all__ = ["doctor", "export", "import_", "init"]
@@ -36,12 +36,16 @@ def doctor(
     repair: Annotated[bool, typer.Option("--repair", help="Repair the home, and say what is lost.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --repair: only say what would be done.")] = False,
     *,
+    on: SparkOptions,
     at: HomeOptions,
     printing: Printing,
 ) -> None:
     """Check Java, Python packages, Spark, home and catalogue; say what to do, or do it.
 
+    With --master or --remote each node is asked what it lacks, and whether it reads and writes the home.
+
     Example: xscl doctor --start
+    xscl doctor --master spark://host:7077 --home /shared/home
     xscl doctor --deep --repair --dry-run
     """
     from xscl.upkeep.doctor import examine
@@ -57,7 +61,8 @@ def doctor(
         return
     if dry_run:
         raise typer.BadParameter("--dry-run goes with --repair")
-    checks = list(examine(at.root, at.catalog, start=start, deep=deep, named=at.home is not None))
+    session = on.session()
+    checks = list(examine(at.root, at.catalog, start=start, deep=deep, named=at.home is not None, session=session))
     rows = [{"check": c.what, "state": c.state, "found": c.found, "advice": c.advice} for c in checks]
     print_rows(rows, ["check", "state", "found", "advice"], printing.chosen())
     if not all(check.ok for check in checks):

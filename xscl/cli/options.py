@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from xscl.base.types import QueryOutcome
     from xscl.batches.report import BatchReport
     from xscl.ingest.records import Rejected
+    from xscl.spark.session_options import SessionOptions
     from xscl.store.home import Home
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "JsonOption",
     "Output",
     "Printing",
+    "SparkOptions",
     "StrictOption",
     "WorkOptions",
     "complain",
@@ -136,6 +139,48 @@ class WorkOptions:
             return Settings(self.driver_rows, parse_size(self.cache))
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--cache") from None
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """Options that say where Spark runs, if it is needed."""
+
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="Spark's master, such as spark://host:7077; without it XSCL_MASTER of the environment.",
+            show_default="this machine",
+        ),
+    ] = None
+    remote: Annotated[
+        str | None,
+        typer.Option(
+            "--remote",
+            metavar="URL",
+            help="A server of Spark Connect, sc://host:15002; without it XSCL_REMOTE of the environment.",
+        ),
+    ] = None
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+    ] = None
+
+    def session(self) -> SessionOptions:
+        """Read the options; the environment counts where neither place is given.
+
+        Raises:
+            BadParameter: a setting is none.
+        """
+        from xscl.spark.session_options import MASTER_VARIABLE, REMOTE_VARIABLE, SessionOptions, parse_conf
+
+        try:
+            conf = parse_conf(self.conf or ())
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--conf") from None
+        if self.master is not None or self.remote is not None:
+            return SessionOptions(self.master, self.remote, conf)
+        return SessionOptions(os.environ.get(MASTER_VARIABLE) or None, os.environ.get(REMOTE_VARIABLE) or None, conf)
 
 
 class Output:

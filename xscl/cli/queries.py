@@ -21,6 +21,7 @@ from xscl.cli.options import (
     HomeOptions,
     JsonOption,
     Printing,
+    SparkOptions,
     StrictOption,
     WorkOptions,
     complain,
@@ -87,6 +88,7 @@ def query_run(
     limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None,
     *,
     work: WorkOptions,
+    on: SparkOptions,
     at: HomeOptions,
     printing: MatchPrinting,
 ) -> None:
@@ -100,11 +102,11 @@ def query_run(
     from xscl.spark.session import start_session
 
     printed = printing.chosen()
-    begin, settings = time_given(since, "--since"), work.settings()
+    begin, settings, session_options = time_given(since, "--since"), work.settings(), on.session()
     answer = query_once(
         at.open(),
         settings,
-        start_session,
+        lambda: start_session(session_options),
         read_text(text) if text == "-" else text,
         since=begin,
         name=name,

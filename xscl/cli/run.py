@@ -19,6 +19,7 @@ from xscl.cli.options import (
     BatchDocsOption,
     HomeOptions,
     Printing,
+    SparkOptions,
     WorkOptions,
     complain,
     exit_partly,
@@ -49,12 +50,14 @@ def run(
     batch_docs: BatchDocsOption = DEFAULT_BATCH_DOCS,
     *,
     work: WorkOptions,
+    on: SparkOptions,
     at: HomeOptions,
 ) -> None:
     """Process what was taken in: once, or until stopped.
 
     Example: xscl run --once
     xscl run --every 10s --fetch
+    xscl run --every 1min --master spark://host:7077
     """
     from xscl.base.durations import parse_duration
     from xscl.base.system_errors import Patience
@@ -66,12 +69,16 @@ def run(
         pause = parse_duration(every or _EVERY) / 1e6
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--every") from None
-    settings = work.settings()
+    settings, session_options = work.settings(), on.session()
     polling = poll_settings(contact, patience_s=pause) if fetch else None
     patience = Patience(complain)
     lost = 0
     told = not sys.stderr.isatty()
-    with ended_by_signals() as end, Engine(at.open(), settings=settings) as engine, engine.alone():
+    with (
+        ended_by_signals() as end,
+        Engine(at.open(), settings=settings, session_options=session_options) as engine,
+        engine.alone(),
+    ):
         while not end.wanted:
             began = time.monotonic()
             try:
@@ -124,6 +131,7 @@ def sql(
         bool, typer.Option("--show-steps", help="Only print how the statement's relations are made, as SQL.")
     ] = False,
     *,
+    on: SparkOptions,
     at: HomeOptions,
     printing: Printing,
 ) -> None:
@@ -140,7 +148,7 @@ def sql(
     from xscl.answers.sql_views import sql_errors
     from xscl.engine import Engine
 
-    frame = Engine(at.open()).sql(statement)
+    frame = Engine(at.open(), session_options=on.session()).sql(statement)
     with sql_errors():
         rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
     if limit and len(rows) > limit:

@@ -8,8 +8,11 @@ through a DataFrame, a shuffle or a broadcast.  A call of ``map`` with an item i
 from __future__ import annotations
 
 import pickle
+import re
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HERE", "Here", "OnSpark", "Place", "slots_of"]
 
+_PARTS = re.compile(r"splits=(?:Some\()?(\d+)")
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -65,14 +69,22 @@ class OnSpark:
         Raises:
             PySparkException: the work failed in a task; its text has the failure of Python.
         """
+        from pyspark import cloudpickle
+
         if not items:
             return []
+        # Work is unpacked by the task itself, which so tells on which node that fails.
+        packed_work = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
         packed = [pickle.dumps(item) for item in items]
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for at in batch.column(0).to_pylist():
-                    result = pickle.dumps(work(pickle.loads(packed[at])))
+                    try:
+                        result = pickle.dumps(pickle.loads(packed_work)(pickle.loads(packed[at])))
+                    except Exception as error:
+                        error.add_note(f"on node {socket.gethostname()} ({Path.cwd()})")
+                        raise
                     yield pa.record_batch([pa.array([at]), pa.array([result], pa.binary())], ["at", "result"])
 
         count = len(packed)
@@ -82,9 +94,14 @@ class OnSpark:
 
 
 def slots_of(session: SparkSession) -> int:
-    """Return the tasks that a session runs at a time; a session of Spark Connect does not tell, and counts as local."""
+    """Return the tasks that a session runs at a time.
+
+    A session of Spark Connect does not tell, and one that tells nothing counts as local; a plan says in how many parts
+    it would read a range.
+    """
     from pyspark.sql import SparkSession
 
     if type(session) is SparkSession and hasattr(session, "sparkContext"):
         return int(session.sparkContext.defaultParallelism)
-    return cores()
+    found = _PARTS.search(str(session.sql("EXPLAIN SELECT * FROM range(1)").first()))
+    return int(found[1]) if found else cores()

@@ -8,15 +8,18 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from xscl.base.errors import XsclError
+from xscl.base.system_errors import spark_reason, worker_fault
 from xscl.catalog.intake_order import read_last_places
 from xscl.registry.query_list import count_queries
 from xscl.spark.class_archive import SWITCH, find_archive, is_turned_off
+from xscl.spark.nodes import Node, look_at_nodes
 from xscl.spark.session import java_version, start_session
+from xscl.spark.session_options import LOCAL, SessionOptions
 from xscl.spark.start_times import make_archive_now, measure_starts
 from xscl.store.home import open_home
 from xscl.upkeep.health import examine_home, looks_like_a_catalogue
@@ -46,7 +49,13 @@ class Check:
 
 
 def examine(
-    home: Path, catalog_url: str | None, *, start: bool = False, deep: bool = False, named: bool = False
+    home: Path,
+    catalog_url: str | None,
+    *,
+    start: bool = False,
+    deep: bool = False,
+    named: bool = False,
+    session: SessionOptions = LOCAL,
 ) -> Iterator[Check]:
     """All checks, the slow ones last.
 
@@ -55,17 +64,22 @@ def examine(
         catalog_url: its catalogue, if not the one in the home.
         deep: read every file of the home whole, not only what it says of itself.
         named: somebody gave this home, so that it must be there.
+        session: where Spark runs; if it is not simply here, its nodes are looked at.
         start: make the class archive if there is none, and hold starts of our session against plain ones.
     """
     yield _python()
     yield from _packages()
-    java = _java()
-    yield java
+    java = _java() if session.remote is None else None
+    if java is not None:
+        yield java
     yield from _home(home, catalog_url, deep=deep, named=named)
-    if java.ok:
+    if java is not None and java.ok:
         yield _class_archive(java.found, make=start)
         if start:
             yield _start()
+    if session != LOCAL and (java is None or java.ok):
+        yield from _cluster(session, home.resolve() if home.is_dir() else None)
+    elif java is not None and java.ok:
         yield _spark()
 
 
@@ -192,9 +206,43 @@ def _spark() -> Check:
         session.range(1).collect()
         second = time.perf_counter()
     except Exception as error:  # whatever Spark fails with is the finding
-        return Check("Spark", False, str(error).partition("\n")[0], "look at Spark's own messages above")
+        return Check("Spark", False, spark_reason(str(error)), "look at Spark's own messages above")
     found = (
         f"{session.version} starts in {started - began:.1f} s; an empty job takes {first - started:.2f} s the first "
         f"time, then {second - first:.2f} s"
     )
     return Check("Spark", True, found)
+
+
+def _cluster(options: SessionOptions, home: Path | None) -> Iterator[Check]:
+    """Look at each node of a cluster."""
+    if options.master is not None:
+        # A node that cannot run Python is a finding, and no reason to ask another one.
+        options = replace(options, conf={"spark.task.maxFailures": "1", **options.conf})
+    try:
+        session = start_session(options)
+        yield Check("Spark", True, f"{session.version} on {options.where}")
+        nodes = look_at_nodes(session, home)
+    except XsclError as error:
+        yield Check("Spark", False, f"[{error.condition}] {error.message}", error.hint or "")
+        return
+    except Exception as error:  # whatever Spark fails with is the finding
+        named = worker_fault(str(error))
+        found = spark_reason(str(error)) if named is None else f"[{named.condition}] {named.message}"
+        yield Check("nodes", False, found, (named and named.hint) or "look at Spark's own messages above")
+        return
+    for node in nodes:
+        yield from _node(node, home)
+
+
+def _node(node: Node, home: Path | None) -> Iterator[Check]:
+    problems = node.problems()
+    for condition, problem, advice in problems:
+        yield Check(f"node {node.name}", False, f"[{condition}] {problem}", advice)
+    if problems:
+        return
+    packages = ", ".join(f"{name} {found}" for name, found in node.packages.items())
+    sees = "" if home is None else f"; it reads and writes the home {home}"
+    differences = node.differences()
+    advice = f"better the same everywhere: {', '.join(differences)}" if differences else ""
+    yield Check(f"node {node.name}", True, f"Python {node.python_version}, {packages}{sees}", advice)

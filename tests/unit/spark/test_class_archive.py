@@ -14,6 +14,7 @@ from xscl.cli import make_class_archive
 from xscl.cli.make_class_archive import make_archive
 from xscl.spark import class_archive, session
 from xscl.spark.class_archive import ClassArchive, find_archive
+from xscl.spark.session_options import SessionOptions
 
 JAVA = 'openjdk version "17.0.1"'
 
@@ -178,13 +179,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     options: list[list[str]] = []
 
-    def start(scratch: Path, java_options: list[str]) -> str:
+    def start(wanted: SessionOptions, scratch: Path, java_options: list[str]) -> str:
         options.append(java_options)
         if java_options:
             raise PySparkRuntimeError("Java exited")
         return "session"
 
-    monkeypatch.setattr(session, "_local_session", start)
+    monkeypatch.setattr(session, "_classic_session", start)
     monkeypatch.setattr(session, "java_version", lambda: (17, JAVA))
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     return options
