@@ -70,6 +70,20 @@ def executor_engine(tmp_path: Path, spark: SparkSession) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a home that has something of everything, and the files that it follows; tests copy it."""
+    import sample_home
+
+    from xscl.engine import Engine
+    from xscl.store.home import init_home
+
+    folder = tmp_path_factory.mktemp("rich")
+    with Engine(init_home(folder / "home")) as engine:
+        sample_home.fill(engine, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real corpora, on the machines that have them."""
     if not DATA.is_dir():

@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 import pytest
-import sample_home
 import sqlalchemy as sa
 
 import xscl
@@ -19,7 +18,7 @@ from xscl.catalog.stored_json import JSON_COLUMNS, read_stored, wrong_json
 from xscl.catalog.tables import CHANNELS, FEEDS, QUERIES, SOURCES, TEMPLATES
 from xscl.cli.app import main
 from xscl.engine import Engine
-from xscl.store.home import init_home, open_home
+from xscl.store.home import open_home
 from xscl.upkeep.health import examine_home
 
 COMMANDS = (("query", "list", "--channel", "S"), ("match", "list"), ("run", "--once", "--batch-docs", "2"))
@@ -28,10 +27,9 @@ WRONG = ("{", "[7, {}]", '{"a": [{}]}')
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("stored")
-    with Engine(init_home(folder / "home")) as engine:
-        sample_home.fill(engine, folder)
+def stored(rich: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = shutil.copytree(rich, tmp_path_factory.mktemp("stored") / "rich")
+    with Engine(open_home(folder / "home")) as engine:
         values = {"url": "http://f.example/rss", "status": "active", "hints": "{}", "outline": "{}"}
         with engine.home.catalog.begin() as connection:
             connection.execute(FEEDS.update().values(values))
@@ -124,13 +122,13 @@ def test_who_reads_the_damage_is_told(
     assert code == 1 and f'{named} of the catalogue cannot be read: it has "17' in text
 
 
-def test_positions_of_sources_are_read_as_what_they_are(stored: Path, tmp_path: Path) -> None:
+def test_positions_of_sources_are_read_as_what_they_are(rich: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
-    shutil.copytree(stored, folder)
+    shutil.copytree(rich, folder)
     with Engine(open_home(folder / "home")) as engine, engine.home.catalog.begin() as connection:
         connection.execute(SOURCES.update().values(position="{}"))
     with xscl.connect(home=folder / "home") as engine, pytest.raises(XsclError, match="column position of table"):
-        next(islice(engine.follow(stored / "log.ndjson", every="0.01 s"), 1))
+        next(islice(engine.follow(rich / "log.ndjson", every="0.01 s"), 1))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[1]", '{"a": 1}', '{"meta": []}', "null", None, b"{}"])

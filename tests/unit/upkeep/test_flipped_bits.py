@@ -11,7 +11,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-import sample_home
 import sqlalchemy as sa
 
 import xscl.base.sealed
@@ -23,7 +22,7 @@ from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.tables import STATE_FILES
 from xscl.engine import Engine
 from xscl.planning.planner import Planner
-from xscl.store.home import init_home, open_home
+from xscl.store.home import open_home
 from xscl.store.inventory import named_files
 from xscl.store.late_events import LateChoice, late_lines
 from xscl.upkeep.event_export import export_events
@@ -33,19 +32,10 @@ FLIPS = 10
 """Places of each file in which a bit is flipped, beside its first and its last bytes."""
 
 
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with files of every kind."""
-    folder = tmp_path_factory.mktemp("stored")
-    with Engine(init_home(folder / "home")) as engine:
-        sample_home.fill(engine, folder)
-    return folder / "home"
-
-
 @pytest.fixture
-def root(stored: Path, tmp_path: Path) -> Path:
-    shutil.copytree(stored, tmp_path / "home")
-    return tmp_path / "home"
+def root(rich: Path, tmp_path: Path) -> Path:
+    """A home with files of every kind."""
+    return shutil.copytree(rich / "home", tmp_path / "home")
 
 
 def files(root: Path) -> list[Path]:

@@ -28,15 +28,6 @@ from xscl.upkeep.upkeep import EVERY
 
 
 @pytest.fixture(scope="module")
-def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with something of everything, which tests copy."""
-    folder = tmp_path_factory.mktemp("rich")
-    with Engine(init_home(folder / "home")) as engine:
-        fill(engine, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def expected(rich: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Match]:
     """What the home comes to when it goes on undisturbed."""
     folder = tmp_path_factory.mktemp("expected")
