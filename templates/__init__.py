@@ -44,6 +44,7 @@ Modules in reading order:
 * ``link_chains``: partial matches of queries of many blocks, in columns
 * ``once``: the same events in all orders, among which ``ONCE`` chooses
 * ``assemble``: rows of links → rows of R_out of queries of three and more blocks, or of two orders, in the driver
+* ``plain_matches``: combinations of an assembly among whose orders nothing is chosen
 * ``link_matches``: rows of links → rows of R_out and matches of queries of three and more blocks, or of two orders
 * ``assembly_tasks``: the same, as Spark's workers do it
 * ``worker``: the function that Spark ships for resolution

@@ -24,12 +24,15 @@ from xscl.templates.link_state import LinkState, documents_of
 from xscl.templates.mapped_columns import open_columns, save_columns
 from xscl.templates.once import AssembledDocuments, Bindings, add_all_orders
 from xscl.templates.partial_matches import exchanges
+from xscl.templates.plain_matches import Combinations, add_plain, is_plain
 from xscl.templates.plans import Assembly
 from xscl.templates.program import Program
 from xscl.templates.results import Member, ResultColumns
 
 __all__ = ["Found", "add_found", "assemble", "complete"]
 
+_FEW = 16
+"""Combinations of an assembly that are looked at one by one."""
 _TOGETHER = 10_000
 """Combinations that are turned into Python's objects together, about."""
 
@@ -144,6 +147,18 @@ def _columns(chains: Chains, partials: Partials) -> _Columns:
 def add_found(program: Program, found: Found, state: LinkState, out: ResultColumns) -> None:
     """Add the rows of R_out and the matches of combinations, all those of their events being among them."""
     classes: dict[object, int] = {}
+    together = np.ones(len(found), np.bool_)
+    for number, count in zip(*(part.tolist() for part in np.unique(found.assembly, return_counts=True)), strict=True):
+        assembly = program.assemblies[number]
+        if count >= _FEW and is_plain(assembly):
+            own = found.assembly == number
+            docs, nodes = (
+                values[np.repeat(own, counts)].reshape(count, -1)
+                for values, counts in ((found.docs, found.blocks), (found.nodes, found.widths))
+            )
+            add_plain(program, assembly, Combinations.of(docs, nodes, found.documents), out, classes)
+            together &= ~own
+    found = found if together.all() else found.taken(together)
     for some in _some_together(found):
         groups = list(_grouped(program, some))
         earlier = _Earlier(program, state, [each for alike in groups for each in alike])

@@ -21,7 +21,7 @@ from xscl.templates.plans import Assembly
 from xscl.templates.program import Program
 from xscl.templates.results import MAX_MATCHES, MAX_ROUT, Admitted, ClassRow, Member, ResultColumns, admitted
 
-__all__ = ["AssembledDocuments", "Bindings", "add_all_orders"]
+__all__ = ["AssembledDocuments", "Bindings", "add_all_orders", "add_documents", "class_of"]
 
 _MOST_CLASSES = 10_000
 """Number of classes that are remembered, so that equal ones are written once."""
@@ -99,7 +99,8 @@ def add_all_orders(
             if exchange is None or exchange <= min(live.newest, each.oldest - 1):
                 staying[exchange].append((gid, case))
         if staying:
-            _add(each, {exchange: Admitted(*zip(*by, strict=True)) for exchange, by in staying.items()}, out, classes)
+            taken = {exchange: Admitted(*zip(*by, strict=True)) for exchange, by in staying.items()}
+            add_documents(each, taken, out, classes)
 
 
 def _exchange(case: Case, gid: int, own: AssembledDocuments, orders: _Orders) -> int | None:
@@ -117,24 +118,39 @@ def _exchange(case: Case, gid: int, own: AssembledDocuments, orders: _Orders) ->
     return found
 
 
-def _add(
+def add_documents(
     documents: AssembledDocuments, by: Mapping[int | None, Admitted], out: ResultColumns, classes: dict[object, int]
 ) -> None:
     """Add the rows of R_out and the matches of some documents for some groups, told by ``ClassRow.exchange``."""
     members, bindings, _ = documents
-    assembly = bindings.assembly
     gids = [gid for each in by.values() for gid in each.groups]
     if len(bindings.matches) > MAX_MATCHES:
         out.add_refused(members, gids, "matches")
         return
     if bindings.rows is None:
         out.add_refused(members, gids, "rout")
+    out.add_documents([member.docid for member in members], _class(bindings, by, out, classes))
+
+
+def class_of(
+    bindings: Bindings, by: Mapping[int | None, Admitted], out: ResultColumns, classes: dict[object, int]
+) -> int | None:
+    """Return the class of documents with some bindings for some groups; None: something of them is refused."""
+    if len(bindings.matches) > MAX_MATCHES or bindings.rows is None:
+        return None
+    return _class(bindings, by, out, classes)
+
+
+def _class(
+    bindings: Bindings, by: Mapping[int | None, Admitted], out: ResultColumns, classes: dict[object, int]
+) -> int:
+    instance = bindings.assembly.instance
     meant: list[tuple[Literal["rout", "match"], tuple[int, ...], tuple[int, ...] | None]] = [
         *(("rout", row, None) for row in sorted(bindings.rows or ())),
         *(("match", *match) for match in sorted(bindings.matches.items())),
     ]
     rows = tuple(
-        ClassRow(relation, assembly.instance, nodes, witness, some, None, exchange)
+        ClassRow(relation, instance, nodes, witness, some, None, exchange)
         for exchange, some in by.items()
         for relation, nodes, witness in meant
     )
@@ -142,4 +158,4 @@ def _add(
         if len(classes) >= _MOST_CLASSES:
             classes.clear()
         classes[rows] = out.add_class(rows)
-    out.add_documents([member.docid for member in members], classes[rows])
+    return classes[rows]

@@ -206,6 +206,8 @@ class ResultColumns:
         """Rows of R_out, matches, links and pairs so far, with every combination of documents counted."""
         self._rows: list[tuple[object, ...]] = []
         self._pairs: list[tuple[Int64s, Int64s, Int32s]] = []
+        self._longer: list[tuple[Int64s, Int32s]] = []
+        """Combinations of three and more documents."""
         self._waiting = 0
         self._sizes: list[tuple[int, int]] = []
         """Numbers of rows of R_out and of matches, by class."""
@@ -226,11 +228,22 @@ class ResultColumns:
         """Pairs of documents, or single documents with -1 on the right, and the class of each."""
         if len(left):
             self._pairs.append((left, right, classes))
-            self._waiting += len(left)
-            first = int(classes.min())
-            counts = np.bincount(classes - first)
-            rout, matches = counts @ np.array(self._sizes[first : first + len(counts)], dtype=np.int64)
-            self.counts.update(rout=int(rout), match=int(matches))
+            self._count(classes)
+
+    def add_combinations(self, docs: Int64s, classes: Int32s) -> None:
+        """Add combinations of equally many documents, two or more: a row of docids and the class of each."""
+        if docs.shape[1] == 2:
+            self.add_pairs(docs[:, 0], docs[:, 1], classes)
+        elif len(docs):
+            self._longer.append((docs, classes))
+            self._count(classes)
+
+    def _count(self, classes: Int32s) -> None:
+        self._waiting += len(classes)
+        first = int(classes.min())
+        counts = np.bincount(classes - first)
+        rout, matches = counts @ np.array(self._sizes[first : first + len(counts)], dtype=np.int64)
+        self.counts.update(rout=int(rout), match=int(matches))
 
     def add_documents(self, docs: Sequence[int], number: int) -> None:
         """Two or more documents, and their class."""
@@ -307,20 +320,22 @@ class ResultColumns:
             yield pa.RecordBatch.from_arrays(arrays, schema=RESULT_SCHEMA)
 
     def _pair_tables(self) -> Iterator[pa.Table]:
-        """Iterate over the pairs, without the columns that they do not have; constant columns as dictionaries."""
+        """Iterate over pairs and longer ones, without the columns that they do not have; constants as dictionaries."""
         pairs, self._pairs, self._waiting = self._pairs, [], 0
         few = [part for part in pairs if len(part[0]) < _FEW_PAIRS]
         if few:
             left, right, classes = (np.concatenate(columns) for columns in zip(*few, strict=True))
             pairs = [*(part for part in pairs if len(part[0]) >= _FEW_PAIRS), (left, right, classes)]
         for left, right, classes in pairs:
-            zeros = pa.array(np.zeros(len(left), dtype=np.int32))
-            yield pa.table(
-                {
-                    "relation": pa.DictionaryArray.from_arrays(zeros, pa.array(["docs"])),
-                    "origin": pa.DictionaryArray.from_arrays(zeros, pa.array([self.origin], pa.int64())),
-                    "class": pa.array(classes),
-                    "d1": pa.array(left),
-                    "d2": pa.array(right, mask=right < 0),
-                }
-            )
+            yield self._docs_table(classes, {"d1": pa.array(left), "d2": pa.array(right, mask=right < 0)})
+        longer, self._longer = self._longer, []
+        for docs, classes in longer:
+            offsets = pa.array(np.arange(len(docs) + 1, dtype=np.int32) * docs.shape[1])
+            lists = pa.ListArray.from_arrays(offsets, pa.array(docs.reshape(-1)))
+            yield self._docs_table(classes, {"docs": lists})
+
+    def _docs_table(self, classes: Int32s, docs: Mapping[str, pa.Array]) -> pa.Table:
+        zeros = pa.array(np.zeros(len(classes), dtype=np.int32))
+        relation = pa.DictionaryArray.from_arrays(zeros, pa.array(["docs"]))
+        origin = pa.DictionaryArray.from_arrays(zeros, pa.array([self.origin], pa.int64()))
+        return pa.table({"relation": relation, "origin": origin, "class": pa.array(classes), **docs})

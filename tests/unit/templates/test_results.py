@@ -233,6 +233,10 @@ def test_files_hold_what_would_be_handed_out(tmp_path: Path, monkeypatch: pytest
             docs = np.arange(start, start + 1 + start)
             columns.add_pairs(docs, docs - 1, np.zeros(len(docs), dtype=np.int32))
         columns.add_documents((1, 2, 3), 0)
+        columns.add_combinations(np.array([[7, 8], [9, 8]]), np.zeros(2, dtype=np.int32))
+        columns.add_combinations(np.array([[4, 5, 6], [5, 6, 7]]), np.zeros(2, dtype=np.int32))
+        columns.add_combinations(np.empty((0, 3), np.int64), np.empty(0, np.int32))
+        assert columns.counts["match"] == 11
         columns.add_link(9, [member(1, 0), member(2, 0)], [5])
         return columns
 
