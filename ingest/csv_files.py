@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from xscl.base.errors import SourceError
+from xscl.base.shown import counted
 from xscl.ingest.event_file import ByteStream
 from xscl.ingest.reading import Reading
-from xscl.ingest.records import Rejected, RowTable
+from xscl.ingest.records import Noted, Rejected, RowTable
 from xscl.ingest.row_format import BOM, ENDINGS, check_width, ending
 from xscl.ingest.rows import is_column
 
@@ -29,6 +30,7 @@ _BLOCK = 16 * 1024 * 1024
 """Bytes of CSV that are read at once, and what one record may have."""
 
 
+_DELIMITERS = (",", ";", "\t", "|")
 _NO_NAME = re.compile(r"[^\w.-]+")
 
 
@@ -38,7 +40,7 @@ def read_csv(
     channel: str,
     source: str,
     reading: Reading,
-) -> Iterator[RowTable]:
+) -> Iterator[RowTable | Noted]:
     """Yield the rows of CSV (RFC 4180, UTF-8); a record of another number of values is a problem of its table.
 
     A row's number is that of the line it begins in.  Blank lines are passed over.
@@ -61,6 +63,9 @@ def read_csv(
         if columns is None:
             block = block.removeprefix(BOM)
             columns, used, lines = _header(block, reading, delimiter, source)
+            if len(columns) == 1 and (other := _other_delimiter(block[:used], delimiter)) is not None:
+                meant = f"did you mean --delimiter {other!r} (delimiter={other!r})?"
+                yield Noted(source, f"it is read as one column, {columns[0]}; {meant}")
             line, block = line + lines, block[used:]
         if block.strip():
             table = _csv_table(block, line, columns, delimiter, channel, source, reading)
@@ -140,6 +145,13 @@ def _header(block: bytes, reading: Reading, delimiter: str, source: str) -> tupl
     return names, used, block[:used].count(b"\n")
 
 
+def _other_delimiter(header: bytes, delimiter: str) -> str | None:
+    """Find what may stand between the names of a header that has one column; None: nothing does."""
+    found = [(header.count(other.encode()), other) for other in _DELIMITERS if other != delimiter]
+    count, other = max(found)
+    return other if count else None
+
+
 def _name_of(text: str) -> str:
     """Return a column's name of a header's: what a name cannot hold becomes ``_``."""
     name = _NO_NAME.sub("_", text)
@@ -164,7 +176,7 @@ def _csv_table(
             Rejected(
                 f"{source}:{lines[row.number - 1]}",
                 "XSCL_BAD_CSV",
-                f"expected {row.expected_columns} values, found {row.actual_columns}",
+                f"expected {counted(row.expected_columns, 'value')}, found {row.actual_columns}",
                 channel,
             )
         )

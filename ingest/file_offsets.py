@@ -41,7 +41,7 @@ def listing(paths: Iterable[str]) -> list[Changed]:
     """Return the files of folders, and files, in the sequence's order; what is not there is left out."""
     found: dict[str, Changed] = {}
     for path in map(Path, paths):
-        for file in files_in(path, []) if path.is_dir() else [path]:
+        for file in files_in(path, [], []) if path.is_dir() else [path]:
             try:
                 status = file.stat()
             except OSError:

@@ -30,7 +30,7 @@ from xscl.ingest.event_file import MAX_LINE_BYTES, ByteStream, bounded_lines, re
 from xscl.ingest.json_feed import looks_like_json_feed
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, rejected
-from xscl.ingest.sources import files_in, read_stream, shown_name
+from xscl.ingest.sources import files_in, home_noted, read_stream, shown_name
 
 __all__ = ["FilePosition", "Follower", "Signature", "resume", "source_name", "unchanged_s"]
 
@@ -163,12 +163,18 @@ class Follower:
         self._by_file = {position.signature.file: position for position in self._positions.values()}
         self._seen: dict[str, _Seen] = {}
         self._complained: set[str] = set()
+        self._homes: set[Path] = set()
+        """Homes that were noted."""
 
     def look(self) -> Iterator[Record]:
         """Yield the records of what is new, and where that ends."""
         found: list[tuple[bool, Path, Signature]] = []
         for path in self._paths:
-            for file in self._files(path):
+            homes: list[Path] = []
+            files = self._files(path, homes)
+            yield from (home_noted(home) for home in homes if home not in self._homes)
+            self._homes.update(homes)
+            for file in files:
                 try:
                     status = file.stat()
                     if not stat.S_ISREG(status.st_mode):
@@ -183,10 +189,10 @@ class Follower:
         for _, file, signature in sorted(found, key=lambda item: item[0]):
             yield from self._look_at(file, signature)
 
-    def _files(self, path: Path) -> list[Path]:
+    def _files(self, path: Path, homes: list[Path]) -> list[Path]:
         problems: list[OSError] = []
         try:
-            return files_in(path, problems) if path.is_dir() else [path]
+            return files_in(path, problems, homes) if path.is_dir() else [path]
         except (OSError, ValueError):
             return [path]
 

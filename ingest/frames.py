@@ -19,7 +19,7 @@ from xscl.base.types import Event, to_micros
 from xscl.ingest.feed import entry_item
 from xscl.ingest.identity import EMPTY, identify
 from xscl.ingest.item import Item, item_document, item_time
-from xscl.ingest.records import FeedDocument, Record, Rejected
+from xscl.ingest.records import FeedDocument, Noted, Record, Rejected
 
 __all__ = [
     "DOCUMENT_COLUMNS",
@@ -58,7 +58,7 @@ _ERROR = re.compile(r"\[(XSCL_[A-Z_]+)\] (.*)", re.DOTALL)
 
 def xml_rows(records: Iterable[Record], limits: Limits) -> Iterator[Row]:
     """Yield the rows of records of ``read_paths``, with documents as they are stored: no declaration, no DTD."""
-    for run in _runs(records):
+    for run in _runs(record for record in records if not isinstance(record, Noted)):
         yield from in_fresh_dictionary(lambda run: [_xml_row(record, limits) for record in run], run)
 
 
@@ -70,7 +70,7 @@ def feed_rows(records: Iterable[Record]) -> Iterator[Row]:
     for record in records:
         if isinstance(record, FeedDocument):
             yield from in_fresh_dictionary(_entry_rows, record)
-        else:
+        elif not isinstance(record, Noted):
             yield _error_row(record, "XSCL_NOT_A_FEED", "this is no feed")
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "Entry",
     "FeedDocument",
     "Flush",
+    "Noted",
     "Poll",
     "Position",
     "Record",
@@ -73,6 +74,14 @@ class Flush:
     source: str
     position: Position | None = None
     """Position of its input when this was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something about an input that its reader should hear of; nothing was refused."""
+
+    source: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +188,7 @@ class RowTable:
     """Position that is kept in the transaction of the last of the rows."""
 
 
-Record = Event | FeedDocument | RowTable | Register | Drop | Flush | Rejected | Position
+Record = Event | FeedDocument | RowTable | Register | Drop | Flush | Rejected | Noted | Position
 
 
 def rejected(source: str, error: XsclError, channel: str | None = None) -> Rejected:

@@ -16,7 +16,7 @@ from xscl.ingest.csv_files import read_csv
 from xscl.ingest.event_file import ByteStream
 from xscl.ingest.json_rows import read_json_lines
 from xscl.ingest.reading import Reading
-from xscl.ingest.records import Rejected, RowTable, rejected
+from xscl.ingest.records import Noted, Rejected, RowTable, rejected
 from xscl.ingest.row_format import Format, check_width
 
 __all__ = ["read_row_file"]
@@ -27,13 +27,13 @@ _ROWS = 200_000
 
 def read_row_file(
     stream: ByteStream, kind: Format, *, channel: str, source: str, reading: Reading
-) -> Iterator[RowTable | Rejected]:
+) -> Iterator[RowTable | Rejected | Noted]:
     """Yield the rows of a file, unpacked, ``-`` for one without a name; what cannot be read is a ``Rejected``.
 
     The beginning and the end of ``parquet`` are read, so it must be seekable.
     """
     try:
-        tables: Iterator[RowTable]
+        tables: Iterator[RowTable | Noted]
         if kind == "csv":
             tables = read_csv(stream, channel=channel, source=source, reading=reading)
         elif kind == "jsonl":
@@ -41,7 +41,7 @@ def read_row_file(
         else:
             tables = _read_parquet(cast(BinaryIO, stream), channel=channel, source=source, reading=reading)
         for table in tables:
-            yield replace(table, named=source != "-")
+            yield replace(table, named=source != "-") if isinstance(table, RowTable) else table
     except SourceError as error:
         yield rejected(source, error, channel)
     except (OSError, EOFError, zlib.error, pa.ArrowException, ValueError) as error:

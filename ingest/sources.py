@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from xscl.base.errors import DocumentError, SourceError, XsclError
+from xscl.base.home_folders import is_home
 from xscl.base.safe_xml import in_fresh_dictionary, parse_xml
 from xscl.base.types import Event, to_micros
 from xscl.ingest.archives import Budget, first_character, members, peeled, unreadable
@@ -31,12 +32,12 @@ from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.json_feed import looks_like_json_feed
 from xscl.ingest.paths import SplitPath
 from xscl.ingest.reading import DEFAULT_READING, Reading
-from xscl.ingest.records import Record, Rejected, rejected
+from xscl.ingest.records import Noted, Record, Rejected, rejected
 from xscl.ingest.row_files import read_row_file
 from xscl.ingest.row_format import Format, file_channel, row_format
 from xscl.ingest.splitting import SplitRecord, split_records
 
-__all__ = ["MAX_DOCUMENT_BYTES", "files_in", "read_paths", "read_stream", "shown_name"]
+__all__ = ["MAX_DOCUMENT_BYTES", "files_in", "home_noted", "read_paths", "read_stream", "shown_name"]
 
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 """Bytes of a document before it is parsed; inclusive."""
@@ -53,7 +54,8 @@ def read_paths(
 ) -> Iterator[Record]:
     """Yield the records of files, of all files in directories (in sorted order), and of standard input (``-``).
 
-    In directories and archives, hidden files, links that lead outside and links to directories are passed over.
+    In directories and archives, hidden files, links that lead outside and links to directories are passed over.  So
+    are homes of xscl, with a note.
 
     Args:
         paths: read in their order.
@@ -75,11 +77,13 @@ def read_paths(
 
 def _read_path(path: Path, reading: Reading) -> Iterator[Record]:
     problems: list[OSError] = []
+    homes: list[Path] = []
     try:
-        files = files_in(path, problems) if path.is_dir() else [path]
+        files = files_in(path, problems, homes) if path.is_dir() else [path]
     except (OSError, ValueError) as error:
         yield rejected(shown_name(path), unreadable(shown_name(path), error), reading.channel)
         return
+    yield from map(home_noted, homes)
     for problem in problems:
         name = shown_name(problem.filename or path)
         yield rejected(name, unreadable(name, problem), reading.channel)
@@ -103,16 +107,26 @@ def shown_name(path: str | Path) -> str:
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def files_in(folder: Path, problems: list[OSError]) -> list[Path]:
-    """Return the files in a folder and its folders, sorted; without what is hidden or lies elsewhere.
+def home_noted(home: Path) -> Noted:
+    """Note a home whose files are not read."""
+    return Noted(shown_name(home), "this is a home of xscl; its files are no input and were passed over")
+
+
+def files_in(folder: Path, problems: list[OSError], homes: list[Path]) -> list[Path]:
+    """Return the files in a folder and its folders, sorted; without what is hidden, lies elsewhere or is a home's.
 
     Args:
         folder: where to look.
         problems: gets what could not be looked at.
+        homes: gets the homes, whose files are not returned.
     """
     home = folder.resolve()
     found: list[Path] = []
     for parent, folders, names in os.walk(folder, onerror=problems.append):
+        if is_home(Path(parent)):
+            homes.append(Path(parent))
+            folders.clear()
+            continue
         folders[:] = [name for name in folders if not name.startswith(".")]
         files = (Path(parent, name) for name in names if not name.startswith("."))
         found.extend(file for file in files if _belongs(file, home, problems))

@@ -16,7 +16,7 @@ from sqlalchemy.sql.compiler import IdentifierPreparer, SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 from sqlalchemy.sql.selectable import NamedFromClause
 
-from xscl.base.docids import PUBLISHED, SERIAL_BITS
+from xscl.base.docids import PUBLISHED, SERIAL_BITS, place_words
 from xscl.templates.graph import MIRRORED
 from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_MEMBER, rt_table
 from xscl.templates.template import Template
@@ -45,7 +45,8 @@ def spark_text(statement: Select[tuple[object, ...]]) -> str:
     text = str(statement.compile(dialect=SparkDialect(), compile_kwargs={"literal_binds": True}))
     relations, where, conditions = text.replace(" \n", "\n").partition("\nWHERE ")
     relations = relations.replace(" LEFT OUTER JOIN ", "\n  LEFT JOIN ").replace(" JOIN ", "\n  JOIN ")
-    return relations.replace("LEFT\n  JOIN", "LEFT JOIN") + where + "\n  AND ".join(_conjuncts(conditions))
+    relations = relations.replace("LEFT\n  JOIN", "LEFT JOIN")
+    return place_words(relations + where + "\n  AND ".join(_conjuncts(conditions)))
 
 
 def _conjuncts(text: str) -> Iterator[str]:

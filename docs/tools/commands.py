@@ -57,8 +57,8 @@ def _command_text(words: str, command: TyperCommand) -> str:
             if record is None:
                 continue
             name, help_ = record
-        # A bar between backticks parts no cells; the greatest number of 64 bits is no limit that anybody means.
-        meaning = _escaped(help_).replace("|", "\\|").replace("0<=x<=9223372036854775807", "x>=0")
+        # A bar between backticks parts no cells.
+        meaning = _escaped(help_).replace("|", "\\|")
         rows.append(f"| `{_row(name)}` | {_row(meaning)} |")
     table = "| argument or option | meaning |\n|---|---|\n" + "\n".join(rows) if rows else ""
     return "\n\n".join(

@@ -391,7 +391,7 @@ def test_following_goes_on_after_what_passes(
     said = capsys.readouterr().err
     assert ended.value.code in (0, None), said
     assert "XSCL_DISK_FULL" in said and "it is tried again" in said
-    assert said.endswith("stopped; in all:\n1 events taken\n")
+    assert said.endswith("stopped; in all:\n1 event taken\n")
     with xscl.connect(home="xscl-home") as engine:
         assert engine.home.catalog.ask(read_last_places) == (0, 1)
 

@@ -333,7 +333,8 @@ def test_running_asks_first(run: Run, server: FeedServer, monkeypatch: pytest.Mo
     run("feed", "add", f"http://{host}/feed", "--allow-private")
     assert run("run", "--once").code == 0 and server.log == []
     ran = run("run", "--once", "--fetch", "--contact", "mailto:us@example.org")
-    assert ran.code == 0 and "1 feeds asked" in ran.err and "503" in ran.err
+    assert ran.code == 1 and "1 feed asked with 1 request" in ran.err and "503" in ran.err
+    assert ran.err.endswith("nothing new: no feed could be read\n")
     assert server.log[0].headers["user-agent"].endswith("(+mailto:us@example.org)")
     assert run("run", "--once", "--fetch").err == "nothing new\n"
     engine = connect(home=tmp_path / "home")

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from xscl.answers.match_listing import built_matches, named_matches
 from xscl.answers.match_reader import FoundMatch, Member, members_of
 from xscl.base.settings import Settings
+from xscl.base.shown import counted
 from xscl.base.system_errors import named_file_faults
 from xscl.base.temporary import temporary_folder
 from xscl.base.types import Match
@@ -142,6 +143,6 @@ def _waiting_notes(home: Home, names: Iterable[str]) -> Iterator[str]:
         lacking = sorted(set(connection.scalars(publishing)))
     if lacking:
         yield (
-            f"{last - processed} places of the intake order are not processed yet, and what queries publish for them "
-            f"is not in {', '.join(lacking)}: xscl run --once"
+            f"not processed yet: {counted(last - processed, 'place')} of the intake order; {', '.join(lacking)} has "
+            "nothing yet that queries publish for them: xscl run --once"
         )

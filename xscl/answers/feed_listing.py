@@ -13,7 +13,7 @@ from xscl.answers.feed_health import Health
 from xscl.base.durations import format_duration
 from xscl.base.errors import CatalogError
 from xscl.base.name_patterns import like
-from xscl.base.shown import HIDDEN, masked
+from xscl.base.shown import HIDDEN, counted, masked
 from xscl.base.types import format_time
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.tables import FEEDS
@@ -142,12 +142,12 @@ def feed_summary(rows: Collection[Mapping[str, object]], now: int) -> str:
     parts = [f"{by_health[health]} {words.get(health, health.value)}" for health in Health if by_health[health]]
     until = _time(now) or ""
     due = sum(row["status"] == "active" and str(row["next"] or "") <= until for row in rows)
-    told = f"{len(rows)} {'feed' if len(rows) == 1 else 'feeds'}" + (f": {', '.join(parts)}" if parts else "")
+    told = counted(len(rows), "feed") + (f": {', '.join(parts)}" if parts else "")
     if due:
         told += f"; {due} due ('xscl feed fetch')"
     items = sum(int(str(row["items"])) for row in rows)
     rejected = sum(int(str(row["rejected"])) for row in rows)
-    return f"{told}; {items:,} items" + (f", {rejected:,} rejected" if rejected else "")
+    return f"{told}; {counted(items, 'item')}" + (f", {rejected:,} rejected" if rejected else "")
 
 
 def find_listed(connection: Connection, text: str) -> list[sa.Row[tuple[object, ...]]]:
@@ -165,7 +165,11 @@ def find_listed(connection: Connection, text: str) -> list[sa.Row[tuple[object, 
         part = text.casefold()
         found = [row for row in rows if any(part in (t or "").casefold() for t in (row.url, row.identity, row.title))]
     if not found or not text:
-        raise CatalogError("XSCL_FEED_NOT_FOUND", f"no feed is called {text!r}", hint="'xscl feed list' shows them")
+        raise CatalogError(
+            "XSCL_FEED_NOT_FOUND",
+            f"no feed is called {text!r}",
+            hint="'xscl feed list' and the relation feeds have them",
+        )
     return found
 
 

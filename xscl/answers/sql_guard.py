@@ -57,6 +57,8 @@ class Judged:
     """Names of columns that it mentions, in lower case; None if it asks for all of some relation."""
     listed_aliases: frozenset[str] = frozenset()
     """Aliases with a list of columns, in lower case: their text is that of a call."""
+    named: frozenset[str] = frozenset()
+    """Names in lower case that only a column of a relation can have; none where the statement makes columns."""
     counts: str | None = None
     """The text for a relation ``matches`` of counts (``match_steps.count_steps``), if it only counts matches."""
 
@@ -83,6 +85,12 @@ _NODES = (
 )
 _KNOWN = frozenset(_NODES)
 
+_NAME = re.compile(r"\w+")
+_MAKES_COLUMNS = frozenset(
+    ["explode", "explode_outer", "inline", "inline_outer", "json_tuple", "posexplode", "posexplode_outer", "stack"]
+    + ["date_add", "date_diff", "dateadd", "datediff", "date_part", "datepart"]
+)
+"""Functions whose columns have names of their own, or that take units in place of columns."""
 # They name the account that the engine runs under.
 _ACCOUNT = frozenset(["current_user", "session_user", "user"])
 
@@ -187,6 +195,7 @@ def _query(statement: str, tokens: Sequence[Token], relations: _Known) -> Judged
         frozenset(reading.relations),
         None if reading.stars else frozenset(reading.columns),
         frozenset(reading.listed_aliases),
+        reading.named,
         None if counts is None else bracketed(written, counts),
     )
 
@@ -218,6 +227,22 @@ class _Reading:
         self.stars = False
         """Tell whether a node asks for all columns of something."""
         self.listed_aliases: set[str] = set()
+        self._asked: set[tuple[str, str]] = set()
+        """Columns, each with what stands before it: a relation, a column with fields, or nothing."""
+        self._tables: set[str] = {""}
+        """Names of relations and of their aliases."""
+        self._given: set[str] = set()
+        """Names that the statement gives to columns."""
+        self._makes_columns = False
+        """Tell whether functions name columns, so that their names are not known."""
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Names that only a column of a relation can have."""
+        if self._makes_columns:
+            return frozenset()
+        asked = {name for table, name in self._asked if table in self._tables and _NAME.fullmatch(name)}
+        return frozenset(asked - self._given)
 
     def judge(self, node: exp.Expr, tables: frozenset[str]) -> None:
         """Refuse a node that is not known; ``tables`` are the common table expressions in scope."""
@@ -228,6 +253,7 @@ class _Reading:
                 self._table(node, tables)
             case exp.Column():
                 self.columns.add(node.name.lower())
+                self._asked.add((node.table.lower(), node.name.lower()))
                 if not node.table and node.name.lower() in _ACCOUNT:
                     raise refusal(f"{node.name} is not allowed; a column of that name is written with its relation")
             case exp.Identifier():
@@ -238,15 +264,21 @@ class _Reading:
             case exp.Anonymous():
                 if (name := _function_name(node)) not in FUNCTIONS:
                     raise unknown_function(name)
+                self._makes_columns |= name in _MAKES_COLUMNS or name.startswith("timestamp")
             case exp.Dot() if not isinstance(node.expression, (exp.Identifier, exp.Star)):
                 raise refusal(f"{node.sql('spark')[:60]!r}: functions are called by their bare names")
             case exp.Join() if node.args.get("method"):
                 self.stars = True  # a natural join compares all columns
+            case exp.Alias():
+                self._given.add(node.alias.lower())
+            case exp.Lateral() | exp.Values() | exp.Aliases() | exp.Lambda():
+                self._makes_columns = True
             case exp.TableAlias() if node.args.get("columns"):
+                self._makes_columns = True
                 self.listed_aliases.add(node.name.lower())
                 self.stars = True  # the list stands for all columns
             case exp.Pivot():
-                self.stars = True  # what is not named is grouped by
+                self.stars = self._makes_columns = True  # what is not named is grouped by
         for child in _children(node, with_=True):
             assert isinstance(child, exp.With)
             recursive = bool(child.args.get("recursive"))
@@ -263,6 +295,7 @@ class _Reading:
         if node.args.get("db") or node.args.get("catalog"):
             raise refusal(f"{node.sql('spark')!r}: relations have no database before their name", hint=RELATIONS_HINT)
         name = node.name.lower()
+        self._tables.add(node.alias_or_name.lower())
         if name in tables:
             return
         if name not in self._known:

@@ -11,9 +11,12 @@ from xscl.answers.match_steps import count_steps
 from xscl.answers.relation_steps import RELATION_NAMES, relation_steps, template_relations
 from xscl.answers.sql_guard import Judged, judge
 from xscl.answers.sql_steps import Needs, Step, with_statement
+from xscl.base.docids import place_words
+from xscl.base.errors import EngineError
 from xscl.catalog.groups import read_templates
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.memberships import member_names
+from xscl.catalog.suggestions import nearest
 from xscl.catalog.tables import CHANNELS, EVENT_IDS, QUERIES
 from xscl.store.home import Home
 from xscl.store.join_state import held_state
@@ -54,6 +57,25 @@ class HomeRelations:
             return judged.text, found
         return judged.counts, {**found, "matches": count_steps()}
 
+    def check_columns(self, judged: Judged) -> None:
+        """Refuse a column that no relation of a statement has, where the statement's text tells that.
+
+        Raises:
+            EngineError: ``XSCL_SQL``.
+        """
+        needs = Needs()
+        known = {
+            column
+            for name in judged.relations & self.names
+            for column in relation_steps(name, needs, self.templates)[-1].columns
+        }
+        for name in sorted(judged.named - {column.lower() for column in known}):
+            found = nearest(name, known)
+            meant = "" if found is None else f"; did you mean {found}?"
+            read = ", ".join(sorted(judged.relations)) or "this statement"
+            hint = "xscl sql 'SHOW COLUMNS IN relation' lists them"
+            raise EngineError("XSCL_SQL", f"there is no column {name!r} in {read}{meant}", hint=hint)
+
     def needs(self, columns: Collection[str] | None = None, relations: Collection[str] = ()) -> Needs:
         """Find out what these columns of ``matches`` need, or with None all of them, and the state of the home."""
         catalog = self.home.catalog
@@ -82,8 +104,11 @@ def steps_text(home: Home, statement: str) -> str:
     """Write the relations that a statement reads as WITH statements, one after another.
 
     Raises:
-        EngineError: ``XSCL_SQL``: the statement does something else than reading.
+        EngineError: ``XSCL_SQL``: the statement does something else than reading, or names a column that no relation
+            of it has.
     """
     relations = HomeRelations.of(home)
-    _, steps = relations.steps(judge(statement, relations.names))
-    return "\n\n".join(f"{with_statement(each)};" for each in steps.values())
+    judged = judge(statement, relations.names)
+    relations.check_columns(judged)
+    _, steps = relations.steps(judged)
+    return place_words("\n\n".join(f"{with_statement(each)};" for each in steps.values()))

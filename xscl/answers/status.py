@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of, published_docid
+from xscl.base.shown import counted
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_streams
 from xscl.catalog.counters import SUMMED, total
@@ -64,13 +65,13 @@ def state_notes(home: Home) -> Iterator[str]:
         unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
     processed, last = catalog.ask(read_last_places)
     yield (
-        f"events {events}, join state {rows} rows in {size:,} bytes (files: {files}), "
-        f"purged {purged} rows, late {late}, rejected {rejected}"
+        f"events {events}, join state {counted(rows, 'row')} in {counted(size, 'byte')} (files: {files}), "
+        f"purged {counted(purged, 'row')}, late {late}, rejected {rejected}"
     )
     if asked:
-        yield f"slices: {found / asked:.1%} of {asked:,} values asked for needed nothing from the files"
+        yield f"slices: {found / asked:.1%} of {counted(asked, 'value')} asked for needed nothing from the files"
     if last > processed:
-        yield f"{last - processed} places of the intake order are not processed yet: xscl run --once"
+        yield f"not processed yet: {counted(last - processed, 'place')} of the intake order (xscl run --once)"
     for name in held_up(catalog):
         yield held_up_note(name)
     if unlimited:
@@ -106,8 +107,7 @@ def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
             older = [channel_counts(connection, *span) for span in _events_before(first, place)]
             count = sum(counts.get(channel, 0) for counts in older for channel in channels)
             yield (
-                f"note: {count} events are older than query {name} and were skipped for it; STARTING ALL would include "
-                "them"
+                f"note: {counted(count, 'older event')} skipped for query {name}; STARTING ALL includes older events"
             )
     if len(skipped) > _NOTES:
         yield f"note: events were skipped for {len(skipped) - _NOTES:,} more queries that are newer than they"

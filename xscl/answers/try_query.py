@@ -15,7 +15,7 @@ from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import ChannelInfo, QueryInfo, StreamInfo
 from xscl.ingest.columns import column_type, column_value, text_type
 from xscl.ingest.expand import feed_events
-from xscl.ingest.records import FeedDocument, Record, Rejected, RowTable, rejected
+from xscl.ingest.records import FeedDocument, Noted, Record, Rejected, RowTable, rejected
 from xscl.intake.checks import CheckedEvent, check_event, event_content, require_kind
 from xscl.intake.row_columns import no_column
 from xscl.language.block_patterns import BlockPattern, assignments, block_pattern
@@ -90,6 +90,7 @@ class DryRun:
         self.documents: Counter[str] = Counter()
         self.found: Counter[int] = Counter()
         self.problems: list[Rejected] = []
+        self._noted: list[str] = []
         self._channels = dict(channels)
         self._names: dict[str, DocumentNames] = {}
         self.blocks: tuple[tuple[str, str], ...] = ()
@@ -101,6 +102,8 @@ class DryRun:
         for record in records:
             if isinstance(record, Rejected):
                 self.problems.append(record)
+            elif isinstance(record, Noted):
+                self._noted.append(f"{record.source}: {record.text}")
             elif isinstance(record, FeedDocument):
                 for event in in_fresh_dictionary(feed_events, record):
                     yield from self._of_event(event)
@@ -110,13 +113,13 @@ class DryRun:
                 yield from self._of_event(record)
 
     def notes(self) -> list[str]:
-        """Note elements, attributes and columns of the query that none of the documents so far had."""
+        """Give notes on inputs, and on elements, attributes and columns of the query that no document so far had."""
 
         def names(channel: str) -> DocumentNames | None:
             info = self._channels.get(channel)
             return (None if info is None else row_names(info)) or self._names.get(channel)
 
-        return list(name_notes(self._compiled, self.query.namespaces, names))
+        return self._noted + list(name_notes(self._compiled, self.query.namespaces, names))
 
     def _of_rows(self, table: RowTable) -> Iterator[BlockWitness]:
         self.problems.extend(table.problems)

@@ -7,6 +7,7 @@
 * ``encodings``: The character encodings that documents, feeds and answers of strangers may name
 * ``errors``: Every error xscl raises, in one tree
 * ``failpoints``: Failpoints: named steps between writes, so that tests can end a process at any of them
+* ``home_folders``: The folders of a home, by which a folder is known for one
 * ``locks``: Locks on files: a lock goes with the process that holds it, however that ends, so none is ever left
   behind
 * ``name_patterns``: Patterns of names and titles, as options take them

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["PUBLISHED", "SERIAL_BITS", "place_of", "place_sql", "published_docid", "serial_of"]
+__all__ = ["PUBLISHED", "SERIAL_BITS", "place_of", "place_sql", "place_words", "published_docid", "serial_of"]
 
 PUBLISHED = 1 << 62
 """Docids of published documents begin here."""
@@ -47,6 +47,19 @@ def place_of(docid: _Number) -> _Number:
 def serial_of(docids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the serial numbers of published documents."""
     return (docids - PUBLISHED) % _SERIALS
+
+
+def place_words(sql: str) -> str:
+    """Explain the great number of a statement in a comment before it, if the statement has that number.
+
+    >>> print(place_words("select 4611686018427387904"))
+    -- 4611686018427387904 is 2^62: published documents have numbers from there on; in any other column, it is no limit.
+    select 4611686018427387904
+    """
+    if str(PUBLISHED) not in sql:
+        return sql
+    about = "published documents have numbers from there on; in any other column, it is no limit."
+    return f"-- {PUBLISHED} is 2^62: {about}\n{sql}"
 
 
 def place_sql(docid: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["HIDDEN", "bounded_message", "dotted", "for_terminal", "json_escaped", "masked", "shortened"]
+__all__ = ["HIDDEN", "bounded_message", "counted", "dotted", "for_terminal", "json_escaped", "masked", "shortened"]
 
 _MAX_NAME = 200
 _MAX_MESSAGE = 4_000
@@ -63,6 +63,19 @@ def json_escaped(text: str) -> str:
 def _units(character: str) -> list[int]:
     data = character.encode("utf-16-be", "surrogatepass")
     return [int.from_bytes(data[at : at + 2]) for at in range(0, len(data), 2)]
+
+
+def counted(count: int, noun: str) -> str:
+    """Write a number with its noun, in the plural but for one.
+
+    >>> counted(1, "query"), counted(2_000, "stored match"), counted(0, "late event")
+    ('1 query', '2,000 stored matches', '0 late events')
+    """
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
 
 
 def shortened(text: str, most: int = _MAX_NAME) -> str:

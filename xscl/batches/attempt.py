@@ -25,6 +25,7 @@ from xscl.base.system_errors import file_fault, spark_reason, worker_fault
 from xscl.batches.driver_join import Driver
 from xscl.batches.level import BatchWork
 from xscl.batches.publisher import Publisher
+from xscl.batches.quotas import BindingCount
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.tables import BATCHES
 from xscl.spark.job_counter import Jobs
@@ -167,6 +168,7 @@ def begun(home: Home, driver: Driver, session: Callable[[], SparkSession], span:
     work = None
     if span.plan is not None:
         work = BatchWork(home, driver, jobs.session, span.plan, span.batch, span.first, span.state, tag)
+        work.bindings = BindingCount(span.sight_cuts)
     publisher = None if span.publishing is None else Publisher(home, span, tag)
     now = time.perf_counter()
     return Attempt(home, driver, jobs, span, tag, times, work, publisher, now, now, driver.slices)

@@ -18,6 +18,7 @@ from xscl.base.failpoints import step
 from xscl.batches.attempt import Attempt, Found
 from xscl.batches.history_walk import HeldWalk, held_events
 from xscl.batches.missing_rows import LackingRows
+from xscl.batches.quotas import BindingCount
 from xscl.planning.planner import Planner
 from xscl.planning.subscribers import Chosen, group_texts
 from xscl.store.state_files import Kind
@@ -43,6 +44,7 @@ def back_fill(batch: Attempt) -> None:
         assert mine is not None
         step("fill.planned")
         walk = HeldWalk(home, batch.driver.settings, batch.jobs.session, mine, events, span.batch, batch.tag)
+        walk.work.bindings = BindingCount(span.sight_cuts)
         for level in walk.parts():
             step("fill.part")
             results.append(walk.work.results(level))

@@ -108,5 +108,5 @@ def _commit(batch: Attempt) -> BatchReport:
 def _usage(batch: Attempt) -> Usage:
     """Gather what quotas count."""
     bindings = [(work.bindings, work.plan.groups) for work in batch.works]
-    matches = sum(work.counts["match"] for work in batch.works)
-    return Usage(bindings, matches, lambda: batch.home.results([batch.results]), batch.span.waiting)
+    combinations = sum(work.counts["match"] + work.counts["refused"] for work in batch.works)
+    return Usage(bindings, combinations, lambda: batch.home.results([batch.results]), batch.span.waiting)

@@ -19,6 +19,7 @@ from dataclasses import replace
 from xscl.base.failpoints import step
 from xscl.batches.attempt import Attempt, Found
 from xscl.batches.history_walk import HeldWalk, held_events
+from xscl.batches.quotas import BindingCount
 from xscl.catalog.events import files_between
 from xscl.catalog.retained_from import keep_times
 from xscl.planning.planner import Plan, Planner
@@ -59,6 +60,7 @@ def replay(batch: Attempt, plan: Plan) -> None:
             held = replace(held, since=since, until=max(times) + reach)
         step("replay.planned")
         walk = HeldWalk(home, batch.driver.settings, batch.jobs.session, mine, held, span.batch, batch.tag)
+        walk.work.bindings = BindingCount(span.sight_cuts)
         for level in walk.parts():
             shutil.rmtree(walk.work.results(level))
             step("replay.part")

@@ -90,12 +90,9 @@ class BatchWork:
     refused: list[Unnamed] = field(default_factory=list)
     """Refusals at matching and joining."""
     stage1_s: float = 0.0
-    bindings: BindingCount = field(init=False)
+    bindings: BindingCount = field(default_factory=BindingCount)
     _parts: int = 0
     """Parts of levels that executors have joined."""
-
-    def __post_init__(self) -> None:
-        self.bindings = BindingCount(self.home.catalog)
 
     def results(self, level: Level) -> Path:
         """Return the folder of a level's results."""

@@ -22,16 +22,15 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.arrow_schemas import REFUSED
 from xscl.base.docids import place_of
-from xscl.catalog.catalog import Catalog
 from xscl.catalog.intake_order import read_repeated
 from xscl.catalog.queries import suspend_query
 from xscl.catalog.quotas import Quotas, read_quotas
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER, QUERIES, in_parts
 from xscl.planning.planner import PlannedGroup, Value
-from xscl.store.results import NO_DOC, Results
+from xscl.store.results import NO_DOC, Combinations, Results
 
-__all__ = ["BindingCount", "PairCount", "Suspension", "Usage", "suspend_queries"]
+__all__ = ["BindingCount", "PairCount", "Suspension", "Usage", "sight_cuts", "suspend_queries"]
 
 
 _CONDITION = "XSCL_QUOTA"
@@ -54,86 +53,77 @@ class Suspension:
 # -- bindings --------------------------------------------------------------------------------------------------
 
 
-class _Cut(NamedTuple):
-    """Bindings of a level during which queries were registered."""
-
-    places: npt.NDArray[np.int64]
-    """Places after which queries see documents, rising."""
-    counts: Mapping[Value, Sequence[tuple[int, int]]]
-    """Pairs (number of places before the document, bindings) of each value."""
-
-
 class BindingCount:
-    """Counts the bindings of a batch by variable and function, if the home has a quota of bindings."""
+    """Counts the bindings of a batch by variable and function.
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._is_on: bool | None = None
-        self._whole: Counter[Value] = Counter()
-        self._cuts: list[_Cut] = []
+    ``cuts`` are the places of ``sight_cuts``; None: the home had no quota of bindings, and nothing is counted.
+    """
+
+    def __init__(self, cuts: npt.NDArray[np.int64] | None = None) -> None:
+        self._cuts = cuts
+        self._counts: defaultdict[Value, Counter[int]] = defaultdict(Counter)
+        """Bindings of each value by the number of cuts before the document."""
 
     @property
     def total(self) -> int:
         """Number of all bindings, which no query exceeds."""
-        return self._whole.total()
+        return sum(counts.total() for counts in self._counts.values())
 
     def clear(self) -> None:
         """Forget what was counted."""
-        self._whole.clear()
-        self._cuts.clear()
+        self._counts.clear()
 
     def add(self, witnesses: ds.Dataset) -> None:
         """Count the witness rows of a level: each node of a variable with each function once."""
-        if self._is_on is None:
-            with self._catalog.read() as connection:
-                self._is_on = read_quotas(connection).bindings is not None
-        if not self._is_on:
+        if self._cuts is None:
             return
         # Executors write all rows of a document to one file.
         parts = [witnesses] if isinstance(witnesses, ds.InMemoryDataset) else witnesses.get_fragments()
         for part in parts:
             keys = ["docid", "var", "node", "fn"]
             # A document that is walked in several parts may have a row in each.
-            self._add(part.to_table(columns=keys, filter=ds.field("var") != REFUSED).group_by(keys).aggregate([]))
-
-    def _add(self, rows: pa.Table) -> None:
-        if not rows.num_rows:
-            return
-        places = place_of(rows.column("docid").to_numpy())
-        # Queries that see none of these documents are told apart at the last one.
-        first, last = int(places.min()), int(places.max())
-        begin = sa.case((QUERIES.c.sees_from < last, QUERIES.c.sees_from), else_=last)
-        with self._catalog.read() as connection:
-            statement = sa.select(begin).where(QUERIES.c.sees_from >= first).distinct()
-            cuts = np.array(sorted(connection.scalars(statement)))
-        keys = ["before", "var", "fn"]
-        table = rows.select(["var", "fn"]).append_column("before", pa.array(np.searchsorted(cuts, places)))
-        counts: defaultdict[Value, list[tuple[int, int]]] = defaultdict(list)
-        for row in table.group_by(keys).aggregate([([], "count_all")]).to_pylist():
-            self._whole[row["var"], row["fn"]] += row["count_all"]
-            counts[row["var"], row["fn"]].append((row["before"], row["count_all"]))
-        if len(cuts):
-            self._cuts.append(_Cut(cuts, counts))
+            rows = part.to_table(columns=keys, filter=ds.field("var") != REFUSED).group_by(keys).aggregate([])
+            before = np.searchsorted(self._cuts, place_of(rows.column("docid").to_numpy()))
+            table = rows.select(["var", "fn"]).append_column("before", pa.array(before))
+            for row in table.group_by(["before", "var", "fn"]).aggregate([([], "count_all")]).to_pylist():
+                self._counts[row["var"], row["fn"]][row["before"]] += row["count_all"]
 
     def count(self, values: Collection[Value], sees_from: int = -1) -> int:
         """Return the bindings of some variables and functions in documents after a place."""
-        found = sum(self._whole[value] for value in values)
-        for cut in self._cuts:
-            least = int(np.searchsorted(cut.places, sees_from, side="right"))
-            found -= sum(n for value in values for before, n in cut.counts.get(value, ()) if before < least)
-        return found
+        least = 0 if self._cuts is None else int(np.searchsorted(self._cuts, sees_from, side="right"))
+        found = (self._counts[value] for value in values if value in self._counts)
+        return sum(count for counts in found for before, count in counts.items() if before >= least)
+
+
+def sight_cuts(connection: Connection, first: int, last: int) -> npt.NDArray[np.int64] | None:
+    """Read the places within a range behind which queries begin to see documents; None without a quota of bindings.
+
+    Queries that see nothing of the range have its last place in common, also those that are registered later.
+    """
+    if read_quotas(connection).bindings is None:
+        return None
+    within = sa.select(QUERIES.c.sees_from).where(QUERIES.c.sees_from.between(first, last - 1)).distinct()
+    return np.array(sorted({*connection.scalars(within), last}), dtype=np.int64)
 
 
 # -- pairs -----------------------------------------------------------------------------------------------------
 
 
 class PairCount:
-    """Counts the combinations of documents in which queries have a match, among the results of a batch."""
+    """Counts the combinations of documents in which queries have a match, or a refused one, in a batch's results."""
 
     def __init__(self, files: Iterable[str | Path]) -> None:
         results = Results(files)
-        self._found = results.combinations()
         origin, number, self._gids, self._exchange = results.class_groups()
+        refused, which, groups = results.refused()
+        self._found = Combinations.together([results.combinations(), refused])
+        # Each refused combination is a class of its own.
+        origin, number = (
+            np.concatenate([origin, refused.origin[which]]),
+            np.concatenate([number, refused.number[which]]),
+        )
+        self._gids = np.concatenate([self._gids, groups])
+        self._exchange = np.concatenate([self._exchange, np.full(len(groups), NO_DOC)])
         known = np.unique(np.concatenate([origin, self._found.origin]))
 
         def key(origins: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -183,8 +173,8 @@ class Usage:
 
     bindings: Sequence[tuple[BindingCount, Mapping[int, PlannedGroup]]]
     """Bindings of each of its works, and the groups of the work's plan."""
-    matches: int
-    """Number of matches, which no query's combinations exceed."""
+    combinations: int
+    """Number of matches and of refused combinations, which no query's combinations exceed."""
     files: Callable[[], Iterable[str]]
     """Gives the files of results; asked only where pairs are counted."""
     filled: Sequence[QueryInfo] = field(default=())
@@ -230,7 +220,7 @@ def _exceeding(
     if count_bindings:
         asked = {gid for _, planned in usage.bindings for gid in planned}
         groups |= {gid for gid in asked if usage.bindings_of([gid]) > (quotas.bindings or 0)}
-    pairs = PairCount(usage.files()) if quotas.pairs is not None and usage.matches > quotas.pairs else None
+    pairs = PairCount(usage.files()) if quotas.pairs is not None and usage.combinations > quotas.pairs else None
     if pairs is not None:
         groups |= {gid for gid, most in pairs.most().items() if most > (quotas.pairs or 0)}
     if not count_bindings and pairs is None:

@@ -10,11 +10,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.docids import place_of
 from xscl.batches.publish_levels import Publishing, acyclic_end, publishing
+from xscl.batches.quotas import sight_cuts
 from xscl.catalog.event_counts import channel_counts, nth_event
 from xscl.catalog.events import files_between
 from xscl.catalog.intake_order import next_place, read_last_places
@@ -60,6 +64,8 @@ class BatchRange:
     publishing: Publishing | None
     waiting: tuple[QueryInfo, ...]
     """Queries that the batch answers from held events, as they are after it; if there are any, it does nothing else."""
+    sight_cuts: npt.NDArray[np.int64] | None
+    """Places that tell apart which documents queries see, where bindings are counted for a quota."""
     replayed: frozenset[int]
     """Numbers of late events that it takes again; if there are any, it does nothing else."""
 
@@ -105,6 +111,7 @@ def next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | No
             clocks=channel_clocks(home, connection),
             publishing=publishing(connection, first, end) if busy else None,
             waiting=waiting,
+            sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
             replayed=replayed,
         )
 

@@ -216,7 +216,7 @@ def find_feeds(connection: Connection, urls: Sequence[str]) -> list[int]:
         if not found and HIDDEN in url:
             found = [row for row in connection.execute(subscribed) if masked(row.url) in (url, normal_url(url))]
             if len(found) > 1:
-                hint = "'xscl feed list --json' has the addresses in whole"
+                hint = "'xscl feed list --json' and the relation feeds have the addresses in whole"
                 raise CatalogError("XSCL_FEED_NOT_FOUND", f"{len(found)} feeds are shown as {url}", hint=hint)
         if not found:
             raise no_feed(connection, url)

@@ -13,6 +13,7 @@ from xscl.catalog.tables import CHANNELS, FEEDS, NEVER, QUERIES, STREAMS, TEMPLA
 
 __all__ = [
     "channel_names",
+    "how_created",
     "nearest",
     "no_channel",
     "no_feed",
@@ -24,6 +25,7 @@ __all__ = [
 
 _ALIKE = 0.6
 """The least likeness of two names, as ``difflib`` has it: 1 is equal."""
+_LISTED = "'xscl channel list' and the relation channels have those there are"
 _MOST = 2_000
 """Names that are compared, of each way to look for them."""
 
@@ -61,7 +63,13 @@ def channel_names(connection: Connection) -> list[str]:
     return list(connection.scalars(sa.union(*names).limit(_MOST)))
 
 
-def no_channel(connection: Connection, name: str, otherwise: str) -> CatalogError:
+def how_created(channel: str, *, strict: bool = False) -> str:
+    """Tell how a channel is made, by command and by call; ``strict``: or how to do without."""
+    made = f"create it with 'xscl channel add {channel}' or engine.add_channel({channel!r})"
+    return f"{made}, or do not ask for strict" if strict else made
+
+
+def no_channel(connection: Connection, name: str, otherwise: str = _LISTED) -> CatalogError:
     """Return the refusal of a channel's or stream's name that nothing has; ``otherwise`` says what else to do."""
     hint = suggestion(name, channel_names(connection), otherwise)
     return CatalogError("XSCL_UNKNOWN_CHANNEL", f"there is no channel {name!r}", hint=hint)
@@ -95,14 +103,14 @@ def no_query(connection: Connection, name: str, *, dropped: bool = False, sugges
 def no_template(connection: Connection, name: str) -> CatalogError:
     """Return the refusal of a template's id that none has."""
     known = connection.scalars(sa.select(TEMPLATES.c.template).limit(_MOST))
-    hint = suggestion(name, known, "list them with 'xscl template list'")
+    hint = suggestion(name, known, "'xscl template list' and the relation templates have them")
     return CatalogError("XSCL_TEMPLATE_NOT_FOUND", f"there is no template {name!r}", hint=hint)
 
 
 def no_feed(connection: Connection, url: str) -> CatalogError:
     """Return the refusal of an address that is not subscribed."""
     subscribed = sa.select(FEEDS.c.url).where(FEEDS.c.url.is_not(None), FEEDS.c.status.is_not(None)).limit(_MOST)
-    hint = suggestion(url, connection.scalars(subscribed), "'xscl feed list' shows what is")
+    hint = suggestion(url, connection.scalars(subscribed), "'xscl feed list' and the relation feeds have what is")
     return CatalogError("XSCL_FEED_NOT_FOUND", f"{url} is not subscribed", hint=hint)
 
 

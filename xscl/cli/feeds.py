@@ -11,6 +11,7 @@ import typer
 
 from xscl.answers.feed_health import Health
 from xscl.base.errors import SourceError
+from xscl.base.shown import counted
 from xscl.base.terminal import give_bytes, show
 from xscl.base.types import now_micros
 from xscl.cli.commands import command
@@ -121,7 +122,7 @@ def feed_import(
         else:
             failed += 1
             complain(f"{where}: refused {outline.url}: {error}")
-    say(f"{done} feeds, {failed} refused")
+    say(f"{counted(done, 'feed')}, {failed:,} refused")
     exit_partly(done, failed)
 
 
@@ -260,12 +261,13 @@ def report_poll(report: PollReport, *, only_news: bool = False) -> None:
         return
     statuses = ", ".join(f"{count} × {status}" for status, count in sorted(report.statuses.items()))
     parts = [
-        f"{report.feeds} feeds asked with {report.requests} requests" + (f" ({statuses})" if statuses else ""),
-        f"{report.received:,} bytes",
-        f"{report.events} events taken",
-        *([f"of them {report.versions} new versions"] if report.versions else []),
+        f"{counted(report.feeds, 'feed')} asked with {counted(report.requests, 'request')}"
+        + (f" ({statuses})" if statuses else ""),
+        counted(report.received, "byte"),
+        f"{counted(report.events, 'event')} taken",
+        *([f"of them {counted(report.versions, 'new version')}"] if report.versions else []),
         *([f"{report.rejected} rejected"] if report.rejected else []),
-        *([f"{report.left} feeds left for later"] if report.left else []),
+        *([f"{counted(report.left, 'feed')} left for later"] if report.left else []),
         f"{report.seconds:.1f} s",
     ]
     say(", ".join(parts))

@@ -6,13 +6,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from xscl.base.errors import SourceError
+from xscl.base.shown import counted
 from xscl.cli.options import HomeOptions, Printing, SparkOptions, exit_partly, say
 from xscl.cli.printing import print_rows
+
+if TYPE_CHECKING:
+    from xscl.upkeep.archive_manifest import Packed
 
 __all__ = ["doctor", "export", "import_", "init"]
 
@@ -89,7 +93,7 @@ def export(
 
         with named_file_faults(opened.root), _written(file, zipped=file.endswith(".gz")) as stream:
             written = export_events(opened, stream)
-        say(f"{file}: {written.events:,} events, {written.queries:,} queries")
+        say(f"{file}: {counted(written.events, 'event')}, {counted(written.queries, 'query')}")
         if written.channels:
             say("before it is taken in, the channels are made by:")
         for line in (*written.channels, *(f"note: {note}" for note in written.notes)):
@@ -100,8 +104,8 @@ def export(
     with _written(file) as stream:
         packed = export_home(opened, stream)
     say(
-        f"{file}: {packed.events:,} events, {packed.queries:,} queries, {packed.batches:,} batches; "
-        f"{packed.files:,} files of {packed.bytes:,} bytes with the catalogue"
+        f"{file}: {_contents(packed)}; {counted(packed.files, 'file')} of {counted(packed.bytes, 'byte')} "
+        "with the catalogue"
     )
 
 
@@ -118,7 +122,12 @@ def import_(
     root = at.root
     with _opened(file) as stream:
         packed = import_home(root, stream, at.catalog)
-    say(f"home at {root}: {packed.events:,} events, {packed.queries:,} queries, {packed.batches:,} batches")
+    say(f"home at {root}: {_contents(packed)}")
+
+
+def _contents(packed: Packed) -> str:
+    counts = (packed.events, "event"), (packed.queries, "query"), (packed.batches, "batch")
+    return ", ".join(counted(count, noun) for count, noun in counts)
 
 
 def _opened(file: str) -> AbstractContextManager[BinaryIO]:

@@ -12,17 +12,17 @@ import typer
 
 from xscl.base.errors import XsclError
 from xscl.base.settings import DEFAULT_BATCH_DOCS
-from xscl.base.shown import masked
+from xscl.base.shown import counted, masked
 from xscl.catalog.queries import read_queries
 from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
-    MOST,
     BatchDocsOption,
     HomeOptions,
     StrictOption,
     WorkOptions,
     complain,
     exit_partly,
+    held_by_databases,
     read_text,
     rejection,
     report_losses,
@@ -142,10 +142,11 @@ def eval_(
     channel: ChannelOption = None,
     batch_docs: BatchDocsOption = DEFAULT_BATCH_DOCS,
     bindings: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="Quota of bindings of one query in one batch.")
+        int | None, typer.Option(min=0, callback=held_by_databases, help="Quota of bindings of one query in one batch.")
     ] = None,
     pairs: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="Quota of combinations of documents, likewise.")
+        int | None,
+        typer.Option(min=0, callback=held_by_databases, help="Quota of combinations, likewise."),
     ] = None,
     *,
     options: TimedReading,
@@ -176,7 +177,7 @@ def eval_(
         report_outcomes([o for o in outcomes if not o.ok], "-q" if texts else arguments[0])
         records = read_paths(inputs, reading, stdin=sys.stdin.buffer)
         report = Intake(opened).take(records)
-        if report.rejected:
+        if report.rejected or report.notes:
             report_intake(report, kept=False)
         if not report.taken or not any(outcome.ok for outcome in outcomes):
             bad = report.rejected or any(not outcome.ok for outcome in outcomes)
@@ -220,21 +221,28 @@ def report_intake(report: IntakeReport, *, kept: bool = True) -> None:
         complain("… and more" + (", see relation 'rejected'" if kept else ""))
     for flaw in report.flaws:
         complain(f"{flaw}; read tolerantly")
+    for note in report.notes:
+        say(f"note: {note}")
     say(intake_summary(report))
 
 
 def intake_summary(report: IntakeReport) -> str:
-    parts = [f"{report.taken} events taken"]
+    parts = [f"{counted(report.taken, 'event')} taken"]
+    if report.versions:
+        parts.append(f"of them {counted(report.versions, 'new version')}")
     for count, what in (
-        (report.versions, "of them new versions"),
         (report.duplicates, "known already"),
         (report.shared, "known by another stream"),
         (report.late, "late"),
         (report.rejected, "rejected"),
-        (report.tolerant, "feeds read tolerantly"),
-        (report.registered, "queries registered"),
-        (report.dropped, "queries dropped"),
     ):
         if count:
-            parts.append(f"{count} {what}")
+            parts.append(f"{count:,} {what}")
+    for count, noun, what in (
+        (report.tolerant, "feed", "read tolerantly"),
+        (report.registered, "query", "registered"),
+        (report.dropped, "query", "dropped"),
+    ):
+        if count:
+            parts.append(f"{counted(count, noun)} {what}")
     return ", ".join(parts)

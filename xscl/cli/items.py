@@ -11,7 +11,7 @@ import typer
 
 from xscl.base.terminal import show
 from xscl.cli.commands import command
-from xscl.cli.options import MOST, HomeOptions, Printing, one_line, say, time_given
+from xscl.cli.options import HomeOptions, Printing, held_by_databases, one_line, say, time_given
 from xscl.cli.printing import Format, print_rows
 
 __all__ = ["item_app", "put_items"]
@@ -33,7 +33,10 @@ def item_list(
     until: Annotated[str | None, typer.Option(help="Dated at or before.")] = None,
     like: Annotated[str | None, typer.Option(help="Titles or links that fit a pattern of '*' and '?'.")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="At most this many.", show_default="50 for a person, else all")
+        int | None,
+        typer.Option(
+            min=0, callback=held_by_databases, help="At most this many.", show_default="50 for a person, else all"
+        ),
     ] = None,
     *,
     at: HomeOptions,

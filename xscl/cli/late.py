@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from xscl.cli.commands import command
-from xscl.cli.options import MOST, PARTLY, HomeOptions, Printing, say, time_given
+from xscl.cli.options import PARTLY, HomeOptions, Printing, held_by_databases, say, time_given
 from xscl.cli.printing import Format, print_rows
 
 __all__ = ["late_app"]
@@ -24,7 +24,7 @@ def late_list(
     channel: _Channel = None,
     since: _Since = None,
     until: _Until = None,
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, callback=held_by_databases, help="At most this many.")] = None,
     events: Annotated[bool, typer.Option("--events", help="Print lines of an event file.")] = False,
     *,
     at: HomeOptions,

@@ -14,7 +14,7 @@ from xscl.base.errors import EngineError, SourceError
 from xscl.base.terminal import give, show
 from xscl.cli.commands import command
 from xscl.cli.match_print import MatchFormat, MatchPrinting, print_matches
-from xscl.cli.options import MOST, HomeOptions, JsonOption, one_line, say, time_given
+from xscl.cli.options import HomeOptions, JsonOption, held_by_databases, one_line, say, time_given
 from xscl.cli.printing import Format, print_rows
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class ListingOptions:
             "--cursor", metavar="FILE", help="As --after; takes the cursor from a file, and puts the next there."
         ),
     ] = None
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None
+    limit: Annotated[int | None, typer.Option(min=0, callback=held_by_databases, help="At most this many.")] = None
 
     def listing(self, query: str | None) -> Listing:
         """Make the record of all options."""

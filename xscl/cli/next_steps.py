@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from xscl.base.shown import counted
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.event_counts import event_count
 from xscl.catalog.intake_order import read_last_places
@@ -42,7 +43,7 @@ def _of_events(catalog: Catalog, events: int) -> str:
     if not events:
         return "no events: xscl ingest PATH, or xscl feed fetch"
     if processed < last:
-        return f"{last - processed} places of the intake order are not processed: xscl run --once"
+        return f"{counted(last - processed, 'place')} of the intake order not processed: xscl run --once"
     return (
         "all events are processed; 'xscl query explain NAME' says what a query sees, 'xscl query test NAME FILE' what "
         "it finds in a document"

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from xscl.store.home import Home
 
 __all__ = [
-    "MOST",
     "PARTLY",
     "BatchDocsOption",
     "HomeOptions",
@@ -37,6 +36,7 @@ __all__ = [
     "complain",
     "cut",
     "exit_partly",
+    "held_by_databases",
     "one_line",
     "read_text",
     "rejection",
@@ -55,12 +55,24 @@ _NAMED = 3
 
 _MOST_REJECTED = 100
 """Things that queries did not get of a batch which are said one by one."""
-MOST = 2**63 - 1
+_MOST = 2**63 - 1
 """Largest whole number that databases hold."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array.")]
+
 StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse channels that do not exist.")]
 BatchDocsOption = Annotated[int, typer.Option("--batch-docs", min=1, help="Documents in a batch at most.")]
+
+
+def held_by_databases(number: int | None) -> int | None:
+    """Check the number of an option, and return it.
+
+    Raises:
+        BadParameter: no database holds it.
+    """
+    if number is not None and number > _MOST:
+        raise typer.BadParameter(f"{number} is more than databases hold, which is {_MOST:,}")
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +130,7 @@ class WorkOptions:
         typer.Option(
             "--driver-rows",
             min=0,
-            max=MOST,
+            callback=held_by_databases,
             help="Batches with more rows or pairs of rows are joined by Spark's executors; with 0 all are.",
         ),
     ] = DEFAULT_SETTINGS.driver_rows

@@ -6,11 +6,13 @@ import csv
 import itertools
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import Literal
 
 from xscl.base import terminal
 from xscl.base.shown import for_terminal, json_escaped
@@ -29,6 +31,10 @@ class Format(StrEnum):
 
 
 Row = Mapping[str, object]
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+Z?)?")
+_LEAST = 8
+"""Characters of a column that may be broken, if times and numbers are not to be."""
 
 
 def print_rows(
@@ -113,14 +119,21 @@ def _table(rows: list[Row], columns: Sequence[str]) -> int:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = [name for name in columns if any(_cell(row.get(name)) for row in rows)]
-    for name in columns:
-        numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in columns))
-    if columns:
-        terminal.console(soft_wrap=False).print(table)
+    cells = {name: [_cell(row.get(name)) for row in rows] for name in columns}
+    cells = {name: column for name, column in cells.items() if any(column)}
+    console = terminal.console(soft_wrap=False)
+    numeric = {name for name in cells if all(isinstance(row.get(name), (int, float, type(None))) for row in rows)}
+    # A time or a number that is broken cannot be read, nor copied.
+    whole = numeric | {name for name, column in cells.items() if all(_TIME.fullmatch(text) for text in column if text)}
+    room = console.width - sum(max(map(len, [name, *cells[name]])) + 2 for name in whole)
+    fits = room >= _LEAST * (len(cells) - len(whole))
+    for name in cells:
+        justify: Literal["left", "right"] = "right" if name in numeric else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=fits and name in whole)
+    for values in zip(*cells.values(), strict=True):
+        table.add_row(*values)
+    if cells:
+        console.print(table)
     return len(rows)
 
 

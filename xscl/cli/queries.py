@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from xscl.base.shown import counted
 from xscl.base.terminal import give, show
 from xscl.catalog.channels import read_channels, read_streams
 from xscl.catalog.queries import read_query
 from xscl.cli.commands import command
 from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
-    MOST,
     HomeOptions,
     JsonOption,
     Printing,
@@ -27,6 +27,7 @@ from xscl.cli.options import (
     complain,
     cut,
     exit_partly,
+    held_by_databases,
     one_line,
     read_text,
     rejection,
@@ -85,7 +86,7 @@ def query_run(
     name: Annotated[
         str | None, typer.Option(help="What the matches are listed under; ids depend on it.", show_default="once")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, callback=held_by_databases, help="At most this many.")] = None,
     *,
     work: WorkOptions,
     on: SparkOptions,
@@ -155,15 +156,15 @@ class FilterOptions:
 
     like: Annotated[str | None, typer.Option(help="Names that fit a pattern of '*' and '?'.")] = None
     template: Annotated[str | None, typer.Option(help="Queries of a template.")] = None
-    group: Annotated[int | None, typer.Option(min=1, max=MOST, help="Queries of a group: they ask the same.")] = None
+    group: Annotated[int | None, typer.Option(min=1, callback=held_by_databases, help="Queries of a group.")] = None
     channel: Annotated[str | None, typer.Option(help="Queries that read a channel.")] = None
     owner: Annotated[str | None, typer.Option(help="Queries of an owner; '' is nobody.")] = None
     suspended: Annotated[
         bool | None, typer.Option("--suspended/--live", help="Only suspended queries, or only live ones.")
     ] = None
     after: Annotated[str | None, typer.Option(metavar="NAME", help="Names after this one.")] = None
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="At most this many.")] = None
-    offset: Annotated[int, typer.Option(min=0, max=MOST, help="Leave out this many at the start.")] = 0
+    limit: Annotated[int | None, typer.Option(min=0, callback=held_by_databases, help="At most this many.")] = None
+    offset: Annotated[int, typer.Option(min=0, callback=held_by_databases, help="Leave out so many at the start.")] = 0
 
 
 @command(query_app, "list")
@@ -289,7 +290,7 @@ def query_test(
     wide = ["document", "channel", "block", "name", "bindings"]
     shown = print_rows(rows, ["document", "block", "witness"] if printed is Format.table else wide, printed)
     if limit and shown == limit:
-        say(f"note: the first {limit} witnesses; there may be more, --limit 0 gives all")
+        say(f"note: the first {counted(limit, 'witness')}; there may be more, --limit 0 gives all")
     _report(dry_run, read)
     exit_partly(dry_run.documents.total(), len(dry_run.problems))
 
@@ -304,7 +305,10 @@ def _report(dry_run: DryRun, read: Collection[str]) -> None:
             f"{dry_run.documents[of_channel]}"
         )
     for other in sorted(name for name in dry_run.documents if name.removesuffix(".raw") not in read):
-        say(f"note: the query does not read channel {other}, of which {dry_run.documents[other]} documents came")
+        say(
+            f"note: the query does not read channel {other}, of which came "
+            f"{counted(dry_run.documents[other], 'document')}"
+        )
     for note in dry_run.notes():
         say(f"note: {note}")
 
@@ -332,9 +336,10 @@ def query_resume(name: str, at: HomeOptions) -> None:
     resumed = Registry(at.open().catalog).resume(name)
     say(f"query {name} goes on from place {resumed.resumed} on")
     if resumed.missed:
+        missed = counted(resumed.missed, "event")
         say(
-            f"note: {resumed.missed:,} events of its channels from place {resumed.suspended} on were not for it; "
-            f"'xscl query run TEXT --name {name}' asks for all that are held, with the same ids of matches"
+            f"note: not for it were {missed} of its channels from place {resumed.suspended} on; "
+            f"'xscl query run TEXT --name {name}' asks for all that is held, with the same ids of matches"
         )
 
 

@@ -12,6 +12,7 @@ import typer
 
 from xscl.base.errors import XsclError
 from xscl.base.settings import DEFAULT_BATCH_DOCS
+from xscl.base.shown import counted
 from xscl.base.terminal import give, show
 from xscl.catalog.intake_order import read_last_places
 from xscl.cli.feeds import ContactOption, poll_settings, report_poll
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from xscl.batches.report import BatchReport
     from xscl.bench.report import Report
     from xscl.engine import Engine
-    from xscl.intake.polling import PollSettings
+    from xscl.intake.polling import PollReport, PollSettings
 
 __all__ = ["bench", "demo", "run", "sql", "stats"]
 
@@ -72,7 +73,7 @@ def run(
     settings, session_options = work.settings(), on.session()
     polling = poll_settings(contact, patience_s=pause) if fetch else None
     patience = Patience(complain)
-    lost = 0
+    lost = failed = done = 0
     told = not sys.stderr.isatty()
     with (
         ended_by_signals() as end,
@@ -82,11 +83,17 @@ def run(
         while not end.wanted:
             began = time.monotonic()
             try:
-                reports = _round(engine, polling, batch_docs, lambda: end.wanted)
+                polled, reports = _round(engine, polling, batch_docs, lambda: end.wanted)
                 lost += report_losses(reports)
+                # Who runs without end asks again; a feed that fails now and then is no failure of the command.
+                if polled is not None and once:
+                    failed = len(polled.problems)
+                    done += polled.feeds - failed
                 if once:
-                    if not any(report.events or report.filled or report.replayed for report in reports):
-                        say("nothing new")
+                    busy = sum(bool(report.events or report.filled or report.replayed) for report in reports)
+                    if not busy:
+                        say("nothing new" + (": no feed could be read" if failed and not done else ""))
+                    done += busy
                     break
                 if not reports and not told:
                     say("waiting for events; Ctrl-C ends")
@@ -101,15 +108,16 @@ def run(
             end.wait(wait_s)
     if end.code:
         raise typer.Exit(end.code)
-    exit_partly(1, lost)
+    exit_partly(done if failed else 1, lost + failed)
 
 
 def _round(
     engine: Engine, polling: PollSettings | None, batch_docs: int, stop: Callable[[], bool]
-) -> list[BatchReport]:
+) -> tuple[PollReport | None, list[BatchReport]]:
     """Ask the feeds that are due, process what is there, and say what came of it."""
     from xscl.answers.status import skipped_notes
 
+    polled = None
     if polling is not None:
         with shown_progress():
             polled = engine.fetch_feeds(settings=polling)
@@ -121,7 +129,7 @@ def _round(
         _report_batch(report)
     for note in skipped_notes(engine.home.catalog, first):
         say(note)
-    return reports
+    return polled, reports
 
 
 def sql(
@@ -153,7 +161,7 @@ def sql(
         rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
     if limit and len(rows) > limit:
         rows = rows[:limit]
-        say(f"note: only the first {limit} rows; --limit 0 gives all")
+        say(f"note: only the first {counted(limit, 'row')}; --limit 0 gives all")
     print_rows(rows, frame.columns, printing.chosen())
 
 
@@ -249,15 +257,19 @@ def _write_report(report: Report, folder: Path) -> None:
 def _report_batch(report: BatchReport) -> None:
     if report.filled:
         say(
-            f"batch {report.batch}: {report.filled} queries answered from what is held, {report.matches} stored matches"
+            f"batch {report.batch}: {counted(report.filled, 'query')} answered from retained events, "
+            f"{counted(report.matches, 'stored match')}"
         )
     if report.replayed:
-        say(f"batch {report.batch}: {report.replayed} late events taken again, {report.matches} stored matches")
-    if report.events:
-        published = f", {report.published} published" if report.published else ""
-        jobs = "" if report.jobs is None else f", {report.jobs} Spark jobs"
         say(
-            f"batch {report.batch}: {report.events} events, {report.witnesses} witnesses, {report.pairs} candidate "
-            f"pairs, {report.matches} stored matches{published}, joined in the {report.joined_in}{jobs}; "
-            f"stage 1 {report.stage1_s:.2f} s, joins {report.join_s:.2f} s"
+            f"batch {report.batch}: {counted(report.replayed, 'late event')} taken again, "
+            f"{counted(report.matches, 'stored match')}"
+        )
+    if report.events:
+        published = f", {report.published:,} published" if report.published else ""
+        jobs = "" if report.jobs is None else f", {counted(report.jobs, 'Spark job')}"
+        say(
+            f"batch {report.batch}: {counted(report.events, 'event')}, {counted(report.witnesses, 'witness')}, "
+            f"{counted(report.pairs, 'candidate pair')}, {counted(report.matches, 'stored match')}{published}, "
+            f"joined in the {report.joined_in}{jobs}; stage 1 {report.stage1_s:.2f} s, joins {report.join_s:.2f} s"
         )

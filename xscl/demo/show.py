@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from xscl.answers.cards import member_lines
 from xscl.base import terminal
 from xscl.base.errors import EngineError
+from xscl.base.shown import counted
 from xscl.base.types import Match
 from xscl.catalog.groups import read_template_use
 from xscl.catalog.queries import read_query
@@ -63,10 +64,11 @@ def run_demo(home: Path | None) -> None:
             _ingest(engine, here / "corpus", console)
         with _timed("processed", console):
             for report in engine.run_once():
+                found = (report.events, "event"), (report.witnesses, "witness"), (report.pairs, "candidate pair")
                 console.print(
-                    f"\nbatch {report.batch}: {report.events} events, {report.witnesses} witnesses, {report.pairs} "
-                    f"candidate pairs, {report.matches} matches; {report.jobs} Spark jobs; stage 1 "
-                    f"{report.stage1_s:.1f} s, joins {report.join_s:.1f} s"
+                    f"\nbatch {report.batch}: {', '.join(counted(count, noun) for count, noun in found)}, "
+                    f"{counted(report.matches, 'match')}; {counted(report.jobs or 0, 'Spark job')}; "
+                    f"stage 1 {report.stage1_s:.1f} s, joins {report.join_s:.1f} s"
                 )
         _show(engine, console)
         with _timed("answered by Spark, its start included", console):
@@ -134,14 +136,14 @@ def _ingest(engine: Engine, corpus: Path, console: Console) -> None:
         channel = "quakes" if path.name.startswith("earthquakes") else None
         report = engine.ingest(path, channel=channel)
         refused = f", {report.rejected} rejected" if report.rejected else ""
-        console.print(f"{path.name}: {report.taken} events{refused}")
+        console.print(f"{path.name}: {counted(report.taken, 'event')}{refused}")
 
 
 def _show(engine: Engine, console: Console) -> None:
     found = {name: list(group) for name, group in groupby(sorted(engine.matches(), key=_by_query), key=_by_query)}
     for name, what in _TELLS.items():
         matches = sorted(found.get(name, []), key=lambda m: (-len({e.ts for e in m.events}), m.ts, m.id))
-        console.print(f"\n[bold]{name}[/bold]: {what} — {len(matches)} matches", markup=True)
+        console.print(f"\n[bold]{name}[/bold]: {what} — {counted(len(matches), 'match')}", markup=True)
         if not matches:
             raise EngineError("XSCL_DEMO", f"the query {name} found nothing in the bundled feeds")
         for match in matches[:_SHOWN]:

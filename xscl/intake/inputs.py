@@ -16,7 +16,7 @@ from xscl.catalog.source_offsets import position_of, positions_in
 from xscl.ingest.event_file import event_of
 from xscl.ingest.following import Follower, source_name
 from xscl.ingest.reading import Reading
-from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, RowTable
+from xscl.ingest.records import Drop, FeedDocument, Flush, Noted, Position, Record, Register, Rejected, RowTable
 from xscl.ingest.sources import read_paths
 from xscl.ingest.sql_tables import read_sql_table, shown_url, sql_source
 from xscl.intake.data_frames import arrow_table, frame_events, has_documents
@@ -149,7 +149,17 @@ def _columns_checked(records: Iterator[Record]) -> Iterator[Record]:
 def _item_records(items: Iterable[object]) -> Iterator[Record]:
     for number, item in enumerate(items, start=1):
         match item:
-            case Event() | FeedDocument() | RowTable() | Register() | Drop() | Flush() | Rejected() | Position():
+            case (
+                Event()
+                | FeedDocument()
+                | RowTable()
+                | Register()
+                | Drop()
+                | Flush()
+                | Rejected()
+                | Noted()
+                | Position()
+            ):
                 yield item
             case Mapping():
                 yield event_of(item, source=f"item {number}")

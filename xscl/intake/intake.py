@@ -19,7 +19,7 @@ from xscl.base.types import Event, now_micros
 from xscl.catalog.intake_order import add_flush, take_places
 from xscl.catalog.late import note_rejected
 from xscl.catalog.source_offsets import put_positions
-from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, RowTable
+from xscl.ingest.records import Drop, FeedDocument, Flush, Noted, Position, Record, Register, Rejected, RowTable
 from xscl.intake.checks import CheckedEvent, check_event
 from xscl.intake.events import take_events
 from xscl.intake.feed_entries import events_of, take_feed
@@ -54,7 +54,7 @@ class Intake:
     def take(self, records: Iterable[Record]) -> IntakeReport:
         """Take records in their order; everything that can be taken is."""
         report = IntakeReport()
-        for chunk in _chunks(records):
+        for chunk in _chunks(_without_notes(records, report)):
             with named_file_faults(self.home.root):
                 self._take(chunk, report)
         return report
@@ -116,6 +116,15 @@ class Intake:
                     take_events(chunk, list(islice(checked, len(list(run)))))
             states.write()
             put_positions(chunk.connection, positions, chunk.now)
+
+
+def _without_notes(records: Iterable[Record], report: IntakeReport) -> Iterator[Record]:
+    """Yield the records that are to be taken; notes go to the report."""
+    for record in records:
+        if isinstance(record, Noted):
+            report.note_input(f"{record.source}: {record.text}")
+        else:
+            yield record
 
 
 def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:

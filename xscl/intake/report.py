@@ -37,6 +37,8 @@ class IntakeReport:
     dropped: int = 0
     problems: list[Rejected] = field(default_factory=list)
     """The first hundred rejections."""
+    notes: list[str] = field(default_factory=list)
+    """The first hundred notes on inputs."""
     flaws: list[str] = field(default_factory=list)
     """Flaws of the first hundred feeds that were read tolerantly: source, place and reason."""
 
@@ -45,18 +47,22 @@ class IntakeReport:
         if self.problems:
             first = self.problems[0]
             counts.append(f"first={f'{first.source}: [{first.condition}] {first.message}'!r}")
+        if self.notes:
+            counts.append(f"note={self.notes[0]!r}")
         return f"IntakeReport({', '.join(counts)})"
 
     def _repr_html_(self) -> str:
         counts = {name: getattr(self, name) for name in _COUNTS if getattr(self, name)}
         problems = [(f"{problem.source} {problem.condition}", problem.message) for problem in self.problems[:10]]
-        return facts_html("intake", {**counts, **dict(problems)})
+        notes = {f"note {number}": note for number, note in enumerate(self.notes[:10], start=1)}
+        return facts_html("intake", {**counts, **notes, **dict(problems)})
 
     def add(self, other: IntakeReport) -> None:
         """Count what another intake did, too."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.problems += other.problems[: _SHOWN - len(self.problems)]
+        self.notes += other.notes[: _SHOWN - len(self.notes)]
         self.flaws += other.flaws[: _SHOWN - len(self.flaws)]
 
     def count(self, outcome: Outcome) -> None:
@@ -90,6 +96,11 @@ class IntakeReport:
         self.rejected += 1
         if len(self.problems) < _SHOWN:
             self.problems.append(problem)
+
+    def note_input(self, text: str) -> None:
+        """Keep a note on an input."""
+        if len(self.notes) < _SHOWN:
+            self.notes.append(text)
 
     def note_flaw(self, flaw: str) -> None:
         """Count a feed that was read tolerantly."""

@@ -22,7 +22,7 @@ from xscl.catalog.intake_order import take_places
 from xscl.catalog.late import add_late, note_rejected
 from xscl.catalog.memberships import Memberships
 from xscl.catalog.records import ChannelInfo, StreamInfo
-from xscl.catalog.suggestions import no_channel
+from xscl.catalog.suggestions import how_created, no_channel
 from xscl.catalog.tables import INTAKE_FILES
 from xscl.ingest.records import Rejected
 from xscl.intake.checks import require_kind
@@ -101,9 +101,9 @@ class Chunk:
         channel = self.channels.get(event.channel)
         if channel is None:
             if self.terms.strict:
-                create = f"create it with 'xscl channel add {event.channel}', or leave out --strict"
+                how = how_created(event.channel, strict=True)
                 if event.channel not in self._unknown:
-                    self._unknown[event.channel] = no_channel(self.connection, event.channel, create)
+                    self._unknown[event.channel] = no_channel(self.connection, event.channel, how)
                 raise self._unknown[event.channel].with_traceback(None)
             if event.row is not None and is_published(self.connection, event.channel):
                 raise DocumentError(

@@ -28,7 +28,7 @@ from xscl.catalog.event_counts import event_count
 from xscl.catalog.intake_order import next_place
 from xscl.catalog.memberships import hold_stream
 from xscl.catalog.records import RAW, ChannelInfo
-from xscl.catalog.suggestions import no_channel
+from xscl.catalog.suggestions import how_created, no_channel
 from xscl.catalog.tables import FEEDS, NEVER, QUERIES, STREAMS
 from xscl.ingest.rows import parse_schema
 from xscl.registry.memory import Memory
@@ -82,12 +82,12 @@ def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
         if options not in (ChannelOptions(kind, of=of, source=options.source) for kind in (None, "xml")):
             raise _bad(
                 "a stream has the kind, element, columns, lateness, clock, idle time and retention of its channel",
-                f"set them with 'xscl channel set {of}'",
+                f"set them of {of} itself, as in 'xscl channel set {of}'",
             )
         _add_stream(catalog, name, of, source)
         return
     if source is not None:
-        raise _bad("only streams have a source", f"make it a stream of a channel: {name} --of CHANNEL")
+        raise _bad("only streams have a source", "make it a stream of a channel, with --of CHANNEL or of=CHANNEL")
     channel = ChannelInfo.new(name)
     with catalog.begin() as connection:
         _require_free(connection, name)
@@ -116,7 +116,7 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
         if options.source is not None:
             raise _bad("only streams have a source")
         if channel is None:
-            raise no_channel(connection, name, f"create it with 'xscl channel add {name}'")
+            raise no_channel(connection, name, how_created(name))
         shape = (options.kind, options.element, options.schema)
         if any(value is not None for value in shape) and event_count(connection, name):
             raise _bad(
@@ -150,7 +150,7 @@ def drop_channel(catalog: Catalog, name: str) -> None:
     with catalog.begin() as connection:
         stream = read_streams(connection).get(name)
         if stream is None and name not in read_channels(connection):
-            raise no_channel(connection, name, f"create it with 'xscl channel add {name}'")
+            raise no_channel(connection, name)
         if stream is not None and stream.name.endswith(RAW) and not _stored_stream(connection, name):
             raise CatalogError("XSCL_CHANNEL_USED", f"{name} goes with the stream {name.removesuffix(RAW)}")
         names = [name] if stream is None else [name, name + RAW]

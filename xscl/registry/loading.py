@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
+from xscl.base.shown import counted
 from xscl.base.types import now_micros, to_micros
 from xscl.catalog.groups import add_groups, add_instances, add_rt_rows, add_template, add_variables, channels_json
 from xscl.catalog.intake_order import take_places
@@ -131,10 +132,10 @@ class Loading:
             waiting = sum(one.owner == owner for one in self._waiting)
             self._live[owner] = (self.connection.scalar(mine) or 0) + waiting
         if self._live[owner] >= self._most:
-            who = f"owner {owner!r} has" if owner else "queries without an owner are"
+            who = f"owner {owner!r} has" if owner else "there are without an owner"
             raise CatalogError(
                 "XSCL_TOO_MANY_QUERIES",
-                f"{who} {self._live[owner]:,} live queries, and this home allows {self._most:,} of one owner",
+                f"{who} {counted(self._live[owner], 'live query')}, and this home allows {self._most:,} of one owner",
                 hint="drop one with 'xscl query drop' or engine.drop(NAME), or have the quota raised with "
                 "'xscl quota set queries' or engine.set_quotas(queries=…)",
             )

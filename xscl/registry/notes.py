@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import combinations
 
 from xscl.base.namespaces import DEFAULT_NAMESPACES
+from xscl.base.types import format_time
 from xscl.catalog.suggestions import nearest
 from xscl.language.compile import CompiledQuery
 from xscl.language.facts import ChannelFacts
@@ -24,7 +26,7 @@ from xscl.xpath.pattern import (
     Truth,
 )
 
-__all__ = ["channel_note", "mixed_notes", "name_notes"]
+__all__ = ["channel_note", "gone_notes", "mixed_notes", "name_notes"]
 
 
 def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
@@ -151,3 +153,29 @@ def mixed_notes(compiled: CompiledQuery, facts: Mapping[str, ChannelFacts]) -> I
                 f"{name} may be any column of {found.channel}, a number or not, and is compared as text; "
                 "name the column to compare numbers"
             )
+
+
+# -- events that have gone -------------------------------------------------------------------------------------
+
+
+def gone_notes(compiled: CompiledQuery, facts: Mapping[str, ChannelFacts], held: Mapping[str, int]) -> Iterator[str]:
+    """Yield a note for each channel whose gone events may cost a query that starts in the past an answer.
+
+    ``ONCE`` leaves out a match for the sake of another one, of the same events in the other order.  Such a query does
+    not have the other one if an event has gone, and a copy of this event may still come.
+
+    Args:
+        compiled: the query.
+        facts: of all channels and streams.
+        held: the time from which on events are held, of each channel that has let some go.
+    """
+    pairs = list(combinations(compiled.channels, 2))
+    exchanged = {
+        left for case in compiled.group.cases for bounds, (left, _) in zip(case, pairs, strict=True) if bounds.exchange
+    }
+    copied = {known.channel for known in facts.values() if known.channel is not None}
+    for channel in sorted(exchanged & copied & held.keys()):
+        yield (
+            f"events of {channel} from before {format_time(held[channel])} are no longer retained; if a stream brings "
+            "a copy of one later, ONCE may leave out the copy's match without having listed the other order"
+        )

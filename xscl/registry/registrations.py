@@ -20,7 +20,8 @@ from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import drop_query, read_query, release_query
 from xscl.catalog.records import ChannelInfo
-from xscl.catalog.suggestions import channel_names, no_channel, no_query
+from xscl.catalog.retained_from import held_times
+from xscl.catalog.suggestions import channel_names, how_created, no_channel, no_query
 from xscl.language import ast
 from xscl.language.compile import CompiledQuery
 from xscl.language.forms import Prepared, Preparer
@@ -30,7 +31,7 @@ from xscl.language.unsatisfiable import impossible
 from xscl.registry.channel_names import ChannelNames, DocumentNames, known_names
 from xscl.registry.loading import Loading
 from xscl.registry.memory import Memory
-from xscl.registry.notes import channel_note, mixed_notes, name_notes
+from xscl.registry.notes import channel_note, gone_notes, mixed_notes, name_notes
 from xscl.registry.publish_graph import Publications, is_published
 
 __all__ = ["Registrations", "Resumed"]
@@ -268,7 +269,13 @@ class Registrations:
         if self._publications is not None and target is not None:
             self._publications.add(name, prepared.compiled.channels, target)
             self._there.add(target)
-        return QueryName(name, (*self.channel_notes(prepared.compiled), *notes))
+        gone = () if resumes or prepared.starting == "NOW" else self._gone_notes(prepared.compiled)
+        return QueryName(name, (*self.channel_notes(prepared.compiled), *gone, *notes))
+
+    def _gone_notes(self, compiled: CompiledQuery) -> Iterator[str]:
+        """Yield notes on retained events that lack some for ``ONCE``."""
+        if any(bounds.exchange for case in compiled.group.cases for bounds in case):
+            yield from gone_notes(compiled, self.facts, held_times(self.connection))
 
     def _require_no_stream(self, target: str) -> None:
         facts = self.facts.get(target)
@@ -283,8 +290,8 @@ class Registrations:
         for place, channel in enumerate(channels):
             if channel not in self._there and not self._is_fed(channel):
                 if channel not in self._refused:
-                    create = f"create it with 'xscl channel add {channel}', or leave out --strict"
-                    self._refused[channel] = no_channel(self.connection, channel, create)
+                    how = how_created(channel, strict=True)
+                    self._refused[channel] = no_channel(self.connection, channel, how)
                 raw = statement()
                 raise self._refused[channel].placed(raw.text, _channel_span(raw.created(), place))
 

@@ -20,14 +20,12 @@ from pathlib import Path
 
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import step
+from xscl.base.home_folders import CATALOG_FILE, HOME_FOLDERS
 from xscl.base.private import private_folder
 from xscl.base.sealed import check_file, listed_files
 from xscl.catalog.catalog import Catalog, open_catalog
 
-__all__ = ["HOME_FOLDERS", "Home", "default_home", "init_home", "open_home"]
-
-HOME_FOLDERS = ("events", "witness", "results", "programs")
-_CATALOG = "catalog.db"
+__all__ = ["Home", "default_home", "init_home", "open_home"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ def default_home() -> Path:
 
 
 def _catalog_url(root: Path) -> str:
-    return f"sqlite:///{root / _CATALOG}"
+    return f"sqlite:///{root / CATALOG_FILE}"
 
 
 def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
@@ -82,7 +80,7 @@ def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
     if catalog_url is None:
         # SQLite gives the files beside it the modes that it has.
         for suffix in ("", "-wal", "-shm"):
-            if (file := path / f"{_CATALOG}{suffix}").exists():
+            if (file := path / f"{CATALOG_FILE}{suffix}").exists():
                 file.chmod(0o600)
     return Home(path, catalog)
 
@@ -95,7 +93,7 @@ def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
     """
     path = Path(root).resolve()
     missing = [folder for folder in HOME_FOLDERS if not (path / folder).is_dir()]
-    if len(missing) == 1 or (missing and (path / _CATALOG).exists()):
+    if len(missing) == 1 or (missing and (path / CATALOG_FILE).exists()):
         raise CatalogError(
             "XSCL_NO_HOME",
             f"the home {root} lacks {' and '.join(f'its folder {folder}' for folder in missing)}",

@@ -119,7 +119,7 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
             raise CatalogError(
                 "XSCL_LATE_NOT_FOUND",
                 f"there is no late event {missing[0]!r}" + (f", nor {len(missing) - 1} others" if missing[1:] else ""),
-                hint="list them with 'xscl late list'",
+                hint="'xscl late list' and the relation late have them",
             )
         if not chosen and gone:
             raise CatalogError(
@@ -136,7 +136,7 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
 
 def _check(catalog: Catalog, connection: Connection, choice: LateChoice) -> None:
     if choice.channel is not None and choice.channel not in read_channels(connection):
-        raise no_channel(connection, choice.channel, "list them with 'xscl channel list'")
+        raise no_channel(connection, choice.channel)
 
 
 def _found(catalog: Catalog, choice: LateChoice) -> Iterator[sa.Row[tuple[object, ...]]]:

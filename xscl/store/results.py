@@ -156,6 +156,25 @@ class Results:
         origin, number, exchange = (np.repeat(int64s(rows.column(name), -1), lengths) for name in names)
         return origin, number, groups, exchange
 
+    def refused(self) -> tuple[Combinations, Int64s, Int64s]:
+        """Return the combinations that a limit refused, numbered in an origin of their own, and (row, group) for each
+        group that one was refused to.
+        """
+        names = "relation", "docs", "groups"
+        found = []
+        for file in self._files:
+            table = read_columns(file, RESULT_SCHEMA, names)
+            numbers, values = codes(table.column("relation"))
+            if "refused" in values:
+                found.append(rows_where(table, numbers == values.index("refused")).drop_columns(["relation"]))
+        rows = joined(found, pa.schema([RESULT_SCHEMA.field(name) for name in names[1:]]))
+        lengths, groups = list_parts(rows.column("groups"))
+        row = np.arange(rows.num_rows)
+        empty = pa.chunked_array([pa.nulls(rows.num_rows, pa.int64())])
+        columns = {"origin": empty, "class": pa.chunked_array([pa.array(row)]), "d1": empty, "d2": empty}
+        docs = Combinations.of(pa.table({**columns, "docs": rows.column("docs")}))
+        return docs, np.repeat(row, lengths), groups
+
     def _rows(self, relation: str, columns: list[str]) -> pa.Table:
         names = ["relation", "origin", "class", *columns]
         found = []

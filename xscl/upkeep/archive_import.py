@@ -22,12 +22,13 @@ import sqlalchemy as sa
 
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import step
+from xscl.base.home_folders import HOME_FOLDERS
 from xscl.base.locks import try_lock
 from xscl.base.parquet_bounds import excess
 from xscl.base.sealed import damaged_files
 from xscl.catalog.catalog import Catalog, open_catalog
 from xscl.catalog.tables import METADATA
-from xscl.store.home import HOME_FOLDERS, Home, open_home
+from xscl.store.home import Home, open_home
 from xscl.store.inventory import FOLDERS, files_of, is_inside, named_files
 from xscl.upkeep.archive_manifest import CATALOG, MANIFEST, Packed, bad_archive, read_manifest
 from xscl.upkeep.catalog_copy import copy_to_catalog

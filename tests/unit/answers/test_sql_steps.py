@@ -31,13 +31,15 @@ def steps(text: str) -> list[str]:
 
 def test_a_relation_is_one_with_statement(home: Home) -> None:
     text = steps_text(home, "SELECT * FROM matches")
+    number, text = text.split("\n", 1)
+    assert number.startswith(f"-- {1 << 62} is 2^62: ") and str(1 << 62) in text
     assert text.startswith("with\n-- ") and text.endswith("batch from matches;")
     flow = ["held_events", "documents", "members", "grouped_members", "combinations"]
     assert steps(text) == [*flow, "group_rows", "subscribers", "classes", "found", "matches"]
     assert "-- documents: origin, class, first, last, docs\n" in text
     (template,) = home.catalog.ask(read_templates)
     several = steps_text(home, f"SELECT * FROM r_doc JOIN rout_{template.id} ON true")
-    assert several.count("\nwith\n") == 1 and steps(several)[0] == "held_witness"
+    assert several.count("\nwith\n") == 2 and steps(several)[0] == "held_witness"
 
 
 def test_steps_that_a_statement_does_not_need_are_left_out(home: Home) -> None:
@@ -53,3 +55,32 @@ def test_steps_that_a_statement_does_not_need_are_left_out(home: Home) -> None:
 def test_a_statement_that_writes_has_no_steps(home: Home) -> None:
     with pytest.raises(EngineError, match="begins no statement that reads"):
         steps_text(home, "DROP TABLE matches")
+
+
+def test_a_column_that_no_relation_has_is_refused(home: Home) -> None:
+    for statement, name in (
+        ("SELECT docid FROM matches", "docids"),
+        ("SELECT m.Qidd FROM matches m", "qid"),
+        ("WITH t AS (SELECT qid AS a FROM matches WHERE bach = 1) SELECT a FROM t", "batch"),
+    ):
+        with pytest.raises(EngineError, match=rf"there is no column '\w+' in matches; did you mean {name}\?"):
+            steps_text(home, statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT QID, m.batch AS b FROM matches AS m ORDER BY b",
+        "WITH t (a) AS (SELECT qid FROM matches) SELECT a FROM t",
+        "SELECT d.n FROM (SELECT count(*) AS n FROM matches) d",
+        "SELECT col FROM (SELECT explode(docids) FROM matches)",
+        "SELECT e FROM matches LATERAL VIEW explode(docids) t AS e",
+        "SELECT s.f FROM (SELECT named_struct('f', qid) AS s FROM matches)",
+        "SELECT transform(docids, d -> d + 1), current_date, ts_min + INTERVAL 1 DAY FROM matches",
+        "SELECT timestampdiff(HOUR, ts_min, ts_max), extract(YEAR FROM ts_min) FROM matches",
+        "SELECT `count(1)` FROM (SELECT count(1) FROM matches)",
+        "SHOW COLUMNS IN matches",
+    ],
+)
+def test_names_that_a_statement_makes_are_known(home: Home, statement: str) -> None:
+    steps_text(home, statement)

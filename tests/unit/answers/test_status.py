@@ -20,7 +20,7 @@ def monitored(tmp_path: Path) -> xscl.Engine:
 
 
 def notes(engine: xscl.Engine, first: int = 1) -> list[str]:
-    return [note.removeprefix("note: ").partition(" and were")[0] for note in skipped_notes(engine.home.catalog, first)]
+    return [note.removeprefix("note: ").partition(";")[0] for note in skipped_notes(engine.home.catalog, first)]
 
 
 def test_queries_that_events_were_skipped_for(monitored: xscl.Engine) -> None:
@@ -35,9 +35,9 @@ def test_queries_that_events_were_skipped_for(monitored: xscl.Engine) -> None:
         place = engine.home.catalog.ask(read_last_places)[1]
         engine.register("T//a", name="a")
         assert notes(engine) == [
-            "1 events are older than query a",
-            "3 events are older than query both",
-            "1 events are older than query s",
+            "1 older event skipped for query a",
+            "3 older events skipped for query both",
+            "1 older event skipped for query s",
         ]
         assert notes(engine, place) == []
         engine.run_once()
@@ -48,12 +48,12 @@ def test_however_many_queries_there_are(monitored: xscl.Engine, monkeypatch: pyt
     with monitored as engine:
         engine.register_many([(f"q{number:04d}", "U//a") for number in range(1_200)])
         engine.register("S//a", name="z")
-        assert notes(engine) == ["1 events are older than query z"]
+        assert notes(engine) == ["1 older event skipped for query z"]
         engine.register_many([(f"r{number}", "S//a") for number in range(30)])
         monkeypatch.setattr(status, "_NOTES", 2)
         assert notes(engine) == [
-            "1 events are older than query r0",
-            "1 events are older than query r1",
+            "1 older event skipped for query r0",
+            "1 older event skipped for query r1",
             "events were skipped for 29 more queries that are newer than they",
         ]
 
@@ -64,4 +64,4 @@ def test_published_documents_are_skipped(tmp_path: Path) -> None:
         engine.ingest([xscl.Event("S", "1", 1, xml="<a/>")])
         engine.run_once()
         engine.register("P//a", name="q")
-        assert notes(engine) == ["1 events are older than query q"]
+        assert notes(engine) == ["1 older event skipped for query q"]

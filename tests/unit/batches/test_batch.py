@@ -54,13 +54,13 @@ def by_replay(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     ("prepare", "most"),
-    [(by_events, 5), (by_history, 9), (by_replay, 10)],
+    [(by_events, 4), (by_history, 8), (by_replay, 9)],
     ids=lambda each: getattr(each, "__name__", ""),
 )
 def test_each_source_of_witnesses_finds_the_match_and_reads_little(
     prepare: Callable[[Engine], None], most: int, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch reads the catalogue once at its beginning, quotas and channels once more, and commits."""
+    """A batch reads the catalogue once at its beginning, channels once more, and commits."""
     prepare(engine)
     monkeypatch.setattr(engine._upkeep, "after_commit", lambda: None)
     opened = 0

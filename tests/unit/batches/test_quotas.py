@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from greedy import GREEDY, MODEST, TEXTS, document
+from typer.testing import CliRunner
 
 import xscl
 from xscl import CatalogError, Event
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.queries import read_query
+from xscl.cli.app import app
 from xscl.engine import Engine
 from xscl.planning.subscribers import Subscribers
 
@@ -420,3 +422,33 @@ def test_quotas_are_whole_numbers(engine: Engine, bad: object) -> None:
         engine.set_quotas(pairs=bad)  # type: ignore[arg-type]
     assert caught.value.condition == "XSCL_BAD_OPTION"
     assert engine.quotas == engine.set_quotas()
+
+
+def test_eval_names_no_command_for_its_home_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "q.xscl").write_text(f"CREATE QUERY greedy AS {GREEDY};")
+    for number in range(3):
+        (tmp_path / f"{number}.xml").write_text(str(document(number).xml))
+    paths = [str(tmp_path / name) for name in ("q.xscl", "0.xml", "1.xml", "2.xml")]
+    ran = CliRunner().invoke(app, ["eval", *paths, "--channel", "S", "--bindings", "1"])
+    assert ran.exit_code == 3 and "suspended: query greedy" in ran.stderr and "xscl query" not in ran.stderr
+
+
+@pytest.mark.parametrize("limit", ["MAX_STEPS", "MAX_MATCHES"])
+def test_refused_combinations_count_as_others(engine: Engine, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    """A query cannot have much work done, and stay, because its answers exceed a limit."""
+    monkeypatch.setattr(f"xscl.templates.solve.{limit}", 1)
+    text = "SELECT v, w FROM S/d[./a->x][./b->v] JOIN {x = y, 1 h} S/d[./a->y][./b->w]"
+    engine.register(text, name="greedy")
+    engine.register(MODEST, name="modest")
+    engine.set_quotas(pairs=5)
+    engine.ingest(
+        Event("S", f"d{number}", number, xml=f"<d><a>1</a><a>2</a><b>{number}</b><b>x{number}</b></d>")
+        for number in range(3)
+    )
+    (report,) = engine.run_once()
+    assert len(report.rejected) == 3 and not listed(engine, "greedy")
+    (suspension,) = report.suspended
+    assert (suspension.query, suspension.reason) == (
+        "greedy",
+        "6 combinations of documents (at most 5) in batch 1",
+    )

@@ -85,6 +85,23 @@ def test_rows_are_printed_as_they_come(capsys: pytest.CaptureFixture[str], forma
         assert len(out.splitlines()) == 1_502 and out.splitlines()[-1].split() == ["row", "1500", "many"]
 
 
+@pytest.mark.parametrize(("width", "whole"), [("60", True), ("30", False)])
+def test_times_and_numbers_are_not_broken_where_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: str, whole: bool
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", width)
+    moment, number = "2026-01-02T03:04:05.678901Z", 12_345_678
+    rows = [{"match": "a1b2c3d4e5f6", "ts": moment, "n": number, "events": "channel:" + "i" * 50}]
+    assert print_rows(rows, ["match", "ts", "n", "events"], Format.table) == 1
+    out = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
+    assert max(map(len, out.splitlines())) <= int(width)
+    assert (moment in out) == (str(number) in out) == whole
+    # Nothing is cut.
+    letters = sorted("".join(f"{name}{value}" for name, value in rows[0].items()))
+    assert sorted("".join(out.split())) == letters
+
+
 def test_notes_stand_below_their_row_and_a_long_first_cell_stays_whole(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

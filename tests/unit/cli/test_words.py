@@ -13,6 +13,7 @@ import sqlglot
 from sqlglot.errors import ParseError
 from typer.testing import CliRunner
 
+import xscl
 from xscl.answers.sql_tokens import parse_refusal
 from xscl.cli.app import app
 from xscl.cli.signals import ended_by_signals
@@ -60,3 +61,21 @@ def test_a_broken_statement_is_refused_in_plain_words(statement: str, words: str
         sqlglot.parse_one(statement, dialect="spark")
     message = str(parse_refusal(raised.value))
     assert words in message and not re.search("sqlglot|SENTINEL", message)
+
+
+def test_numbers_are_as_large_as_databases_hold() -> None:
+    environment = {"COLUMNS": "200", "TERM": "dumb"}
+    shown = CliRunner().invoke(app, ["query", "list", "--help"], env=environment).output
+    assert "[x>=0]" in shown and "[x>=1]" in shown and "9223372036854775807" not in shown
+    ran = CliRunner().invoke(app, ["query", "list", "--limit", str(1 << 63)], env=environment)
+    assert ran.exit_code == 2 and f"{1 << 63} is more than databases hold" in ran.output
+
+
+def test_hints_name_the_call_beside_the_command(tmp_path: Path) -> None:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        with pytest.raises(xscl.CatalogError, match=r"engine\.add_channel\('T'\)"):
+            engine.register("T//a", strict=True)
+        with pytest.raises(xscl.CatalogError, match="the relation channels"):
+            engine.drop_channel("T")
+        with pytest.raises(xscl.CatalogError, match="the relation feeds"):
+            engine.fetch_feeds(["https://example.org/feed"])

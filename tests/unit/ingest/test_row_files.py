@@ -20,7 +20,7 @@ from xscl.ingest import csv_files
 from xscl.ingest.csv_files import read_csv
 from xscl.ingest.json_rows import read_json_lines
 from xscl.ingest.reading import Reading
-from xscl.ingest.records import Record, Rejected, RowTable
+from xscl.ingest.records import Noted, Record, Rejected, RowTable
 from xscl.ingest.row_format import row_format
 from xscl.ingest.sources import read_paths
 
@@ -44,6 +44,19 @@ def problems(tables: Sequence[RowTable]) -> list[tuple[str, str]]:
 
 
 # -- CSV -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "delimiter", "other"),
+    [(b"a;b", None, ";"), (b"a\tb;c\td", None, "\t"), (b"a,b", ";", ","), (b"a", None, None), (b"a;b,c", None, None)],
+)
+def test_a_header_of_one_column_may_have_another_delimiter(
+    header: bytes, delimiter: str | None, other: str | None
+) -> None:
+    found = read(header + b"\n1\n", **({} if delimiter is None else {"delimiter": delimiter}))
+    noted = [record.text for record in found if isinstance(record, Noted)]
+    assert len(noted) == (other is not None)
+    assert all(f"did you mean --delimiter {other!r}" in text for text in noted)
 
 
 def test_rows_have_the_numbers_of_their_lines() -> None:

@@ -112,3 +112,22 @@ def test_paths_know_the_prefixes_of_queries():
     # These may be names of columns; documents are refused when they come.
     for wrong in ({"id": "a[1]"}, {"ts": "/a"}):
         assert Reading(**wrong).no_paths is not None
+
+
+def test_homes_are_no_input(tmp_path):
+    with closing(connect(home=tmp_path / "home")) as engine:
+        engine.ingest([Event("S", "kept", xml="<a/>")])
+        (tmp_path / "a.xml").write_text("<a/>")
+        (tmp_path / "r.csv").write_text("n;m\n1;2\n")
+        report = engine.ingest(tmp_path)
+        assert (report.taken, report.rejected) == (2, 0)
+        home, header = report.notes
+        assert home.startswith(f"{tmp_path / 'home'}: this is a home of xscl")
+        assert header.startswith(f"{tmp_path / 'r.csv'}: it is read as one column, n_m; did you mean --delimiter ';'")
+        assert f"note={home!r}" in repr(report) and "did you mean" in report._repr_html_()
+        # A part of a home that was lost does not make its other files input.
+        (tmp_path / "home" / "results").rmdir()
+        assert engine.ingest(tmp_path / "home").notes == [home] and not report.problems
+        looks = engine.follow(tmp_path, every="10 ms", channel="S")
+        assert sum(len(next(looks).notes) for _ in range(9)) == 2
+        looks.close()

@@ -12,6 +12,7 @@ from xscl.base.types import Event
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.queries import read_query
 from xscl.catalog.suggestions import no_channel, no_query
+from xscl.engine import connect
 from xscl.intake.intake import Intake
 from xscl.registry import channel_names
 from xscl.registry.channel_names import ChannelNames
@@ -182,3 +183,29 @@ def test_names_that_are_alike_among_many(home: Home) -> None:
     for call in (lambda: catalog.ask(read_query, "zullu"), lambda: Registry(catalog).drop("zullu")):
         with pytest.raises(CatalogError, match="did you mean 'zulu'"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("window", "starting", "noted"), [("ONCE", "ALL", True), ("ONCE", "NOW", False), ("1 d", "ALL", False)]
+)
+def test_once_over_retained_events_of_streams_is_noted(tmp_path: Path, window: str, starting: str, noted: bool) -> None:
+    """An older query of the text has (a, b), the new one neither that nor (b, a): a note tells of the loss."""
+    text = f"A//i[./t->at] JOIN {{at = bt, 1 d, {window}}} B//i[./t->bt]".replace("1 d, 1 d", "1 d")
+    with connect(home=tmp_path / "home") as engine:
+        engine.add_channel("S", retention="1 h", lateness="1 d")
+        for stream in "AB":
+            engine.add_channel(stream, of="S", source="x")
+        engine.register(text, name="older")
+        assert not engine.register(f"{text} STARTING {starting}", name="early").notes
+        for stream, id_, seconds in (("A", "a", 0), ("B", "b", 36_000), ("A", "b", 36_000)):
+            engine.ingest([Event(stream, id_, seconds, xml="<i><t>1</t></i>")])
+            engine.run_once()
+        notes = engine.register(f"{text} STARTING {starting}", name="new").notes
+        assert [note.partition(" are")[0] for note in notes] == (
+            ["events of S from before 1970-01-01T09:00:00Z"] if noted else []
+        )
+        engine.run_once()
+        engine.ingest([Event("B", "a", 0, xml="<i><t>1</t></i>")])
+        engine.run_once()
+        found = {tuple(event.id for event in match.events) for match in engine.matches("new")}
+        assert found == ({("b", "a")} if window != "ONCE" else set())

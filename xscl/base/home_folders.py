@@ -1,0 +1,17 @@
+"""The folders of a home, by which a folder is known for one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["CATALOG_FILE", "HOME_FOLDERS", "is_home"]
+
+HOME_FOLDERS = ("events", "witness", "results", "programs")
+CATALOG_FILE = "catalog.db"
+"""Name of the catalogue in a home, unless another database has it."""
+
+
+def is_home(folder: Path) -> bool:
+    """Tell whether a folder is a home, also one that has lost a part."""
+    there = sum((folder / name).is_dir() for name in HOME_FOLDERS)
+    return there == len(HOME_FOLDERS) or (there > 0 and (folder / CATALOG_FILE).is_file())
