@@ -19,7 +19,8 @@ from xscl.base.shown import counted
 from xscl.base.system_errors import named_file_faults
 from xscl.base.temporary import temporary_folder
 from xscl.base.types import Match
-from xscl.batches.history_walk import HeldWalk, held_events
+from xscl.batches.history_walk import HeldEvents, HeldWalk, held_events
+from xscl.batches.refusals import Unnamed
 from xscl.catalog.channels import read_streams
 from xscl.catalog.intake_order import next_place, read_last_places
 from xscl.catalog.memberships import resolve_stream
@@ -100,29 +101,41 @@ def query_once(
         place = next_place(connection)
         events = held_events(connection, place, least)
     group = GroupText(info.gid, 1, info.text, namespaces_json(info.namespaces))
-    found: list[StoredMatch] = []
     with named_file_faults(home.root), temporary_folder("xscl-once") as folder:
-        scratch = _Scratch(folder, home.catalog, home)
-        for each in _FOLDERS:
-            scratch.folder(each).mkdir()
-        planner = Planner(scratch.catalog, scratch.folder("programs"), Chosen([group], {group.number: (0, place, 0)}))
-        try:
-            plan = planner.plan(place, place)
-            assert plan is not None
-            walk = HeldWalk(scratch, settings, session, plan, events, 1, "once")
-            for level in walk.parts():
-                found += stored_matches(data_files(walk.work.results(level)))
-            walk.close()
-        finally:
-            planner.close()
-    refused = (f"{each.channel}:{each.id}: {each.message}" for each in dict.fromkeys(walk.work.refused))
-    notes = (*notes, *_waiting_notes(home, compiled.channels), *refused)
+        found, refused = _walked(_Scratch(folder, home.catalog, home), settings, session, group, events, place)
+    told = (f"{each.channel}:{each.id}: {each.message}" for each in dict.fromkeys(refused))
+    notes = (*notes, *_waiting_notes(home, compiled.channels), *told)
     with named_file_faults(home.root):
         members = members_of(home, {docid for match in found for docid in match.docids})
     seen = [_found(info, match, members) for match in found if all(docid in members for docid in match.docids)]
     seen.sort(key=lambda item: (item.ts, item.id))
     built = built_matches(home, iter(seen))
     return Answer((replace(match, cursor="") for match in named_matches(home, built)), notes)
+
+
+def _walked(
+    scratch: _Scratch,
+    settings: Settings,
+    session: Callable[[], SparkSession],
+    group: GroupText,
+    events: HeldEvents,
+    place: int,
+) -> tuple[list[StoredMatch], list[Unnamed]]:
+    """Walk the events for one group, whose files go to the scratch folder; return its matches and what was refused."""
+    for each in _FOLDERS:
+        scratch.folder(each).mkdir()
+    planner = Planner(scratch.catalog, scratch.folder("programs"), Chosen([group], {group.number: (0, place, 0)}))
+    try:
+        plan = planner.plan(place, place)
+        assert plan is not None
+        walk = HeldWalk(scratch, settings, session, plan, events, 1, "once")
+        found: list[StoredMatch] = []
+        for level in walk.parts():
+            found += stored_matches(data_files(walk.work.results(level)))
+        walk.close()
+    finally:
+        planner.close()
+    return found, walk.work.refused
 
 
 def _found(info: QueryInfo, match: StoredMatch, members: Mapping[int, Member]) -> FoundMatch:

@@ -149,6 +149,24 @@ def _fields(content: str) -> list[tuple[str, str]]:
     return [(str(child.tag), " ".join((child.text or "").split())) for child in parse_stored(content)]
 
 
+def _named(home: Home, connection: Connection, text: str, feed: str | None) -> list[sa.Row[tuple[object, ...]]]:
+    """Return the rows of items with an id, or a part of an id, title or link; those of ids go before those of parts."""
+    ids = EVENT_IDS.c
+    part = "".join(f"\\{c}" if c in "\\%_" else c for c in text)
+    statement = _items().where(ids.membership.not_in(aliases(connection)))
+    if feed is not None:
+        listed = [row.identity for row in find_listed(connection, feed) if row.identity is not None]
+        statement = statement.where(ids.feed.in_(listed))
+    for same in (ids.base == text, ids.id == text, ids.base.like(f"%{part}%", escape="\\")):
+        # An item's versions are many rows, but one item.
+        if found := connection.execute(statement.where(same).order_by(ids.docid.desc()).limit(1_000)).all():
+            return list(found)
+    if not text:
+        return []
+    shown = [row["item"] for row in islice(item_rows(home, ItemFilter(feed=feed, like=f"*{text}*")), _SOME)]
+    return list(connection.execute(statement.where(ids.id.in_(shown))))
+
+
 def find_item(home: Home, text: str, feed: str | None = None) -> tuple[dict[str, object], list[tuple[str, str]]]:
     """Find an item's row, its newest version or the one that is named, and the fields of its document.
 
@@ -160,23 +178,9 @@ def find_item(home: Home, text: str, feed: str | None = None) -> tuple[dict[str,
     Raises:
         CatalogError: ``XSCL_ITEM_NOT_FOUND``: there is none, or more than one.
     """
-    ids = EVENT_IDS.c
-    part = "".join(f"\\{c}" if c in "\\%_" else c for c in text)
     with home.catalog.read() as connection:
-        statement = _items().where(ids.membership.not_in(aliases(connection)))
-        if feed is not None:
-            listed = [row.identity for row in find_listed(connection, feed) if row.identity is not None]
-            statement = statement.where(ids.feed.in_(listed))
-        found: list[sa.Row[tuple[object, ...]]] = []
-        for same in (ids.base == text, ids.id == text, ids.base.like(f"%{part}%", escape="\\")):
-            # An item's versions are many rows, but one item.
-            found = list(connection.execute(statement.where(same).order_by(ids.docid.desc()).limit(1_000)))
-            if found:
-                break
+        found = _named(home, connection, text, feed)
         addresses = _addresses(connection)
-        if not found and text:
-            shown = [row["item"] for row in islice(item_rows(home, ItemFilter(feed=feed, like=f"*{text}*")), _SOME)]
-            found = list(connection.execute(statement.where(ids.id.in_(shown))))
     items = list(dict.fromkeys((row.channel, row.feed, row.base) for row in found))
     if len(items) != 1 or not text:
         some = ", ".join(list(dict.fromkeys(row.id for row in found))[:_SOME])
