@@ -18,7 +18,7 @@ import numpy as np
 from xscl.templates.bounds import UNBOUNDED, pair_index
 from xscl.templates.columns import Int32s, Int64s, gather, stacked, take
 from xscl.templates.link_runs import LinkRun, MetRows
-from xscl.templates.link_state import UNBOUND, Asked, LinkState, met_of
+from xscl.templates.link_state import UNBOUND, Asked, LinkState, count_of, met_of
 from xscl.templates.plans import Assembly
 from xscl.templates.program import Program
 
@@ -26,6 +26,8 @@ __all__ = ["Chains", "Partials", "Way", "new_chains"]
 
 _MOST = 100_000
 """Partial matches that are looked at together, about."""
+_MANY = 1_000
+"""Rows that a partial match may meet before another way is looked for."""
 _NO_NODE = -1 << 31
 
 
@@ -53,15 +55,20 @@ class Chains:
     """Ways to complete partial matches, in tables, and the rows that do it."""
 
     def __init__(self, ways: Sequence[Way], state: LinkState, new: Sequence[LinkRun]) -> None:
-        self.ways = ways
+        self.ways = list(ways)
         self._state, self._new = state, new
         self._blocks = max((way.assembly.blocks for way in ways), default=0)
         self._nodes = max((way.assembly.nodes for way in ways), default=0)
-        self._steps = np.array([len(way.uses) for way in ways], np.int64)
-        table = np.zeros((6, len(ways), max((len(way.uses) for way in ways), default=0)), np.int64)
+        self._others: dict[tuple[int, int, int], int] = {}
+        """Way, step and the use that is bound at that step instead, to the way that does so."""
+        self._make_tables()
+
+    def _make_tables(self) -> None:
+        self._steps = np.array([len(way.uses) for way in self.ways], np.int64)
+        table = np.zeros((6, len(self.ways), int(self._steps.max(initial=0))), np.int64)
         self._link, self._left, self._right, self._first, self._width, self._fresh = table
         places: list[int] = []
-        for number, way in enumerate(ways):
+        for number, way in enumerate(self.ways):
             for step, use in enumerate(way.uses):
                 link = way.assembly.links[use]
                 row = (link.key, *link.blocks, len(places), len(link.places), use >= way.start)
@@ -123,7 +130,7 @@ class Chains:
             yield take(partials, done)
             partials = take(partials, ~done)
         if len(partials.way):
-            for longer in self._extended(partials, step):
+            for longer in self._extended(self._rerouted(partials, step), step):
                 yield from self.completed(longer, step + 1)
 
     def _extended(self, partials: Partials, step: int) -> Iterator[Partials]:
@@ -139,15 +146,59 @@ class Chains:
 
     def _met(self, partials: Partials, step: int) -> Iterator[tuple[Int64s, MetRows]]:
         """Yield the rows of the link of a step that have the documents of partial matches, and which ones these are."""
-        way, every = partials.way, np.arange(len(partials.way))
-        left, right = (partials.docid[every, block[way, step]] for block in (self._left, self._right))
-        asked = Asked(self._link[way, step], left, right)
+        asked, usable = self._asked(partials, step)
         yield from self._state.met(asked, _MOST)
-        usable = np.flatnonzero(self._fresh[way, step])
         if len(usable):
             for run in self._new:
                 for at, rows in met_of(run, take(asked, usable), _MOST):
                     yield usable[at], rows
+
+    def _asked(self, partials: Partials, step: int) -> tuple[Asked, Int64s]:
+        """Return the rows that partial matches ask for at a step, and the places of those that new rows may extend."""
+        way, every = partials.way, np.arange(len(partials.way))
+        left, right = (partials.docid[every, block[way, step]] for block in (self._left, self._right))
+        return Asked(self._link[way, step], left, right), np.flatnonzero(self._fresh[way, step])
+
+    # -- documents with many rows ----------------------------------------------------------------------------------
+
+    def _rerouted(self, partials: Partials, step: int) -> Partials:
+        """Have partial matches that would meet many rows go another way, where that meets fewer."""
+        at = np.flatnonzero(self._steps[partials.way] > step + 1)
+        if not len(at) or not step:
+            return partials
+        counts = self._count(take(partials, at), step)
+        at, counts = at[counts > _MANY], counts[counts > _MANY]
+        ways = partials.way.copy()
+        for number in np.unique(partials.way[at]).tolist():
+            own = partials.way[at] == number
+            some, fewest = take(partials, at[own]), counts[own]
+            for way in self._ways_from(number, step):
+                count = self._count(some._replace(way=np.full(len(fewest), way)), step)
+                ways[at[own][count < fewest]] = way
+                fewest = np.minimum(fewest, count)
+        return partials._replace(way=ways)
+
+    def _count(self, partials: Partials, step: int) -> Int64s:
+        """Return the number of rows that each partial match would meet."""
+        asked, usable = self._asked(partials, step)
+        found = self._state.count(asked)
+        for run in self._new:
+            found[usable] += count_of(run, take(asked, usable))
+        return found
+
+    def _ways_from(self, number: int, step: int) -> Iterator[int]:
+        """Yield ways that bind the same links as one before a step, and another link then."""
+        assembly, uses, start = self.ways[number]
+        bound = {block for use in uses[:step] for block in assembly.links[use].blocks}
+        for use in uses[step + 1 :]:
+            if bound.isdisjoint(assembly.links[use].blocks):
+                continue
+            if (number, step, use) not in self._others:
+                self._others[number, step, use] = len(self.ways)
+                rest = (other for other in uses[step:] if other != use)
+                self.ways.append(Way(assembly, (*uses[:step], use, *rest), start))
+                self._make_tables()
+            yield self._others[number, step, use]
 
     def started(self, run: LinkRun, begin: int, end: int, ways: dict[int, list[int]]) -> Iterator[Partials]:
         """Yield what the rows of a new run between two places start: the ways of each link's key."""

@@ -12,7 +12,7 @@ from xscl.templates.columns import Bools, Int64s, gather
 from xscl.templates.link_runs import Documents, LinkRun, MetRows
 from xscl.templates.retention import Floors
 
-__all__ = ["UNBOUND", "Asked", "LinkState", "documents_of", "met_of"]
+__all__ = ["UNBOUND", "Asked", "LinkState", "count_of", "documents_of", "met_of"]
 
 UNBOUND = -1
 """Stands for the docid of a document that is not known yet."""
@@ -50,6 +50,13 @@ class LinkState:
         for run in self.added:
             yield from met_of(run, asked, most)
 
+    def count(self, asked: Asked) -> Int64s:
+        """Return the number of rows that each asks for, rows that are not held included."""
+        found = np.zeros(len(asked.link), np.int64)
+        for run in (*self.runs, *self.added):
+            found += count_of(run, asked)
+        return found
+
     def documents(self, docids: Int64s) -> list[Documents]:
         """Return documents that are here, out of some whose numbers rise."""
         return documents_of((*self.runs, *self.added), docids)
@@ -77,18 +84,30 @@ def documents_of(runs: Sequence[LinkRun], docids: Int64s) -> list[Documents]:
 
 def met_of(run: LinkRun, asked: Asked, most: int) -> Iterator[tuple[Int64s, MetRows]]:
     """Yield rows of a run that are asked for, at most ``most`` at a time, and the place in ``asked`` of each."""
+    for at, starts, counts, backward in _spans_of(run, asked):
+        for rows, span in _pieces(starts, counts, most):
+            yield at[span], run.rows(run.by_right[rows].astype(np.int64) if backward else rows)
+
+
+def count_of(run: LinkRun, asked: Asked) -> Int64s:
+    """Return the number of rows of a run that each asks for."""
+    found = np.zeros(len(asked.link), np.int64)
+    for at, _, counts, _ in _spans_of(run, asked):
+        found[at] = counts
+    return found
+
+
+def _spans_of(run: LinkRun, asked: Asked) -> Iterator[tuple[Int64s, Int64s, Int64s, bool]]:
+    """Yield places in ``asked``, the spans of rows that they ask for, and whether these are spans of ``by_right``."""
     backward = asked.left == UNBOUND
     keys, there = run.keys(asked.link, np.where(backward, asked.right, asked.left))
     both = there & ~backward & (asked.right != UNBOUND)
-    for at in np.flatnonzero(there & ~backward & ~both), np.flatnonzero(both), np.flatnonzero(there & backward):
-        if not len(at):
-            continue
-        if both[at[0]]:
-            spans = run.of_both(keys[at], asked.right[at])
-        else:
-            spans = (run.of_right if backward[at[0]] else run.of_left)(keys[at])
-        for rows, span in _pieces(*spans, most):
-            yield at[span], run.rows(run.by_right[rows].astype(np.int64) if backward[at[0]] else rows)
+    if len(at := np.flatnonzero(both)):
+        yield at, *run.of_both(keys[at], asked.right[at]), False
+    if len(at := np.flatnonzero(there & ~backward & ~both)):
+        yield at, *run.of_left(keys[at]), False
+    if len(at := np.flatnonzero(there & backward)):
+        yield at, *run.of_right(keys[at]), True
 
 
 def _pieces(starts: Int64s, counts: Int64s, most: int) -> Iterator[tuple[Int64s, Int64s]]:

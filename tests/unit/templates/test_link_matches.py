@@ -16,9 +16,9 @@ from strategies import Dice
 
 from xscl.language.facts import ChannelFacts
 from xscl.templates import link_chains, link_matches, plain_matches
-from xscl.templates.link_chains import Chains, Way, new_chains
+from xscl.templates.link_chains import Chains, Partials, Way, new_chains
 from xscl.templates.link_matches import Found, add_found, assemble, complete
-from xscl.templates.link_runs import LINK_SCHEMA, LinkRun, merged_links
+from xscl.templates.link_runs import LINK_SCHEMA, LinkRun, MetRows, merged_links
 from xscl.templates.link_state import LinkState
 from xscl.templates.members import Membership
 from xscl.templates.plans import Assembly, LiveGroup
@@ -135,6 +135,7 @@ def test_every_combination_once(cut: str, tmp_path: Path, monkeypatch: pytest.Mo
     for seed in range(examples(15)):
         choose = Dice(seed)
         monkeypatch.setattr(link_chains, "_MOST", choose.one(1, 3, 100))
+        monkeypatch.setattr(link_chains, "_MANY", choose.one(0, 1, 100))
         program = program_of(*sorted({choose.one(*SHAPES) for _ in range(choose.count(1, 3))}))
         rows = random_rows(choose, program, 15)
         number = {"together": 0, "one by one": len(rows), "some": 3}[cut]
@@ -365,3 +366,23 @@ def test_documents_that_are_refused_are_told_one_by_one(refused: str, monkeypatc
         counts = {"matches": {"rout": 1, "match": 1}, "rout": {"rout": 1, "match": 5}}[refused]
         assert {name: out.counts[name] for name in counts} == counts
     assert found[0] == found[1] == [(refused, [0, 2, 3]), (refused, [1, 2, 3])]
+
+
+def test_a_document_with_many_rows_is_gone_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever link has the fewer rows is bound first; a link between known documents costs its own rows alone."""
+    program = program_of("S//a->x JOIN {x = y} T//b->y JOIN {x = z AND y = z} U//c->z")
+    (assembly,) = program.assemblies.values()
+    keys = {link.blocks: link.key for link in assembly.links}
+    state = LinkState([run_of([link_row(keys[0, 1], (1, doc), (0, 0)) for doc in range(10, 5_000)])])
+    new = run_of([link_row(keys[0, 2], (1, 6_000), (0, 0)), link_row(keys[1, 2], (77, 6_000), (0, 0))])
+    met = 0
+    joined = Chains.joined
+
+    def counted(self: Chains, partials: Partials, rows: MetRows, step: int) -> Partials:
+        nonlocal met
+        met += len(rows.link)
+        return joined(self, partials, rows, step)
+
+    monkeypatch.setattr(Chains, "joined", counted)
+    assert bindings(complete(program, state, [new])) == [(0, (1, 77, 6_000), (0, 0, 0))]
+    assert met < 10
