@@ -27,26 +27,21 @@ Modules in reading order:
 * ``window_cells``: windows of many groups over many pairs of documents
 * ``signatures``: the matched edges of pairs that are alike, and what plans find there
 * ``resolve``: matched edges of document pairs → classes
-* ``runs``: rows of join state in order of their values
-* ``slices``: join state in the driver, by value
-* ``value_counts``: numbers of pairs by edge, estimated
-* ``probe``: requests of new witnesses, and of the pairs that they find
+* ``runs``: witness rows of some documents in order of their values, never changed
+* ``run_files``: files of runs, memory-mapped and shared by processes
+* ``run_rows``: rows of runs as witness rows again, in part, or with the rows of other runs
+* ``run_view``: a run as one finder sees it
 * ``verify``: edges looked up on pairs that other edges found
-* ``passes``: how the plans of a program are resolved in the driver
+* ``passes``: how the plans of a program are resolved in a unit of work
 * ``edge_table``: edges that find pairs, by the keys of their sides
 * ``pair_documents``: documents of pairs, looked up among witness rows or runs
-* ``batch_pairs``: new rows of a batch and the rows that they meet
-* ``find``: the joins of a batch in the driver
+* ``meet``: units of work: a run of new rows meets other runs
+* ``find``: the joins of a batch, from new witnesses and the join state to results
 * ``partial_matches``: the documents and nodes that rows of links have bound so far
-* ``link_rows``: rows of links in the driver, by the events of their members
 * ``link_runs``: runs of rows of links
 * ``link_state``: rows of links that partial matches meet
 * ``link_chains``: partial matches of queries of many blocks, in columns
 * ``once``: the same events in all orders, among which ``ONCE`` chooses
-* ``assemble``: rows of links → rows of R_out of queries of three and more blocks, or of two orders, in the driver
 * ``plain_matches``: combinations of an assembly among whose orders nothing is chosen
 * ``link_matches``: rows of links → rows of R_out and matches of queries of three and more blocks, or of two orders
-* ``assembly_tasks``: the same, as Spark's workers do it
-* ``worker``: the function that Spark ships for resolution
-* ``join``: the joins of a batch in Spark SQL
 """

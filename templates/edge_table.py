@@ -29,7 +29,7 @@ class EdgeTable:
     by_right: Int64s
     """The places in order of the right keys."""
 
-    def of_keys(self, keys: Int32s, *, left: bool) -> tuple[Int64s, Int64s, Int64s]:
+    def of_keys(self, keys: Int64s, *, left: bool) -> tuple[Int64s, Int64s, Int64s]:
         """Return the edges with some keys on one side: an order of places, and of each key where they begin there, and
         how many they are.
         """
@@ -38,9 +38,9 @@ class EdgeTable:
         begin = np.searchsorted(side, keys, side="left")
         return order, begin, np.searchsorted(side, keys, side="right") - begin
 
-    def lookup(self, left: Int32s, right: Int32s) -> tuple[Int64s, Int64s]:
+    def lookup(self, left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
         """Tell which of some pairs of keys have an edge; and its place in the table."""
-        wanted = left.astype(np.int64) << HALF_BITS | right
+        wanted = left << HALF_BITS | right
         at = np.minimum(np.searchsorted(self.codes, wanted), max(len(self.codes) - 1, 0))
         some = np.flatnonzero(self.codes[at] == wanted) if len(self.codes) else np.empty(0, dtype=np.int64)
         return some, at[some]

@@ -1,34 +1,34 @@
-"""The joins of a batch in the driver: from new witnesses and the join state to matched edges, in columns.
+"""The joins of a batch: from new witnesses and the join state to results, in columns.
 
-The same joins as ``join`` makes in Spark SQL, for batches whose rows fit into one process.  New values meet the slices
-of equal values; how many pairs each edge has is known before one of them is written down, so that the edges that nearly
-all pairs satisfy are not enumerated but looked up on the pairs that other edges find.  They are enumerated only for the
-plans that ask for nothing else.
+The same kernel works in the driver and in Spark's tasks: it takes runs (``runs``), which stand in memory or in mapped
+files, and adds to the results.
 
-Law: as in ``join``, a matched edge belongs to a pair of documents; one of them is new and neither is late; every such
-pair that some group's windows allow and that has all edges of an instance or link is resolved, with all its rows.
+Law: a matched edge belongs to a pair of documents; one of them is new and neither is late; every such pair that some
+group's windows allow and that has all edges of an instance or link is resolved, with all its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from xscl.templates.batch_pairs import BatchPairs, Fetch, TooManyRows
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
 from xscl.templates.edge_table import HALF_BITS, LOW_BITS, EdgeTable
 from xscl.templates.matched_edges import MatchedEdges
+from xscl.templates.meet import Meeting
 from xscl.templates.order import PlanEdges, pair_limit, plan_edges, spare_pairs
 from xscl.templates.pair_documents import documents_of_rows
 from xscl.templates.passes import Pass, passes
 from xscl.templates.program import Program
 from xscl.templates.resolve import Resolver, grouped
 from xscl.templates.results import ResultColumns
+from xscl.templates.retention import Floors
+from xscl.templates.run_view import FinderNumbers
+from xscl.templates.runs import Run, run_of, witness_keys
 from xscl.templates.shapes import Shapes
-from xscl.templates.slices import SliceCache
 from xscl.templates.window_cells import MatchedPairs
 
 __all__ = ["Finder"]
@@ -38,87 +38,80 @@ _MANY_SHAPES = 1_000_000
 
 
 class Finder:
-    """Finds and resolves what new witnesses match, batch by batch."""
+    """Finds and resolves what new witnesses match, for one program at a time; remembers what it has solved."""
 
     def __init__(
         self,
-        cache: SliceCache,
         limit: Callable[[int], float] = pair_limit,
         spare: Callable[[int], float] = spare_pairs,
     ) -> None:
-        """``limit`` and ``spare`` tell, by the new rows of a batch, what ``passes`` is told."""
-        self.cache = cache
+        """``limit`` and ``spare`` tell, by the new rows of a unit, what ``passes`` is told."""
+        self.numbers = FinderNumbers()
         self._limit = limit
         self._spare = spare
         self._program: Program | None = None
         self._resolver: Resolver | None = None
         self._resolver_of_ones: Resolver | None = None
         self._shapes_of_ones = Shapes()
-        """Not those of the state, which are forgotten with its rows."""
+        """Not those of runs."""
         self._table: tuple[int, EdgeTable] | None = None
         self._of_keys: tuple[int, Int32s, Bools] | None = None
         self._plan_edges: tuple[int, PlanEdges] | None = None
 
-    def process(
-        self, program: Program, fresh: pa.Table, batch: int, out: ResultColumns, *, fetch: Fetch, most_rows: int
-    ) -> None:
-        """Add what the new witness rows come to, and make them part of the state.
-
-        Raises:
-            TooManyRows: what was added until then is not all there is.
-        """
+    def take(self, program: Program) -> None:
+        """Work for a program from now on."""
         if program is not self._program:
-            self._program, self._resolver = program, Resolver(program, self.cache.shapes)
+            self._program, self._resolver = program, Resolver(program, self.numbers.shapes)
             self._resolver_of_ones = Resolver(program, self._shapes_of_ones)
             self._table = self._plan_edges = self._of_keys = None
-        keys = self.cache.keys_of(fresh)
-        alone, both = self._alone(program)
-        edge = alone[keys]
-        # Rows that only queries of one block ask for meet nothing, now or later.
-        meets = (edge < 0) | both[keys]
-        late = fresh.column("late").to_numpy()
-        met = fresh.filter(pa.array(meets & ~late))
-        self._fetch(met, batch, fetch, most_rows)
-        new = self.cache.run_of(met, batch)
-        BatchPairs(
-            self.cache,
-            self.edge_table(program),
-            self.resolver,
-            partial(self.passes, program),
-            program,
-            new,
-            out,
-            fetch,
-            most_rows,
-        ).run()
-        if (edge >= 0).any():
-            self._single_blocks(fresh.filter(pa.array(edge >= 0)), edge[edge >= 0], out)
-        self.cache.append(new)
-
-    def _fetch(self, fresh: pa.Table, batch: int, fetch: Fetch, most_rows: int) -> None:
-        """Bring the slices of new values that are in files only."""
-        missing = self.cache.missing(rising(fresh.column("h").to_numpy()))
-        if not len(missing):
-            return
-        found = fetch(missing, False)
-        if found.num_rows > most_rows:
-            raise TooManyRows
-        self.cache.bring(found, batch)
 
     @property
-    def resolver(self) -> Resolver:
-        """The resolver for the program of the batch."""
-        assert self._resolver is not None
-        return self._resolver
+    def program(self) -> Program:
+        """The program."""
+        assert self._program is not None
+        return self._program
 
-    def edge_table(self, program: Program) -> EdgeTable:
+    def new_run(self, fresh: pa.Table, out: ResultColumns) -> Run:
+        """Return the run of new witness rows, and add the results of queries of one block.
+
+        Rows that only queries of one block ask for meet nothing, now or later; nor do late ones.
+        """
+        if not fresh.num_rows:
+            return run_of(fresh, self.numbers.shapes)
+        keys, which = witness_keys(fresh)
+        of = self.numbers.keys(keys)
+        alone, both = self._alone()
+        edge = alone[of][which]
+        if (edge >= 0).any():
+            self._single_blocks(fresh.filter(pa.array(edge >= 0)), edge[edge >= 0], out)
+        meets = ((alone[of] < 0) | both[of])[which]
+        return run_of(fresh.filter(pa.array(meets & ~fresh.column("late").to_numpy())), self.numbers.shapes)
+
+    def meet(self, new: Run, others: Sequence[tuple[Run, Floors | None]], out: ResultColumns, *, own: bool) -> None:
+        """Add what new rows come to with other runs, whose rows are in sight by floors; and, if ``own``, with each
+        other.
+        """
+        mine = self.numbers.view(new, None)
+        views = [self.numbers.view(run, floors) for run, floors in others if run.size]
+        met = [*views, mine] if own else views
+        if not new.size or not met:
+            return
+        assert self._resolver is not None
+        passes_of = partial(self._passes, self.program)
+        Meeting(self.numbers, self._edge_table(), self._resolver, passes_of, self.program, mine, met, out).run()
+
+    def forget(self, kept: Sequence[Run]) -> None:
+        """Forget what is known of other runs."""
+        self.numbers.forget({id(run) for run in kept})
+
+    def _edge_table(self) -> EdgeTable:
         """Return the edges of the program by their keys."""
+        program, key = self.program, self.numbers.key
         if self._table is None or self._table[0] != program.structure:
             edges = [edge for edge in program.edges.values() if edge.key.kind == "EQ"]
             codes = np.array(
                 [
-                    self.cache.key(edge.key.lvar, edge.key.lfn) << HALF_BITS
-                    | self.cache.key(edge.key.rvar, edge.key.rfn)
+                    key((edge.key.lvar, edge.key.lfn)) << HALF_BITS | key((edge.key.rvar, edge.key.rfn))
                     for edge in edges
                 ],
                 dtype=np.int64,
@@ -133,21 +126,22 @@ class Finder:
             )
         return self._table[1]
 
-    def passes(self, program: Program, counts: Mapping[int, float], rows: int) -> list[Pass]:
-        """Tell how the plans of a program are resolved in a batch of so many new rows."""
+    def _passes(self, program: Program, counts: Mapping[int, float], rows: int) -> list[Pass]:
+        """Tell how the plans of a program are resolved in a unit of so many new rows."""
         if self._plan_edges is None or self._plan_edges[0] != program.structure:
             self._plan_edges = program.structure, plan_edges(program)
         return passes(self._plan_edges[1], counts, self._limit(rows), self._spare(rows))
 
-    def _alone(self, program: Program) -> tuple[Int32s, Bools]:
+    def _alone(self) -> tuple[Int32s, Bools]:
         """Return for each key its edge of queries of one block, -1 for none; and whether other edges ask for it too."""
+        program = self.program
         if self._of_keys is None or self._of_keys[0] != program.structure:
             pairs = [
-                (edge.key.kind == "ONE", edge.number, self.cache.key(var, fn))
+                (edge.key.kind == "ONE", edge.number, self.numbers.key((var, fn)))
                 for edge in program.edges.values()
                 for var, fn in ((edge.key.lvar, edge.key.lfn), (edge.key.rvar, edge.key.rfn))
             ]
-            edges = np.full(len(self.cache.keys) + 1, -1, dtype=np.int32)
+            edges = np.full(self.numbers.count + 1, -1, dtype=np.int32)
             both = np.zeros(len(edges), dtype=np.bool_)
             for one, number, key in pairs:
                 if one:
@@ -157,7 +151,7 @@ class Finder:
             self._of_keys = program.structure, edges, both
         # No edge asks for keys that are known since.
         _, edges, both = self._of_keys
-        more = len(self.cache.keys) + 1 - len(edges)
+        more = self.numbers.count + 1 - len(edges)
         return np.pad(edges, (0, more), constant_values=-1), np.pad(both, (0, more))
 
     def _single_blocks(self, rows: pa.Table, edge: Int32s, out: ResultColumns) -> None:

@@ -175,6 +175,11 @@ class LinkRun:
         documents = {name: numbers.pop(_DOCUMENTS + name) for name in Documents._fields if _DOCUMENTS + name != _PLACE}
         return cls(**numbers, documents=Documents(**documents, place=columns[_PLACE]))
 
+    @property
+    def times(self) -> tuple[int, int] | None:
+        """Least and greatest event time; None without rows."""
+        return (int(self.spans.min()), int(self.spans.max())) if len(self) else None
+
     def rows(self, at: Int64s) -> MetRows:
         """Return some rows."""
         which = np.searchsorted(self.starts, at, side="right") - 1

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from xscl.templates.columns import Bools, Int64s, gather, rising
 from xscl.templates.plans import InstancePlan, LinkPlan
 from xscl.templates.program import Program
 
-__all__ = ["JoinOrder", "PlanEdges", "join_order", "order_of", "pair_limit", "plan_edges", "spare_pairs"]
+__all__ = ["JoinOrder", "PlanEdges", "order_of", "pair_limit", "plan_edges", "spare_pairs"]
 
 _PAIRS_PER_ROW = 10
 _ROWS_AT_LEAST = 10_000
@@ -96,19 +96,6 @@ def spare_pairs(rows: int) -> int:
     than to look them up; in a batch of so many witness rows.
     """
     return rows + _ROWS_AT_LEAST
-
-
-def join_order(program: Program, counts: Mapping[int, float], spare: float) -> JoinOrder:
-    """Return the order in which all edges of a program are joined.
-
-    ``counts`` are the pairs of each edge as far as known, exact or estimated; an edge that is missing has none.
-    ``spare`` is the number of pairs that may be enumerated besides those of anchors.
-    """
-    edges = plan_edges(program)
-    anchor, _ = edges.anchors(counts)
-    found = order_of(edges, anchor, np.arange(len(edges.plans)), counts, spare)
-    ones = frozenset(number for number, edge in program.edges.items() if edge.key.kind == "ONE")
-    return replace(found, enumerated=found.enumerated | ones)
 
 
 def order_of(edges: PlanEdges, anchor: Int64s, wanted: Int64s, counts: Mapping[int, float], spare: float) -> JoinOrder:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,7 +42,7 @@ def documents_of_rows(rows: pa.Table) -> Documents:
     return Documents(members, left_first, memberships)
 
 
-def documents_of_runs(runs: list[Run]) -> Documents:
+def documents_of_runs(runs: Sequence[Run]) -> Documents:
     """Look documents up in the runs of the state."""
 
     def member(doc: int) -> Member:
@@ -66,9 +68,8 @@ def documents_of_runs(runs: list[Run]) -> Documents:
         distinct, which = np.unique(docs, return_inverse=True)
         found = np.full(len(distinct), -1, dtype=np.int32)
         for run in runs:
-            place = np.minimum(np.searchsorted(run.docs, distinct), max(len(run.docs) - 1, 0))
-            here = run.docs[place] == distinct if len(run.docs) else np.zeros(len(distinct), dtype=np.bool_)
-            found[here] = run.memberships.take(pa.array(place[here])).to_numpy(zero_copy_only=False)
+            place, here = run.places_of(distinct)
+            found[here] = run.memberships[place[here]]
         of_docs: Int32s = found[which]
         return of_docs
 

@@ -77,6 +77,8 @@ Refusal = Literal["matches", "steps", "rout", "links"]
 of its rows of R_out or of a link."""
 _FEW_PAIRS = 1_000_000
 """Pairs that are brought together with others in one file."""
+_MOST_WAITING = 8_000_000
+"""Pairs that wait in memory."""
 _WRITERS = 2
 """Files of pairs that are written at a time."""
 _ALIKE = ["relation", "origin", "class"]
@@ -197,11 +199,11 @@ def admitted(
 class ResultColumns:
     """Collects rows of ``RESULT_SCHEMA`` and hands them out as Arrow batches; numbers the classes of one origin."""
 
-    _BATCH = 10_000
-    _PAIRS = 1_000_000
-
-    def __init__(self, origin: int) -> None:
+    def __init__(self, origin: int, folder: Path | None = None) -> None:
+        """``folder`` is where they are written; none is needed if they are only handed out."""
         self.origin = origin
+        self._folder = folder
+        self._files = 0
         self.counts: Counter[str] = Counter()
         """Rows of R_out, matches, links and pairs so far, with every combination of documents counted."""
         self._rows: list[tuple[object, ...]] = []
@@ -271,38 +273,48 @@ class ResultColumns:
         self.counts.update(pairs=pairs)
         self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 10))
 
-    def link_rows(self) -> pa.Table:
-        """Return the rows of links that wait to be handed out."""
+    def take_links(self) -> pa.Table:
+        """Return the rows of links; they are not handed out with the others."""
         rows = [row for row in self._rows if row[0] == "link"]
+        if rows:
+            self._rows = [row for row in self._rows if row[0] != "link"]
         columns = zip(*rows, strict=True) if rows else [[] for _ in RESULT_SCHEMA]
         return pa.table(
             [pa.array(column, type=field.type) for column, field in zip(columns, RESULT_SCHEMA, strict=True)],
             schema=RESULT_SCHEMA,
         )
 
-    def write(self, folder: Path) -> None:
-        """Write all there is as Parquet files of ``folder``, pairs without the columns that they do not have."""
+    def spill(self) -> None:
+        """Write the pairs so far if they are many."""
+        if self._folder is not None and self._waiting >= _MOST_WAITING:
+            self._write_pairs(self._folder)
+
+    def write(self) -> Path | None:
+        """Write all there is as Parquet files of the folder and return it; None if there is nothing.
+
+        Files of pairs lack the columns that pairs do not have.
+        """
+        assert self._folder is not None
+        self._write_pairs(self._folder)
+        for number, batch in enumerate(self.take()):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.Table.from_batches([batch]), self._folder / f"rest-{number}.parquet", **PAGE_CHECKSUMS)
+            self._files += 1
+        return self._folder if self._files else None
+
+    def _write_pairs(self, folder: Path) -> None:
+        if not self._pairs:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        options = {"compression": "none", "use_dictionary": _ALIKE, **PAGE_CHECKSUMS}
         with ThreadPoolExecutor(_WRITERS) as pool:
-            written = [
-                pool.submit(
-                    pq.write_table,
-                    table,
-                    folder / f"docs-{number}.parquet",
-                    compression="none",
-                    use_dictionary=_ALIKE,
-                    **PAGE_CHECKSUMS,
-                )
-                for number, table in enumerate(self._pair_tables())
-            ]
+            written = []
+            for table in self._pair_tables():
+                path = folder / f"docs-{self._files}.parquet"
+                self._files += 1
+                written.append(pool.submit(pq.write_table, table, path, **options))
         for each in written:
             each.result()  # what could not be written is not to be committed
-        for number, batch in enumerate(self.take()):
-            pq.write_table(pa.Table.from_batches([batch]), folder / f"rest-{number}.parquet", **PAGE_CHECKSUMS)
-
-    def full(self) -> Iterator[pa.RecordBatch]:
-        """Iterate over what there is, if it is enough for a batch."""
-        if len(self._rows) >= self._BATCH or self._waiting >= self._PAIRS:
-            yield from self.take()
 
     def take(self) -> Iterator[pa.RecordBatch]:
         """Iterate over what there is."""

@@ -4,6 +4,7 @@ pairs satisfy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,14 +15,22 @@ import pyarrow.compute as pc
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
 from xscl.templates.matched_edges import BEYOND
 from xscl.templates.plans import Edge
-from xscl.templates.probe import CLOSE, TINY
 from xscl.templates.resolve import holds_exactly
-from xscl.templates.runs import Run
+from xscl.templates.run_view import RunView
+from xscl.templates.runs import KEY_BITS
 
 __all__ = ["MAX_COMPARED", "Held", "held_on_pairs"]
 
+_VALUE_BITS = 40
+"""Bits of the place of a value in its run."""
 MAX_COMPARED = 4_000_000
 """Pairs of different values that an inequality compares in one pair of documents."""
+
+
+CLOSE = 1e-9
+"""Doubles that differ by no more than this part of what they were made of are compared exactly."""
+TINY = 1e-290
+"""Doubles below this are, too: they may be less precise."""
 
 
 class Held(NamedTuple):
@@ -33,7 +42,9 @@ class Held(NamedTuple):
     shape_r: Int32s
 
 
-def held_on_pairs(runs: list[Run], edge: Edge, keys: tuple[Int64s, Int64s], left: Int64s, right: Int64s) -> Held:
+def held_on_pairs(
+    runs: Sequence[RunView], edge: Edge, keys: tuple[Int64s, Int64s], left: Int64s, right: Int64s
+) -> Held:
     """Return the rows that compare as an edge says on the pairs of documents ``left`` and ``right``.
 
     ``keys`` are those of the left and the right side, for each pair.  Where more is to be compared than
@@ -41,7 +52,7 @@ def held_on_pairs(runs: list[Run], edge: Edge, keys: tuple[Int64s, Int64s], left
     """
     mine, others = _rows_of(runs, left, keys[0]), _rows_of(runs, right, keys[1])
     if edge.key.kind == "EQ":
-        return _equal(mine, others)
+        return _equal(runs, mine, others)
     compared = np.bincount(mine.pair, minlength=len(left)) * np.bincount(others.pair, minlength=len(left))
     beyond = np.flatnonzero(compared > MAX_COMPARED)
     marks = np.full(len(beyond), BEYOND, dtype=np.int32)
@@ -56,19 +67,28 @@ def held_on_pairs(runs: list[Run], edge: Edge, keys: tuple[Int64s, Int64s], left
     return take(held, np.argsort(held.pair, kind="stable"))
 
 
-def _equal(mine: _Side, others: _Side) -> Held:
+def _equal(runs: Sequence[RunView], mine: _Side, others: _Side) -> Held:
     """Return rows of equal values."""
-    values, rank = np.unique(np.concatenate([mine.h, others.h]), return_inverse=True)
-    code_l, code_r = (
-        side.pair * len(values) + of for side, of in zip((mine, others), np.split(rank, [len(mine.h)]), strict=True)
-    )
+    values = _value_numbers(runs, mine, others)
+    count = max((int(of.max(initial=0)) for of in values), default=0) + 1
+    code_l, code_r = (side.pair * count + of for side, of in zip((mine, others), values, strict=True))
     order_l, order_r = np.argsort(code_l, kind="stable"), np.argsort(code_r, kind="stable")
     at_l, at_r = _cross(code_l[order_l], code_r[order_r])
     one, other = take(mine, order_l[at_l]), take(others, order_r[at_r])
     return Held(one.pair, one.shape, other.shape)
 
 
-def _compared(runs: list[Run], edge: Edge, mine: _Side, others: _Side) -> Held:
+def _value_numbers(runs: Sequence[RunView], *sides: _Side) -> list[Int64s]:
+    """Give the values of rows numbers; equal texts, and no others, have one number."""
+    codes = np.concatenate([side.run << _VALUE_BITS | side.value for side in sides])
+    distinct, which = np.unique(codes, return_inverse=True)
+    run, value = distinct >> _VALUE_BITS, distinct & ((1 << _VALUE_BITS) - 1)
+    texts = _texts(runs, run, value).dictionary_encode("encode")
+    numbers = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)[which]
+    return np.split(numbers, np.cumsum([len(side.run) for side in sides])[:-1])
+
+
+def _compared(runs: Sequence[RunView], edge: Edge, mine: _Side, others: _Side) -> Held:
     """Return rows whose values compare as an edge says."""
     at_l, at_r = _cross(mine.pair, others.pair)
     one, other = take(mine, at_l), take(others, at_r)
@@ -82,24 +102,22 @@ class _Side(NamedTuple):
     pair: Int64s
     """Rising."""
     run: Int64s
-    row: Int64s
-    h: Int64s
+    value: Int64s
+    """The place of the value in its run."""
     shape: Int32s
     number: npt.NDArray[np.float64]
 
 
-def _rows_of(runs: list[Run], docs: Int64s, keys: Int64s) -> _Side:
-    """Return the rows of a key in each of some documents, a key for each.
-
-    A row that two runs hold (a later one has what was fetched again) counts twice, which changes nothing: matched edges
-    are a set.
-    """
+def _rows_of(runs: Sequence[RunView], docs: Int64s, keys: Int64s) -> _Side:
+    """Return the rows of a key in each of some documents, a key for each."""
     parts = []
-    for number, run in enumerate(runs):
-        pair, row = run.of_documents(docs, keys)
-        rows = run.rows
+    for number, view in enumerate(runs):
+        pair, row = view.of_documents(docs, keys)
+        run = view.run
+        slices = run.slices_of(row)
+        value = run.slice_codes[slices] >> KEY_BITS
         of = np.full(len(row), number)
-        parts.append(_Side(pair, of, row, rows.h[row], rows.shape[row], rows.number[row]))
+        parts.append(_Side(pair, of, value, view.shapes(run.shape[row]), run.numbers[slices]))
     side = stacked(parts)
     return take(side, np.argsort(side.pair, kind="stable"))
 
@@ -111,12 +129,13 @@ def _cross(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
     return at_l, at_r
 
 
-def _holds(runs: list[Run], edge: Edge, left: _Side, right: _Side) -> Bools:
+def _holds(runs: Sequence[RunView], edge: Edge, left: _Side, right: _Side) -> Bools:
     """Tell whether the values of each pair of rows satisfy an edge."""
     key = edge.key
     holds: Bools
     if key.kind == "NE":
-        holds = left.h != right.h
+        one, other = _value_numbers(runs, left, right)
+        holds = one != other
         return holds
     if not (key.lfn or "").startswith("number"):
         holds = _TEXTS[key.op](_text(runs, left), _text(runs, right)).to_numpy(zero_copy_only=False)
@@ -147,11 +166,17 @@ _NUMBERS = {
 _TEXTS = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 
 
-def _text(runs: list[Run], side: _Side) -> pa.Array:
+def _text(runs: Sequence[RunView], side: _Side) -> pa.Array:
+    """Return the value of each row."""
+    return _texts(runs, side.run, side.value)
+
+
+def _texts(runs: Sequence[RunView], run: Int64s, value: Int64s) -> pa.Array:
+    """Return values by their run and their place there."""
     parts, places = [], []
-    for number in np.unique(side.run).tolist():
-        of = np.flatnonzero(side.run == number)
-        parts.append(runs[number].text(side.row[of]))
+    for number in rising(run).tolist():
+        of = np.flatnonzero(run == number)
+        parts.append(runs[number].run.texts.take(pa.array(value[of])))
         places.append(of)
     if not parts:
         return pa.array([], pa.string())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from local_engine import DriverEngine, LocalEngine, compiled
+from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import NO_COLUMNS, Answer, Columns, Doc, answers
 from strategies import NAMESPACES
 
@@ -56,7 +56,7 @@ class Engine:
     folder: Path
     numeric: Columns = field(default_factory=dict)
     texts: Columns = field(default_factory=dict)
-    unselective: int = 0
+    seed: int = 0
     driver: Mapping[str, int] | None = None
     """Sizes of the driver's engine, if it is to answer."""
 
@@ -64,9 +64,9 @@ class Engine:
         """All answers of each query after each batch."""
         facts = channel_facts(self.numeric, self.texts)
         program = {name: compiled(text, facts) for name, text in queries.items()}
-        engine = LocalEngine(self.folder, program, unselective=self.unselective)
+        engine = UnitsEngine(self.folder, program, seed=self.seed)
         if self.driver is not None:
-            engine = DriverEngine(self.folder, program, **self.driver)
+            engine = LocalEngine(self.folder, program, **self.driver)
         found = []
         for batch in batches:
             engine.run(batch)
@@ -78,7 +78,7 @@ Side = Oracle | Engine
 
 
 def side(name: str, folder: Path, numeric: Columns = NO_COLUMNS, texts: Columns = NO_COLUMNS) -> Side:
-    """``oracle``, ``engine`` (as executors join) or ``driver``, for rows with these columns."""
+    """``oracle``, ``engine`` (each pair of runs by itself) or ``driver``, for rows with these columns."""
     if name == "oracle":
         return Oracle(numeric, texts)
     return Engine(folder, numeric, texts, driver={} if name == "driver" else None)

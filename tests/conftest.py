@@ -65,7 +65,7 @@ def executor_engine(tmp_path: Path, spark: SparkSession) -> Iterator[Engine]:
     import xscl
     from xscl.base.settings import Settings
 
-    with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(driver_rows=0)) as opened:
+    with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings("spark")) as opened:
         yield opened
 
 

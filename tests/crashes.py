@@ -41,6 +41,7 @@ import sqlalchemy as sa
 import xscl
 from xscl.answers.match_listing import Match, match_json
 from xscl.base import temporary as scratch
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import XsclError
 from xscl.base.failpoints import STEPS, VARIABLE, hooked
 from xscl.base.settings import Settings
@@ -54,7 +55,6 @@ from xscl.intake.host_queue import Clock
 from xscl.intake.intake import IntakeReport
 from xscl.intake.polling import poll
 from xscl.store import retired_files as old_files
-from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.orphans import unnamed_files
 from xscl.upkeep import catalog_rows as catalog_upkeep
 from xscl.upkeep import events as event_upkeep
@@ -523,7 +523,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--executors", action="store_true")
     given = parser.parse_args()
-    settings = Settings(driver_rows=0) if given.executors else Settings()
+    settings = Settings("spark") if given.executors else Settings()
     Run(given.folder, workload(given.seed, given.rounds), settings).play()
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
-from local_engine import LocalEngine
+from local_engine import UnitsEngine
 
 from xscl.language.compile import CompiledQuery
 from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_MEMBER, RELATIONS, SUBSCRIBED, rt_rows, rt_table, var_name
 from xscl.templates.sql import cq_statement
 
 
-def load(engine: LocalEngine) -> sa.Engine:
+def load(engine: UnitsEngine) -> sa.Engine:
     """The relations of the architecture, on SQLite, from the engine's witnesses."""
     database = sa.create_engine("sqlite://")
     RELATIONS.create_all(database)

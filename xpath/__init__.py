@@ -26,5 +26,4 @@ Modules in reading order:
 * ``relational``: definitions that columns answer, without documents
 * ``row_witness``: rows → witness rows by columns alone
 * ``row_files``, ``spec_files``: specs, as files for other processes
-* ``worker``: functions that Spark ships
 """

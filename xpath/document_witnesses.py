@@ -8,21 +8,14 @@ import numpy as np
 import pyarrow as pa
 from lxml import etree
 
-from xscl.base.arrow_schemas import REFUSED
+from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chains import check_characters, check_entries
 from xscl.xpath.row_template import ChainEntry
 from xscl.xpath.states import WitnessSpec, spec_digests
 from xscl.xpath.walk import DeferredRow, Visit, Walk
-from xscl.xpath.witness_columns import (
-    OF_EVENT,
-    WITNESS_SCHEMA,
-    FlatRows,
-    arrow_columns,
-    rows_of_deferred,
-    rows_of_visits,
-)
+from xscl.xpath.witness_columns import OF_EVENT, FlatRows, arrow_columns, rows_of_deferred, rows_of_visits
 
 __all__ = ["Witness", "WitnessColumns", "match_document"]
 

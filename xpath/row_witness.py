@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.values import apply_functions
 from xscl.xpath.column_conditions import All, alternatives
 from xscl.xpath.relational import Asked, Guard
@@ -21,7 +22,7 @@ from xscl.xpath.row_columns import RowColumns
 from xscl.xpath.runs import Int64s, gather
 from xscl.xpath.span_index import SpanIndex
 from xscl.xpath.witness import event_columns
-from xscl.xpath.witness_columns import WITNESS_SCHEMA, FlatRows, arrow_columns
+from xscl.xpath.witness_columns import FlatRows, arrow_columns
 
 __all__ = ["ROWS", "RowMatcher", "row_witnesses"]
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError, XsclError
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.xpath.automaton import Automaton
@@ -27,10 +28,7 @@ from xscl.xpath.document_witnesses import WitnessColumns
 from xscl.xpath.parts import Part, Parts
 from xscl.xpath.states import SpecKey, spec_digests
 from xscl.xpath.walk import Walk
-from xscl.xpath.witness_columns import (
-    OF_EVENT,
-    WITNESS_SCHEMA,
-)
+from xscl.xpath.witness_columns import OF_EVENT
 
 __all__ = ["event_columns", "witness_rows"]
 

@@ -16,26 +16,7 @@ from xscl.xpath.row_template import ChainEntry
 from xscl.xpath.runs import gather, starts
 from xscl.xpath.walk import DeferredRow, Visit
 
-__all__ = ["OF_EVENT", "WITNESS_SCHEMA", "FlatRows", "arrow_columns", "rows_of_deferred", "rows_of_visits"]
-
-WITNESS_SCHEMA = pa.schema(
-    [
-        ("docid", pa.int64()),
-        ("ts", pa.int64()),  # event time, microseconds
-        ("item", pa.int64()),  # docid of the item's first version: versions of one item never join
-        ("place", pa.string()),  # channel and id, by which ONCE orders equal times
-        ("late", pa.bool_()),
-        ("membership", pa.int32()),  # number of the streams it belongs to; 0: none
-        ("var", pa.int64()),
-        ("node", pa.int32()),
-        ("fn", pa.string()),
-        ("strval", pa.string()),
-        ("num", pa.float64()),
-        ("h", pa.int64()),
-        ("chain", CHAIN),
-    ]
-)
-
+__all__ = ["OF_EVENT", "FlatRows", "arrow_columns", "rows_of_deferred", "rows_of_visits"]
 
 OF_EVENT = ("docid", "ts", "item", "place", "late", "membership")
 

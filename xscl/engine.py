@@ -24,7 +24,7 @@ from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
 from xscl.base.system_errors import named_file_faults
 from xscl.base.types import QueryName, QueryOutcome, time_bound, with_fields
 from xscl.batches.batch import process_batch
-from xscl.batches.driver_join import Driver
+from xscl.batches.driver import Driver
 from xscl.batches.ranges import next_batch
 from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import RunHandle

@@ -99,7 +99,7 @@ def main() -> int:
     kinds = [
         (Matrix("driver", given.seed, given.rounds, Settings(), folder / "d"), given.points, given.together),
         (
-            Matrix("executors", given.seed, short, Settings(driver_rows=0), folder / "e"),
+            Matrix("executors", given.seed, short, Settings("spark"), folder / "e"),
             given.executors,
             given.together,
         ),

@@ -699,7 +699,7 @@ def test_settings_of_a_run(home: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for options in ([], ["--cache", "64k"], ["--driver-rows", "7", "--cache", "1g"]):
         assert home("run", "--once", *options).code == 0
         assert home("eval", "-q", FOLLOWS, "events.ndjson", *options).code == 3
-    expected = [Settings(), Settings(cache_bytes=65_536), Settings(7, 1 << 30)]
+    expected = [Settings(), Settings("driver"), Settings(7, 1 << 30)]
     assert seen == [settings for settings in expected for _ in ("run", "eval")]
 
 

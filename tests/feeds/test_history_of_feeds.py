@@ -13,10 +13,11 @@ import pytest
 import xscl
 import xscl.demo
 from xscl.answers.match_listing import match_json
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.types import Match, format_time
 from xscl.catalog.intake_order import read_last_places
 from xscl.engine import Engine
-from xscl.store.event_files import EVENT_SCHEMA, events_of
+from xscl.store.event_files import events_of
 
 HERE = Path(str(xscl.demo.__file__)).parent
 SCRIPT = (HERE / "queries.xscl").read_text(encoding="utf-8").replace(";", " STARTING ALL;")

@@ -25,6 +25,7 @@ from local_engine import compiled
 from oracle.evaluate import Doc
 from strategies import Dice
 
+from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.catalog.queries import read_queries
 from xscl.catalog.records import QueryInfo
 from xscl.language.facts import ChannelFacts
@@ -35,7 +36,6 @@ from xscl.xpath.column_conditions import All, alternatives
 from xscl.xpath.relational import ChannelSplit, RowShape
 from xscl.xpath.row_columns import RowColumns
 from xscl.xpath.span_index import SpanIndex
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 if TYPE_CHECKING:
     from xscl.engine import Engine

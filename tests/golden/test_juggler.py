@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from both_sides import Side, channel_facts, ids, side
-from local_engine import LocalEngine, compiled
+from local_engine import UnitsEngine, compiled
 from oracle.evaluate import Doc
 
 import xscl
@@ -178,7 +178,7 @@ G3_STATE = (
 
 def test_g3_state_after_each_batch(tmp_path: Path) -> None:
     queries = {name: compiled(text, ICU_FACTS) for name, text in (("Q1", Q1), ("Q2", Q2), ("Q3", Q3))}
-    engine = LocalEngine(tmp_path, queries, lateness=dict.fromkeys("BTHK", 0))
+    engine = UnitsEngine(tmp_path, queries, lateness=dict.fromkeys("BTHK", 0))
     for expected, batch in zip(G3_STATE, g3_batches(), strict=True):
         engine.run(batch)
         assert sorted(engine.documents_held()) == sorted(expected.split())
@@ -192,7 +192,7 @@ def test_g3_state_after_each_batch(tmp_path: Path) -> None:
 def test_g4_a_late_tuple(lateness: int, late: list[str], counts: tuple[int, ...], tmp_path: Path) -> None:
     """t1 comes alone between the third and the fourth batch; what it may still join is held."""
     queries = {name: compiled(text, ICU_FACTS) for name, text in (("Q1", Q1), ("Q2", Q2), ("Q3", Q3))}
-    engine = LocalEngine(tmp_path, queries, lateness=dict.fromkeys("BTHK", lateness * S))
+    engine = UnitsEngine(tmp_path, queries, lateness=dict.fromkeys("BTHK", lateness * S))
     t1 = [doc for doc in ICU_2 if doc.id == "t1"]
     batches = [[doc for doc in batch if doc.id != "t1"] for batch in g3_batches()]
     clock = -1

@@ -9,7 +9,7 @@ import pytest
 from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from local_engine import DriverEngine, LocalEngine, compiled
+from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc, answers
 from oracle.nodes import NAMESPACES
 from strategies import event_streams, one_block_queries, two_block_queries
@@ -69,23 +69,20 @@ def test_one_block(
 def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path, draw: st.DataObject) -> None:
     queries = {text: compiled(text) for text in texts}
     sizes = {
-        "cache_bytes": draw.draw(st.sampled_from([0, 1_500, 1 << 30])),
         "pair_limit": draw.draw(st.integers(-1, 9)),
         "spare": draw.draw(st.sampled_from([0, 3, 1 << 20])),
         "hashes": draw.draw(st.sampled_from([0, 1, 4])),
-        "forgetful": draw.draw(st.booleans()),
     }
     chunk = draw.draw(st.sampled_from([1, 4, 1 << 20]))
-    unselective = draw.draw(st.integers(0, 255) | st.just(-1))
-    for engine in (LocalEngine(folder, queries, unselective=unselective), DriverEngine(folder, queries, **sizes)):
+    seed = draw.draw(st.integers(0, 255))
+    for engine in (UnitsEngine(folder, queries, seed=seed, **sizes), LocalEngine(folder, queries, **sizes)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("xscl.templates.batch_pairs._CHUNK", chunk)
-            patch.setattr("xscl.templates.worker._MANY", chunk)
+            patch.setattr("xscl.templates.meet._CHUNK", chunk)
             for batch in cut(docs, places):
                 engine.run(batch)
         for text in texts:
             expected = answers(parse_query(text), docs, namespaces={**NAMESPACES, "n": "urn:n"})
-            assert engine.answers(text) == expected, (text, type(engine), sizes, unselective, chunk)
+            assert engine.answers(text) == expected, (text, type(engine), sizes, seed, chunk)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +109,7 @@ def test_atoms_with_a_constant(atom: str, tmp_path: Path) -> None:
     values = ["1", "1.0", "0.00002", "abc", "9007199254740992", "9007199254740993", "http://e.org/", " a  b ", ""]
     docs = [Doc("S", f"e{i}", i * 1_000_000, f"<r><a>{value}</a></r>") for i, value in enumerate(values * 2)]
     text = f"S//a->x JOIN {{x = y AND {atom}, 1 h}} S//a->y"
-    for kind in (LocalEngine, DriverEngine):
+    for kind in (UnitsEngine, LocalEngine):
         engine = kind(tmp_path, {text: compiled(text)})
         engine.run(docs)
         assert engine.answers(text) == answers(parse_query(text), docs)
@@ -122,7 +119,7 @@ def test_atoms_with_a_constant(atom: str, tmp_path: Path) -> None:
 def test_documents_with_several_values_in_common_match_once(pair_limit: int, tmp_path: Path) -> None:
     docs = [Doc("S", f"e{i}", i, "<b><a>x</a><a>y</a></b>") for i in range(4)]
     text = "SELECT * FROM S//b->x[.//a->p] FOLLOWED BY{p=q, 5} S//b->y[.//a->q]"
-    engine = DriverEngine(tmp_path, {text: compiled(text)}, pair_limit=pair_limit)
+    engine = LocalEngine(tmp_path, {text: compiled(text)}, pair_limit=pair_limit)
     for batch in (docs[:1], docs[1:2], docs[2:]):
         engine.run(batch)
     assert engine.answers(text) == answers(parse_query(text), docs)
@@ -140,7 +137,7 @@ def test_numeric_columns(op: str, tmp_path: Path) -> None:
     ]
     text = f"S//a->x JOIN {{x {op} y, 1 h}} T//a->y"
     facts = {"S": ChannelFacts("rows", frozenset({"a"})), "T": ChannelFacts("xml")}
-    for kind in (LocalEngine, DriverEngine):
+    for kind in (UnitsEngine, LocalEngine):
         engine = kind(tmp_path, {text: compiled(text, facts)})
         engine.run(docs)
         assert engine.answers(text) == answers(parse_query(text), docs, numeric={"S": frozenset({"a"})})
@@ -155,7 +152,7 @@ def test_numeric_columns_that_any_name_reaches(left: str, op: str, tmp_path: Pat
     text, alone = f"{left} JOIN {{x {op} y, 1 h}} T//a->y", f"{left} JOIN {{x = '1.0' AND x != y}} T//a->y"
     numeric = {"S": frozenset({"a", "b"})}
     facts = {"S": ChannelFacts("rows", numeric["S"]), "T": ChannelFacts("xml")}
-    for kind in (LocalEngine, DriverEngine):
+    for kind in (UnitsEngine, LocalEngine):
         engine = kind(tmp_path, {each: compiled(each, facts) for each in (text, alone)})
         engine.run(docs)
         for each in (text, alone):

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from oracle.lateness import Arrival, Terms, clock, is_late
 
 import xscl
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.base.durations import parse_duration
 from xscl.base.types import Event, format_time
@@ -30,7 +31,6 @@ from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import Record, RowOptions, RowTable
 from xscl.intake.intake import Intake
 from xscl.registry.channels import add_channel, set_channel
-from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.home import Home, init_home
 
 S = 1_000_000

@@ -8,7 +8,7 @@ import pytest
 from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from local_engine import DriverEngine, LocalEngine, compiled
+from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc
 from strategies import event_streams, one_block_queries, two_block_queries
 
@@ -31,7 +31,7 @@ GREEDY = (
 )
 
 
-@pytest.mark.parametrize("engine_type", [LocalEngine, DriverEngine])
+@pytest.mark.parametrize("engine_type", [UnitsEngine, LocalEngine])
 @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     texts=st.lists(one_block_queries() | two_block_queries(), min_size=1, max_size=3, unique=True),
@@ -45,7 +45,7 @@ def test_a_greedy_query_costs_no_other_its_answers(
     places: list[int],
     data: st.DataObject,
     tmp_path_factory: pytest.TempPathFactory,
-    engine_type: type[LocalEngine],
+    engine_type: type[UnitsEngine],
 ) -> None:
     left, right = (data.draw(st.sampled_from(sorted({doc.channel for doc in docs}))) for _ in "lr")
     greedy = data.draw(st.sampled_from(GREEDY)).format(left=left, right=right)
@@ -67,7 +67,7 @@ def test_a_greedy_query_costs_no_other_its_answers(
     assert answers([greedy, *reversed(texts)]) == answers(texts)
 
 
-def _refused(engine: LocalEngine, text: str) -> set[tuple[object, ...]]:
+def _refused(engine: UnitsEngine, text: str) -> set[tuple[object, ...]]:
     """What stage 2 refused a query."""
     return {
         (*(member["place"] for member in row["members"]), row["reason"])  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from budget import examples
-from local_engine import DriverEngine, LocalEngine, compiled
+from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc, answers, rout
 from sqlite_relations import load, statement_rows
 from strategies import Choices, Dice, with_copies
@@ -105,10 +105,10 @@ def test_random_queries(seed: int, tmp_path: Path) -> None:
                 assert "UNSATISFIABLE" in str(error), (text, error)
         folder = tmp_path / str(round_)
         folder.mkdir()
-        sizes = {"pair_limit": choose.one(-1, 3, 1 << 30), "cache_bytes": choose.one(0, 1 << 30)}
+        sizes = {"pair_limit": choose.one(-1, 3, 1 << 30)}
         engines = (
-            LocalEngine(folder, queries, unselective=choose.one(0, -1, 5), streams=STREAMS),
-            DriverEngine(folder, queries, streams=STREAMS, **sizes),
+            UnitsEngine(folder, queries, seed=choose.one(0, -1, 5), streams=STREAMS),
+            LocalEngine(folder, queries, streams=STREAMS, **sizes),
         )
         for engine in engines:
             for begin, end in pairwise(ends):
@@ -148,7 +148,7 @@ def test_a_copy_brings_no_second_order(cuts: list[int], first_by: str, third: st
     if third == "behind":  # it completes both orders
         members = [("S", "a"), ("S", "b")]
     members += [] if third == "none" else [("T", "c")]
-    for number, make in enumerate((LocalEngine, DriverEngine)):
+    for number, make in enumerate((UnitsEngine, LocalEngine)):
         folder = tmp_path / str(number)
         folder.mkdir()
         engine = make(folder, queries, streams=STREAMS, lateness={"S": 5 * SECOND, "T": 5 * SECOND})

@@ -1,4 +1,4 @@
-"""The driver's joins against the oracle while queries come and go, edges become unselective, and state is purged."""
+"""Joins against the oracle while queries come and go, edges become unselective, and state is purged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from budget import examples
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from local_engine import DriverEngine, compiled
+from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc, answers
 from oracle.nodes import NAMESPACES
 from strategies import event_streams, many_block_workloads, one_block_queries, two_block_queries
@@ -28,7 +28,7 @@ Span = tuple[int, int]
 """The first and the last document that a query sees."""
 
 
-class ChangingEngine(DriverEngine):
+class ChangingEngine(LocalEngine):
     """Has the queries of a batch in its program that see some document of it."""
 
     def begin(self, spans: Mapping[str, Span]) -> None:
@@ -122,7 +122,7 @@ def test_programs_of_many_blocks_that_change(
 
 
 def check(texts: list[str], docs: list[Doc], lateness: int | None, folder: Path, draw: st.DataObject) -> None:
-    """Register and drop the queries anywhere, with memory of any size and edges that are found to be unselective."""
+    """Register and drop the queries anywhere and have edges found to be unselective."""
     queries = {}
     for text in texts:
         with suppress(UnsatisfiableWindowError):  # random windows may exclude each other
@@ -137,7 +137,6 @@ def check(texts: list[str], docs: list[Doc], lateness: int | None, folder: Path,
         folder,
         dict(queries.values()),
         lateness=None if lateness is None else dict.fromkeys("ST", lateness),
-        cache_bytes=draw.draw(st.sampled_from([0, 1_500, 4_000, 1 << 30])),
     )
     engine.begin(spans)
     limits = []

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from unittest import mock
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.dataset as ds
-import pytest
 import sqlalchemy as sa
 from budget import examples
 from local_engine import compiled
@@ -31,7 +25,6 @@ from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
 from xscl.language.parser import parse_query
 from xscl.store.results import match_id
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 Step = Doc | tuple[str, str] | str
 """What a home takes in: a document, a registration (name, text), or the name of a query that is dropped."""
@@ -148,29 +141,14 @@ def workload(seed: int) -> list[Step]:
     return steps
 
 
-def rows_of_files(
-    session: None, paths: Sequence[str], wanted: npt.NDArray[np.int64], column: str, most: int
-) -> pa.Table:
-    """``executors.read_state`` without Spark."""
-    chosen = ds.field(column).isin(wanted) & ~ds.field("late")
-    found = [ds.dataset(path, schema=WITNESS_SCHEMA).to_table(filter=chosen) for path in paths]
-    return pa.concat_tables([WITNESS_SCHEMA.empty_table(), *found])
-
-
-@pytest.mark.parametrize("cache_bytes", [0, 2_000, 1 << 20])
-def test_levels_meet_whatever_the_driver_remembers(cache_bytes: int, tmp_path: Path) -> None:
-    """With little memory the driver has the rows of a batch's own levels from files too."""
+def test_levels_meet_each_other_and_what_was_there_before(tmp_path: Path) -> None:
     steps: list[Step] = [
         ("whole", "S/a PUBLISH P"),
         ("met", "P/a/k->x JOIN {x = y, 1 h} S/a/k->y PUBLISH Q"),
         ("last", "Q//k->x JOIN {x = y, 1 h} P/a/k->y JOIN {x = z AND y != w, 1 h} S/a[./k->z][./m->w]"),
     ]
     steps += [Doc("S", f"e{n}", n * 1_000_000, f"<a><k>{n % 2}</k><m>{n}</m></a>") for n in range(8)]
-    with (
-        mock.patch("xscl.batches.level.read_state", rows_of_files),
-        mock.patch("xscl.engine.start_session", lambda: None),
-    ):
-        assert check(tmp_path, steps, ((2, Settings(cache_bytes=cache_bytes)), (3, Settings()))) == {"P": 8, "Q": 32}
+    assert check(tmp_path, steps, ((2, Settings()), (3, Settings()))) == {"P": 8, "Q": 32}
 
 
 def test_random_queries_over_published_channels(tmp_path: Path) -> None:

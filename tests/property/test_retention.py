@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from budget import examples
-from local_engine import DriverEngine, LocalEngine, compiled
+from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc, answers
 from oracle.lateness import Arrival, Terms, is_late
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_query, dense_stream, many_block_query
@@ -63,10 +63,10 @@ def queries(choose: Dice, *, others: int = 20) -> dict[str, CompiledQuery]:
     return found
 
 
-@pytest.mark.parametrize("in_driver", [False, True], ids=["executors", "driver"])
-def test_purging_loses_no_match(in_driver: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("whole", [False, True], ids=["units", "whole"])
+def test_purging_loses_no_match(whole: bool, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(7, 7 + examples(7)) if in_driver else range(examples(7)):
+    for seed in range(7, 7 + examples(7)) if whole else range(examples(7)):
         choose = Dice(seed)
         asked = queries(choose)
         terms = settings(choose)
@@ -79,16 +79,13 @@ def test_purging_loses_no_match(in_driver: bool, tmp_path: Path) -> None:
         for number, batches in enumerate(cuts(choose, docs)):
             folder = tmp_path / f"{seed}-{number}"
             folder.mkdir()
-            engine = LocalEngine(folder, asked, lateness=lateness, clocks=clocks, idle=idle)
-            if in_driver:
-                size = choose.one(0, 2_000, 1 << 30)
-                times = {"lateness": lateness, "clocks": clocks, "idle": idle}
-                engine = DriverEngine(folder, asked, **times, cache_bytes=size)  # type: ignore[arg-type]
+            kind = LocalEngine if whole else UnitsEngine
+            engine = kind(folder, asked, lateness=lateness, clocks=clocks, idle=idle)
             for batch in batches:
                 engine.run(batch)
             for text, answer in expected.items():
                 assert engine.answers(text) == answer, (text, seed, terms, number)
-            held.append((engine.documents_held(), len(engine.witness), len(engine.links)))
+            held.append((engine.documents_held(), engine.rows_held))
             seen["purged"] += engine.purged
         assert held[0] == held[1] == held[2], "what is held depends on the cut"
         seen["late"] += sum(doc.late for doc in docs)
@@ -98,7 +95,7 @@ def test_purging_loses_no_match(in_driver: bool, tmp_path: Path) -> None:
 
 def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a home, from intake to matches, with files merged early and engines that begin with a cold cache."""
-    for name, value in {"_FANOUT": 3, "_SMALL": 40, "_SORTED": 100}.items():
+    for name, value in {"_FANOUT": 3, "_SMALL": 40}.items():
         monkeypatch.setattr(xscl.store.join_state, name, value)
     monkeypatch.setattr(xscl.store.state_files, "ROW_GROUP", 16)
     seen: Counter[str] = Counter()

@@ -8,7 +8,7 @@ import pytest
 from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from local_engine import LocalEngine, compiled
+from local_engine import UnitsEngine, compiled
 from oracle.evaluate import Doc, rout
 from oracle.nodes import NAMESPACES
 from sqlite_relations import joined_columns, load, statement_rows
@@ -30,7 +30,7 @@ def test_statements_equal_the_engine(
     texts: list[str], docs: list[Doc], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder: Path = tmp_path_factory.mktemp("statements")
-    engine = LocalEngine(folder, {text: compiled(text) for text in texts})
+    engine = UnitsEngine(folder, {text: compiled(text) for text in texts})
     engine.run(docs)
     found = statement_rows(load(engine), engine.queries)
     ids = [doc.id for doc in docs]
@@ -58,7 +58,7 @@ def test_statements_see_what_a_query_starts_with(
 ) -> None:
     times = st.none() | st.sampled_from(sorted({doc.ts + more for doc in docs for more in (0, 1)} or {0}))
     sees = {text: draw.draw(st.tuples(st.integers(-1, len(docs)), times)) for text in texts}
-    engine = LocalEngine(tmp_path_factory.mktemp("statements"), {text: compiled(text) for text in texts})
+    engine = UnitsEngine(tmp_path_factory.mktemp("statements"), {text: compiled(text) for text in texts})
     engine.run(docs)
     found = statement_rows(load(engine), engine.queries, sees)
     for text, query in engine.queries.items():

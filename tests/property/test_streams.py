@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from budget import examples
-from local_engine import DriverEngine, LocalEngine, compiled
+from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc, answers, rout
 from oracle.nodes import NAMESPACES
 from sqlite_relations import joined_columns, load, statement_rows
@@ -41,11 +41,11 @@ def test_blocks_name_channels_and_streams(seed: int, tmp_path: Path) -> None:
             queries[text] = compiled(text, FACTS)
         except QueryError as error:
             assert error.condition == "XSCL_UNSATISFIABLE_WINDOW", (text, error)
-    sizes = ({}, {"cache_bytes": 0, "pair_limit": -1, "hashes": 3, "forgetful": True}, {"cache_bytes": 2_000})
+    sizes = ({}, {"pair_limit": -1, "hashes": 3}, {"pair_limit": 2})
     choose = Dice(-seed)
     engines = [
-        LocalEngine(tmp_path, queries, unselective=choose.one(0, -1, 5), streams=STREAMS),
-        *(DriverEngine(tmp_path, queries, streams=STREAMS, **size) for size in (sizes[choose.count(0, 2)],)),
+        UnitsEngine(tmp_path, queries, seed=choose.one(0, -1, 5), streams=STREAMS),
+        *(LocalEngine(tmp_path, queries, streams=STREAMS, **size) for size in (sizes[choose.count(0, 2)],)),
     ]
     expected = {text: answers(parse_query(text), docs, namespaces=SPACES) for text in queries}
     for engine in engines:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from both_sides import channel_facts
 from budget import examples
-from local_engine import DriverEngine, LocalEngine, compiled
+from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc, answers, rout
 from sqlite_relations import joined_columns, load, statement_rows
 from strategies import Dice
@@ -86,7 +86,7 @@ def test_orders_of_times(tmp_path: Path) -> None:
             text: any("time" in {join.fn_l, join.fn_r} for join in query.group.instance.joins)
             for text, query in program.items()
         }
-        engines = (LocalEngine(tmp_path, program, unselective=seed % 3 - 1), DriverEngine(tmp_path, program))
+        engines = (UnitsEngine(tmp_path, program, seed=seed % 3 - 1), LocalEngine(tmp_path, program))
         for engine in engines:
             for start in range(0, len(docs), 5):
                 engine.run(docs[start : start + 5])

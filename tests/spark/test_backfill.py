@@ -42,8 +42,8 @@ def test_executors_fill_as_the_driver_does(
         expected = answers(engine)
     assert all(expected.values())
     monkeypatch.setattr(held_walk, "_PART", 8)
-    with xscl.connect(home=tmp_path / "executors", spark=spark, settings=Settings(driver_rows=0)) as engine:
+    with xscl.connect(home=tmp_path / "executors", spark=spark, settings=Settings("spark")) as engine:
         assert answers(engine) == expected
     # Its memory is full after the first part.
-    with xscl.connect(home=tmp_path / "both", spark=spark, settings=Settings(cache_bytes=100)) as engine:
+    with xscl.connect(home=tmp_path / "both", spark=spark, settings=Settings("driver")) as engine:
         assert answers(engine) == expected

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from xscl.engine import Engine
 
 DECLARED = "DECLARE NAMESPACE n = 'urn:n'; "
-EXECUTORS = Settings(driver_rows=0)
+EXECUTORS = Settings("spark")
 
 
 def events(docs: Sequence[Doc]) -> list[xscl.Event]:
@@ -75,7 +75,7 @@ def test_random_queries_equal_the_oracle_for_all_cuts_into_batches(tmp_path: Pat
         f"Q{i}": answers(parse_query(t), docs, namespaces={**NAMESPACES, "n": "urn:n"}) for i, t in enumerate(texts)
     }
     assert sum(map(len, expected.values())) > 100, "the workload must find something"
-    for batch_docs, sizes in ((5, EXECUTORS), (len(docs), EXECUTORS), (5, Settings(cache_bytes=10_000))):
+    for batch_docs, sizes in ((5, EXECUTORS), (len(docs), EXECUTORS), (5, Settings("driver"))):
         folder = tmp_path / f"by-{batch_docs}-{sizes.driver_rows}"
         with xscl.connect(home=folder, spark=spark, settings=sizes) as engine:
             outcomes = engine.register_many((f"Q{i}", DECLARED + t) for i, t in enumerate(texts))
@@ -97,7 +97,7 @@ def test_documents_of_one_batch_join_with_each_other(tmp_path: Path, spark: Spar
     expected = answers(parse_query(text), docs)
     assert len(expected) == 4
     seen = []
-    for batch_docs, sizes in ((1, Settings(cache_bytes=0)), (2, EXECUTORS), (100, Settings())):
+    for batch_docs, sizes in ((1, Settings("driver")), (2, EXECUTORS), (100, Settings())):
         with xscl.connect(home=tmp_path / str(batch_docs), spark=spark, settings=sizes) as engine:
             engine.register(text, name="Q")
             engine.ingest(events(docs))

@@ -43,7 +43,7 @@ def test_a_run_that_ends_anywhere_comes_to_what_another_does(tmp_path: Path, spa
     # Where executors join the last round, so that few batches take long.
     spread = Run(tmp_path / "spread", rounds[:-1])
     spread.play()
-    spread = Run(spread.folder, rounds, Settings(driver_rows=0), spark)
+    spread = Run(spread.folder, rounds, Settings("spark"), spark)
     assert crashed(spread, "executors.results", 1)
     spread.play()
     assert differences(expected, outcome_of(spread)) == []

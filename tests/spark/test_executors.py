@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from local_engine import LocalEngine, compiled
+from local_engine import UnitsEngine, compiled
 from oracle.evaluate import Doc, answers
 from oracle.nodes import NAMESPACES
 
@@ -59,7 +59,7 @@ def documents() -> list[Doc]:
 
 
 @dataclass
-class SparkEngine(LocalEngine):
+class SparkEngine(UnitsEngine):
     """The same with every join on Spark."""
 
     spark: Any = None

@@ -168,7 +168,7 @@ def shuffled(docs: Sequence[Doc]) -> list[Doc]:
 
 @pytest.mark.parametrize(
     ("batch_docs", "sizes"),
-    [(15, Settings(driver_rows=0)), (1000, Settings(driver_rows=0)), (3, Settings()), (5, Settings(cache_bytes=2_000))],
+    [(15, Settings("spark")), (1000, Settings("spark")), (3, Settings()), (5, Settings("driver"))],
 )
 def test_many_blocks_equal_the_oracle_for_all_cuts(
     batch_docs: int,

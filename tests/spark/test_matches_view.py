@@ -85,7 +85,7 @@ def test_matches_are_those_that_are_listed(engine: Engine) -> None:
 def test_rows_of_r_out_that_stand_alike_are_written_out(spark: SparkSession, tmp_path: Path) -> None:
     """Twelve authors on either side are one match and 144 rows of R_out, wherever the documents are joined."""
     found = []
-    for place, settings in enumerate((Settings(), Settings(driver_rows=0))):
+    for place, settings in enumerate((Settings(), Settings("spark"))):
         with connect(home=tmp_path / str(place), spark=spark, settings=settings) as engine:
             engine.register("S/rss->x[.//author->a] FOLLOWED BY {a = b, 1 h} S/rss->y[.//author->b]", name="Q")
             for number in range(2):

@@ -29,7 +29,7 @@ def document(channel: str, id_: int, xml: str) -> xscl.Event:
 
 def test_levels_and_relations_on_spark(tmp_path: Path, spark: SparkSession) -> None:
     seen = []
-    for batch_docs, settings in ((100, Settings(driver_rows=0)), (3, Settings())):
+    for batch_docs, settings in ((100, Settings("spark")), (3, Settings())):
         with xscl.connect(home=tmp_path / str(batch_docs), spark=spark, settings=settings) as engine:
             assert all(outcome.ok for outcome in engine.load(QUERIES))
             engine.ingest([document("S", 1, "<a><k>v</k></a>"), document("T", 2, "<k>v</k>")])

@@ -13,7 +13,7 @@ from xscl.base.settings import Settings
 
 def test_executors_and_driver_suspend_alike(tmp_path: Path, spark: SparkSession) -> None:
     found = {}
-    for name, settings in (("driver", Settings()), ("executors", Settings(driver_rows=0))):
+    for name, settings in (("driver", Settings()), ("executors", Settings("spark"))):
         with xscl.connect(home=tmp_path / name, spark=spark, settings=settings) as engine:
             engine.ingest(document(number) for number in range(4))
             for number, text in enumerate(TEXTS):

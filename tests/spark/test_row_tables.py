@@ -66,7 +66,7 @@ def test_rows_join_documents_however_they_came(tmp_path: Path, spark: SparkSessi
     table = flights()
     schema = "seq int, due timestamp, left timestamp, day date, origin string, delay double, fare decimal"
     for way in ("events", "table", "driver", "frame"):
-        sizes = Settings() if way == "driver" else Settings(driver_rows=0)
+        sizes = Settings() if way == "driver" else Settings("spark")
         with xscl.connect(home=tmp_path / way, spark=spark, settings=sizes) as engine:
             engine.add_channel("flights", kind="rows", schema=schema)
             assert all(outcome.ok for outcome in engine.register_many(QUERIES))

@@ -14,11 +14,11 @@ from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_te
 
 import xscl
 from xscl.answers.match_listing import match_json
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.settings import Settings
 from xscl.base.values import value_hash
 from xscl.batches.executors import with_documents
 from xscl.ingest.rows import cells_document
-from xscl.store.event_files import EVENT_SCHEMA
 from xscl.xpath.relational import ChannelSplit
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_all_ways_of_keeping_rows_answer_alike(
         with monkeypatch.context() as patch:
             if way == "walked":
                 patch.setattr(ChannelSplit, "put", lambda self, asked: None)
-            sizes = Settings() if way == "driver" else Settings(driver_rows=0)
+            sizes = Settings() if way == "driver" else Settings("spark")
             with xscl.connect(home=tmp_path / way, spark=spark, settings=sizes) as engine:
                 assert all(outcome.ok for outcome in engine.register_many(queries))
                 engine.ingest(events[:45])

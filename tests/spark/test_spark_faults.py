@@ -47,7 +47,7 @@ def run(engine, at, kill):
     engine.run_once()
     print(len(list(engine.matches())))
 
-with xscl.connect(home=sys.argv[1], settings=Settings(driver_rows=0)) as engine:
+with xscl.connect(home=sys.argv[1], settings=Settings("spark")) as engine:
     engine.register("S/a/k->x JOIN {x = y, 1 h} S/b/k->y", name="Q")
     for number, kill in enumerate((kill_workers, kill_java), start=1):
         xml = f"<k>{number}</k>"

@@ -78,7 +78,7 @@ def batches() -> list[list[Event]]:
 
 @pytest.mark.parametrize(
     "settings",
-    [Settings(driver_rows=0), DEFAULT_SETTINGS, Settings(cache_bytes=0)],
+    [Settings("spark"), DEFAULT_SETTINGS, Settings("driver")],
     ids=["executors", "driver", "from files"],
 )
 def test_g3_state_rows_after_each_batch(settings: Settings, tmp_path: Path, spark: SparkSession) -> None:

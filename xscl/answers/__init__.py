@@ -8,6 +8,7 @@
 * ``explain_text``: An explanation of a query as a text for people
 * ``feed_health``: Words for the health of a feed
 * ``feed_listing``: Rows of a listing of feeds, how each of them does, and finding one by its address or a part of it
+* ``frames``: Event files, and other files of a known shape, as relations of Spark
 * ``headline``: A document, or an element of it, in a few words for a person
 * ``item_listing``: Listing the items of feeds: title, feed, date and link of each, newest first; and showing one
 * ``match_cursors``: Places in the order in which matches were committed, and their texts

@@ -6,26 +6,28 @@ The name of a source begins with ``xscl_``; behind it stands a table of the cata
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import sqlalchemy as sa
 from pyspark.sql import DataFrame, SparkSession
 
-from xscl.base.arrow_schemas import spark_schema
-from xscl.batches.executors import read_parquet, with_documents
+from xscl.answers.frames import read_parquet, with_documents
+from xscl.base.arrow_schemas import EVENT_SCHEMA, WITNESS_SCHEMA, spark_schema
+from xscl.base.sealed import check_file
 from xscl.catalog.channels import read_channels
 from xscl.catalog.groups import read_rt_rows
 from xscl.catalog.memberships import member_names
 from xscl.catalog.tables import BATCHES, EVENT_IDS, INTAKE_FILES, METADATA
 from xscl.planning.planner import row_shapes
-from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.home import Home
 from xscl.store.join_state import held_state
 from xscl.templates.relations import rt_table
 from xscl.templates.results import RESULT_SCHEMA
+from xscl.templates.run_files import open_run
+from xscl.templates.run_rows import rows_of_run
 from xscl.templates.template import Template
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 __all__ = ["source_frame"]
 
@@ -88,10 +90,17 @@ def _results(home: Home, session: SparkSession) -> DataFrame:
 
 
 def _witness(home: Home, session: SparkSession) -> DataFrame:
-    """Read the files of the join state, also rows that are out of every query's reach."""
+    """Read the runs of the join state, also rows that are out of every query's reach."""
     with home.catalog.read() as connection:
-        state = held_state(home, connection)
-    return read_parquet(session, WITNESS_SCHEMA, state.paths("witness"))
+        paths = held_state(home, connection).paths("witness")
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in batch.column(0).to_pylist():
+                yield from rows_of_run(open_run(str(check_file(Path(paths[at]))))).to_batches()
+
+    count = max(1, len(paths))
+    return session.range(0, len(paths), 1, count).mapInArrow(rows, spark_schema(WITNESS_SCHEMA))
 
 
 def _floors(home: Home, session: SparkSession) -> DataFrame:

@@ -11,7 +11,7 @@ from xscl.base.docids import place_of, published_docid
 from xscl.base.shown import counted
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_streams
-from xscl.catalog.counters import SUMMED, total
+from xscl.catalog.counters import total
 from xscl.catalog.event_counts import channel_counts, event_count, first_events
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.memberships import resolve_stream
@@ -33,22 +33,12 @@ _NOTES = 20
 
 def batch_columns() -> list[str]:
     """Columns of ``batch_rows``."""
-    hidden = ("slices_asked", "slices_found", "result_path", "committed")
-    shown = [column.name for column in BATCHES.columns if column.name not in hidden]
-    shown.insert(shown.index("joined_in") + 1, "slices_hit")
-    return shown
+    return [column.name for column in BATCHES.columns if column.name not in ("result_path", "committed")]
 
 
 def batch_rows(catalog: Catalog) -> list[dict[str, object]]:
-    """One row a committed batch.
-
-    ``slices_hit`` is the part of the values asked of the driver's cache that needed nothing from the files; None if
-    none was asked for.
-    """
+    """Return one row a committed batch."""
     rows = sorted(catalog.rows(BATCHES), key=lambda row: int(str(row["batch"])))
-    for row in rows:
-        asked, found = int(str(row["slices_asked"])), int(str(row["slices_found"]))
-        row["slices_hit"] = found / asked if asked else None
     return [{name: round(v, 3) if isinstance(v := row[name], float) else v for name in batch_columns()} for row in rows]
 
 
@@ -58,9 +48,7 @@ def state_notes(home: Home) -> Iterator[str]:
     with catalog.read() as connection:
         events = event_count(connection)
         rows, size, files = connection.execute(_STATE).one()
-        sums = (sa.func.coalesce(sa.func.sum(BATCHES.c[name]), 0) for name in SUMMED)
-        told = connection.execute(sa.select(*sums)).one()
-        purged, asked, found = (count + total(connection, name) for count, name in zip(told, SUMMED, strict=True))
+        purged = (connection.scalar(sa.select(sa.func.sum(BATCHES.c.purged))) or 0) + total(connection, "purged")
         late, rejected = (_count(connection, table) + total(connection, table.name) for table in (LATE, REJECTED))
         unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
     processed, last = catalog.ask(read_last_places)
@@ -68,8 +56,6 @@ def state_notes(home: Home) -> Iterator[str]:
         f"events {events}, join state {counted(rows, 'row')} in {counted(size, 'byte')} (files: {files}), "
         f"purged {counted(purged, 'row')}, late {late}, rejected {rejected}"
     )
-    if asked:
-        yield f"slices: {found / asked:.1%} of {counted(asked, 'value')} asked for needed nothing from the files"
     if last > processed:
         yield f"not processed yet: {counted(last - processed, 'place')} of the intake order (xscl run --once)"
     for name in held_up(catalog):

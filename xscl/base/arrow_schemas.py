@@ -4,13 +4,51 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["CHAIN", "MEMBER", "REFUSED", "spark_schema"]
+__all__ = ["CHAIN", "EVENT_SCHEMA", "MEMBER", "REFUSED", "WITNESS_SCHEMA", "spark_schema"]
 
 CHAIN = pa.list_(pa.struct([("var1", pa.int64()), ("var2", pa.int64()), ("node1", pa.int32()), ("node2", pa.int32())]))
 """Rows of R_bin carried by a witness row."""
 REFUSED = 0
 """The variable of witness rows, and of entries of their chains, that say what was refused in a document; no definition
 has this digest but by a miracle."""
+
+WITNESS_SCHEMA = pa.schema(
+    [
+        ("docid", pa.int64()),
+        ("ts", pa.int64()),  # event time, microseconds
+        ("item", pa.int64()),  # docid of the item's first version: versions of one item never join
+        ("place", pa.string()),  # channel and id, by which ONCE orders equal times
+        ("late", pa.bool_()),
+        ("membership", pa.int32()),  # number of the streams it belongs to; 0: none
+        ("var", pa.int64()),
+        ("node", pa.int32()),
+        ("fn", pa.string()),
+        ("strval", pa.string()),
+        ("num", pa.float64()),
+        ("h", pa.int64()),
+        ("chain", CHAIN),
+    ]
+)
+"""Witness rows: what stage 1 finds in documents, and stage 2 joins."""
+
+EVENT_SCHEMA = pa.schema(
+    [
+        ("docid", pa.int64()),
+        ("channel", pa.string()),
+        ("id", pa.string()),
+        ("version", pa.int32()),
+        ("item", pa.int64()),
+        ("ts", pa.int64()),
+        ("received", pa.int64()),
+        ("late", pa.bool_()),
+        ("declared", pa.int64()),  # the time the source gave, before any clamp; NULL: none
+        ("time_source", pa.string()),  # published, updated, feed, given or received; NULL: published by a query
+        ("content", pa.string()),  # the document; NULL where there are cells
+        ("cells", pa.list_(pa.string())),  # of a row: the columns' texts in the order of the channel's schema
+        ("membership", pa.int32()),  # number of the streams it came by (``streams``); 0: none
+    ]
+)
+"""Events as files keep them."""
 
 MEMBER = pa.struct(
     [

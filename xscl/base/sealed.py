@@ -85,9 +85,13 @@ def check_file(path: Path) -> Path:
 def seal_folder(folder: Path) -> None:
     """List the Parquet files of a folder and its folders, with their digests; a folder that is not there is made."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = sorted(file for file in folder.rglob("*.parquet") if not file.name.startswith((".", "_")))
+    files = sorted(file for file in folder.rglob("*.parquet") if not _is_hidden(file.relative_to(folder)))
     text = json.dumps({str(file.relative_to(folder)): _digest(file) for file in files}, indent=0)
     write_whole(folder / LIST, text.encode())
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)
 
 
 def listed_files(folder: Path) -> list[Path]:

@@ -4,13 +4,13 @@
   discarded
 * ``backfill``: Answers from held events, for queries that see events from before them (docs/how-to/history.md)
 * ``batch``: A batch: a range of the intake order becomes committed matches
-* ``driver_join``: Joins in the driver: batches that fit into one process, on state that the driver remembers
-* ``driver_match``: Stage 1 in the driver: documents become witness rows here, while executors would not end sooner
-* ``executors``: Steps of a batch in Spark's executors
+* ``driver``: Memory of this process from batch to batch: solved signatures, the price of work, and rows of links
 * ``history_walk``: Held events walked, and joined among themselves, for some groups
+* ``kernels``: Kernels of both stages for the queries of a batch: in this process, or loaded in a task from files
 * ``late_replay``: Late events taken again, as if they had been in time (docs/explanation/time.md)
 * ``level``: Levels of a batch: its events, then documents that queries publish, each joined with all that was there
   before
+* ``link_work``: Rows of links of a batch, put together with those of before (``templates.assemble``)
 * ``match_documents``: The output documents of matches, and what else their members' documents say
 * ``missing_rows``: Rows that a walk of held events has found and the join state lacks
 * ``publish_lateness``: Lateness of published documents
@@ -24,4 +24,8 @@
 * ``refusals``: Refusals at matching and joining
 * ``report``: Report of a batch
 * ``run_handle``: A loop that processes batches in a thread of its own
+* ``tasks``: Tasks of a level, which write files under fresh names, and return the names and some figures
+* ``walking``: Stage 1: documents of a level become witness rows, a part at a time, in this process or in a task
+* ``witness_facts``: Figures of new witness rows, taken where the rows are made: what quotas count, and what stage 1
+  refused
 """

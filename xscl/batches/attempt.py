@@ -14,23 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from xscl.base.errors import EngineError, XsclError
 from xscl.base.system_errors import file_fault, spark_reason, worker_fault
-from xscl.batches.driver_join import Driver
+from xscl.batches.driver import Driver
 from xscl.batches.level import BatchWork
 from xscl.batches.publisher import Publisher
 from xscl.batches.quotas import BindingCount
 from xscl.batches.ranges import BatchRange
+from xscl.batches.walking import Level
 from xscl.catalog.tables import BATCHES
 from xscl.spark.job_counter import Jobs
 from xscl.spark.session import spark_has_gone
-from xscl.store.event_files import Level
 from xscl.store.home import Home
 from xscl.store.inventory import may_be_named, remove
 from xscl.store.join_state import HeldState, StateChange, discard_change, next_state
@@ -38,6 +36,7 @@ from xscl.store.parquet import data_files
 from xscl.store.results import stored_matches
 from xscl.store.state_files import Kind
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
+from xscl.templates.runs import Run
 
 __all__ = ["Attempt", "Found", "begun", "whole"]
 
@@ -51,10 +50,6 @@ class Found:
     """Files of rows that the join state lacks."""
     results: tuple[Path, ...]
     """Folders with matches."""
-
-    def tables(self, kind: Kind, home: Home) -> Iterator[pa.Table]:
-        """Read the rows of a kind that the join state lacks."""
-        return (pq.read_table(home.root / path) for of, path in self.lacking if of == kind)
 
 
 @dataclass
@@ -74,8 +69,6 @@ class Attempt:
     """Value of ``time.perf_counter`` when its source begins."""
     joined: float
     """Value of it when all levels are joined."""
-    slices: tuple[int, int]
-    """Values whose slices the driver's cache was asked for before, and those it had."""
     walks: list[BatchWork] = field(default_factory=list)
     """Walks of held events."""
     changes: list[StateChange] = field(default_factory=list)
@@ -103,7 +96,6 @@ class Attempt:
         self.walks.append(found.work)
         self._change(found.lacking)
         self.work.state = self.state
-        self.driver.extend(found.tables("witness", self.home), found.tables("link", self.home), self.span.first)
         for path in found.results:
             self._tell(path)
 
@@ -122,7 +114,7 @@ class Attempt:
     def _change(
         self,
         fresh: Sequence[tuple[Kind, str]],
-        rows: Mapping[str, pa.Table] = MappingProxyType({}),
+        rows: Mapping[str, Run] = MappingProxyType({}),
         published: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         # Settings of channels may have changed since the batch began.
@@ -167,11 +159,11 @@ def begun(home: Home, driver: Driver, session: Callable[[], SparkSession], span:
     jobs = Jobs(session, f"xscl-batch-{tag}")
     work = None
     if span.plan is not None:
-        work = BatchWork(home, driver, jobs.session, span.plan, span.batch, span.first, span.state, tag)
+        work = BatchWork(home, driver, jobs.session, span.plan, span.batch, span.state, tag)
         work.bindings = BindingCount(span.sight_cuts)
     publisher = None if span.publishing is None else Publisher(home, span, tag)
     now = time.perf_counter()
-    return Attempt(home, driver, jobs, span, tag, times, work, publisher, now, now, driver.slices)
+    return Attempt(home, driver, jobs, span, tag, times, work, publisher, now, now)
 
 
 @contextmanager

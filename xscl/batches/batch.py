@@ -20,18 +20,18 @@ from xscl.base.sealed import seal_folder
 from xscl.base.types import now_micros
 from xscl.batches.attempt import Attempt, begun, whole
 from xscl.batches.backfill import back_fill
-from xscl.batches.driver_join import Driver
+from xscl.batches.driver import Driver
 from xscl.batches.late_replay import replay
 from xscl.batches.level import levels
 from xscl.batches.quotas import Usage, suspend_queries
 from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import named, rejection_row
 from xscl.batches.report import BatchReport, report_of
+from xscl.batches.walking import Level
 from xscl.catalog.batches import add_batch
 from xscl.catalog.intake_order import read_processed, set_processed
 from xscl.catalog.late import note_rejected
 from xscl.catalog.queries import end_dropped, mark_filled
-from xscl.store.event_files import Level
 from xscl.store.event_retention import move_held
 from xscl.store.home import Home
 from xscl.store.join_state import commit_state
@@ -44,7 +44,7 @@ def process_batch(home: Home, driver: Driver, session: Callable[[], SparkSession
 
     Args:
         home: the home, whose lock the caller holds.
-        driver: remembers the join state.
+        driver: remembers what was solved, and what work costs.
         session: gives Spark, and is asked only where Spark is needed.
         span: the range.
     """
@@ -100,7 +100,7 @@ def _commit(batch: Attempt) -> BatchReport:
             add_batch(connection, {**values, "committed": now})
         step("batch.commit")
     step("batch.committed")
-    batch.driver.committed(batch.state, span.first, span.last)
+    batch.driver.committed(batch.state)
     step("batch.done")
     return replace(report, commit_s=time.perf_counter() - batch.joined)
 

@@ -16,19 +16,21 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.docids import published_docid
 from xscl.base.settings import Settings
-from xscl.batches.driver_join import Driver
+from xscl.batches.driver import Driver
 from xscl.batches.level import BatchWork
 from xscl.batches.missing_rows import LackingRows
+from xscl.batches.walking import Level
 from xscl.catalog.event_counts import channel_counts, nth_event
 from xscl.catalog.events import files_between
 from xscl.catalog.retained_from import held_times
 from xscl.catalog.tables import CHANNELS, INTAKE_FILES, LATE
 from xscl.planning.planner import Plan
-from xscl.store.event_files import Level
 from xscl.store.home import Home
 from xscl.store.join_state import HeldState
-from xscl.store.state_files import LINK_SCHEMA, Kind, write_rows
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
+from xscl.store.state_files import Kind, open_links, write_run
+from xscl.templates.link_runs import LinkRun, rows_of
+from xscl.templates.runs import run_of
+from xscl.templates.shapes import Shapes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,11 +40,11 @@ __all__ = ["HeldEvents", "HeldWalk", "held_events"]
 _PART = 10_000
 """Events that are walked together, where these make no more than ``_PARTS`` parts."""
 _PARTS = 1 << 14
-"""Most parts where the driver joins."""
+"""Most parts where this process walks them."""
 _FEW_PARTS = 100
-"""Most parts from where executors join."""
+"""Most parts from where tasks walk them."""
 _MANY_ROWS = 2_000_000
-"""Witness rows that wait in memory; more are written to files."""
+"""Rows of runs that wait in memory; more are written to files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class HeldWalk:
         self._driver = Driver(settings)
         self._settings = settings
         nothing = HeldState(home.root, (), None, None, {})
-        self.work = BatchWork(home, self._driver, session, plan, batch, events.place, nothing, tag)
+        self.work = BatchWork(home, self._driver, session, plan, batch, nothing, tag)
         """Levels that were walked so far."""
         self._joins = any(edge.key.kind != "ONE" for edge in plan.program.edges.values())
         self._parts = 0
@@ -126,13 +128,8 @@ class HeldWalk:
             yield level
             if not self._joins:
                 work.drop()  # nothing meets anything
-            elif sum(table.num_rows for table in work.waiting.values()) > _MANY_ROWS:
+            elif sum(run.size for run in work.waiting.values()) > _MANY_ROWS:
                 work.write_waiting()
-            self._driver.merge()
-            if self._driver.is_full:
-                # More than one process should remember; executors read it from the files.
-                self._driver.forget()
-                work.in_executors = True
 
     def also(self, level: Level) -> Level:
         """Walk one more part; returns it with its number."""
@@ -146,13 +143,13 @@ class HeldWalk:
         """Yield the witness rows of the last part."""
         for kind, path in self._own:
             if kind == "witness":
-                yield from self.work.tables(path, WITNESS_SCHEMA)
+                yield self.work.rows(path)
 
     def links(self) -> Iterator[pa.Table]:
         """Yield the rows of links that the last part has found."""
         for kind, path in self._own:
             if kind == "link":
-                yield from self.work.tables(path, LINK_SCHEMA)
+                yield rows_of(open_links(str(self.work.home.root / path)))
 
     def write(self, name: str, lacking: LackingRows | None = None) -> list[tuple[Kind, str]]:
         """Write the rows of the last part as join state; the kind and path of each file, whose name begins so.
@@ -164,23 +161,21 @@ class HeldWalk:
         rows, links = self.rows(), self.links()
         if lacking is not None:
             rows, links = map(lacking.rows, rows), map(lacking.links, links)
-        kinds: tuple[tuple[Kind, pa.Schema, Iterator[pa.Table]], ...] = (
-            ("witness", WITNESS_SCHEMA, rows),
-            ("link", LINK_SCHEMA, links),
-        )
-        for kind, schema, tables in kinds:
-            path = home.root / "witness" / f"{name}-{kind}.parquet"
-            file = write_rows(path, schema, (part for table in tables for part in table.to_batches()))
-            if file is not None:
-                written.append((kind, f"witness/{file.name}"))
+        more = [table for table in rows if table.num_rows]
+        if more:
+            run = run_of(pa.concat_tables(more), Shapes())
+            written.append(("witness", f"witness/{write_run(home.root / f'witness/{name}-witness.run', run).name}"))
+        more = [table for table in links if table.num_rows]
+        if more:
+            found = LinkRun.of(pa.concat_tables(more))
+            written.append(("link", f"witness/{write_run(home.root / f'witness/{name}-link.run', found).name}"))
         return written
 
     def close(self) -> None:
         """Remove the rows that were written: what is needed of them has been taken."""
-        self._driver.forget()
         self.work.drop()
 
     def _cut(self) -> _Cut:
         self._parts += 1
-        here = not self.work.in_executors and self._settings.driver_rows
-        return _Cut(self._parts, max(_PART, self._events.count // (_PARTS if here else _FEW_PARTS) + 1))
+        many = self._settings.where != "spark" and not self.work.on_spark
+        return _Cut(self._parts, max(_PART, self._events.count // (_PARTS if many else _FEW_PARTS) + 1))

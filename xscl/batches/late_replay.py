@@ -20,11 +20,12 @@ from xscl.base.failpoints import step
 from xscl.batches.attempt import Attempt, Found
 from xscl.batches.history_walk import HeldWalk, held_events
 from xscl.batches.quotas import BindingCount
+from xscl.batches.walking import Level
 from xscl.catalog.events import files_between
 from xscl.catalog.retained_from import keep_times
 from xscl.planning.planner import Plan, Planner
 from xscl.planning.subscribers import Chosen, group_texts
-from xscl.store.event_files import Level, events_of
+from xscl.store.event_files import events_of
 from xscl.templates.bounds import UNBOUNDED
 
 __all__ = ["replay"]

@@ -1,51 +1,72 @@
 """Levels of a batch: its events, then documents that queries publish, each joined with all that was there before.
 
-Small levels are matched and joined in the driver, on state that it remembers (``driver``); Spark's executors do what is
-large, or all of it if the settings say so (``executors``).  Both write the same files.
+A level is walked, and joined, in this process or in tasks of Spark, by the same kernels on the same files.  Large work
+goes to tasks where these end it sooner (``driver``); documents that were walked here by then stay walked.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from math import prod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from xscl.base.docids import place_of
+from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.failpoints import step
-from xscl.base.sealed import PAGE_CHECKSUMS
-from xscl.batches.driver_join import Driver
-from xscl.batches.driver_match import driver_witnesses
-from xscl.batches.executors import read_state, write_assembled, write_results, write_witnesses
+from xscl.base.progress import told
+from xscl.batches.driver import Driver
+from xscl.batches.kernels import QueryFiles, kernels_of
+from xscl.batches.link_work import LinkWork
 from xscl.batches.publisher import Publisher
 from xscl.batches.quotas import BindingCount
 from xscl.batches.refusals import Unnamed, refused_at_joining, refused_at_matching
+from xscl.batches.tasks import (
+    LevelWork,
+    Made,
+    Share,
+    Unit,
+    document_pairs,
+    finished,
+    kept_rows,
+    meet_share,
+    shares,
+    units_of,
+    walk_part,
+)
+from xscl.batches.walking import Asked, Level, column_witnesses, count_documents, cut, documents_of, walked_parts
+from xscl.batches.witness_facts import binding_rows, refusal_rows
 from xscl.planning.planner import Plan
-from xscl.store.event_files import Level
+from xscl.spark.places import OnSpark
+from xscl.spark.start_cost import cores, start_seconds
 from xscl.store.home import Home
 from xscl.store.inventory import remove
 from xscl.store.join_state import HeldState
-from xscl.store.state_files import Kind, write_links
-from xscl.templates.batch_pairs import TooManyRows
-from xscl.templates.results import RESULT_SCHEMA, origin_of
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
+from xscl.store.state_files import Kind
+from xscl.templates.results import ResultColumns, origin_of
+from xscl.templates.run_files import open_run, save_run
+from xscl.templates.run_rows import merged_run, rows_of_run
+from xscl.templates.runs import Run
 
 __all__ = ["BatchWork", "levels"]
 
-_ROW_GROUP = 64_000
-_JOINED = 1 << 15
-"""The first part of a level that numbers classes of queries of three and more blocks, where executors join."""
-_OF_PARTS = 128
-"""The first level that numbers classes where executors join one of several parts of a level; they number many each."""
+_SMALL = 250
+"""Documents of a level that every task walks for itself, so that one job is enough."""
+_PART = 500
+"""Documents of a task's part, at least."""
+_SHARES = 2
+"""Tasks for each slot: the last ones to end wait less for each other."""
+_ROW_SECONDS = 1e-6
+"""Processor time for a row that columns answer."""
+_MANY_ROWS = 1_000_000
+"""Rows of a run that stays in memory while later parts are to meet it."""
 
 
 def levels(plan: Plan, publisher: Publisher | None) -> Iterator[Level]:
@@ -64,6 +85,14 @@ def levels(plan: Plan, publisher: Publisher | None) -> Iterator[Level]:
         yield Level(number, published.first, published.last, published.channels, [str(published.path)])
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Documents that are not walked yet."""
+
+    level: Level
+    asked: Asked
+
+
 @dataclass
 class BatchWork:
     """A batch under way, and what its levels have come to so far."""
@@ -74,25 +103,31 @@ class BatchWork:
     """Asked only where Spark is needed."""
     plan: Plan
     batch: int
-    first: int
-    """The first place of the batch."""
     state: HeldState
     """Join state after all batches before it."""
     tag: str
     """Begins the names of what it writes."""
-    in_executors: bool = False
-    """Whether executors have joined a level; then they join the later ones too."""
+    on_spark: bool = False
+    """Whether tasks of Spark have done some of it."""
     counts: Counter[str] = field(default_factory=Counter)
     written: list[tuple[Kind, str]] = field(default_factory=list)
-    """Witness rows and rows of links: files, or folders of them."""
-    waiting: dict[str, pa.Table] = field(default_factory=dict)
-    """Witness rows of ``written`` that are in memory; they go to files only if someone reads them."""
+    """Runs of new rows, and files of rows of links."""
+    waiting: dict[str, Run] = field(default_factory=dict)
+    """Runs of ``written`` that are in memory; they go to files only if someone reads them."""
     refused: list[Unnamed] = field(default_factory=list)
     """Refusals at matching and joining."""
     stage1_s: float = 0.0
     bindings: BindingCount = field(default_factory=BindingCount)
-    _parts: int = 0
-    """Parts of levels that executors have joined."""
+    links: LinkWork = field(init=False)
+    _earlier: list[Run] = field(default_factory=list)
+    """Runs of earlier levels and parts, as the next one meets them: small ones are merged."""
+    _parts: Counter[int] = field(default_factory=Counter)
+    """Origins that were given out, by level."""
+    _tasks: int = 0
+    """Tasks with results."""
+
+    def __post_init__(self) -> None:
+        self.links = LinkWork(self.home, self.plan.program, self.state)
 
     def results(self, level: Level) -> Path:
         """Return the folder of a level's results."""
@@ -100,23 +135,22 @@ class BatchWork:
 
     def process(self, level: Level) -> int:
         """Write the results of the documents of a level, and return the number of matches."""
-        started = time.perf_counter()
-        path = f"witness/{self.tag}-{level.name}"
-        fresh = self._witnesses(level, self.home.root / path)
-        self.stage1_s += time.perf_counter() - started
-        step("batch.witnesses")
-        counts = self._join(level, fresh, self.home.root / path)
+        asked = Asked(self.plan.walked, self.plan.answered, self.plan.shapes)
+        before, started = self.counts.copy(), time.perf_counter()
+        if self.driver.settings.where == "spark" and documents_of(level, asked.channels) <= _SMALL:
+            self._in_one_job(level, asked)
+        else:
+            fresh, left = self._walk(level, asked)
+            self.stage1_s += time.perf_counter() - started
+            step("batch.witnesses")
+            if left is None and not self.driver.prefers_spark(self._join_seconds(fresh)):
+                self._join(level, fresh)
+            else:
+                self._in_tasks(level, asked, fresh, left)
         step("batch.results")
-        self.counts += counts + Counter(witness=fresh.count_rows())
-        self.bindings.add(fresh)
-        self.refused += refused_at_matching(fresh, self.plan.asking)
+        counts = self.counts - before
         if counts["refused"]:
             self.refused += refused_at_joining(self.results(level))
-        self.written.append(("witness", path))
-        if counts["link"]:
-            links = write_links(self.home, f"{self.tag}-{level.name}", _link_batches(self.results(level)))
-            self.written += [] if links is None else [("link", links)]
-            step("batch.links")
         return counts["match"]
 
     @property
@@ -124,22 +158,9 @@ class BatchWork:
         """Files of ``written`` that are there."""
         return [(kind, path) for kind, path in self.written if path not in self.waiting]
 
-    def tables(self, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
-        """Yield the rows of one of ``written``, some at a time."""
-        if path in self.waiting:
-            yield self.waiting[path]
-            return
-        for batch in ds.dataset(self.home.root / path, schema=schema).to_batches():
-            yield pa.Table.from_batches([batch])
-
-    def write_waiting(self) -> None:
-        """Put witness rows that wait into files, all of them."""
-        for path, rows in self.waiting.items():
-            target = self.home.root / path
-            target.mkdir()
-            pq.write_table(rows, target / "part-0.parquet", row_group_size=_ROW_GROUP, **PAGE_CHECKSUMS)
-        self.waiting.clear()
-        step("batch.waiting")
+    def rows(self, path: str) -> pa.Table:
+        """Return the witness rows of a run of ``written``, those that join with others."""
+        return rows_of_run(self.waiting[path] if path in self.waiting else open_run(str(self.home.root / path)))
 
     def drop(self) -> None:
         """Remove the rows written so far: nothing is to be joined with them any more."""
@@ -147,98 +168,207 @@ class BatchWork:
             if self.waiting.pop(path, None) is None:
                 remove(self.home.root / path)
         self.written.clear()
+        self._earlier.clear()
 
-    # -- stages ------------------------------------------------------------------------------------------------
+    # -- in this process -----------------------------------------------------------------------------------------
 
-    def _witnesses(self, level: Level, target: Path) -> ds.Dataset:
-        """Make the witness rows of a level, and write them if executors do it."""
-        plan: Plan | None = self.plan
-        here = WITNESS_SCHEMA.empty_table()
-        if self.driver.settings.driver_rows:
-            walked = driver_witnesses(self.plan, level, self.driver.settings.driver_rows)
-            here, plan, level = walked.rows, walked.plan, walked.level
-        if plan is None:
-            self.waiting[str(target.relative_to(self.home.root))] = here
-            return ds.InMemoryDataset(here)
-        write_witnesses(self.session(), plan, level, target)
-        if here.num_rows:
-            pq.write_table(here, target / "walked-here.parquet", row_group_size=_ROW_GROUP, **PAGE_CHECKSUMS)
-        return ds.dataset(target, schema=WITNESS_SCHEMA)
+    def _walk(self, level: Level, asked: Asked) -> tuple[pa.Table, _Left | None]:
+        """Walk documents here, while tasks would not end sooner: their rows, and the documents that are left.
 
-    def _join(self, level: Level, fresh: ds.Dataset, fresh_path: Path) -> Counter[str]:
-        """Write the results of the witnesses of a level, and count them."""
-        origin, target = origin_of(self.batch, level.number, level.part), self.results(level)
-        if not self.in_executors and fresh.count_rows() <= self.driver.settings.driver_rows:
-            try:
-                out = self.driver.results(self.plan, self.state, fresh.to_table(), self.first, origin, self._fetch)
-            except TooManyRows:
-                pass
-            else:
-                step("batch.joined")
-                target.mkdir(parents=True)
-                out.write(target)
-                return out.counts
-        self.driver.forget()
-        self.in_executors = True
+        The processor time of a part tells what the rest will take, once a part before it has made what is made only
+        once.
+        """
+        nothing = WITNESS_SCHEMA.empty_table()
+        if self.driver.settings.where == "spark":
+            return nothing, _Left(level, asked)
+        if self.driver.prefers_spark(documents_of(level, asked.answered) * _ROW_SECONDS):
+            return nothing, _Left(level, asked)
+        kernels = kernels_of(self.plan, self.driver.finder)
+        rows = list(column_witnesses(kernels, asked, level))
+        documents = documents_of(level, asked.walked)
+        walked, warm, before = 0, False, time.thread_time()
+        for part in walked_parts(kernels, asked, level):
+            seconds = time.thread_time() - before
+            rows += part.rows
+            walked += part.documents
+            told("documents", walked, documents)
+            waiting = seconds * (documents - walked) / part.documents
+            if walked < documents and (warm or seconds > start_seconds()) and self.driver.prefers_spark(waiting):
+                left = _Left(replace(level, first=part.last + 1), replace(asked, answered=frozenset()))
+                # Only if the first documents were walked, and no others.
+                if count_documents(left.asked, left.level) == documents - walked:
+                    return pa.Table.from_batches(rows, schema=WITNESS_SCHEMA), left
+            warm, before = True, time.thread_time()
+        return pa.Table.from_batches(rows, schema=WITNESS_SCHEMA), None
+
+    def _join_seconds(self, fresh: pa.Table) -> float:
+        """Return the processor seconds that a join of new rows will take here, about."""
+        runs = [*self.state.runs(), *self._earlier]
+        docs = len(np.unique(fresh.column("docid").to_numpy()))
+        costs = self.driver.costs
+        pairs = costs.pairs * docs * (docs + sum(len(run.docs) for run in runs))
+        return float(fresh.num_rows * costs.row * (len(runs) + 1) + pairs * costs.pair)
+
+    def _join(self, level: Level, fresh: pa.Table) -> None:
+        """Join new rows with all before them, and with each other."""
+        finder = kernels_of(self.plan, self.driver.finder).finder
+        out = ResultColumns(self._origin(level), self.results(level))
+        new = finder.new_run(fresh, out)
+        state = [(run, self.state.floors) for run in self.state.runs()]
+        others = [*state, *((run, None) for run in self._earlier)]
+        met = len(new.docs) + sum(len(run.docs) for run, _ in others)
+        with self.driver.measured(len(new.docs), met, new.size * (len(others) + 1)) as counted:
+            finder.meet(new, others, out, own=True)
+            counted.pairs = out.counts["pairs"]
+        step("batch.joined")
+        if out.counts["link"]:
+            self._written(self.links.add(f"{self.tag}-{level.name}", out))
+        out.write()
+        self._count(out.counts + Counter(witness=fresh.num_rows), refusal_rows(fresh))
+        if self.bindings.is_on:
+            self.bindings.add(binding_rows(fresh))
+        if new.size:
+            path = f"witness/{self.tag}-{level.name}.run"
+            self.waiting[path] = new
+            self.written.append(("witness", path))
+            self._remember(new)
+
+    def _remember(self, new: Run) -> None:
+        """Have later levels and parts meet new rows; runs that are not much larger are merged with them."""
+        self._earlier.append(new)
+        while len(self._earlier) > 1 and self._earlier[-2].size < 2 * self._earlier[-1].size <= 2 * _MANY_ROWS:
+            last = self._earlier.pop()
+            self._earlier[-1] = merged_run([self._earlier[-1], last], [None, None])
+
+    def write_waiting(self) -> None:
+        """Put runs that wait in memory into files."""
+        for path, run in self.waiting.items():
+            save_run(run, self.home.root / path)
+        self.waiting.clear()
+        step("batch.waiting")
+
+    # -- in tasks ------------------------------------------------------------------------------------------------
+
+    def _in_one_job(self, level: Level, asked: Asked) -> None:
+        """Walk the few documents of a level in every task, and join them with a part of what was there before."""
+        work, place = self._work(level, asked), self._place()
+        state, earlier = self._files()
+        reached = [Unit("", (path,)) for path in state] + [Unit("", (path,), fresh=True) for path in earlier]
+        count = max(1, min(place.slots, len(reached)))
+        parts = [[Unit(""), *reached[::count]], *(reached[at::count] for at in range(1, count))]
+        items = [
+            Share(self._origin(level), tuple(units), level, is_first=not number) for number, units in enumerate(parts)
+        ]
+        made = place.map(partial(meet_share, work), items)
+        self._made(level, made)
+        self._link(level, [each.links for each in made if each.links is not None])
+
+    def _in_tasks(self, level: Level, asked: Asked, fresh: pa.Table, left: _Left | None) -> None:
+        """Walk the documents that are left, then join all new rows."""
+        work, place = self._work(level, asked), self._place()
+        started = time.perf_counter()
+        new = self._runs_of(level, work, fresh, place.slots)
+        if left is not None:
+            parts = min(_SHARES * place.slots, 1 + documents_of(left.level, left.asked.channels) // _PART)
+            items = [Share(self._origin(level), level=part) for part in cut(left.asked, left.level, parts)]
+            new += self._made(level, place.map(partial(walk_part, replace(work, asked=left.asked)), items))
+            step("tasks.witnesses")
+        self.stage1_s += time.perf_counter() - started
+        state, earlier = self._files()
+        earlier = [path for path in earlier if path not in new]
+        units = list(units_of(self.home.root, new, state, earlier, self._reach))
+        of_tasks = shares(self.home.root, units, self.driver.costs, _SHARES * place.slots)
+        items = [Share(self._origin(level), each) for each in of_tasks]
+        before = self.counts["pairs"]
+        made = place.map(partial(meet_share, work), items)
+        self._made(level, made)
+        possible = sum(document_pairs(self.home.root, unit) for unit in units)
+        self.driver.note_pairs(possible, self.counts["pairs"] - before)
+        step("tasks.results")
+        self._link(level, [each.links for each in made if each.links is not None])
+
+    def _runs_of(self, level: Level, work: LevelWork, fresh: pa.Table, count: int) -> list[str]:
+        """Save rows of documents that were walked here as so many runs, at most."""
+        if not fresh.num_rows:
+            return []
+        docids = fresh.column("docid").to_numpy()
+        finder = kernels_of(self.plan, self.driver.finder).finder
+        found = []
+        for docs in np.array_split(np.unique(docids), count):
+            out = ResultColumns(self._origin(level), work.folder())
+            rows = fresh.filter(pa.array(np.isin(docids, docs)))
+            found.append(finished(work, out, kept_rows(work, finder, rows, out)[1]))
+        return self._made(level, found)
+
+    def _made(self, level: Level, made: Sequence[Made]) -> list[str]:
+        """Take what tasks have made, and return the files of new rows."""
+        target = self.results(level)
+        for each in made:
+            if each.folder is not None:
+                target.mkdir(parents=True, exist_ok=True)
+                (self.home.root / each.folder).rename(target / f"task-{self._tasks}")
+                self._tasks += 1
+            self._count(each.counts, each.refused)
+            if each.bindings is not None:
+                self.bindings.add(each.bindings)
+        runs = [each.run for each in made if each.run is not None]
+        for path in runs:
+            self.written.append(("witness", path))
+            self._earlier.append(open_run(str(self.home.root / path)))
+        self.on_spark = True
+        return runs
+
+    def _link(self, level: Level, found: Sequence[str]) -> None:
+        """Put rows of links that tasks have found together with those of before."""
+        shutil.rmtree(self.results(level) / ".tasks", ignore_errors=True)
+        if found:
+            out = ResultColumns(self._origin(level), self.results(level) / "joined")
+            self.links.add_files(found, out)
+            out.write()
+            self._count(out.counts, ())
+            self.written += [("link", path) for path in found]
+            step("batch.links")
+
+    def _work(self, level: Level, asked: Asked) -> LevelWork:
+        return LevelWork(
+            root=self.home.root,
+            tag=self.tag,
+            results=str(self.results(level).relative_to(self.home.root)),
+            files=QueryFiles.of(self.plan),
+            asked=asked,
+            level=level,
+            floors=self.state.floors,
+            counts_bindings=self.bindings.is_on,
+        )
+
+    def _place(self) -> OnSpark:
+        return OnSpark(self.session, cores())
+
+    def _files(self) -> tuple[list[str], list[str]]:
+        """Return the runs of the state, and those of this work so far."""
         self.write_waiting()
-        number = level.number
-        if level.part:
-            number = _OF_PARTS + self._parts
-            self._parts += 1
-        origin = origin_of(self.batch, number)
-        write_results(self.session(), self.plan, fresh_path, self._paths("witness"), target, origin)
-        counts = _count_results(target)
-        if counts["link"]:
-            joined, origin = target / "joined", origin_of(self.batch, number, _JOINED)
-            write_assembled(self.session(), self.plan, target, self._paths("link"), joined, origin)
-            counts += _count_results(joined)
-        return counts
+        state = [file.path for file in self.state.files if file.kind == "witness" and file.held]
+        return state, [path for kind, path in self.written if kind == "witness"]
 
-    def _fetch(self, wanted: npt.NDArray[np.int64], documents: bool) -> pa.Table:
-        """Rows of the state that the driver does not remember: of some values, or of some documents."""
-        paths = self._paths("witness") if self.driver.is_blind else self.state.paths("witness")
-        column = "docid" if documents else "h"
-        found = read_state(self.session(), paths, wanted, column, self.driver.settings.driver_rows)
-        floors = self.state.floors
-        if floors is None or found.num_rows > self.driver.settings.driver_rows:
-            return found
-        # What went out of sight stays so; rows of this batch are all in sight.
-        kept = floors.keep(found.column("var").to_numpy(), found.column("ts").to_numpy())
-        return found.filter(pa.array(kept | (place_of(found.column("docid").to_numpy()) >= self.first)))
+    @property
+    def _reach(self) -> int:
+        """Greatest distance in time of two documents that some edge joins."""
+        edges = self.plan.program.edges.values()
+        return max((max(-edge.lo, edge.hi, 0) for edge in edges if edge.key.kind != "ONE"), default=0)
 
-    def _paths(self, kind: Kind) -> list[str]:
-        """Return the files of all rows from before the level that is under way."""
-        self.write_waiting()
-        own = [self.home.root / path for of, path in self.written if of == kind]
-        files = [file for path in own for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
-        return [*self.state.paths(kind), *map(str, files)]
+    # -- both ----------------------------------------------------------------------------------------------------
 
+    def _count(self, counts: Counter[str], refused: Sequence[Mapping[str, Any]]) -> None:
+        self.counts += counts
+        self.refused += refused_at_matching(refused, self.plan.asking)
 
-# -- what was found --------------------------------------------------------------------------------------------
+    def _written(self, links: str | None) -> None:
+        if links is not None:
+            self.written.append(("link", links))
+            step("batch.links")
 
-
-def _link_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of links of a batch's results."""
-    results = ds.dataset(path, schema=RESULT_SCHEMA)
-    yield from results.to_batches(columns=["link", "members", "nodes"], filter=ds.field("relation") == "link")
-
-
-def _count_results(path: Path) -> Counter[str]:
-    """Count the rows of each relation, with every combination of documents; for ``pairs`` the number of pairs."""
-    results = ds.dataset(path, schema=RESULT_SCHEMA)
-    counts: Counter[str] = Counter()
-    sizes: Counter[tuple[str, int, int]] = Counter()
-    columns = ["relation", "origin", "class", "docs", "others"]
-    wanted = ds.field("relation") != "docs"
-    for row in results.to_table(columns=columns, filter=wanted).to_pylist():
-        if row["relation"] == "pairs":
-            counts["pairs"] += row["docs"][0]
-        elif row["relation"] in ("link", "refused"):
-            counts[row["relation"]] += 1
-        else:
-            sizes[row["relation"], row["origin"], row["class"]] += prod(map(len, row["others"] or ()))
-    docs = results.to_table(columns=["origin", "class"], filter=ds.field("relation") == "docs")
-    for row in docs.group_by(["origin", "class"]).aggregate([([], "count_all")]).to_pylist():
-        for relation in ("rout", "match"):
-            counts[relation] += row["count_all"] * sizes[relation, row["origin"], row["class"]]
-    return counts
+    def _origin(self, level: Level) -> int:
+        """Give out an origin for classes."""
+        part = self._parts[level.number]
+        self._parts[level.number] += 1
+        return origin_of(self.batch, level.number, part)

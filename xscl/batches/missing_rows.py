@@ -10,14 +10,15 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
+from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.sealed import check_file
 from xscl.store.join_state import HeldState
-from xscl.store.state_files import LINK_SCHEMA, Kind
-from xscl.templates.slices import SliceCache
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
+from xscl.templates.link_runs import kept, rows_of
+from xscl.templates.run_files import open_run
+from xscl.templates.run_rows import row_variables, rows_of_run
+from xscl.templates.runs import KEY_BITS, witness_keys
+from xscl.templates.shapes import Shapes
 
 __all__ = ["LackingRows"]
 
@@ -36,7 +37,7 @@ class LackingRows:
         is_link = reach.column("link").to_numpy(zero_copy_only=False)
         keys = reach.column("key").to_numpy()
         self._variables, self._links = np.unique(keys[~is_link]), np.unique(keys[is_link])
-        self._keys = SliceCache(0)
+        self._shapes = Shapes()
         self._known_links: set[tuple[int, ...]] | None = None
 
     def rows(self, rows: pa.Table) -> pa.Table:
@@ -62,49 +63,40 @@ class LackingRows:
         if not rows.num_rows:
             return rows
         if self._known_links is None:
-            self._known_links = {key for table in self._kept("link", None) for key in _link_keys(table)}
+            self._known_links = {key for table in self._held_links() for key in _link_keys(table)}
         return rows.filter(pa.array([key not in self._known_links for key in _link_keys(rows)], pa.bool_()))
 
     def _known(self, first: int, last: int, variables: Int64s) -> pa.Table:
-        """Read the rows that the state has of some documents and variables."""
-        docid, var = ds.field("docid"), ds.field("var")
-        wanted = (docid >= first) & (docid <= last) & var.isin(pa.array(variables)) & ~ds.field("late")
-        columns = ["ts", "docid", *_OF_ROW]
-        tables = list(self._kept("witness", wanted, columns, (first, last)))
-        return pa.concat_tables(tables) if tables else WITNESS_SCHEMA.empty_table().select(columns)
-
-    def _kept(
-        self,
-        kind: Kind,
-        wanted: pc.Expression | None,
-        columns: list[str] | None = None,
-        docids: tuple[int, int] | None = None,
-    ) -> Iterator[pa.Table]:
-        """Yield the rows in sight of the files of a kind."""
-        floors = self._state.floors
-        schema = WITNESS_SCHEMA if kind == "witness" else LINK_SCHEMA
+        """Read the rows in sight that the state has of some documents and variables."""
+        tables = [WITNESS_SCHEMA.empty_table()]
         for file in self._state.files:
-            if file.kind != kind or not file.held:
+            if file.kind != "witness" or not file.held:
                 continue
-            if docids is not None and not (
-                (file.docid_min or 0) <= docids[1] and docids[0] <= (file.docid_max or docids[0])
-            ):
+            if not ((file.docid_min or 0) <= last and first <= (file.docid_max or first)):
                 continue
-            source = ds.dataset(check_file(self._state.root / file.path), schema=schema)
-            table = source.to_table(columns=columns, filter=wanted)
-            if floors is not None and table.num_rows:
-                if kind == "witness":
-                    kept = floors.keep(table.column("var").to_numpy(), table.column("ts").to_numpy())
-                else:
-                    kept = floors.keep_links(*(table.column(name).to_numpy() for name in ("link", "ts1", "ts2")))
-                table = table.filter(pa.array(kept))
-            yield table
+            run = open_run(str(check_file(self._state.root / file.path)))
+            least, greatest = np.searchsorted(run.docs, [first, last + 1])
+            begin, end = np.searchsorted(run.document_codes, [least << KEY_BITS, greatest << KEY_BITS])
+            wanted = np.zeros(run.size, dtype=np.bool_)
+            wanted[run.by_document[begin:end]] = True
+            of = row_variables(run)
+            wanted &= np.isin(of, variables)
+            if self._state.floors is not None:
+                wanted &= self._state.floors.keep(of, run.ts)
+            tables.append(rows_of_run(run, wanted))
+        return pa.concat_tables(tables)
+
+    def _held_links(self) -> Iterator[pa.Table]:
+        """Yield the rows of links in sight."""
+        floors = self._state.floors
+        for run in self._state.links():
+            yield rows_of(run, None if floors is None else kept(run, floors))
 
     def _codes(self, rows: pa.Table) -> tuple[Int64s, Int64s]:
         """Return the document of each row, and its variable, function, node and chain in one number."""
-        keys = self._keys.keys_of(rows).astype(np.int64)
+        _, keys = witness_keys(rows)
         nodes, chains = (rows.column(name).combine_chunks() for name in ("node", "chain"))
-        return rows.column("docid").to_numpy(), keys << 32 | self._keys.shapes.numbers(nodes, chains)
+        return rows.column("docid").to_numpy(), keys << 32 | self._shapes.numbers(nodes, chains)
 
 
 def _link_keys(rows: pa.Table) -> Iterator[tuple[int, ...]]:

@@ -22,13 +22,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import sqlalchemy as sa
 
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED, place_of, published_docid
 from xscl.batches.published_documents import PublishedEvent
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.clocks import is_late
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import INTAKE_FILES
-from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.home import Home
 
 __all__ = ["Lateness", "judged"]

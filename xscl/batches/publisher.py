@@ -16,6 +16,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED, place_of, published_docid
 from xscl.base.errors import EngineError, XsclError
 from xscl.base.failpoints import step
@@ -34,7 +35,7 @@ from xscl.catalog.records import ChannelInfo, QueryInfo
 from xscl.catalog.tables import CHANNELS, EVENT_IDS, in_parts
 from xscl.language.selection import Selection
 from xscl.registry.query_list import of_groups
-from xscl.store.event_files import EVENT_SCHEMA, event_document, events_of, write_event_file
+from xscl.store.event_files import event_document, events_of, write_event_file
 from xscl.store.home import Home
 from xscl.store.results import StoredMatch, match_id
 

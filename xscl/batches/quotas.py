@@ -1,6 +1,6 @@
 """Quotas of queries: how much of a batch each query has had, and the suspension of those that had more than allowed.
 
-A count depends on the query and on the documents of the batch alone.  Driver and executors count the same,
+A count depends on the query and on the documents of the batch alone.  Counts are the same wherever the work is done,
 whatever other queries share with the query: nodes and combinations of documents are counted, each once, and only
 those that come after the query's registration.
 """
@@ -16,11 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.dataset as ds
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.base.arrow_schemas import REFUSED
 from xscl.base.docids import place_of
 from xscl.catalog.intake_order import read_repeated
 from xscl.catalog.queries import suspend_query
@@ -73,20 +71,19 @@ class BindingCount:
         """Forget what was counted."""
         self._counts.clear()
 
-    def add(self, witnesses: ds.Dataset) -> None:
-        """Count the witness rows of a level: each node of a variable with each function once."""
+    @property
+    def is_on(self) -> bool:
+        """Whether bindings are counted."""
+        return self._cuts is not None
+
+    def add(self, rows: pa.Table) -> None:
+        """Count the rows of ``binding_rows``."""
         if self._cuts is None:
             return
-        # Executors write all rows of a document to one file.
-        parts = [witnesses] if isinstance(witnesses, ds.InMemoryDataset) else witnesses.get_fragments()
-        for part in parts:
-            keys = ["docid", "var", "node", "fn"]
-            # A document that is walked in several parts may have a row in each.
-            rows = part.to_table(columns=keys, filter=ds.field("var") != REFUSED).group_by(keys).aggregate([])
-            before = np.searchsorted(self._cuts, place_of(rows.column("docid").to_numpy()))
-            table = rows.select(["var", "fn"]).append_column("before", pa.array(before))
-            for row in table.group_by(["before", "var", "fn"]).aggregate([([], "count_all")]).to_pylist():
-                self._counts[row["var"], row["fn"]][row["before"]] += row["count_all"]
+        before = np.searchsorted(self._cuts, place_of(rows.column("docid").to_numpy()))
+        table = rows.select(["var", "fn"]).append_column("before", pa.array(before))
+        for row in table.group_by(["before", "var", "fn"]).aggregate([([], "count_all")]).to_pylist():
+            self._counts[row["var"], row["fn"]][row["before"]] += row["count_all"]
 
     def count(self, values: Collection[Value], sees_from: int = -1) -> int:
         """Return the bindings of some variables and functions in documents after a place."""

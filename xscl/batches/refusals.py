@@ -9,19 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset as ds
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.base.arrow_schemas import REFUSED
 from xscl.base.docids import place_of
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import QUERIES, in_parts
 from xscl.templates.results import MAX_MATCHES, MAX_ROUT, RESULT_SCHEMA, Refusal
 from xscl.templates.solve import MAX_STEPS
 
-__all__ = ["Rejection", "Unnamed", "named", "refused_at_joining", "refused_at_matching", "rejection_row"]
+__all__ = [
+    "Rejection",
+    "Unnamed",
+    "named",
+    "refused_at_joining",
+    "refused_at_matching",
+    "rejection_row",
+]
 
 _AT_JOINING: Mapping[Refusal, str] = {
     "matches": f"more than {MAX_MATCHES:,} different matches in these documents: none of them is listed",
@@ -69,11 +76,9 @@ def rejection_row(rejection: Rejection) -> dict[str, object]:
 
 
 def refused_at_matching(
-    witnesses: ds.Dataset, asking: Callable[[Collection[int]], Mapping[int, Sequence[int]]]
+    rows: Sequence[Mapping[str, Any]], asking: Callable[[Collection[int]], Mapping[int, Sequence[int]]]
 ) -> list[Unnamed]:
-    """Read the refusals of stage 1 in new documents; ``asking`` gives the groups of digests of specs."""
-    columns = ["docid", "place", "ts", "strval", "chain"]
-    rows = witnesses.to_table(columns=columns, filter=ds.field("var") == REFUSED).to_pylist()
+    """Tell the refusals of stage 1 (``refusal_rows``); ``asking`` gives the groups of digests of specs."""
     groups = asking({entry["var2"] for row in rows for entry in row["chain"]}) if rows else {}
     found = []
     for row in rows:

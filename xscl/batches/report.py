@@ -36,11 +36,7 @@ class BatchReport:
     jobs: int | None = 0
     """Spark jobs, as Spark counts them; None where it does not (Spark Connect)."""
     joined_in: str = "driver"
-    """``driver`` or ``executors``."""
-    slices_asked: int = 0
-    """Values whose slices were asked of the driver's cache."""
-    slices_found: int = 0
-    """Values for which the cache needed nothing from the files."""
+    """``driver`` or ``spark``."""
     prepare_s: float = 0.0
     stage1_s: float = 0.0
     join_s: float = 0.0
@@ -70,7 +66,6 @@ def report_of(batch: Attempt, rejected: tuple[Rejection, ...], suspended: tuple[
     span, works = batch.span, batch.works
     counts = sum((work.counts for work in works), Counter[str]())
     stage1_s = sum(work.stage1_s for work in works)
-    asked, found = (max(now - then, 0) for now, then in zip(batch.driver.slices, batch.slices, strict=True))
     return BatchReport(
         batch=span.batch,
         first=span.first,
@@ -83,9 +78,7 @@ def report_of(batch: Attempt, rejected: tuple[Rejection, ...], suspended: tuple[
         published=0 if batch.publisher is None else batch.publisher.count,
         links=counts["link"],
         jobs=batch.jobs.count(),
-        joined_in="executors" if any(work.in_executors for work in works) else "driver",
-        slices_asked=asked,
-        slices_found=found,
+        joined_in="spark" if any(work.on_spark for work in works) else "driver",
         prepare_s=batch.planned - span.started,
         stage1_s=stage1_s,
         join_s=batch.joined - batch.planned - stage1_s,

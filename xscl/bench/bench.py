@@ -258,8 +258,8 @@ def side_by_side(results: Sequence[Result[Any]]) -> list[Row]:
 def suffixed(name: str, suffix: str) -> str:
     """Return a figure's name with a variant's suffix before the unit.
 
-    >>> suffixed("p50_s", "_executors"), suffixed("jobs", "_executors")
-    ('p50_executors_s', 'jobs_executors')
+    >>> suffixed("p50_s", "_spark"), suffixed("jobs", "_spark")
+    ('p50_spark_s', 'jobs_spark')
     """
     return _UNIT.sub(rf"{suffix}\1", name, count=1)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import sqlalchemy as sa
 
-from xscl.base.settings import DEFAULT_SETTINGS
+from xscl.base.settings import Settings, Where
 from xscl.base.types import Event
 from xscl.batches.report import BatchReport
 from xscl.bench.apart import watched
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DRIVER",
-    "EXECUTORS",
     "MODES",
+    "SPARK",
     "Document",
     "Mode",
     "Run",
@@ -55,20 +55,15 @@ class Mode:
 
     name: str
     suffix: str
-    driver_rows: int | None = None
-    """Rows up to which the driver finishes a batch; None as the engine has it, 0: Spark's executors do all."""
-    cache_bytes: int | None = None
-    """Bytes of join state that the driver keeps at most; None as the engine has it."""
+    where: Where
 
 
-DRIVER, EXECUTORS = MODES = Mode("driver", ""), Mode("executors", "_executors", driver_rows=0)
+DRIVER, SPARK = MODES = Mode("driver", "", "driver"), Mode("spark", "_spark", "spark")
 
 
 def open_engine(home: Path, spark: SparkSession, mode: Mode = DRIVER) -> Engine:
     """Open an engine on a home."""
-    given = {"driver_rows": mode.driver_rows, "cache_bytes": mode.cache_bytes}
-    settings = replace(DEFAULT_SETTINGS, **{name: value for name, value in given.items() if value is not None})
-    return connect(home=home, spark=spark, settings=settings)
+    return connect(home=home, spark=spark, settings=Settings(mode.where))
 
 
 def on_copy(mode: Mode, measure: Callable[[Lab[S], Case[D], Engine], Outcome]) -> Variant[S, D]:
@@ -84,7 +79,7 @@ def on_copy(mode: Mode, measure: Callable[[Lab[S], Case[D], Engine], Outcome]) -
 
 
 def in_modes(measure: Callable[[Lab[S], Case[D], Engine], Outcome]) -> tuple[Variant[S, D], ...]:
-    """Make the two variants that every batch has: finished in the driver, and by executors."""
+    """Make the two variants that every batch has: worked on in this process, and in tasks of Spark."""
     return tuple(on_copy(mode, measure) for mode in MODES)
 
 

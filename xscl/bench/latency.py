@@ -93,7 +93,7 @@ BENCH = Bench(
         x="batch",
         y="seconds",
         over="batch",
-        lines={"driver": "seconds", "executors": "seconds_executors", "cheapest Spark job": "empty_job_s"},
+        lines={"driver": "seconds", "spark": "seconds_spark", "cheapest Spark job": "empty_job_s"},
     ),
     notes=(
         "{s.warm} batches of each mode go before those that are measured. The cheapest Spark job is "

@@ -1,6 +1,6 @@
 """``xscl bench two-level`` and ``three-level``: the thesis' Figures 6.8 to 6.13, and batches of documents.
 
-Every number of queries has a home of its own; the driver and executors start from copies of it, on either kind of
+Every number of queries has a home of its own; driver and tasks start from copies of it, on either kind of
 documents.  The baselines read the relations of the driver's home.
 """
 
@@ -14,7 +14,7 @@ from functools import partial
 from xscl.bench.baselines import BASELINES, SAMPLED, Samples, measure_baselines
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_case, size
 from xscl.bench.documents import family_parts, thesis_pair
-from xscl.bench.engines import DRIVER, EXECUTORS, Run, new_base, on_copy, run_parts
+from xscl.bench.engines import DRIVER, SPARK, Run, new_base, on_copy, run_parts
 from xscl.bench.plot import Axes
 from xscl.bench.relations import Relations, all_digests, digest
 from xscl.bench.report import Row
@@ -141,7 +141,7 @@ def _bench(name: str, levels: int, sizes: _Sizes) -> Bench[_Sizes, _Data]:
         name=name,
         sizes=sizes,
         prepare=partial(_prepare, levels=levels),
-        variants=(on_copy(EXECUTORS, _measure), on_copy(DRIVER, partial(_measure, with_baselines=True))),
+        variants=(on_copy(SPARK, _measure), on_copy(DRIVER, partial(_measure, with_baselines=True))),
         table=by_case,
         figures=_figures,
         axes=Axes(
@@ -151,7 +151,7 @@ def _bench(name: str, levels: int, sizes: _Sizes) -> Bench[_Sizes, _Data]:
             over="queries",
             lines={
                 "engine (driver)": "engine_s",
-                "engine (executors)": "engine_executors_s",
+                "engine (spark)": "engine_spark_s",
                 "a statement for each template": "statements_s",
                 "sequential on Spark": "sequential_spark_s",
                 "sequential, prepared in process": "sequential_prepared_s",

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lxml import etree
 
-from xscl.base.arrow_schemas import REFUSED
+from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import EngineError
 from xscl.bench.apart import peak_memory, resident_memory
 from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_grammar
@@ -30,7 +30,6 @@ from xscl.xpath.automaton import Automaton
 from xscl.xpath.pattern import Definition
 from xscl.xpath.spec_files import load_automaton
 from xscl.xpath.witness import witness_rows
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 __all__ = [
     "Matched",

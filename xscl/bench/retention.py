@@ -82,6 +82,6 @@ BENCH = Bench(
         x="items",
         y="rows of state",
         over="items",
-        lines={"driver": "state_rows", "executors": "state_rows_executors"},
+        lines={"driver": "state_rows", "spark": "state_rows_spark"},
     ),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from xscl.bench.baselines import SAMPLED, Samples, measure_baselines
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_variant, size, suffixed
 from xscl.bench.documents import ItemFeed
-from xscl.bench.engines import DRIVER, EXECUTORS, Run, new_base, on_copy, queries_of_groups, run, run_parts, take
+from xscl.bench.engines import DRIVER, SPARK, Run, new_base, on_copy, queries_of_groups, run, run_parts, take
 from xscl.bench.plot import Axes
 from xscl.bench.relations import Relations, digest, engine_digests
 from xscl.bench.report import Row
@@ -24,8 +24,8 @@ __all__ = ["BENCH"]
 class _Sizes(Sizes):
     queries: tuple[int, ...] = size((10_000, 100_000, 1_000_000), (1_000,))
     items: int = size(225_000, 4_000)
-    executors: int = size(50_000, 4_000)
-    """Items of the stream, at most, when executors do every step."""
+    spark: int = size(50_000, 4_000)
+    """Items of the stream, at most, when tasks of Spark do every step."""
     batch: int = size(25_000, 2_000)
     warm: int = size(2_000, 200)
     """Items of the first batch, which plans, and is not counted."""
@@ -38,8 +38,8 @@ class _Sizes(Sizes):
 
     @property
     def shorter(self) -> int:
-        """Items of the stream when executors do every step."""
-        return min(self.executors, self.items)
+        """Items of the stream when tasks of Spark do every step."""
+        return min(self.spark, self.items)
 
     @property
     def baselines(self) -> int:
@@ -71,7 +71,7 @@ def _driver(lab: Lab[_Sizes], case: Case[int], engine: Engine) -> Outcome:
     return replace(outcome, figures={**outcome.figures, **figures}, agrees=agree)
 
 
-def _executors(lab: Lab[_Sizes], _: Case[int], engine: Engine) -> Outcome:
+def _spark(lab: Lab[_Sizes], _: Case[int], engine: Engine) -> Outcome:
     return _stream(lab, engine, lab.sizes.shorter)[0]
 
 
@@ -117,7 +117,7 @@ BENCH = Bench(
     name="rss",
     sizes=_Sizes(),
     prepare=_prepare,
-    variants=(on_copy(EXECUTORS, _executors), on_copy(DRIVER, _driver)),
+    variants=(on_copy(SPARK, _spark), on_copy(DRIVER, _driver)),
     table=by_variant,
     figures=_figures,
     axes=Axes(
@@ -135,7 +135,7 @@ BENCH = Bench(
         SAMPLED,
         "A statement reads as many rows of R_T as fit a stated amount of work, and its time is extrapolated along a "
         "line.",
-        "Where executors do every step the stream has {s.shorter:,} items.",
+        "Where tasks of Spark do every step the stream has {s.shorter:,} items.",
         "A batch of {s.warm:,} other items goes before each stream; it plans, and is not counted.",
     ),
 )

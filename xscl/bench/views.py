@@ -14,7 +14,7 @@ from xscl.bench.apart import watched
 from xscl.bench.baselines import SparkRelations
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_case, size
 from xscl.bench.documents import family_parts, thesis_pair
-from xscl.bench.engines import DRIVER, Mode, Run, new_base, on_copy, run_parts
+from xscl.bench.engines import DRIVER, Run, new_base, on_copy, run_parts
 from xscl.bench.plot import Axes
 from xscl.bench.relations import Relations, all_digests, digest
 from xscl.bench.report import Row
@@ -66,11 +66,6 @@ def _batch(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Run:
     return run_parts(engine, schema.channel, parts)[-1]
 
 
-def _uncached(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Outcome:
-    batch = _batch(lab, case, engine)
-    return Outcome({"engine_uncached_s": batch.seconds}, digest=digest(all_digests(engine, batch)))
-
-
 def _measure(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Outcome:
     """Measure the engine as it is, and the statements on the relations of its home."""
     sizes = lab.sizes
@@ -86,7 +81,6 @@ def _measure(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Outcome:
     views = tables.statements(texts, repetitions=sizes.repetitions, most=sizes.statements)
     tables.close()
     views_s = making.seconds + views.seconds
-    lookups = batch.total("slices_asked")
     return Outcome(
         figures={
             "plain_s": plain.seconds,
@@ -95,7 +89,6 @@ def _measure(lab: Lab[_Sizes], case: Case[_Data], engine: Engine) -> Outcome:
             "materialise_s": making.seconds,
             "engine_s": batch.seconds,
             "engine_cpu_s": batch.cpu_s,
-            "cache_hit_rate": batch.total("slices_found") / lookups if lookups else None,
             **rows,
             "statements_run_whole": plain.measured,
         },
@@ -118,7 +111,7 @@ BENCH = Bench(
     name="views",
     sizes=_Sizes(),
     prepare=_prepare,
-    variants=(on_copy(Mode("uncached", "", cache_bytes=0), _uncached), on_copy(DRIVER, _measure)),
+    variants=(on_copy(DRIVER, _measure),),
     table=by_case,
     figures=_figures,
     axes=Axes(
@@ -134,8 +127,7 @@ BENCH = Bench(
         "`views_s` has the time in which the views are made and cached. Statements over many documents read as "
         "many rows of R_T as fit a stated amount of work, both kinds the same, and their time is extrapolated "
         "along a line; `statements_run_whole` says how many were not.",
-        "`engine_s` is one batch of the engine, the second of its kind in the process; `engine_uncached_s` the "
-        "same with a cache of no bytes, which went before.",
+        "`engine_s` is one batch of the engine.",
     ),
 )
 

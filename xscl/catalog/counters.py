@@ -18,7 +18,7 @@ __all__ = ["REMOVED_EVENTS", "SUMMED", "add_to_total", "free_serial", "note_remo
 
 REMOVED_EVENTS = "removed events"
 """Number of events that retention has removed."""
-SUMMED = ("purged", "slices_asked", "slices_found")
+SUMMED = ("purged",)
 """Columns of ``batches`` whose sums are kept when rows are removed."""
 _FREE_SERIAL = "free serial"
 

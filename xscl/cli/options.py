@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xscl.base.errors import CatalogError, QueryError
-from xscl.base.settings import DEFAULT_SETTINGS, Settings, parse_size
+from xscl.base.settings import Settings, Where
 from xscl.base.terminal import tell
 from xscl.cli.printing import Format
 
@@ -123,34 +123,18 @@ class Printing:
 
 @dataclass(frozen=True, slots=True)
 class WorkOptions:
-    """Options that say where joins are done, and with how much memory."""
+    """Option that says where work is done."""
 
-    driver_rows: Annotated[
-        int,
+    where: Annotated[
+        Where,
         typer.Option(
-            "--driver-rows",
-            min=0,
-            callback=held_by_databases,
-            help="Batches with more rows or pairs of rows are joined by Spark's executors; with 0 all are.",
+            "--where", help="Where batches are worked on: in this process, in tasks of Spark, or where they end sooner."
         ),
-    ] = DEFAULT_SETTINGS.driver_rows
-    cache: Annotated[
-        str,
-        typer.Option(
-            "--cache", metavar="SIZE", help="Memory for join state in this process: bytes, or with k, m or g."
-        ),
-    ] = f"{DEFAULT_SETTINGS.cache_bytes >> 20}m"
+    ] = "auto"
 
     def settings(self) -> Settings:
-        """Read the options.
-
-        Raises:
-            BadParameter: the size is none.
-        """
-        try:
-            return Settings(self.driver_rows, parse_size(self.cache))
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--cache") from None
+        """Return the settings."""
+        return Settings(self.where)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import SourceError, XsclError
 from xscl.base.failpoints import step
 from xscl.base.types import Event, is_name
@@ -26,7 +27,6 @@ from xscl.intake.row_batch import RowBatch, read_batch, refused_row, settle, sin
 from xscl.intake.row_columns import Places, as_mask, cell_lists
 from xscl.intake.row_ids import known_rows
 from xscl.intake.transaction import Chunk, Terms, open_chunk
-from xscl.store.event_files import EVENT_SCHEMA
 
 __all__ = ["CHUNK_ROWS", "take_rows"]
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from sqlalchemy.engine import Connection
 
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import CatalogError, DocumentError
 from xscl.base.failpoints import step
 from xscl.base.safe_xml import Limits
@@ -31,7 +32,7 @@ from xscl.intake.report import IntakeReport
 from xscl.registry.publish_graph import is_published
 from xscl.registry.recompile import refresh
 from xscl.registry.registry import Registry
-from xscl.store.event_files import EVENT_SCHEMA, new_event_file, write_event_file
+from xscl.store.event_files import new_event_file, write_event_file
 from xscl.store.home import Home
 from xscl.store.inventory import may_be_named
 

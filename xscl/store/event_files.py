@@ -1,12 +1,9 @@
-"""The Parquet files of events: their columns, their names, the events in them, which are walked together, and the
-document of a row.
-"""
+"""The Parquet files of events: their columns, their names, the events in them, and the document of a row."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.sealed import PAGE_CHECKSUMS, write_sealed
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import INTAKE_FILES
@@ -22,59 +20,11 @@ from xscl.store.home import Home
 from xscl.store.parquet import int64s, joined, read_columns, rows_where
 from xscl.templates.columns import Int64s
 
-__all__ = ["EVENT_SCHEMA", "Level", "event_document", "events_of", "new_event_file", "write_event_file"]
-
-EVENT_SCHEMA = pa.schema(
-    [
-        ("docid", pa.int64()),
-        ("channel", pa.string()),
-        ("id", pa.string()),
-        ("version", pa.int32()),
-        ("item", pa.int64()),
-        ("ts", pa.int64()),
-        ("received", pa.int64()),
-        ("late", pa.bool_()),
-        ("declared", pa.int64()),  # the time the source gave, before any clamp; NULL: none
-        ("time_source", pa.string()),  # published, updated, feed, given or received; NULL: published by a query
-        ("content", pa.string()),  # the document; NULL where there are cells
-        ("cells", pa.list_(pa.string())),  # of a row: the columns' texts in the order of the channel's schema
-        ("membership", pa.int32()),  # number of the streams it came by (``streams``); 0: none
-    ]
-)
+__all__ = ["event_document", "events_of", "new_event_file", "write_event_file"]
 
 _GROUP = 2_000  # small enough that a batch is read by all cores
 _GROUP_OF_ROWS = 10_000
 _REPEATED = ["channel", "version", "time_source", "membership"]  # columns of few different values
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """Documents of a batch that are joined together with all before them."""
-
-    number: int
-    """0 for the events of the batch."""
-    first: int
-    """The least of their numbers."""
-    last: int
-    channels: Mapping[str, int]
-    """Documents of each channel."""
-    paths: list[str]
-    """The files that hold them."""
-    part: int = 0
-    """Number of the part, from 0, where parts of a level are processed one after another."""
-    since: Mapping[str, int] = field(default_factory=dict)
-    """The least event time of a channel's documents, microseconds; older ones are left out."""
-    on_time: frozenset[int] = frozenset()
-    """Late documents that count as if they were not."""
-    until: int | None = None
-    """The greatest event time of its documents; newer ones are left out."""
-    only: frozenset[int] | None = None
-    """If given, all others are left out."""
-
-    @property
-    def name(self) -> str:
-        """Different for different levels and parts of a batch."""
-        return f"{self.number}-{self.part}" if self.part else str(self.number)
 
 
 def new_event_file(home: Home, first: int) -> Path:

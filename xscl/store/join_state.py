@@ -32,11 +32,15 @@ from xscl.catalog.tables import CHANNELS, STATE_FILES
 from xscl.store.compaction import FileSet, longest_run, tier_of
 from xscl.store.home import Home
 from xscl.store.kept_rows import KeptRows
-from xscl.store.state_files import SCHEMAS, TIMES, Kind, StateFile, facts_of_file, sealed_files, times_of, write_rows
+from xscl.store.state_files import Kind, StateFile, facts_of_file, open_links, times_of, write_run
 from xscl.store.watermarks import Watermarks, commit_watermarks
 from xscl.templates.bounds import UNBOUNDED
+from xscl.templates.columns import Int64s, rising
+from xscl.templates.link_runs import LinkRun
 from xscl.templates.retention import Floors, floors
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
+from xscl.templates.run_files import open_run
+from xscl.templates.run_rows import documents_rows, merged_run, rows_of_run, with_more_rows
+from xscl.templates.runs import Run
 
 __all__ = ["HeldState", "StateChange", "commit_state", "discard_change", "held_state", "next_state", "same_state"]
 
@@ -44,10 +48,8 @@ _FANOUT = 8
 """Files of one tier that are merged; a tier's files have at most that many times the rows of the one before."""
 _SMALL = 10_000
 """Rows of the greatest file of the lowest tier."""
-_LARGE = 8_000_000
+_LARGE = 2_000_000
 """Rows from which on files are not merged."""
-_SORTED = 500_000
-"""Rows that are sorted together, in memory; more are copied file by file in the order of their times."""
 _PARTS_OF_REACH = 4
 """Files are not merged to span more than this part of the time that rows are kept, so that whole files go."""
 
@@ -70,6 +72,14 @@ class HeldState:
             for file in sorted(self.files, key=times_of)
             if file.kind == kind and file.held and (oldest is None or file.ts_max is None or file.ts_max >= oldest)
         ]
+
+    def runs(self) -> list[Run]:
+        """Open the runs with rows to join."""
+        return [open_run(path) for path in self.paths("witness")]
+
+    def links(self) -> list[LinkRun]:
+        """Open the runs of rows of links."""
+        return [open_links(path) for path in self.paths("link")]
 
     @cached_property
     def floors(self) -> Floors | None:
@@ -136,7 +146,7 @@ def next_state(
     reach: pa.Table,
     watermarks: Watermarks,
     fresh: Iterable[tuple[Kind, str]] = (),
-    rows: Mapping[str, pa.Table] = MappingProxyType({}),
+    rows: Mapping[str, Run] = MappingProxyType({}),
 ) -> StateChange:
     """Make the state after a batch; writes files, and names none.
 
@@ -146,22 +156,25 @@ def next_state(
         batch: the batch's number.
         reach: how long rows are kept (``ReachBuilder``); rows of keys it does not name are not.
         watermarks: clocks and watermarks after the batch.
-        fresh: (kind, path in the home) of the batch's own files, or folders of files.
-        rows: the batch's other witness rows, by the path that the file of those that are kept may have, without suffix.
+        fresh: (kind, path in the home) of the batch's own files.
+        rows: the batch's other new rows, by the path that the file of those that are kept may have.
     """
     kept = KeptRows(home.root, before.floors, floors(reach, watermarks.watermarks))
     with _writing(home, batch, kept) as writer:
-        own = [*writer.in_memory(rows), *writer.sealed(fresh)]
-        counted, lowered = _count(kept, before.files, own)
+        own = [*writer.in_memory(rows), *(facts_of_file(home.root, path, kind, batch) for kind, path in fresh)]
+        gone, made = writer.completed(before.files, own)
+        named = [file for file in before.files if file.path not in gone]
+        own = [*(file for file in own if file.path not in gone), *made]
+        counted, lowered = _count(kept, named, own)
         plan = [*([file] for file in lowered), *_merges(counted, lowered, _span(kept.now, watermarks.greatest))]
-        files = _retire(counted, plan, [writer.merged(inputs, own) for inputs in plan])
+        files = _retire(counted, plan, [writer.merged(inputs, own) for inputs in plan]).retire(gone)
         after = HeldState(home.root, files.files, reach, before.reach_path, watermarks.watermarks)
         if not reach.equals(before.reach):
             written = writer.reach(reach)
             files = files.put([written])
             files = files if before.reach_path is None else files.retire([before.reach_path])
             after = replace(after, reach_path=written.path)
-    purged = before.rows - sum(file.held for file in counted.kept)
+    purged = before.rows - sum(file.held for file in counted.kept) - writer.moved
     return StateChange(before, after, files, watermarks, tuple(writer.written), purged)
 
 
@@ -229,35 +242,63 @@ class _Writer:
     batch: int
     kept: KeptRows
     written: list[str] = field(default_factory=list)
+    moved: int = 0
+    """Rows held of files that were written again with more rows of their documents."""
+    _shared: dict[str, list[Int64s]] = field(default_factory=dict)
+    """Documents that the batch's own files share with the state."""
 
-    def in_memory(self, rows: Mapping[str, pa.Table]) -> Iterator[StateFile]:
-        """Write the batch's witness rows that are kept."""
-        for path, table in rows.items():
-            kept = self.kept.witnesses(table)
+    def in_memory(self, rows: Mapping[str, Run]) -> Iterator[StateFile]:
+        """Write the batch's new rows that are kept."""
+        for path, run in rows.items():
+            kept = self.kept.rows_kept(run)
             step("state.write")
-            made = write_rows(self.home.root / f"{path}.parquet", WITNESS_SCHEMA, kept.to_batches())
-            if made is not None:
-                yield self._facts(made, "witness")
+            if kept.any():
+                run = run if kept.all() else merged_run([run], [kept])
+                yield self._facts(write_run(self.home.root / path, run), "witness")
                 step("state.wrote")
 
-    def sealed(self, files: Iterable[tuple[Kind, str]]) -> Iterator[StateFile]:
-        """Give the batch's files the names that they keep."""
-        root = self.home.root
-        for kind, path in files:
-            for name in sealed_files(root, path):
-                yield facts_of_file(root, name, kind, self.batch)
+    def completed(self, named: Sequence[StateFile], own: Sequence[StateFile]) -> tuple[frozenset[str], list[StateFile]]:
+        """Bring rows of documents that the state has already together with these: all rows of one are in one run.
+
+        Returns the files that are replaced, and the files instead of them.
+        """
+        gone: set[str] = set()
+        made = []
+        more = [file for file in own if file.kind == "witness"]
+        for file in named:
+            own_docs = [each for each in more if file.kind == "witness" and _may_share(file, each)]
+            run = open_run(str(check_file(self.home.root / file.path))) if own_docs else None
+            if run is None:
+                continue
+            tables = []
+            for each in own_docs:
+                other = open_run(str(self.home.root / each.path))
+                shared = other.docs[run.places_of(other.docs)[1]]
+                if len(shared):
+                    tables.append(rows_of_run(other, documents_rows(other, shared) & self.kept.rows_kept(other)))
+                    self._shared.setdefault(each.path, []).append(shared)
+            if tables:
+                step("state.complete")
+                whole = with_more_rows(run, self.kept.mask(file, fresh=False), pa.concat_tables(tables))
+                gone.add(file.path)
+                self.moved += file.held
+                if whole.size:
+                    made.append(self._facts(write_run(self._new("witness"), whole), "witness"))
+        for path, parts in self._shared.items():
+            other = open_run(str(self.home.root / path))
+            rest = merged_run([other], [~documents_rows(other, rising(np.concatenate(parts)))])
+            gone.add(path)
+            if rest.size:
+                made.append(self._facts(write_run(self._new("witness"), rest), "witness"))
+        return frozenset(gone), made
 
     def merged(self, inputs: Sequence[StateFile], own: Collection[StateFile]) -> StateFile:
-        """Write the kept rows of some files into one, sorted by time, or file by file where they are many."""
+        """Write the kept rows of some files into one."""
         step("state.merge")
-        kind, fresh = inputs[0].rows_kind, {file.path for file in own}
+        kind, paths = inputs[0].rows_kind, {file.path for file in own}
         in_order = sorted(inputs, key=times_of)
-        rows = (rows for file in in_order for rows in self.kept.rows(file, fresh=file.path in fresh))
-        if sum(file.held for file in inputs) <= _SORTED:
-            rows = iter(pa.Table.from_batches(rows, SCHEMAS[kind]).sort_by(TIMES[kind][0]).to_batches())
-        made = write_rows(self._new(kind), SCHEMAS[kind], rows)
-        assert made is not None
-        facts = self._facts(made, kind)
+        fresh = [file.path in paths for file in in_order]
+        facts = self._facts(write_run(self._new(kind), self.kept.merged(in_order, fresh)), kind)
         step("state.merged")
         return replace(facts, held=facts.rows)
 
@@ -269,11 +310,19 @@ class _Writer:
         return facts
 
     def _new(self, kind: str) -> Path:
-        return self.home.folder("witness") / f"{self.batch:08d}-{uuid.uuid4().hex[:8]}-{kind}.parquet"
+        suffix = "parquet" if kind == "reach" else "run"
+        return self.home.folder("witness") / f"{self.batch:08d}-{uuid.uuid4().hex[:8]}-{kind}.{suffix}"
 
     def _facts(self, file: Path, kind: str) -> StateFile:
         self.written.append(str(file.relative_to(self.home.root)))
         return facts_of_file(self.home.root, self.written[-1], kind, self.batch)
+
+
+def _may_share(one: StateFile, other: StateFile) -> bool:
+    """Tell whether the documents of two runs are among the same numbers."""
+    if one.docid_min is None or one.docid_max is None or other.docid_min is None or other.docid_max is None:
+        return False
+    return one.docid_min <= other.docid_max and other.docid_min <= one.docid_max
 
 
 @contextmanager

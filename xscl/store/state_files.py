@@ -1,58 +1,27 @@
-"""Files of join state: witness rows, and rows of links, as Parquet.
+"""Files of join state: runs of witness rows (``templates.run_files``), and rows of links.
 
 A file has its digest in its name.  Table ``state_files`` says what a file holds; its footer says most of that too.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from xscl.base.arrow_schemas import MEMBER
-from xscl.base.sealed import PAGE_CHECKSUMS, seal, write_sealed
-from xscl.store.home import Home
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
+from xscl.base.sealed import write_sealed
+from xscl.templates.link_runs import LinkRun
+from xscl.templates.run_files import run_facts, save_run
+from xscl.templates.runs import Run
 
-__all__ = [
-    "KEYS",
-    "LINK_SCHEMA",
-    "SCHEMAS",
-    "TIMES",
-    "Kind",
-    "StateFile",
-    "facts_of_file",
-    "link_rows",
-    "sealed_files",
-    "times_of",
-    "write_links",
-    "write_rows",
-]
-
-LINK_SCHEMA = pa.schema(
-    [
-        ("link", pa.int64()),
-        ("ts1", pa.int64()),  # event time of the left member
-        ("ts2", pa.int64()),
-        ("members", pa.list_(MEMBER)),
-        ("nodes", pa.list_(pa.int32())),
-    ]
-)
-"""Rows of links as files keep them."""
+__all__ = ["Kind", "StateFile", "facts_of_file", "open_links", "times_of", "write_run"]
 
 Kind = Literal["witness", "link"]
-SCHEMAS: Mapping[str, pa.Schema] = {"witness": WITNESS_SCHEMA, "link": LINK_SCHEMA}
-TIMES: Mapping[str, tuple[str, ...]] = {"witness": ("ts",), "link": ("ts1", "ts2")}
-"""Columns of event times, by kind."""
-KEYS: Mapping[str, str] = {"witness": "var", "link": "link"}
-"""Columns that decide how long a row is kept, by kind."""
-ROW_GROUP = 64_000
+_OPEN = 4_096
+"""Runs that a process keeps open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,67 +55,36 @@ def times_of(file: StateFile) -> tuple[int, int]:
 
 
 def facts_of_file(root: Path, path: str, kind: str, batch: int) -> StateFile:
-    """Read what a file's footer says; none of its rows count as held yet."""
+    """Read what a file says of itself; none of its rows count as held yet."""
     full = root / path
-    meta = pq.read_metadata(full)
-    times = [_column_span(meta, name) for name in TIMES.get(kind, ())]
-    spans = [span for span in times if span is not None]
-    docids = _column_span(meta, "docid") if kind == "witness" else None
+    if kind == "witness":
+        facts = run_facts(str(full))
+        rows, times, docids = facts.rows, facts.times, facts.docs
+    elif kind == "link":
+        links = open_links(str(full))
+        rows, times, docids = len(links), links.times, None
+    else:
+        rows, times, docids = pq.read_metadata(full).num_rows, None, None
     return StateFile(
         path=path,
         kind=kind,
         batch=batch,
-        rows=meta.num_rows,
+        rows=rows,
         held=0,
         bytes=full.stat().st_size,
-        ts_min=min((span[0] for span in spans), default=None),
-        ts_max=max((span[1] for span in spans), default=None),
+        ts_min=None if times is None else times[0],
+        ts_max=None if times is None else times[1],
         docid_min=None if docids is None else docids[0],
         docid_max=None if docids is None else docids[1],
     )
 
 
-def _column_span(meta: pq.FileMetaData, column: str) -> tuple[int, int] | None:
-    """Return the least and the greatest value of a column; None without rows."""
-    place = meta.schema.to_arrow_schema().names.index(column)  # flat columns come before nested ones
-    groups = [meta.row_group(number) for number in range(meta.num_row_groups)]
-    found = [group.column(place).statistics for group in groups if group.num_rows]
-    return (min(s.min for s in found), max(s.max for s in found)) if found else None
+@lru_cache(maxsize=_OPEN)
+def open_links(path: str) -> LinkRun:
+    """Open a run of rows of links; whoever calls has made sure that the file is as it was written."""
+    return LinkRun.open(Path(path))
 
 
-def sealed_files(root: Path, path: str) -> list[str]:
-    """Return a file, or the Parquet files of a folder, which get the names that they keep."""
-    full = root / path
-    if not full.is_dir():
-        return [path]
-    return [str(seal(file).relative_to(root)) for file in sorted(full.rglob("*.parquet"))]
-
-
-def write_links(home: Home, name: str, rows: Iterable[pa.RecordBatch]) -> str | None:
-    """Write rows of links (link, members, nodes) as state and return the path; None if there are none."""
-    kept = (part for batch in rows for part in link_rows(pa.Table.from_batches([batch])).to_batches())
-    file = write_rows(home.root / f"witness/{name}-links.parquet", LINK_SCHEMA, kept)
-    return None if file is None else f"witness/{file.name}"
-
-
-def link_rows(rows: pa.Table) -> pa.Table:
-    """Return rows of links (link, members, nodes) in ``LINK_SCHEMA``."""
-    members = rows.column("members").combine_chunks()
-    times = [pc.struct_field(pc.list_element(members, side), "ts") for side in (0, 1)]
-    columns = [rows.column("link"), *times, members, rows.column("nodes")]
-    return pa.table(dict(zip(LINK_SCHEMA.names, columns, strict=True))).cast(LINK_SCHEMA)
-
-
-def write_rows(path: Path, schema: pa.Schema, rows: Iterable[pa.RecordBatch]) -> Path | None:
-    """Write a file, whose name is ``path`` with a digest; None if there is no row at all."""
-    batches = iter(rows)
-    first = next(batches, None)
-    if first is None:
-        return None
-
-    def write(target: Path) -> None:
-        with pq.ParquetWriter(target, schema, compression="zstd", **PAGE_CHECKSUMS) as writer:
-            for batch in itertools.chain([first], batches):
-                writer.write_batch(batch, row_group_size=ROW_GROUP)
-
-    return write_sealed(path, write)
+def write_run(path: Path, run: Run | LinkRun) -> Path:
+    """Write a run; returns the file's name, which is ``path`` with a digest."""
+    return write_sealed(path, run.save if isinstance(run, LinkRun) else lambda target: save_run(run, target))

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.catalog.channels import note_processed, note_published, note_watermark, read_channels
 from xscl.catalog.clocks import Clocks
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import CHANNELS
-from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.home import Home
 from xscl.templates.retention import EVER
 

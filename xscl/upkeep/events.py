@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, write_sealed
@@ -36,7 +37,7 @@ from xscl.catalog.intake_order import read_processed
 from xscl.catalog.state_files import retire_files
 from xscl.catalog.tables import INTAKE_FILES
 from xscl.store.compaction import neighbours, tier_of
-from xscl.store.event_files import EVENT_SCHEMA, new_event_file, write_event_file
+from xscl.store.event_files import new_event_file, write_event_file
 from xscl.store.home import Home
 from xscl.store.inventory import changed_elsewhere, removed_unless_named
 

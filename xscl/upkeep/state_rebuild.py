@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Collection
 from dataclasses import replace
 
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from xscl.base.settings import DEFAULT_SETTINGS
@@ -23,7 +22,7 @@ from xscl.planning.subscribers import Chosen, group_texts
 from xscl.spark.session import start_session
 from xscl.store.home import Home
 from xscl.store.join_state import commit_state, held_state, next_state
-from xscl.store.state_files import Kind
+from xscl.store.state_files import Kind, facts_of_file
 from xscl.store.watermarks import channel_clocks, next_watermarks
 from xscl.templates.retention import REACH_SCHEMA
 
@@ -82,4 +81,4 @@ def _walked(
     finally:
         walk.close()
         shutil.rmtree(home.root / "results" / tag, ignore_errors=True)
-    return written, sum(pq.read_metadata(home.root / path).num_rows for _, path in written)
+    return written, sum(facts_of_file(home.root, path, kind, batch).rows for kind, path in written)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from oracle.evaluate import Doc, answers
 
+from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.errors import EngineError
 from xscl.base.settings import Settings
 from xscl.base.types import Event
@@ -21,13 +22,12 @@ from xscl.batches import batch as batches
 from xscl.batches import driver_match as driver_stage1
 from xscl.batches.driver_join import Driver
 from xscl.batches.ranges import next_batch
+from xscl.batches.walking import Level
 from xscl.engine import Engine, connect
 from xscl.language.parser import parse_query
 from xscl.planning.planner import Plan
-from xscl.store.event_files import Level
 from xscl.store.join_state import held_state
 from xscl.xpath.witness import witness_rows
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 SECOND = 1_000_000
 QUERIES = {

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xscl
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED, place_of, place_sql, published_docid
 from xscl.base.safe_xml import Limits
 from xscl.base.types import Event
@@ -28,7 +29,6 @@ from xscl.catalog.tables import EVENT_IDS, INTAKE_FILES, LATE, REJECTED
 from xscl.engine import Engine
 from xscl.intake.intake import Intake
 from xscl.registry.channels import add_channel
-from xscl.store.event_files import EVENT_SCHEMA
 
 PAIRS = "SELECT <pair k='{x}'/> FROM S/a/k->x FOLLOWED BY {x = y, 1 h} S/b/k->y PUBLISH pairs"
 

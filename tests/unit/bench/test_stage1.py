@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from lxml import etree
 
-from xscl.base.arrow_schemas import REFUSED
+from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import EngineError
 from xscl.bench import matching
 from xscl.bench.bench import Options, run_bench
@@ -17,7 +17,6 @@ from xscl.bench.matching import block_paths, event_batches, feed_items, matched,
 from xscl.bench.stage1 import BENCH
 from xscl.bench.workload import FEED_ITEMS, thesis_queries
 from xscl.xpath.automaton import Automaton
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 FIGURES = {
     "parse_us_per_doc", "stage1_us_per_doc", "ratio_to_parse", "ratio_to_parse_1k_queries",

@@ -17,6 +17,7 @@ from oracle.streams import Copy, Stream, events
 from strategies import Dice
 
 from xscl.answers.channel_listing import channel_rows
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event
 from xscl.catalog.channels import read_channels, read_facts, read_streams
@@ -28,7 +29,6 @@ from xscl.intake.intake import Intake, IntakeReport
 from xscl.registry.channels import add_channel, drop_channel, set_channel
 from xscl.registry.query_list import QueryFilter, list_queries
 from xscl.registry.registry import Registry
-from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.home import Home, init_home
 
 S = 1_000_000

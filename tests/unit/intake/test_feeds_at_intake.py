@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscl.answers.feed_listing import feed_rows
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.types import Event
 from xscl.catalog.tables import FEEDS, INTAKE_FILES
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import Poll
 from xscl.intake.intake import Intake
-from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.home import Home, init_home
 
 SECOND = 1_000_000

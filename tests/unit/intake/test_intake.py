@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.safe_xml import Limits
 from xscl.base.types import Event
 from xscl.base.values import digest_text
@@ -20,7 +21,7 @@ from xscl.catalog.tables import FLUSHES, INTAKE_FILES, LATE, REJECTED
 from xscl.ingest.records import Drop, Flush, Register, Rejected
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.registry.channels import add_channel, set_channel
-from xscl.store.event_files import EVENT_SCHEMA, event_document
+from xscl.store.event_files import event_document
 from xscl.store.home import Home, init_home
 
 S = 1_000_000

@@ -13,6 +13,7 @@ from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.types import Event
 from xscl.catalog.event_counts import event_count
 from xscl.catalog.memberships import stored_memberships
@@ -21,7 +22,6 @@ from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import FeedDocument, Poll, Record, Rejected, RowOptions, RowTable
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.registry.channels import add_channel
-from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.home import Home, init_home
 
 S = 1_000_000

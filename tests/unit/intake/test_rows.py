@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from xscl.answers.channel_listing import channel_rows
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event
 from xscl.batches.ranges import next_range
@@ -27,7 +28,6 @@ from xscl.ingest.records import Position, RowOptions, RowTable
 from xscl.intake import rows as row_intake
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.registry.channels import add_channel, set_channel
-from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.home import Home, init_home
 
 S = 1_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from budget import examples
 from hypothesis import given, settings
-from local_engine import LocalEngine, compiled
+from local_engine import UnitsEngine, compiled
 from oracle.evaluate import Doc, answers
 from strategies import two_block_queries
 
@@ -260,7 +260,7 @@ def check_atom(folder: Path, atom: str) -> None:
     rows = [Doc("T", f"t{i}", 0, f"<T><p>{value}</p></T>") for i, value in enumerate(VALUES)]
     others = [Doc("S", f"s{i}", 0, f"<b>{value}</b>") for i, value in enumerate(VALUES)]
     numeric = {"T": ChannelFacts("rows", ROWS["T"]), "S": ChannelFacts("xml")}
-    engine = LocalEngine(folder, {text: compiled(text, numeric)})
+    engine = UnitsEngine(folder, {text: compiled(text, numeric)})
     engine.run([*rows, *others])
     assert engine.answers(text) == answers(parse_query(text), [*rows, *others], numeric=ROWS)
 

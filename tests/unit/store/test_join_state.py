@@ -20,6 +20,7 @@ from strategies import Dice
 import xscl.store.join_state
 import xscl.store.kept_rows
 import xscl.store.state_files
+from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.sealed import seal
 from xscl.base.types import Event
 from xscl.catalog.tables import BATCHES, CHANNELS, HOME, OLD_FILES
@@ -39,7 +40,6 @@ from xscl.store.retired_files import unlink_old
 from xscl.store.state_files import write_links
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
 from xscl.templates.retention import REACH_SCHEMA
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 MINUTE = 60_000_000
 GRACE = 11 * MINUTE

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from local_engine import DriverEngine, compiled
+from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc, answers
 
+from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.language.parser import parse_query
 from xscl.templates.batch_pairs import BatchPairs, TooManyRows
 from xscl.templates.columns import Int32s, Int64s
@@ -19,7 +20,6 @@ from xscl.templates.find import Finder
 from xscl.templates.program_files import load_program
 from xscl.templates.results import ResultColumns
 from xscl.templates.slices import SliceCache
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 SECOND = 1_000_000
 EQUAL = "S//a->x JOIN {x = y, 1 h} T//b->y"
@@ -30,7 +30,7 @@ def stream(channel: str, number: int, xml: str, first: int = 0, *, late: bool = 
     return [Doc(channel, f"{channel}{n}", n * SECOND, xml.format(n=n), late) for n in range(first, first + number)]
 
 
-class Recorder(DriverEngine):
+class Recorder(LocalEngine):
     """Keeps the witness rows of each batch instead of joining them."""
 
     def _stage2(self, fresh: pa.Table, first: int) -> list[dict[str, object]]:
@@ -177,7 +177,7 @@ def test_pairs_of_a_new_document_stay_together(
         return found
 
     monkeypatch.setattr(BatchPairs, "_chunks", told)
-    engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts}, pair_limit=limit)
+    engine = LocalEngine(tmp_path, {text: compiled(text) for text in texts}, pair_limit=limit)
     for batch in (docs[:6], docs[6:]):
         engine.run(batch)
     assert max(map(len, split)) > 1
@@ -190,7 +190,7 @@ def test_pairs_of_a_new_document_stay_together(
 def test_late_documents_are_seen_by_queries_of_one_block_only(tmp_path: Path) -> None:
     texts = [EQUAL, "S//a->x"]
     docs = stream("S", 2, "<a>1</a>") + stream("S", 1, "<a>1</a>", 2, late=True) + stream("T", 1, "<b>1</b>")
-    engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts})
+    engine = LocalEngine(tmp_path, {text: compiled(text) for text in texts})
     engine.run(docs)
     assert len(engine.answers(texts[0])) == 2 and len(engine.answers(texts[1])) == 3
 
@@ -207,7 +207,7 @@ def test_one_value_of_many_variables(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return lookup(table, left, right)
 
     monkeypatch.setattr(_EdgeTable, "lookup", counted)
-    engine = DriverEngine(tmp_path, {text: compiled(text) for text in texts})
+    engine = LocalEngine(tmp_path, {text: compiled(text) for text in texts})
     docs = stream("S", 2, "<a>x</a>") + stream("T", 2, "<b>x</b>") + stream("S", 1, "<a>x</a>", 2)
     for doc in docs:
         engine.run([doc])

@@ -10,7 +10,7 @@ import pytest
 from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from local_engine import DriverEngine, LocalEngine, compiled
+from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc
 from programs import build_program, save_program
 
@@ -253,24 +253,24 @@ def test_numbers_too_close_for_doubles_are_compared_exactly(atom: str, left: str
 
 def test_remembered_signatures_change_nothing(tmp_path: Path) -> None:
     text = "S//a->r[./b->x] JOIN {x = y, 2 s} T//b->y"
-    engine = LocalEngine(tmp_path, {text: compiled(text)})
+    engine = UnitsEngine(tmp_path, {text: compiled(text)})
     docs = [Doc("S", f"s{i}", i * SECOND, "<a><b>1</b></a>") for i in range(4)]
     engine.run([*docs, *(Doc("T", f"t{i}", i * SECOND, "<b>1</b>") for i in range(4))])
     pairs = {(left[1], right[1]) for (left, right), _ in engine.answers(text)}
     assert pairs == {(f"s{i}", f"t{j}") for i in range(4) for j in range(4) if abs(i - j) <= 2}
 
 
-ENGINES = pytest.mark.parametrize("engine_type", [LocalEngine, DriverEngine])
+ENGINES = pytest.mark.parametrize("engine_type", [UnitsEngine, LocalEngine])
 
 
-def refused(engine: LocalEngine) -> list[tuple[list[str], list[int], str]]:
+def refused(engine: UnitsEngine) -> list[tuple[list[str], list[int], str]]:
     """Documents, groups and reason of each refusal."""
     rows = [row for row in engine.results if row["relation"] == "refused"]
     return [([member["place"] for member in row["members"]], row["groups"], row["reason"]) for row in rows]  # type: ignore[misc]
 
 
 @ENGINES
-def test_bindings_that_multiply_are_one_match(tmp_path: Path, engine_type: type[LocalEngine]) -> None:
+def test_bindings_that_multiply_are_one_match(tmp_path: Path, engine_type: type[UnitsEngine]) -> None:
     """Four variables of twelve equal nodes have 12 ** 4 bindings, which no match tells apart."""
     brackets = "".join(f"[./c->v{i}]" for i in range(4))
     text = f"S//a{brackets} JOIN {{{' AND '.join(f'v{i} = y' for i in range(4))}, 1 h}} T//b->y"
@@ -281,8 +281,8 @@ def test_bindings_that_multiply_are_one_match(tmp_path: Path, engine_type: type[
     assert refused(engine) == []
 
 
-@pytest.mark.parametrize(("engine_type", "count"), [(LocalEngine, 40), (DriverEngine, 320), (DriverEngine, 400)])
-def test_authors_that_a_match_does_not_tell_apart(tmp_path: Path, engine_type: type[LocalEngine], count: int) -> None:
+@pytest.mark.parametrize(("engine_type", "count"), [(UnitsEngine, 40), (LocalEngine, 320), (LocalEngine, 400)])
+def test_authors_that_a_match_does_not_tell_apart(tmp_path: Path, engine_type: type[UnitsEngine], count: int) -> None:
     text = "S/rss->x[.//author->a] FOLLOWED BY {a = b, 1 h} S/rss->y[.//author->b]"
     engine = engine_type(tmp_path, {text: compiled(text)})
     item = "<item><author>A</author></item>"
@@ -294,7 +294,7 @@ def test_authors_that_a_match_does_not_tell_apart(tmp_path: Path, engine_type: t
 
 @ENGINES
 def test_items_that_hold_two_joined_nodes(
-    tmp_path: Path, engine_type: type[LocalEngine], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, engine_type: type[UnitsEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Author and title are to be of one item: all items have one author, and titles of their own."""
     monkeypatch.setattr(xscl.templates.solve, "MAX_STEPS", 300)
@@ -311,7 +311,7 @@ def test_items_that_hold_two_joined_nodes(
 
 @ENGINES
 def test_matches_that_are_too_many_are_refused_by_query(
-    tmp_path: Path, engine_type: type[LocalEngine], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, engine_type: type[UnitsEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(xscl.templates.solve, "MAX_MATCHES", 8)
     select = "SELECT o, p FROM S//a[./c->x][./d->o][./d->p] JOIN {x = y, 1 h} T//b->y"
@@ -326,7 +326,7 @@ def test_matches_that_are_too_many_are_refused_by_query(
 
 @ENGINES
 def test_only_queries_whose_windows_admit_the_documents_are_refused(
-    tmp_path: Path, engine_type: type[LocalEngine], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, engine_type: type[UnitsEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(xscl.templates.solve, "MAX_MATCHES", 1)
     near, far = (f"S//a->x[.//c->v] JOIN {{v = y, {window}}} T//b->y" for window in ("1 h", "2 d"))
@@ -338,7 +338,7 @@ def test_only_queries_whose_windows_admit_the_documents_are_refused(
 
 @ENGINES
 def test_rows_of_r_out_that_are_too_many_cost_no_match(
-    tmp_path: Path, engine_type: type[LocalEngine], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, engine_type: type[UnitsEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(xscl.templates.solve, "MAX_ROUT", 2)
     text = "S//a[.//i/c->x] JOIN {x = y AND x = z, 1 h} T//b[./c->y][./c->z]"
@@ -352,7 +352,7 @@ def test_rows_of_r_out_that_are_too_many_cost_no_match(
 
 @ENGINES
 def test_work_is_bounded_by_query(
-    tmp_path: Path, engine_type: type[LocalEngine], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, engine_type: type[UnitsEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(xscl.templates.solve, "MAX_STEPS", 100)
     many = "S//a[.//c->x] JOIN {x = y AND x = z, 1 h} T//b[.//c->y][.//c->z]"
@@ -364,11 +364,11 @@ def test_work_is_bounded_by_query(
     assert engine.answers(many) == set() and len(engine.answers(few)) == 1
 
 
-@pytest.mark.parametrize("engine_type", [LocalEngine, DriverEngine])
+@pytest.mark.parametrize("engine_type", [UnitsEngine, LocalEngine])
 @settings(deadline=None, max_examples=examples(24), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_nodes_that_stand_alike_change_nothing(
-    tmp_path_factory: pytest.TempPathFactory, engine_type: type[LocalEngine], data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, engine_type: type[UnitsEngine], data: st.DataObject
 ) -> None:
     """R_out and matches of documents with many equal nodes, written as lists and one by one."""
     texts = data.draw(st.lists(st.sampled_from(ALIKE), min_size=1, max_size=3, unique=True))
@@ -390,7 +390,7 @@ def test_nodes_that_stand_alike_change_nothing(
             engine.run(docs[3:])
             found.append([(engine.answers(text), engine.rout(text)) for text in texts])
     assert found[0] == found[1]
-    oracle = LocalEngine(tmp_path_factory.mktemp("one"), queries)
+    oracle = UnitsEngine(tmp_path_factory.mktemp("one"), queries)
     oracle.run(docs)
     assert found[0] == [(oracle.answers(text), oracle.rout(text)) for text in texts]
 
@@ -409,7 +409,7 @@ ALIKE = [
 
 def test_what_is_remembered_of_signatures_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "S//a->r[./b->x] JOIN {x = y, 1 h} T//b->y"
-    engine = DriverEngine(tmp_path, {text: compiled(text)})
+    engine = LocalEngine(tmp_path, {text: compiled(text)})
     docs = [Doc("S", f"s{n}", n, f"<a>{'<c/>' * n}<b>1</b></a>") for n in range(9)] + [Doc("T", "t", 9, "<b>1</b>")]
     monkeypatch.setattr(xscl.templates.resolve, "_MEMO_NUMBERS", 20)
     engine.run(docs)

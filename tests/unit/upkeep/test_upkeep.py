@@ -18,6 +18,7 @@ import xscl.upkeep.events
 import xscl.upkeep.results
 import xscl.upkeep.upkeep
 from xscl.answers.status import state_notes
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.failpoints import hooked
 from xscl.base.types import Event
 from xscl.catalog.event_counts import channel_counts, event_count
@@ -38,7 +39,6 @@ from xscl.catalog.tables import (
 )
 from xscl.engine import Engine
 from xscl.registry.channels import set_channel
-from xscl.store.event_files import EVENT_SCHEMA
 from xscl.store.home import Home, init_home
 
 SECOND = 1_000_000

@@ -16,7 +16,7 @@ from patterns import Patterns, documents, family, family_document, plain_spec, s
 from patterns import document as random_document
 from strategies import Choices, Dice
 
-from xscl.base.arrow_schemas import REFUSED
+from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError
 from xscl.base.safe_xml import parse_xml
 from xscl.xpath import chains, document_witnesses
@@ -24,7 +24,6 @@ from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step
 from xscl.xpath.witness import witness_rows
-from xscl.xpath.witness_columns import WITNESS_SCHEMA
 
 EVENTS = pa.schema(
     [

@@ -1,0 +1,170 @@
+"""Rows of runs: as witness rows again, in part, or with the rows of other runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from xscl.base.arrow_schemas import WITNESS_SCHEMA
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising
+from xscl.templates.runs import (
+    KEY_BITS,
+    Key,
+    Run,
+    RunShapes,
+    built_run,
+    distinct_shapes,
+    empty_run,
+    ranked_values,
+    run_of,
+)
+from xscl.templates.shapes import Shapes
+
+__all__ = ["documents_rows", "merged_run", "row_variables", "rows_of_run", "with_more_rows"]
+
+
+def rows_of_run(run: Run, kept: Bools | None = None) -> pa.Table:
+    """Return the witness rows of a run, or of some rows of it, as ``WITNESS_SCHEMA``."""
+    rows = np.arange(run.size) if kept is None else np.flatnonzero(kept)
+    shape = run.shape[rows]
+    member, of = gather(run.shapes.starts[shape], np.diff(run.shapes.starts)[shape])
+    row = rows[of]
+    doc, slices = pa.array(run.doc[row]), run.slices_of(row)
+    value = run.slice_codes[slices] >> KEY_BITS
+    key = run.slice_keys(slices)
+    variables = np.array([var for var, _ in run.keys], dtype=np.int64)
+    functions = pa.array([fn for _, fn in run.keys], pa.string())
+    number = run.numbers[slices]
+    columns = {
+        "docid": run.docs[run.doc[row]],
+        "ts": run.ts[row],
+        "item": run.items[run.doc[row]],
+        "place": run.places.take(doc),
+        "late": np.zeros(len(row), dtype=np.bool_),
+        "membership": run.memberships[run.doc[row]],
+        "var": variables[key],
+        "node": run.shapes.nodes[member],
+        "fn": functions.take(pa.array(key)),
+        "strval": run.texts.take(pa.array(value)),
+        "num": pa.array(number, mask=np.isnan(number)),
+        "h": run.hashes[value],
+        "chain": run.shapes.chains.take(pa.array(member)),
+    }
+    return pa.table(columns).select(WITNESS_SCHEMA.names).cast(WITNESS_SCHEMA)
+
+
+def row_variables(run: Run) -> Int64s:
+    """Return the variable of every row."""
+    return np.array([var for var, _ in run.keys], dtype=np.int64)[run.row_keys()]
+
+
+def documents_rows(run: Run, docs: Int64s) -> Bools:
+    """Tell which rows are of some documents, rising."""
+    place, known = run.places_of(docs)
+    wanted = np.zeros(len(run.docs), dtype=np.bool_)
+    wanted[place[known]] = True
+    found: Bools = wanted[run.doc]
+    return found
+
+
+def merged_run(runs: Sequence[Run], kept: Sequence[Bools | None]) -> Run:
+    """Make one run of the rows of several that are kept; no two of them share a document."""
+    parts = [
+        (run, np.arange(run.size) if some is None else np.flatnonzero(some))
+        for run, some in zip(runs, kept, strict=True)
+    ]
+    parts = [(run, rows) for run, rows in parts if len(rows)]
+    if not parts:
+        return empty_run()
+    keys, key_of = _all_keys([run for run, _ in parts])
+    hashes, texts, value_of = _all_values([run for run, _ in parts])
+    shape_of, shapes = _all_shapes(parts)
+    slices = [run.slices_of(rows) for run, rows in parts]
+    codes = np.concatenate(
+        [
+            value_of[at][run.slice_codes[of] >> KEY_BITS] << KEY_BITS | key_of[at][run.slice_keys(of)]
+            for at, ((run, _), of) in enumerate(zip(parts, slices, strict=True))
+        ]
+    )
+    docids = np.concatenate([run.docs[run.doc[rows]] for run, rows in parts])
+    ts = np.concatenate([run.ts[rows] for run, rows in parts])
+    order = np.lexsort((docids, ts, codes))
+    used = rising(codes >> KEY_BITS)
+    values = np.searchsorted(used, codes[order] >> KEY_BITS)
+    docs = _documents(parts)
+    return built_run(
+        keys=keys,
+        hashes=hashes[used],
+        texts=texts.take(pa.array(used)),
+        codes=values << KEY_BITS | codes[order] & ((1 << KEY_BITS) - 1),
+        numbers=np.concatenate([run.numbers[of] for (run, _), of in zip(parts, slices, strict=True)])[order],
+        docids=docids[order],
+        shape=shape_of[order],
+        shapes=shapes,
+        **docs,
+    )
+
+
+def _all_keys(runs: Sequence[Run]) -> tuple[tuple[Key, ...], list[Int64s]]:
+    """Return the keys of all runs, and the number of each run's keys among them."""
+    every = {key: number for number, key in enumerate(dict.fromkeys(key for run in runs for key in run.keys))}
+    return tuple(every), [np.array([every[key] for key in run.keys], dtype=np.int64) for run in runs]
+
+
+def _all_values(runs: Sequence[Run]) -> tuple[Int64s, pa.Array, list[Int64s]]:
+    """Return the values of all runs with their hashes, and the place of each run's values among them."""
+    texts = pa.concat_arrays([run.texts for run in runs])
+    hashes = np.concatenate([run.hashes for run in runs])
+    rank, first = ranked_values(hashes, texts)
+    ends = np.cumsum([len(run.hashes) for run in runs])
+    return hashes[first], texts.take(pa.array(first)), np.split(rank, ends[:-1])
+
+
+def _all_shapes(parts: Sequence[tuple[Run, Int64s]]) -> tuple[Int32s, RunShapes]:
+    """Return the shape of each row of all parts, and the different shapes."""
+    shapes, taken, numbers, counts = Shapes(), [], [], []
+    for run, rows in parts:
+        distinct, which = np.unique(run.shape[rows], return_inverse=True)
+        members, of_each = run.shapes.members(distinct.astype(np.int64))
+        taken.append(
+            (
+                run.shapes.variables[distinct],
+                of_each,
+                run.shapes.nodes[members],
+                run.shapes.chains.take(pa.array(members)),
+            )
+        )
+        numbers.append(run.shapes.numbers(distinct.astype(np.int64), shapes))
+        counts.append(which)
+    variables, sizes, nodes, chains = zip(*taken, strict=True)
+    starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
+    every = RunShapes(np.concatenate(variables), starts, np.concatenate(nodes), pa.concat_arrays(chains))
+    number, different = distinct_shapes(every, np.concatenate(numbers))
+    before = np.cumsum([0, *map(len, numbers)])
+    return np.concatenate([number[before[at] + of] for at, of in enumerate(counts)]), different
+
+
+def _documents(parts: Sequence[tuple[Run, Int64s]]) -> dict[str, Any]:
+    """Return the columns of the documents that have one of some rows, in their order."""
+    used = [rising(run.doc[rows].astype(np.int64)) for run, rows in parts]
+    docs = np.concatenate([run.docs[of] for (run, _), of in zip(parts, used, strict=True)])
+    order = np.argsort(docs)
+    numbers = ("items", "times", "memberships")
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(run, name)[of] for (run, _), of in zip(parts, used, strict=True)])[order]
+        for name in numbers
+    }
+    places = pa.concat_arrays([run.places.take(pa.array(of)) for (run, _), of in zip(parts, used, strict=True)])
+    return {"docs": docs[order], "places": places.take(pa.array(order)), **columns}
+
+
+def with_more_rows(run: Run, kept: Bools | None, more: pa.Table) -> Run:
+    """Make a run of the rows of one that are kept, and further witness rows of some of its documents."""
+    docs = rising(more.column("docid").to_numpy())
+    concerned = documents_rows(run, docs)
+    kept = np.ones(run.size, dtype=np.bool_) if kept is None else kept
+    again = pa.concat_tables([rows_of_run(run, kept & concerned), more.select(WITNESS_SCHEMA.names)])
+    return merged_run([run, run_of(again, Shapes())], [kept & ~concerned, None])

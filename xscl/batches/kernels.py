@@ -1,0 +1,72 @@
+"""Kernels of both stages for the queries of a batch: in this process, or loaded in a task from files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from xscl.templates.find import Finder
+from xscl.templates.program_files import load_program
+from xscl.xpath.automaton import Automaton
+from xscl.xpath.row_files import load_matchers
+from xscl.xpath.row_witness import RowMatcher
+from xscl.xpath.spec_files import load_automaton
+
+if TYPE_CHECKING:
+    from xscl.planning.planner import Plan
+
+__all__ = ["Kernels", "QueryFiles", "kernels_of", "loaded_kernels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Kernels that walk documents, answer columns of rows, and join."""
+
+    automaton: Callable[[], Automaton]
+    matchers: Callable[[], Mapping[str, RowMatcher]]
+    """Matchers of columns, by row channel."""
+    finder: Finder
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFiles:
+    """Files with the queries of a plan, as tasks load them."""
+
+    specs: str | None
+    """Specs that documents are walked for; None: there are none."""
+    rows: str | None
+    """Specs that columns of rows answer; None: there are none."""
+    program: str
+
+    @classmethod
+    def of(cls, plan: Plan) -> QueryFiles:
+        """Write the files."""
+        return cls(
+            str(plan.specs_path) if plan.walked else None,
+            str(plan.rows_path) if plan.answered else None,
+            str(plan.program_path),
+        )
+
+
+def kernels_of(plan: Plan, finder: Finder) -> Kernels:
+    """Return the kernels for a plan of this process."""
+    finder.take(plan.program)
+    return Kernels(lambda: load_automaton(str(plan.specs_path)), lambda: plan.matchers, finder)
+
+
+def loaded_kernels(files: QueryFiles) -> Kernels:
+    """Load the kernels in a task; a process remembers what it has solved from task to task."""
+    specs, rows = files.specs or "", files.rows or ""
+    _FINDER.take(load_program(files.program))
+    return Kernels(lambda: load_automaton(specs), lambda: _matchers(rows), _FINDER)
+
+
+_FINDER = Finder()
+"""The finder of a process that works on tasks."""
+
+
+@lru_cache(maxsize=2)
+def _matchers(path: str) -> Mapping[str, RowMatcher]:
+    return load_matchers(path)

@@ -1,0 +1,236 @@
+"""Tasks of a level, which write files under fresh names, and return the names and some figures.
+
+The documents of a level are walked in parts, and each part becomes a run.  Then each new run meets every run of the
+state, itself, and the new runs after it: units of work, which are shared out by what they cost.  Whatever a task that
+failed, or ran twice, has written is in a folder that nobody names.
+"""
+
+from __future__ import annotations
+
+import heapq
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from xscl.base.sealed import check_file
+from xscl.batches.kernels import QueryFiles, loaded_kernels
+from xscl.batches.walking import Asked, Level, witnesses
+from xscl.batches.witness_facts import binding_rows, refusal_rows
+from xscl.store.state_files import write_run
+from xscl.templates.find import Finder
+from xscl.templates.link_runs import LinkRun
+from xscl.templates.results import ResultColumns
+from xscl.templates.retention import Floors
+from xscl.templates.run_files import open_run, run_facts
+from xscl.templates.runs import Run
+
+__all__ = [
+    "LevelWork",
+    "Made",
+    "Share",
+    "Unit",
+    "UnitCosts",
+    "document_pairs",
+    "finished",
+    "kept_rows",
+    "meet_share",
+    "shares",
+    "units_of",
+    "walk_part",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelWork:
+    """Work of a level, the same for all its tasks."""
+
+    root: Path
+    """The home."""
+    tag: str
+    """Begins the names of what the batch writes."""
+    results: str
+    """The folder of the level's results, in the home."""
+    files: QueryFiles
+    asked: Asked
+    level: Level
+    floors: Floors | None
+    """Floors of the state's rows; None: all are in sight."""
+    counts_bindings: bool
+
+    def folder(self) -> Path:
+        """Make up a folder for a task's results, which counts when it has been given its name."""
+        return self.root / self.results / ".tasks" / uuid.uuid4().hex
+
+    def new_file(self, kind: str) -> Path:
+        """Make up a name for a file of join state."""
+        return self.root / "witness" / f"{self.tag}-{self.level.name}-{uuid.uuid4().hex[:8]}-{kind}.run"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Products of a task."""
+
+    folder: str | None
+    """Folder of its results; None: there are none."""
+    counts: Counter[str]
+    run: str | None = None
+    """The file of its new rows, in the home."""
+    links: str | None = None
+    """The file of rows of links that it has found."""
+    refused: Sequence[Mapping[str, object]] = ()
+    """Witness rows that say what was refused."""
+    bindings: pa.Table | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """New rows and the runs that they meet, by their files; without other files the rows meet each other."""
+
+    new: str
+    others: tuple[str, ...] = ()
+    """Files of the state, or of new rows."""
+    fresh: bool = False
+    """Whether the others are new rows, which are all in sight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Share of a level's work for one task."""
+
+    origin: int
+    """Origin of its classes."""
+    units: tuple[Unit, ...] = ()
+    level: Level | None = None
+    """Documents that are to be walked first; their rows meet the runs of the units without a new file."""
+    is_first: bool = True
+    """Whether the walk is the task's alone, and its rows are kept."""
+
+
+# -- tasks ---------------------------------------------------------------------------------------------------------
+
+
+def walk_part(work: LevelWork, share: Share) -> Made:
+    """Walk documents, save their run, and write the results of queries of one block."""
+    assert share.level is not None
+    kernels = loaded_kernels(work.files)
+    out = ResultColumns(share.origin, work.folder())
+    rows = witnesses(kernels, work.asked, share.level)
+    made = kept_rows(work, kernels.finder, rows, out)[1]
+    return finished(work, out, made)
+
+
+def meet_share(work: LevelWork, share: Share) -> Made:
+    """Find and resolve the pairs of a share; of a small level, walk its documents before, in every task."""
+    kernels = loaded_kernels(work.files)
+    out = ResultColumns(share.origin, work.folder())
+    made = Made(None, Counter())
+    new: Run | None = None
+    if share.level is not None:
+        rows = witnesses(kernels, work.asked, share.level)
+        if share.is_first:
+            new, made = kept_rows(work, kernels.finder, rows, out)
+        else:
+            new = kernels.finder.new_run(rows, ResultColumns(share.origin))
+    opened: list[Run] = []
+    for unit in share.units:
+        mine = new if share.level is not None else _open(work, unit.new)
+        assert mine is not None
+        others = [(_open(work, path), None if unit.fresh else work.floors) for path in unit.others]
+        kernels.finder.meet(mine, others, out, own=not unit.others)
+        opened += [mine, *(run for run, _ in others)]
+    kernels.finder.forget(opened)
+    return finished(work, out, made)
+
+
+def kept_rows(work: LevelWork, finder: Finder, rows: pa.Table, out: ResultColumns) -> tuple[Run, Made]:
+    """Make a run of new rows, and save it if it has any; the results of queries of one block are added."""
+    new = finder.new_run(rows, out)
+    path = None
+    if new.size:
+        path = str(write_run(work.new_file("rows"), new).relative_to(work.root))
+    bindings = binding_rows(rows) if work.counts_bindings else None
+    refused = refusal_rows(rows)
+    return new, Made(None, Counter(witness=rows.num_rows), path, refused=refused, bindings=bindings)
+
+
+def finished(work: LevelWork, out: ResultColumns, made: Made) -> Made:
+    """Write the results of a task, and return all that it has made."""
+    links = None
+    if out.counts["link"]:
+        found = write_run(work.new_file("links"), LinkRun.of(out.take_links()))
+        links = str(found.relative_to(work.root))
+    folder = out.write()
+    name = None if folder is None else str(folder.relative_to(work.root))
+    return replace(made, folder=name, counts=made.counts + out.counts, links=links)
+
+
+def _open(work: LevelWork, path: str) -> Run:
+    return open_run(str(check_file(work.root / path)))
+
+
+# -- sharing out ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCosts:
+    """Processor seconds that parts of units cost."""
+
+    unit: float = 2e-3
+    row: float = 1e-7
+    """A new row that is looked up in a run."""
+    pair: float = 2e-7
+    """A pair of documents that is found."""
+    pairs: float = 0.0
+    """Pairs among a new document and another one, as the last batch had them."""
+
+
+def units_of(
+    root: Path, new: Sequence[str], state: Sequence[str], earlier: Sequence[str], reach: int
+) -> Iterator[Unit]:
+    """Yield the units of new runs with each other, with runs of the state, and with earlier runs of the batch.
+
+    Runs whose times are farther apart than ``reach`` do not meet.
+    """
+    times = {path: run_facts(str(root / path)).times for path in (*new, *state, *earlier)}
+
+    def may_meet(one: str, other: str) -> bool:
+        mine, others = times[one], times[other]
+        return mine is not None and others is not None and _gap(mine, others) <= reach
+
+    for number, run in enumerate(new):
+        yield Unit(run)
+        fresh = (*new[number + 1 :], *earlier)
+        yield from (Unit(run, (other,), fresh=True) for other in fresh if may_meet(run, other))
+        yield from (Unit(run, (other,)) for other in state if may_meet(run, other))
+
+
+def _gap(one: tuple[int, int], other: tuple[int, int]) -> int:
+    return max(other[0] - one[1], one[0] - other[1], 0)
+
+
+def shares(root: Path, units: Sequence[Unit], costs: UnitCosts, count: int) -> list[tuple[Unit, ...]]:
+    """Share units out to at most so many tasks, the dearest first, each to the task that has least."""
+    priced = sorted(((_cost(root, unit, costs), number) for number, unit in enumerate(units)), reverse=True)
+    heap = [(0.0, task) for task in range(min(count, len(units)))]
+    found: list[list[Unit]] = [[] for _ in heap]
+    for cost, number in priced:
+        least, task = heapq.heappop(heap)
+        found[task].append(units[number])
+        heapq.heappush(heap, (least + cost, task))
+    return [tuple(each) for each in found]
+
+
+def _cost(root: Path, unit: Unit, costs: UnitCosts) -> float:
+    rows = open_run(str(root / unit.new)).size
+    return costs.unit + costs.row * rows + costs.pair * costs.pairs * document_pairs(root, unit)
+
+
+def document_pairs(root: Path, unit: Unit) -> int:
+    """Return the number of pairs of documents that a unit could find."""
+    new = open_run(str(root / unit.new))
+    others = [open_run(str(root / path)) for path in unit.others] or [new]
+    return len(new.docs) * sum(len(run.docs) for run in others)
