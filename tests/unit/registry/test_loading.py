@@ -322,10 +322,10 @@ def test_channels_that_are_published_to_no_longer(made: Made) -> None:
 # -- thousands -----------------------------------------------------------------------------------------------------
 
 
-def test_three_thousand(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thousand(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     choose = Dice(1)
     texts = []
-    for place in range(3_000):
+    for place in range(1_000):
         a, b = choose.one("a", "b", "c", "d"), choose.one("a", "b", "c", "d")
         op = choose.one("JOIN", "FOLLOWED BY")
         written = f"S//{a}->x{place} {op} {{x{place} = y, {choose.count(1, 40)} min}} T//{b}->y"
@@ -341,4 +341,4 @@ def test_three_thousand(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
         (o.name, o.error and o.error.condition) for o in each
     ]
     assert rows(found) == rows(expected)
-    assert len(rows(found)["queries"]) == sum(o.ok for o in outcomes) > 2_900
+    assert len(rows(found)["queries"]) == sum(o.ok for o in outcomes) > 960

@@ -123,8 +123,8 @@ def test_events_leave_when_nothing_may_join_them(engine: Engine) -> None:
     assert len({row["result_path"] for row in engine.home.catalog.rows(BATCHES)}) < 12
     # Windows that are longer than the retention keep what they may need.
     engine.register("SELECT * FROM S//a->x FOLLOWED BY {x = y, 30 s} S//a->y")
-    run(engine, range(60, 100))
-    assert engine.home.catalog.rows(CHANNELS)[0]["kept_from"] == (99 - 1 - 30) * SECOND
+    run(engine, range(60, 85))
+    assert engine.home.catalog.rows(CHANNELS)[0]["kept_from"] == (84 - 1 - 30) * SECOND
 
 
 def test_a_channel_without_a_lateness_keeps_what_may_be_joined(engine: Engine) -> None:
