@@ -29,6 +29,7 @@ Modules in reading order:
 * ``sources``: paths and standard input → records, by looking at the content
 * ``following``: directories and event files that grow → records and positions
 * ``file_offsets``: a folder as a stream with offsets
+* ``channel_columns``: stored events of a channel → its columns
 * ``frames``: records as rows of Spark's data sources, and the reverse
 * ``http_times``, ``poll_hints``: what answers and feeds say of how often to ask
 * ``fetch_policy``: when a feed and a host may be asked next, and what an answer changes

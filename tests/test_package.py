@@ -58,6 +58,10 @@ ALLOWED = {
         "xscl.spark.worker_daemon",
         "xscl.answers.ask_once",
         "xscl.batches.level",
+        "xscl.answers.channel_source",
+        "xscl.answers.data_sources",
+        "xscl.answers.home_sources",
+        "xscl.answers.match_source",
         "xscl.answers.sql_sources",
         "xscl.answers.sql_views",
         "xscl.cli.make_class_archive",
@@ -73,7 +77,12 @@ ALLOWED = {
     },
     "matplotlib": {"xscl.bench.plot"},
     "httpx2": {"xscl.intake.polling"},
-    "sqlglot": {"xscl.answers.sql_counts", "xscl.answers.sql_guard", "xscl.answers.sql_tokens"},
+    "sqlglot": {
+        "xscl.answers.sql_counts",
+        "xscl.answers.sql_guard",
+        "xscl.answers.sql_times",
+        "xscl.answers.sql_tokens",
+    },
 }
 WHOLE = {
     "pyspark": ("xscl.bench.",),

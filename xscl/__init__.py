@@ -21,6 +21,7 @@ from xscl.base.version import VERSION
 
 if TYPE_CHECKING:
     from xscl.answers.ask_once import Answer
+    from xscl.answers.data_sources import register_sources
     from xscl.base.errors import (
         CatalogError,
         DocumentError,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from xscl.engine import Engine, RunHandle, connect
     from xscl.ingest.reading import Reading
     from xscl.registry.channels import ChannelOptions
-    from xscl.spark.session import register_sources
 
 __all__ = [
     "Answer",
@@ -64,7 +64,7 @@ _HOME_OF = {
     "xscl.answers.ask_once": ("Answer",),
     "xscl.ingest.reading": ("Reading",),
     "xscl.registry.channels": ("ChannelOptions",),
-    "xscl.spark.session": ("register_sources",),
+    "xscl.answers.data_sources": ("register_sources",),
     "xscl.base.settings": ("Settings",),
     "xscl.base.types": ("Event", "Match", "MatchEvent", "QueryOutcome"),
 }

@@ -11,9 +11,10 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from xscl.answers.ask_once import Answer, query_once
+from xscl.answers.data_sources import register_sources
 from xscl.answers.match_listing import ALL_MATCHES, Listing, MatchListing, list_matches
 from xscl.answers.match_reader import named_queries
-from xscl.answers.sql_views import matches_frame, sql_session
+from xscl.answers.sql_views import channel_frame, matches_frame, sql_session
 from xscl.base.durations import parse_duration
 from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
@@ -44,7 +45,7 @@ from xscl.registry.channels import NEW_CHANNEL, ChannelOptions, add_channel, dro
 from xscl.registry.query_list import ALL_QUERIES, QueryFilter, count_queries, list_queries
 from xscl.registry.registrations import Resumed
 from xscl.registry.registry import Registry, read_script
-from xscl.spark.session import forget_session, register_sources, session_has_ended, start_session
+from xscl.spark.session import forget_session, session_has_ended, start_session
 from xscl.spark.session_options import LOCAL, SessionOptions
 from xscl.store.home import Home, init_home
 from xscl.store.late_events import LateChoice, Taken, take_again
@@ -175,6 +176,7 @@ class Engine:
             self._spark = None
         if self._spark is None:
             self._spark = start_session(self._session_options)
+            register_sources(self._spark)
         return self._spark
 
     # -- channels and queries ----------------------------------------------------------------------------------
@@ -615,6 +617,29 @@ class Engine:
         if query is not None:
             named_queries(self.home, query)
         return matches_frame(self.home, self.spark, query, begin, end)
+
+    def channel_df(
+        self,
+        name: str,
+        *,
+        since: int | str | datetime | None = None,
+        until: int | str | datetime | None = None,
+    ) -> DataFrame:
+        """Return the events of a channel as a DataFrame of Spark, in no order; docs/reference/sql.md lists its columns.
+
+        Spark's tasks decode the columns that are read.  Bounds keep files of other times from being read.
+
+        Args:
+            name: the channel's name.
+            since: of this event time or later: microseconds, ISO 8601, or a datetime; bounds are included.
+            until: of this event time or earlier.
+
+        Raises:
+            CatalogError: ``XSCL_UNKNOWN_CHANNEL``.
+            EngineError: ``XSCL_BAD_OPTION``: a bound is no time.
+        """
+        begin, end = time_bound("since", since), time_bound("until", until)
+        return channel_frame(self.home, self.spark, name, begin, end)
 
     def sql(self, statement: str, /, **frames: object) -> DataFrame:
         """Read the home's relations with one statement of Spark SQL, which docs/reference/sql.md describes.

@@ -3,18 +3,23 @@
 * ``ask_once``: A text is answered once from held events; the home registers nothing and is only read
 * ``cards``: A match as a card: a few lines that a person reads
 * ``channel_listing``: Rows of a listing of channels and their streams
+* ``channel_source``: The Spark data source ``xscl-channel``: events of a channel, for batches and streams
+* ``channel_views``: Channels as relations: their names in SQL, their columns, and the steps that show their events
 * ``combination_steps``: Steps of combinations of documents: their events, and facts of their members for matches
+* ``data_sources``: The Spark data sources of xscl, and the sessions that know them
 * ``explain``: Facts about one query: normal form, canonical variables, joins, windows, links, template and group
 * ``explain_text``: An explanation of a query as a text for people
 * ``feed_health``: Words for the health of a feed
 * ``feed_listing``: Rows of a listing of feeds, how each of them does, and finding one by its address or a part of it
 * ``frames``: Event files, and other files of a known shape, as relations of Spark
 * ``headline``: A document, or an element of it, in a few words for a person
+* ``home_sources``: Common part of the Spark data sources that read a home
 * ``item_listing``: Listing the items of feeds: title, feed, date and link of each, newest first; and showing one
 * ``match_cursors``: Places in the order in which matches were committed, and their texts
 * ``match_listing``: Listings of matches, by time or in the order of commits, with values and documents
 * ``match_reader``: Reading matches: stored once for all groups that share them, told apart by subscriber here
 * ``match_rows``: Rows of ``Engine.matches_df``: Spark's tasks build them from the members' documents
+* ``match_source``: The Spark data source ``xscl-matches``: matches in the order of commits, for batches and streams
 * ``match_steps``: Steps of the relations ``matches`` and ``rout_<template>``
 * ``match_window``: Windows of an invocation (PSoup): which times a listing of matches speaks of, as of a moment NOW
 * ``relation_steps``: Steps of the relations that statements of SQL read; ``match_steps`` has those of matches and
@@ -26,6 +31,7 @@
 * ``sql_relations``: Relations that a statement of SQL reads, each with the steps that the statement needs
 * ``sql_sources``: Sources that steps of relations read: files and catalogue tables of a home, as DataFrames of Spark
 * ``sql_steps``: Steps of SQL: a relation is a list of named steps, in the order in which data flows
+* ``sql_times``: Event times that a statement asks channels for, told from its conditions
 * ``sql_tokens``: Tokens of SQL statements: each in a form that Spark reads as one token, and calls judged by tokens
   alone
 * ``sql_views``: Read-only SQL over a home's relations, on Spark

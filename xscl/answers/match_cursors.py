@@ -28,6 +28,11 @@ class Cursor:
     """Number of the match's query."""
     nodes: tuple[int, ...] = ()
 
+    def is_behind(self, other: Cursor) -> bool:
+        """Tell whether another place comes before this one."""
+        here = self.batch, self.docids, self.query, self.nodes
+        return here > (other.batch, other.docids, other.query, other.nodes)
+
     def __str__(self) -> str:
         if not self.docids:
             return f"c{self.batch}"

@@ -206,7 +206,7 @@ class MatchReader:
             for first, last in _cuts(np.flatnonzero(changed)):
                 found = self._found(several, [(part, row) for row in order[first:last].tolist()])
                 for item in sorted(found, key=_commit_key):
-                    if _is_behind(item.cursor, begin):
+                    if item.cursor.is_behind(begin):
                         yield item
 
     def of_documents(self, batch: int, path: str, wanted: Collection[tuple[int, ...]]) -> list[FoundMatch]:
@@ -338,10 +338,6 @@ def _cuts(beginnings: Int64s) -> Iterator[tuple[int, int | None]]:
 def _commit_key(item: FoundMatch) -> tuple[int, tuple[int, ...], int, tuple[int, ...]]:
     cursor = item.cursor
     return cursor.batch, cursor.docids, cursor.query, cursor.nodes
-
-
-def _is_behind(place: Cursor, begin: Cursor) -> bool:
-    return (place.batch, place.docids, place.query, place.nodes) > (begin.batch, begin.docids, begin.query, begin.nodes)
 
 
 def _reached(keys: Sequence[Int64s], order: Int64s, wanted: Sequence[int]) -> int:

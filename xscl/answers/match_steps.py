@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xscl.answers.combination_steps import combinations, documents
+from xscl.answers.combination_steps import combinations, documents, held_events
 from xscl.answers.sql_steps import Needs, Step, chained, commas, step
 from xscl.catalog.tables import NEVER
 from xscl.templates.results import batch_sql
 from xscl.templates.template import Template
 
-__all__ = ["count_steps", "match_steps", "output_steps", "rout_steps"]
+__all__ = ["count_steps", "match_steps", "member_steps", "output_steps", "rout_steps"]
 
 _SEEN = "m.first > c.after and m.last < c.docid_until"
 """Condition under which a query (``c``) sees all members of a combination (``m``)."""
@@ -42,6 +42,40 @@ def match_steps(needs: Needs) -> list[Step]:
     A column that costs something and is not asked for is NULL.
     """
     return chained([*_found_matches(needs), step("matches", "Matches of each query.", _MATCHES, _select(_MATCHES))])
+
+
+def member_steps(needs: Needs) -> list[Step]:
+    """Define the relation ``match_members``: documents of matches, by which they are joined with channels.
+
+    A column that costs something and is not asked for is NULL.
+    """
+    unknown = "cast(null as string) as channel, cast(null as string) as id, cast(null as int) as version"
+    joined = "join held_events e on e.docid = m.docid" if needs.facts else ""
+    events = held_events(needs)
+    steps = chained(
+        [
+            *_found_matches(needs),
+            step(
+                "matches",
+                "Matches of each query.",
+                "match qid docids batch",
+                "select match, qid, docids, batch from previous_step",
+            ),
+            step(
+                "match_members",
+                "Documents of matches, one row for each block.",
+                "match qid block docid channel id version batch",
+                f"""
+                select m.match, m.qid, m.block, m.docid, {"e.channel, e.id, e.version" if joined else unknown}, m.batch
+                from (
+                  select match, qid, batch, block, docid from matches lateral view posexplode(docids) p as block, docid
+                ) m {joined}
+                """,
+            ),
+        ]
+    )
+    has_events = any(each.name == events.name for each in steps)
+    return steps if has_events or not joined else [events, *steps]
 
 
 def output_steps(needs: Needs) -> list[Step]:

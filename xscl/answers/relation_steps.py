@@ -8,7 +8,7 @@ from types import MappingProxyType
 from sqlalchemy import Table
 
 from xscl.answers.combination_steps import held_events
-from xscl.answers.match_steps import match_steps, rout_steps
+from xscl.answers.match_steps import match_steps, member_steps, rout_steps
 from xscl.answers.sql_steps import Needs, Step, chained, step
 from xscl.base.docids import place_sql
 from xscl.catalog import tables
@@ -220,6 +220,7 @@ _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
         "events": _events,
         "feeds": _feeds,
         "late": _of_table(tables.LATE, "Late events.", "number"),
+        "match_members": member_steps,
         "matches": match_steps,
         "queries": _of_table(tables.QUERIES, "Queries, also dropped ones.", "names", "digest", "held_from"),
         "r_bin": _r_bin,

@@ -14,8 +14,8 @@ rewritten statement.  Two readers of one text may differ, and these rules keep a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sqlglot import Token, TokenType, exp
@@ -23,6 +23,7 @@ from sqlglot.errors import ParseError
 
 from xscl.answers.sql_counts import replaced_counts
 from xscl.answers.sql_functions import FUNCTIONS
+from xscl.answers.sql_times import asked_times
 from xscl.answers.sql_tokens import (
     RELATIONS_HINT,
     Dialect,
@@ -37,6 +38,7 @@ from xscl.answers.sql_tokens import (
     words_of,
 )
 from xscl.base.errors import EngineError
+from xscl.store.event_spans import Events
 
 __all__ = ["Judged", "judge"]
 
@@ -61,6 +63,13 @@ class Judged:
     """Names in lower case that only a column of a relation can have; none where the statement makes columns."""
     counts: str | None = None
     """The text for a relation ``matches`` of counts (``match_steps.count_steps``), if it only counts matches."""
+    times: Mapping[str, Events] = field(default_factory=dict)
+    """Event times that it asks relations for by their column ``ts``, where it does not ask for all."""
+
+    @property
+    def lists_relations(self) -> bool:
+        """Whether it asks for the names of all relations and nothing else."""
+        return self.text in ("SHOW TABLES", "SHOW VIEWS")
 
 
 _NODES = (
@@ -197,6 +206,7 @@ def _query(statement: str, tokens: Sequence[Token], relations: _Known) -> Judged
         frozenset(reading.listed_aliases),
         reading.named,
         None if counts is None else bracketed(written, counts),
+        asked_times(tree, reading.relations),
     )
 
 

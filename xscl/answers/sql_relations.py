@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
+from xscl.answers.channel_views import ChannelNames, ChannelView, channel_steps, read_views
 from xscl.answers.match_steps import count_steps
 from xscl.answers.relation_steps import RELATION_NAMES, relation_steps, template_relations
 from xscl.answers.sql_guard import Judged, judge
@@ -18,16 +21,28 @@ from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.memberships import member_names
 from xscl.catalog.suggestions import nearest
 from xscl.catalog.tables import CHANNELS, EVENT_IDS, QUERIES
+from xscl.store.event_spans import EVERYTHING
 from xscl.store.home import Home
 from xscl.store.join_state import held_state
 from xscl.templates.template import Template
 
-__all__ = ["HomeRelations", "steps_text"]
+__all__ = ["HomeRelations", "home_relations", "steps_text"]
 
 _OF_MEMBERS = frozenset(["match", "ts_min", "ts_max", "received_min", "received_max", "replaces"])
 """Columns of ``matches`` for which events are read."""
+_OF_MEMBER = frozenset(["channel", "id", "version"])
+"""Columns of ``match_members`` for which events are read."""
 _OF_STATE = frozenset(["r_bin", "r_doc"])
 """Relations of rows of the join state."""
+
+
+@contextmanager
+def home_relations(home: Home) -> Iterator[HomeRelations]:
+    """Open the relations of a home as of one moment; frames that are made meanwhile show that moment."""
+    with home.catalog.snapshot() as connection:
+        views = read_views(connection)
+        names = ChannelNames.of(views)
+        yield HomeRelations(home, connection, template_relations(read_templates(connection)), views, names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +50,56 @@ class HomeRelations:
     """Relations of a home, as of one moment."""
 
     home: Home
+    connection: Connection
+    """Snapshot of the catalogue."""
     templates: Mapping[str, Template]
     """Templates by ``rt_<template>`` and ``rout_<template>``."""
-
-    @classmethod
-    def of(cls, home: Home) -> HomeRelations:
-        """Read the templates of a home."""
-        return cls(home, template_relations(home.catalog.ask(read_templates)))
+    views: Mapping[str, ChannelView]
+    """Channels by their names."""
+    channels: ChannelNames
 
     @property
     def names(self) -> frozenset[str]:
         """Names of all relations."""
-        return frozenset(RELATION_NAMES) | self.templates.keys()
+        channels = self.channels
+        return frozenset((*RELATION_NAMES, *self.templates, *channels.listed, *channels.full, *channels.shared))
+
+    @property
+    def listed(self) -> frozenset[str]:
+        """Names of all relations, each under one name."""
+        return frozenset((*RELATION_NAMES, *self.templates, *self.channels.listed))
+
+    def view(self, relation: str) -> ChannelView | None:
+        """Return the channel whose relation has this name.
+
+        Raises:
+            EngineError: ``XSCL_SQL``: it is the short name of several.
+        """
+        if relation in self.channels.shared and relation not in self.channels.full:
+            those = self.channels.shared[relation]
+            full = {channel: name for name, channel in self.channels.full.items() if channel in those}
+            raise EngineError(
+                "XSCL_SQL",
+                f"{relation} may be the relation of several channels: {', '.join(those)}",
+                hint="; ".join(f"{full[channel]} is that of {channel}" for channel in those),
+            )
+        channel = self.channels.channel(relation)
+        return None if channel is None else self.views[channel]
 
     def steps(self, judged: Judged) -> tuple[str, dict[str, list[Step]]]:
         """Give the text of a statement for Spark, and the steps of each relation that it reads."""
-        relations = sorted(judged.relations & self.names)
+        relations = sorted(judged.relations & (self.listed if judged.kind == "show" else self.names))
         needs = self.needs(judged.columns, relations)
-        found = {name: relation_steps(name, needs, self.templates) for name in relations}
+        found = {name: self._steps(name, needs, judged) for name in relations}
         if judged.counts is None or needs.reads_events:
             return judged.text, found
         return judged.counts, {**found, "matches": count_steps()}
+
+    def _steps(self, name: str, needs: Needs, judged: Judged) -> list[Step]:
+        view = self.view(name)
+        if view is None:
+            return relation_steps(name, needs, self.templates)
+        return channel_steps(name, view, judged.times.get(name, EVERYTHING), judged.columns)
 
     def check_columns(self, judged: Judged) -> None:
         """Refuse a column that no relation of a statement has, where the statement's text tells that.
@@ -65,9 +109,9 @@ class HomeRelations:
         """
         needs = Needs()
         known = {
-            column
+            column.strip("`")
             for name in judged.relations & self.names
-            for column in relation_steps(name, needs, self.templates)[-1].columns
+            for column in self._steps(name, needs, judged)[-1].columns
         }
         for name in sorted(judged.named - {column.lower() for column in known}):
             found = nearest(name, known)
@@ -78,26 +122,27 @@ class HomeRelations:
 
     def needs(self, columns: Collection[str] | None = None, relations: Collection[str] = ()) -> Needs:
         """Find out what these columns of ``matches`` need, or with None all of them, and the state of the home."""
-        catalog = self.home.catalog
-        streams = bool(list(member_names(catalog)))
+        connection = self.connection
+        streams = bool(list(member_names(connection)))
         named = None if columns is None else frozenset(columns)
+        if named is not None and "match_members" in relations:
+            named |= {"docids"}
         newer = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.version > 1).limit(1)
         by_time = sa.or_(QUERIES.c.ts_from.is_not(None), QUERIES.c.held_from.is_not(None))
         timed = sa.select(QUERIES.c.query).where(by_time).limit(1)
         held = sa.select(QUERIES.c.digest).where(QUERIES.c.history.is_not(None)).group_by(QUERIES.c.digest)
-        processed = catalog.ask(read_last_places)[0]
-        with catalog.read() as connection:
-            return Needs(
-                processed=processed,
-                members=named is None or bool(named & (_OF_MEMBERS | {"docids"} if streams else _OF_MEMBERS)),
-                # What is replaced costs a join of all matches with themselves.
-                replaces=(named is None or "replaces" in named) and connection.scalar(newer) is not None,
-                streams=streams,
-                kept=bool(connection.scalar(sa.select(sa.func.count(CHANNELS.c.kept_from)))),
-                timed=connection.scalar(timed) is not None,
-                repeats=connection.scalar(held.having(sa.func.count() > 1).limit(1)) is not None,
-                floors=not _OF_STATE.isdisjoint(relations) and held_state(self.home, connection).floors is not None,
-            )
+        return Needs(
+            processed=read_last_places(connection)[0],
+            members=named is None or bool(named & (_OF_MEMBERS | {"docids"} if streams else _OF_MEMBERS)),
+            # What is replaced costs a join of all matches with themselves.
+            replaces=(named is None or "replaces" in named) and connection.scalar(newer) is not None,
+            streams=streams,
+            kept=bool(connection.scalar(sa.select(sa.func.count(CHANNELS.c.kept_from)))),
+            timed=connection.scalar(timed) is not None,
+            repeats=connection.scalar(held.having(sa.func.count() > 1).limit(1)) is not None,
+            facts="match_members" in relations and (named is None or not _OF_MEMBER.isdisjoint(named)),
+            floors=not _OF_STATE.isdisjoint(relations) and held_state(self.home, connection).floors is not None,
+        )
 
 
 def steps_text(home: Home, statement: str) -> str:
@@ -107,8 +152,8 @@ def steps_text(home: Home, statement: str) -> str:
         EngineError: ``XSCL_SQL``: the statement does something else than reading, or names a column that no relation
             of it has.
     """
-    relations = HomeRelations.of(home)
-    judged = judge(statement, relations.names)
-    relations.check_columns(judged)
-    _, steps = relations.steps(judged)
+    with home_relations(home) as relations:
+        judged = judge(statement, relations.names)
+        relations.check_columns(judged)
+        _, steps = relations.steps(judged)
     return place_words("\n\n".join(f"{with_statement(each)};" for each in steps.values()))

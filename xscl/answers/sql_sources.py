@@ -1,37 +1,42 @@
 """Sources that steps of relations read: files and catalogue tables of a home, as DataFrames of Spark.
 
-The name of a source begins with ``xscl_``; behind it stands a table of the catalogue, ``rt_<template>``, or a name in
-``_READERS``.
+The name of a source begins with ``xscl_``; behind it stands a table of the catalogue, ``rt_<template>``,
+``ch_<channel>``, or a name in ``_READERS``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import sqlalchemy as sa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.functions import arrow_udf
 
+from xscl.answers.channel_views import ChannelView
 from xscl.answers.frames import read_parquet, with_documents
-from xscl.base.arrow_schemas import EVENT_SCHEMA, WITNESS_SCHEMA, spark_schema
+from xscl.answers.sql_relations import HomeRelations
+from xscl.base.arrow_schemas import EVENT_SCHEMA, WITNESS_SCHEMA, column_type, spark_schema
 from xscl.base.sealed import check_file
 from xscl.catalog.channels import read_channels
 from xscl.catalog.groups import read_rt_rows
 from xscl.catalog.memberships import member_names
 from xscl.catalog.tables import BATCHES, EVENT_IDS, INTAKE_FILES, METADATA
+from xscl.ingest.channel_columns import ChannelColumn, decoded
 from xscl.planning.planner import row_shapes
-from xscl.store.home import Home
+from xscl.store.event_spans import Events, groups_with
 from xscl.store.join_state import held_state
 from xscl.templates.relations import rt_table
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import rows_of_run
-from xscl.templates.template import Template
 
 __all__ = ["source_frame"]
 
 _PREFIX = "xscl_"
+_OF_EVENTS = ("docid", "id", "version", "ts", "received", "membership")
 _MEMBERSHIPS = pa.schema(
     [
         ("number", pa.int32()),
@@ -51,48 +56,77 @@ _ARROW = {
 }
 
 
-def source_frame(home: Home, session: SparkSession, source: str, templates: Mapping[str, Template]) -> DataFrame:
+def source_frame(relations: HomeRelations, session: SparkSession, source: str, wanted: Events) -> DataFrame:
     """Read a source.
 
     Args:
-        home: the home.
+        relations: of the home.
         session: the session of the frame.
         source: its name.
-        templates: by ``rt_<template>``.
+        wanted: event times that a channel is asked for.
     """
     name = source.removeprefix(_PREFIX)
     if name in _READERS:
-        return _READERS[name](home, session)
-    if name in templates:
-        columns = {column.name: column.type for column in rt_table(templates[name]).columns}
-        return _frame(session, _schema(columns), home.catalog.ask(read_rt_rows, templates[name]))
+        return _READERS[name](relations, session)
+    if name in relations.templates:
+        template = relations.templates[name]
+        columns = {column.name: column.type for column in rt_table(template).columns}
+        return _frame(session, _schema(columns), read_rt_rows(relations.connection, template))
+    view = relations.view(name)
+    if view is not None:
+        return _channel(relations, session, view, wanted)
     table = METADATA.tables[name]
-    return _frame(session, _schema({column.name: column.type for column in table.columns}), home.catalog.rows(table))
+    rows = [dict(row._mapping) for row in relations.connection.execute(sa.select(table))]
+    return _frame(session, _schema({column.name: column.type for column in table.columns}), rows)
 
 
-def _events(home: Home, session: SparkSession) -> DataFrame:
+def _event_paths(relations: HomeRelations) -> list[str]:
+    statement = sa.select(INTAKE_FILES.c.path).order_by(INTAKE_FILES.c.first)
+    return list(relations.connection.scalars(statement))
+
+
+def _events(relations: HomeRelations, session: SparkSession) -> DataFrame:
     """Read all events, with the documents of rows."""
-    with home.catalog.read() as connection:
-        statement = sa.select(INTAKE_FILES.c.path).order_by(INTAKE_FILES.c.first)
-        paths = [row.path for row in connection.execute(statement)]
-    events = read_parquet(session, EVENT_SCHEMA, home.paths(paths))
-    return with_documents(session, events, row_shapes(home.catalog.ask(read_channels)))
+    events = read_parquet(session, EVENT_SCHEMA, relations.home.paths(_event_paths(relations)))
+    return with_documents(session, events, row_shapes(read_channels(relations.connection)))
 
 
-def _results(home: Home, session: SparkSession) -> DataFrame:
+def _channel(relations: HomeRelations, session: SparkSession, view: ChannelView, wanted: Events) -> DataFrame:
+    """Read the events of a channel from the files that may have some; tasks decode columns that are asked for."""
+    home = relations.home
+    # Copies of an event may have other times.
+    asked = Events(view.channel) if view.copies else replace(wanted, channel=view.channel)
+    paths = [path for path in _event_paths(relations) if groups_with(home.root / path, asked)]
+    schema = pa.schema([EVENT_SCHEMA.field(name) for name in ("channel", *_OF_EVENTS, *view.stored)])
+    events = read_parquet(session, schema, home.paths(paths)).where(f"channel = '{view.channel}'")
+    columns = [
+        arrow_udf(_decoder(column), column_type(column.type))(column.stored).alias(column.name)  # type: ignore[call-overload]
+        for column in view.columns
+        if column.field is not None
+    ]
+    return events.select(*_OF_EVENTS, *view.as_stored, *columns)
+
+
+def _decoder(column: ChannelColumn) -> Callable[[pa.Array], pa.Array]:
+    # Spark tells by the types of arguments that it is to give arrays.
+    def decode(stored: pa.Array) -> pa.Array:
+        return decoded(column, stored)
+
+    return decode
+
+
+def _results(relations: HomeRelations, session: SparkSession) -> DataFrame:
     """Read the stored results of all batches (``RESULT_SCHEMA``)."""
-    with home.catalog.read() as connection:
-        # A batch that has found nothing may have no folder; those whose results were merged name the same one.
-        found = sa.or_(BATCHES.c.rout > 0, BATCHES.c.matches > 0)
-        statement = sa.select(BATCHES.c.result_path).where(found).order_by(BATCHES.c.batch)
-        paths = [path for path in dict.fromkeys(connection.scalars(statement)) if path is not None]
-    return read_parquet(session, RESULT_SCHEMA, home.results(paths))
+    # A batch that has found nothing may have no folder; those whose results were merged name the same one.
+    found = sa.or_(BATCHES.c.rout > 0, BATCHES.c.matches > 0)
+    statement = sa.select(BATCHES.c.result_path).where(found).order_by(BATCHES.c.batch)
+    paths = [path for path in dict.fromkeys(relations.connection.scalars(statement)) if path is not None]
+    return read_parquet(session, RESULT_SCHEMA, relations.home.results(paths))
 
 
-def _witness(home: Home, session: SparkSession) -> DataFrame:
+def _witness(relations: HomeRelations, session: SparkSession) -> DataFrame:
     """Read the runs of the join state, also rows that are out of every query's reach."""
-    with home.catalog.read() as connection:
-        paths = held_state(home, connection).paths("witness")
+    paths = held_state(relations.home, relations.connection).paths("witness")
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -103,27 +137,25 @@ def _witness(home: Home, session: SparkSession) -> DataFrame:
     return session.range(0, len(paths), 1, count).mapInArrow(rows, spark_schema(WITNESS_SCHEMA))
 
 
-def _floors(home: Home, session: SparkSession) -> DataFrame:
+def _floors(relations: HomeRelations, session: SparkSession) -> DataFrame:
     """Give the least time of the rows that some query still reaches, by variable."""
-    with home.catalog.read() as connection:
-        state = held_state(home, connection)
+    state = held_state(relations.home, relations.connection)
     assert state.floors is not None
     return session.createDataFrame(state.floors.table())
 
 
-def _memberships(home: Home, session: SparkSession) -> DataFrame:
+def _memberships(relations: HomeRelations, session: SparkSession) -> DataFrame:
     """Give the streams that memberships stand for in each channel that has them."""
-    rows = [dict(zip(_MEMBERSHIPS.names, row, strict=True)) for row in member_names(home.catalog)]
+    rows = [dict(zip(_MEMBERSHIPS.names, row, strict=True)) for row in member_names(relations.connection)]
     return _frame(session, _MEMBERSHIPS, rows)
 
 
-def _feeds(home: Home, session: SparkSession) -> DataFrame:
+def _feeds(relations: HomeRelations, session: SparkSession) -> DataFrame:
     """Count items and versions by feed and channel, in the catalogue."""
     by = EVENT_IDS.c.feed, EVENT_IDS.c.channel
     counts = sa.func.count(sa.distinct(EVENT_IDS.c.item)).label("items"), sa.func.count().label("versions")
     statement = sa.select(*by, *counts).where(EVENT_IDS.c.feed != "").group_by(*by).order_by(*by)
-    with home.catalog.read() as connection:
-        rows = [dict(row._mapping) for row in connection.execute(statement)]
+    rows = [dict(row._mapping) for row in relations.connection.execute(statement)]
     number = sa.BigInteger()
     schema = _schema({"feed": sa.String(), "channel": sa.String(), "items": number, "versions": number})
     return _frame(session, schema, rows)

@@ -51,6 +51,8 @@ class Needs:
     """Some query starts at a time, or when older events had been removed."""
     repeats: bool = False
     """A query that starts with what is held was registered again, and so has some matches again."""
+    facts: bool = False
+    """The statement reads channels, ids or versions of members of matches, each by itself."""
     floors: bool = False
     """Some rows of the join state are out of every query's reach."""
 

@@ -19,28 +19,32 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
+from xscl.answers.channel_views import channel_steps
 from xscl.answers.match_rows import MATCH_ROW_SCHEMA, MATCH_ROWS_AT_ONCE, match_rows
 from xscl.answers.match_steps import output_steps
 from xscl.answers.relation_steps import RELATION_NAMES
-from xscl.answers.sql_guard import judge
-from xscl.answers.sql_relations import HomeRelations
+from xscl.answers.sql_guard import Judged, judge
+from xscl.answers.sql_relations import HomeRelations, home_relations
 from xscl.answers.sql_sources import source_frame
 from xscl.answers.sql_steps import Step, with_statement
 from xscl.base.errors import EngineError
 from xscl.catalog.channels import all_facts, read_channels, read_streams
+from xscl.catalog.suggestions import no_channel
 from xscl.intake.data_frames import arrow_table
 from xscl.spark.connect_session import own_session
+from xscl.store.event_spans import EVERYTHING, Events
 from xscl.store.home import Home
 
-__all__ = ["matches_frame", "sql_errors", "sql_session"]
+__all__ = ["channel_frame", "matches_frame", "sql_errors", "sql_session"]
 
-_HINT = f"relations: {', '.join(RELATION_NAMES)}, rt_<template>, rout_<template>; docs/reference/sql.md"
+_HINT = f"relations: {', '.join(RELATION_NAMES)}, ch_<channel>, rt_<template>, rout_<template>; docs/reference/sql.md"
 
 # Our own session begins with the settings of the application, not with those of the caller's session.
 _SETTINGS = {
     "spark.sql.runSQLOnFiles": "false",  # relations are what a home shows; files are not
     "spark.sql.variable.substitute": "false",  # ${env:…} would be put in before anything is parsed
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.session.timeZone": "UTC",
 }
 
 
@@ -66,20 +70,35 @@ def sql_session(
             message says where.  ``XSCL_BAD_OPTION``: a frame has the name of a relation, or is none.
     """
     session = _own_session(spark)
-    relations = HomeRelations.of(home)
-    given = _named_frames(frames, relations.names)
 
     def views_of_caller() -> frozenset[str]:
         tables = () if caller is None else caller.catalog.listTables()
         return frozenset(table.name.lower() for table in tables if table.isTemporary)
 
-    judged = judge(statement, relations.names | given.keys(), views_of_caller)
+    with home_relations(home) as relations:
+        given = _named_frames(frames, relations.names)
+        judged = judge(statement, relations.names | given.keys(), views_of_caller)
+        return _answered(relations, session, judged, given, caller)
+
+
+def _answered(
+    relations: HomeRelations,
+    session: SparkSession,
+    judged: Judged,
+    given: Mapping[str, object],
+    caller: SparkSession | None,
+) -> DataFrame:
     with sql_errors(moved_by=judged.lines_before):
         for alias in judged.listed_aliases:
             if session.catalog.functionExists(alias):
                 raise EngineError("XSCL_SQL", f"{alias!r} is a function of Spark; another alias tells them apart")
         text, steps = relations.steps(judged)
-        _make_sources(relations, session, [each for several in steps.values() for each in several])
+        if judged.lists_relations:
+            # Names alone are shown.
+            for name in steps:
+                session.range(0).createOrReplaceTempView(name)
+            steps = {}
+        _make_sources(relations, session, steps, judged.times)
         for name, several in steps.items():
             session.sql(with_statement(several)).createOrReplaceTempView(name)
         for name in judged.relations - relations.names:
@@ -87,10 +106,23 @@ def sql_session(
         return session.sql(text)
 
 
-def _make_sources(relations: HomeRelations, session: SparkSession, steps: Sequence[Step]) -> None:
-    """Make the sources that steps read views of a session."""
-    for source in dict.fromkeys(source for each in steps for source in each.sources):
-        source_frame(relations.home, session, source, relations.templates).createOrReplaceTempView(source)
+def _make_sources(
+    relations: HomeRelations,
+    session: SparkSession,
+    steps: Mapping[str, Sequence[Step]],
+    times: Mapping[str, Events] = MappingProxyType({}),
+) -> None:
+    """Make the sources that steps read views of a session.
+
+    Args:
+        relations: of the home.
+        session: the session.
+        steps: by relation.
+        times: event times that relations are asked for.
+    """
+    sources = {source: times.get(name, EVERYTHING) for name in steps for each in steps[name] for source in each.sources}
+    for source, wanted in sources.items():
+        source_frame(relations, session, source, wanted).createOrReplaceTempView(source)
 
 
 def _own_session(spark: SparkSession) -> SparkSession:
@@ -114,16 +146,15 @@ def matches_frame(
     """
     session = _own_session(spark)
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(MATCH_ROWS_AT_ONCE))
-    with home.catalog.read() as connection:
+    with home_relations(home) as relations, sql_errors():
+        connection = relations.connection
         facts = all_facts(read_channels(connection), read_streams(connection))
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return match_rows(batches, facts)
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return match_rows(batches, facts)
 
-    relations = HomeRelations.of(home)
-    steps = output_steps(relations.needs())
-    with sql_errors():
-        _make_sources(relations, session, steps)
+        steps = output_steps(relations.needs())
+        _make_sources(relations, session, {"outputs": steps})
         found = session.sql(with_statement(steps), args={"query": query, "since": since, "until": until})
         built = found.mapInArrow(work, MATCH_ROW_SCHEMA)
         return built.selectExpr(
@@ -140,6 +171,35 @@ def matches_frame(
             "document",
             "replaces",
         )
+
+
+def channel_frame(
+    home: Home, spark: SparkSession, channel: str, since: int | None = None, until: int | None = None
+) -> DataFrame:
+    """Give the events of a channel as rows; tasks decode the columns that are read.
+
+    Args:
+        home: the home.
+        spark: a session of the application.
+        channel: its name.
+        since: only those of this event time or later, microseconds since the epoch.
+        until: only those of this event time or earlier.
+
+    Raises:
+        CatalogError: ``XSCL_UNKNOWN_CHANNEL``.
+    """
+    session = _own_session(spark)
+    wanted = Events(
+        since=EVERYTHING.since if since is None else since, until=EVERYTHING.until if until is None else until
+    )
+    with home_relations(home) as relations:
+        if channel not in relations.views:
+            raise no_channel(relations.connection, channel, "list them with 'xscl channel list'")
+        name = next(name for name, own in relations.channels.listed.items() if own == channel)
+        steps = channel_steps(name, relations.views[channel], wanted)
+        with sql_errors():
+            _make_sources(relations, session, {name: steps}, {name: wanted})
+            return session.sql(with_statement(steps))
 
 
 def _named_frames(frames: Mapping[str, object], taken: Collection[str]) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["CHAIN", "EVENT_SCHEMA", "MEMBER", "REFUSED", "WITNESS_SCHEMA", "spark_schema"]
+__all__ = ["CHAIN", "EVENT_SCHEMA", "MEMBER", "REFUSED", "WITNESS_SCHEMA", "column_type", "spark_schema"]
 
 CHAIN = pa.list_(pa.struct([("var1", pa.int64()), ("var2", pa.int64()), ("node1", pa.int32()), ("node2", pa.int32())]))
 """Rows of R_bin carried by a witness row."""
@@ -63,7 +63,15 @@ MEMBER = pa.struct(
 the number of its membership.
 """
 
-_NAMES = {"string": "string", "int32": "int", "int64": "bigint", "double": "double", "bool": "boolean"}
+_NAMES = {
+    "string": "string",
+    "int32": "int",
+    "int64": "bigint",
+    "double": "double",
+    "bool": "boolean",
+    "date32[day]": "date",
+    "timestamp[us, tz=UTC]": "timestamp",
+}
 
 
 def spark_schema(schema: pa.Schema) -> str:
@@ -72,12 +80,15 @@ def spark_schema(schema: pa.Schema) -> str:
     >>> spark_schema(pa.schema([("a", pa.list_(pa.struct([("b", pa.int32())])))]))
     '`a` array<struct<`b`: int>>'
     """
-    return ", ".join(f"`{field.name}` {_ddl(field.type)}" for field in schema)
+    return ", ".join(f"`{field.name}` {column_type(field.type)}" for field in schema)
 
 
-def _ddl(type_: pa.DataType) -> str:
+def column_type(type_: pa.DataType) -> str:
+    """Write a type of Arrow for Spark."""
     if pa.types.is_list(type_):
-        return f"array<{_ddl(type_.value_type)}>"
+        return f"array<{column_type(type_.value_type)}>"
     if pa.types.is_struct(type_):
-        return "struct<" + ", ".join(f"`{field.name}`: {_ddl(field.type)}" for field in type_) + ">"
+        return "struct<" + ", ".join(f"`{field.name}`: {column_type(field.type)}" for field in type_) + ">"
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision},{type_.scale})"
     return _NAMES[str(type_)]

@@ -145,7 +145,7 @@ class Publisher:
         self._tables.append(table)
         first, last = events[0].docid, events[-1].docid
         self._files.append({"path": f"events/{path.name}", "first": first, "last": last, "rows": len(events)})
-        self._ids += [event.id_row() for event in events]
+        self._ids += [{**event.id_row(), "published": self._span.last} for event in events]
         for event in events:
             name, ts = event.output.channel, event.output.ts
             self.newest[name] = max(ts, self.newest.get(name, ts))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.catalog import Catalog
 from xscl.catalog.records import RAW, StreamInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import EVENT_IDS, MEMBERSHIPS, STREAMS
@@ -94,11 +93,10 @@ def hold_stream(connection: Connection, stream: int) -> bool:
     return bool(found) and connection.execute(some).first() is not None
 
 
-def member_names(catalog: Catalog) -> Iterator[tuple[int, str, list[int], list[str], bool]]:
+def member_names(connection: Connection) -> Iterator[tuple[int, str, list[int], list[str], bool]]:
     """Yield (number, channel, streams, their names, whether it is whole) of each membership, by channel."""
-    with catalog.read() as connection:
-        streams = {row.number: row for row in connection.execute(sa.select(STREAMS))}
-        memberships = stored_memberships(connection)
+    streams = {row.number: row for row in connection.execute(sa.select(STREAMS))}
+    memberships = stored_memberships(connection)
     for number, membership in memberships.items():
         yield from _named(number, membership, [streams[stream] for stream in membership.streams if stream in streams])
 

@@ -213,6 +213,7 @@ EVENT_IDS = Table(
     Column("ts", BigInteger, comment="event time; NULL: taken in before this was kept"),
     Column("received", BigInteger, comment="when this version was first seen; NULL: taken in before this was kept"),
     _needed("membership", Integer, "the streams it belongs to", "0"),
+    Column("published", BigInteger, comment="last place of the batch that published it; NULL: it was taken in"),
     sa.Index("event_ids_base", "channel", "base"),
     sa.Index("event_ids_docid", "docid"),
 )
@@ -385,6 +386,7 @@ def _declare_partial_indexes(*_: object, **__: object) -> None:
         ("queries_publish", QUERIES.c.publish, IS_PUBLISHING),
         ("queries_suspended", QUERIES.c.qid, IS_SUSPENDED),
         ("queries_history", QUERIES.c.history, QUERIES.c.history.is_not(None)),
+        ("event_ids_published", EVENT_IDS.c.published, EVENT_IDS.c.published.is_not(None)),
         ("late_replayed", LATE.c.replayed, LATE.c.replayed.is_not(None)),
         ("batches_results", BATCHES.c.result_path, BATCHES.c.result_path.is_not(None)),
     ):

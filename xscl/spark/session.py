@@ -13,7 +13,6 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from xscl.base.errors import EngineError
 from xscl.base.private import private_children
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "forget_session",
     "java_version",
-    "register_sources",
     "session_has_ended",
     "spark_has_gone",
     "start_session",
@@ -42,9 +40,6 @@ JAVA_HINT = (
     "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@21) "
     "and put it on the PATH or set JAVA_HOME"
 )
-
-_KNOWING: WeakSet[SparkSession] = WeakSet()
-"""Sessions that know our data sources."""
 
 # Spark's messages below errors are not for the users of xscl.
 _LOG4J = """\
@@ -114,13 +109,10 @@ def start_session(options: SessionOptions = LOCAL, *, classes_to: Path | None = 
     active = SparkSession.getActiveSession()
     if active is not None:
         _refuse_another(active, options)
-        register_sources(active)
         return active
     refuse_unanswered(options)
     if options.remote is not None:
-        session = connect_session(options)
-        register_sources(session)
-        return session
+        return connect_session(options)
     _, java = java_version()
     # A folder that nobody else can write to: the JVM reads its logging settings from here.
     scratch = scratch_folder("xscl-spark")
@@ -243,7 +235,6 @@ def _classic_session(options: SessionOptions, scratch: Path, java_options: list[
     process = _java_process()
     if process is not None:
         note_start(process.pid)
-    register_sources(session)
     return session
 
 
@@ -285,14 +276,3 @@ def forget_session(session: SparkSession | None = None) -> None:
             gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
-
-
-def register_sources(spark: SparkSession) -> None:
-    """Make the formats ``xscl-xml`` and ``xscl-feed`` known to a session."""
-    from xscl.ingest.spark_sources import FeedSource, XmlSource
-
-    if spark in _KNOWING:
-        return  # Spark would warn
-    for source in (XmlSource, FeedSource):
-        spark.dataSource.register(source)
-    _KNOWING.add(spark)

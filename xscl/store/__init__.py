@@ -4,7 +4,9 @@
 * ``event_content``: The content of events as files keep it
 * ``event_files``: The Parquet files of events
 * ``event_lines``: Events of a home as lines of an event file
+* ``event_parts``: Events of a channel that come after a place of the intake order, or were published after one
 * ``event_retention``: Retention of events: bounds from which on a channel's events are held, and kept
+* ``event_spans``: Spans of event files: between which numbers and times the events of a file lie
 * ``home``: A home: the folder with the catalogue and the files that it names
 * ``inventory``: The files that a home's catalogue names, one by one, and what it says of them
 * ``join_state``: The join state of a home: the files of witness rows and rows of links that later events may still

@@ -64,7 +64,8 @@ def rows(home: Home) -> list[dict[str, object]]:
 
 def members(home: Home) -> list[tuple[object, list[str], bool]]:
     """(id, names of the streams, whole) of every row."""
-    told = {(number, channel): (names, whole) for number, channel, _, names, whole in member_names(home.catalog)}
+    with home.catalog.read() as connection:
+        told = {(number, channel): (names, whole) for number, channel, _, names, whole in member_names(connection)}
     return [(row["id"], *told.get((row["membership"], row["channel"]), ([], True))) for row in rows(home)]
 
 
