@@ -156,6 +156,7 @@ def _published(channel: str, start: Offset, end: Offset) -> Sequence[sa.ColumnEl
     published, docid = EVENT_IDS.c.published, EVENT_IDS.c.docid
     return (
         EVENT_IDS.c.channel == channel,
-        sa.or_(published > start.published, sa.and_(published == start.published, docid > start.docid)),
-        sa.or_(published < end.published, sa.and_(published == end.published, docid <= end.docid)),
+        published.between(start.published, end.published),
+        sa.or_(published > start.published, docid > start.docid),
+        sa.or_(published < end.published, docid <= end.docid),
     )
