@@ -228,7 +228,7 @@ def test_a_narrow_question_reads_few_files_and_no_content(days: Engine, monkeypa
     executed = text.partition("== Physical Plan ==")[2]
     assert len(re.findall("ArrowEvalPython", executed)) == 1, "both columns come from one walk"
     assert re.search(r"PushedFilters: \[[^]]*EqualTo\(channel,news\)[^]]*GreaterThanOrEqual\(ts,", text)
-    assert [row.link for row in few.collect()].count(["http://a.org/1"]) == 2 and few.count() == 22
+    assert [row.link for row in few.collect()].count(["https://a.org/1"]) == 2 and few.count() == 22
     ticks = plan(days.sql("SELECT price FROM ch_ticks WHERE sym = 'a'"))
     assert files_read(ticks) == 1 and columns_read(ticks) == {"channel", "cells"}
     framed = plan(days.channel_df("news", since="2026-01-09T00:00:00Z").select("id"))

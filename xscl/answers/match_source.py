@@ -1,7 +1,7 @@
 """The Spark data source ``xscl-matches``: matches in the order of commits, for batches and streams.
 
-Offsets of a stream are the cursors of listings.  What lies between two cursors is the same for ever, so a micro-batch
-that Spark repeats has the same rows.  Tasks read the catalogue and the files of the home.
+Offsets of a stream are the cursors of listings.  Two cursors have the same matches between them for ever, so a
+micro-batch that Spark repeats has the same rows.  Tasks read the catalogue and the files of the home.
 """
 
 from __future__ import annotations
