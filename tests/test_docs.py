@@ -338,19 +338,28 @@ def test_statements_of_sql_in_pages_run(engine: Engine) -> None:
 
 def test_python_of_sources_runs(engine: Engine, tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", SOURCES, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.xml").write_text("<r><item id='1'/><item id='2'/></r>")
     (tmp_path / "feeds").mkdir()
     (tmp_path / "feeds" / "f.xml").write_text(
         "<rss><channel><title>T</title><item><guid>g</guid></item></channel></rss>"
     )
+    engine.register("news//title", name="Q1")
+    delivered: list[int] = []
+    known = {"deliver": lambda batch, number: delivered.append(batch.count()), "spark": engine.spark, "engine": engine}
     for block in blocks[1:]:
         time.sleep(1.1)  # until files are settled
+        engine.run_once()
+        block = block.replace('"xscl-home"', repr(str(engine.home.root)))
         # Spark's workers are in the folder in which Spark was started.
-        for name in ("in", "feeds", "checkpoint"):
+        for name in ("in", "feeds", "checkpoint", "seen", "delivered"):
             block = block.replace(f'"{name}"', repr(str(tmp_path / name)))
-        exec(compile(block, "sources.md", "exec"), {"spark": engine.spark, "engine": engine})
+        exec(compile(block, "sources.md", "exec"), known)
+    for stream in engine.spark.streams.active:
+        stream.processAllAvailable()
+        stream.stop()
+    assert delivered == [1, 1]
     found = engine.sql("SELECT channel, count(*) FROM events GROUP BY channel ORDER BY channel").collect()
     assert [tuple(row) for row in found] == [("documents", 3), ("news", 1), ("news.raw", 1)]
 
