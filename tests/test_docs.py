@@ -345,7 +345,7 @@ def test_python_of_sources_runs(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "feeds" / "f.xml").write_text(
         "<rss><channel><title>T</title><item><guid>g</guid></item></channel></rss>"
     )
-    engine.register("news//title", name="Q1")
+    engine.register("news//guid", name="Q1")
     delivered: list[int] = []
     known = {"deliver": lambda batch, number: delivered.append(batch.count()), "spark": engine.spark, "engine": engine}
     for block in blocks[1:]:
