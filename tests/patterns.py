@@ -30,6 +30,7 @@ from xscl.xpath.pattern import (
     Here,
     Negation,
     NodeTest,
+    OfColumns,
     Step,
     Truth,
     conditions,
@@ -44,6 +45,7 @@ FUNCTIONS: tuple[tuple[str | None, ...], ...] = (
     ("", "number"),
     ("lower", None),
     ("lower normalize-space", "host", "url"),
+    ("", "equal-same|s a=n b=n", "order-own-low lower|n"),
 )
 TEXT = NodeTest("text")
 ANY = NodeTest("element", None, None)
@@ -208,7 +210,12 @@ class Patterns:
             return Truth(
                 self.call(depth, self.choose.one("contains", "starts-with", "lower", "normalize-space", "count"))
             )
-        return self.atom()
+        return self.of_columns(depth) if self.choose.chance(40) else self.atom()
+
+    def of_columns(self, depth: int) -> Condition:
+        names = sorted({test.local for test in self.words.elements if not test.uri and test.local})[:2]
+        parts = self.condition(depth - 1), self.choose.one(self.atom(), self.comparison(0))
+        return OfColumns(tuple(names), *parts) if names else parts[0]
 
     def comparison(self, depth: int) -> Comparison:
         if self.choose.chance(20):

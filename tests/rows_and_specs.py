@@ -20,6 +20,7 @@ from xscl.xpath.pattern import (
     Here,
     Negation,
     NodeTest,
+    OfColumns,
     Step,
     Truth,
     conditions,
@@ -94,6 +95,8 @@ FUNCTIONS = (
     ("",),
     ("lower", ""),
     ("number lower", "host"),
+    ("", "equal-same|s a=n é=n"),
+    ("order-own-low lower|n r-1=s b=t", "order-any-time-high|t", None),
 )
 
 
@@ -169,6 +172,9 @@ def random_condition(generator: random.Random, shape: RowShape, depth: int, nest
 
 
 def random_comparison(generator: random.Random, shape: RowShape) -> Condition:
+    if generator.random() < 0.1:
+        names = tuple(sorted(generator.sample((*NAMES, shape.element), 2)))
+        return OfColumns(names, *(random_condition(generator, shape, 2, 1) for _ in range(2)))
     op = generator.choice(("=", "=", "!=", "<", "<=", ">", ">="))
     if generator.random() < 0.1:
         key = time_key(generator.choice(TIMES))

@@ -21,6 +21,7 @@ from elementpath.xpath1 import XPath1Parser
 from lxml import etree
 from strategies import NAMESPACES
 
+from xscl.base.mixed import read_value
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.values import apply_functions, to_number
 from xscl.xpath.automaton import WitnessSpec
@@ -39,6 +40,7 @@ from xscl.xpath.pattern import (
     Here,
     Negation,
     NodeTest,
+    OfColumns,
     Step,
     Truth,
 )
@@ -131,6 +133,9 @@ def condition_text(condition: Condition) -> str:
             return "(" + " and ".join(map(condition_text, parts)) + ")"
         case AnyOf(parts):
             return "(" + " or ".join(map(condition_text, parts)) + ")"
+        case OfColumns(columns, part, otherwise):
+            is_one = f"(count(ancestor::*) = 1 and ({' or '.join(f'self::{name}' for name in columns)}))"
+            return f"({is_one} and {condition_text(part)} or not{is_one} and {condition_text(otherwise)})"
 
 
 def definition_text(definition: Definition) -> str:
@@ -288,10 +293,10 @@ class Law:
             nodes = document.nodes(definition)
             for node in nodes:
                 for function in functions:
-                    value = None if function is None else apply_functions(function, document.value(node))
+                    value = None if function is None else self._value(document, node, function)
                     if function is not None and value is None:
                         continue
-                    key = definition.key, node, function
+                    key = definition.key, node, None if function is None else function.partition("|")[0]
                     expected.add(key)
                     assert key in found, f"lxml has node {node} of {definition} (function {function!r})"
                     row = found[key]
@@ -302,6 +307,16 @@ class Law:
         names = {definition.key: str(definition) for definition in self.functions}
         more = [(names.get(var, var), node, function) for var, node, function in found.keys() - expected]
         assert not more, f"lxml does not have {more[:3]}"
+
+    def _value(self, document: Numbered, node: int, function: str) -> str | None:
+        name, _, kinds = function.partition("|")
+        if not kinds:
+            return apply_functions(name, document.value(node))
+        kind, *columns = kinds.split()
+        for column, other in (each.split("=") for each in columns):
+            if node in document.select(f"/*/{column}"):
+                kind = other
+        return read_value(f"{name}|{kind}", document.value(node))
 
     def _check_chain(self, document: Numbered, definition: Definition, row: Witness) -> None:
         assert len(row.chain) == len(set(row.chain)), f"a chain entry of {definition} comes twice"

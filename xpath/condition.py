@@ -22,6 +22,7 @@ from xscl.xpath.nodes import (
     Node,
     TextNode,
     children,
+    column_name,
     document_order,
     string_value,
     text_nodes,
@@ -39,6 +40,7 @@ from xscl.xpath.pattern import (
     Here,
     Negation,
     NodeTest,
+    OfColumns,
     Step,
     Truth,
 )
@@ -152,6 +154,8 @@ def shared(condition: Condition) -> Condition:
             return AllOf(tuple(map(shared, parts)))
         case AnyOf(parts):
             return AnyOf(tuple(map(shared, parts)))
+        case OfColumns(columns, part, otherwise):
+            return OfColumns(columns, shared(part), shared(otherwise))
         case Compared():
             return condition
 
@@ -194,6 +198,8 @@ def holds(condition: Condition, node: Node, memo: Memo | None = None) -> bool:
             return all(holds(part, node, memo) for part in parts)
         case AnyOf(parts):
             return any(holds(part, node, memo) for part in parts)
+        case OfColumns(columns, part, otherwise):
+            return holds(part if column_name(node) in columns else otherwise, node, memo)
 
 
 def name_parts(name: str) -> tuple[str, str]:

@@ -21,6 +21,7 @@ __all__ = [
     "NodeNumbers",
     "TextNode",
     "children",
+    "column_name",
     "document_order",
     "node_at",
     "nodes_within",
@@ -56,6 +57,14 @@ class DocumentNode:
     """The document node, above the root element."""
 
     root: etree._Element
+
+
+def column_name(node: Node) -> str | None:
+    """Return the name of the column that a node is in the document of a row; None: it is none."""
+    if isinstance(node, (AttributeNode, TextNode, DocumentNode)):
+        return None
+    root = node.getparent()
+    return str(node.tag) if root is not None and root.getparent() is None else None
 
 
 Node = etree._Element | AttributeNode | TextNode | DocumentNode

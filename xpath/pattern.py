@@ -30,6 +30,7 @@ __all__ = [
     "Here",
     "Negation",
     "NodeTest",
+    "OfColumns",
     "Step",
     "Truth",
     "conditions",
@@ -195,7 +196,20 @@ class AnyOf:
         return "(" + " or ".join(map(str, self.parts)) + ")"
 
 
-Condition = Exists | Comparison | Compared | Truth | Negation | AllOf | AnyOf
+@dataclass(frozen=True, slots=True)
+class OfColumns:
+    """One condition for some columns of a row, and another for all other nodes."""
+
+    columns: tuple[str, ...]
+    """Names, rising."""
+    condition: Condition
+    otherwise: Condition
+
+    def __str__(self) -> str:
+        return f"({' | '.join(self.columns)} ? {self.condition} : {self.otherwise})"
+
+
+Condition = Exists | Comparison | Compared | Truth | Negation | AllOf | AnyOf | OfColumns
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,18 @@ from xscl.base.values import number_text, to_number
 from xscl.xpath.condition import Memo, clark_name, holds, reach
 from xscl.xpath.intervals import Interval, Key, Path, Ranges, Reading, T
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
-from xscl.xpath.pattern import AllOf, AnyOf, Compared, Comparison, Condition, Exists, Here, Step, exists_chain
+from xscl.xpath.pattern import (
+    AllOf,
+    AnyOf,
+    Compared,
+    Comparison,
+    Condition,
+    Exists,
+    Here,
+    OfColumns,
+    Step,
+    exists_chain,
+)
 
 __all__ = ["PredicateIndex"]
 
@@ -361,6 +372,8 @@ def _accesses(condition: Condition, crowd: Callable[[_Access], int]) -> tuple[_A
         case AnyOf(parts):
             each = [_accesses(part, crowd) for part in parts]
             return tuple(access for accesses in each for access in accesses) if all(each) else ()
+        case OfColumns(_, part, otherwise):
+            return tuple(replace(access, exact=False) for access in _accesses(AnyOf((part, otherwise)), crowd))
     return ()
 
 

@@ -23,6 +23,7 @@ from itertools import islice
 from lxml import etree
 
 from xscl.base.errors import DocumentLimitError
+from xscl.base.mixed import of_column
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.column_conditions import (
     All,
@@ -50,6 +51,7 @@ from xscl.xpath.pattern import (
     Exists,
     Here,
     Negation,
+    OfColumns,
     Step,
     Truth,
 )
@@ -84,6 +86,7 @@ class Asked:
     position: int
     var: int
     function: str | None
+    """The function, of columns of one kind; None: a row without a value."""
     guard: Guard
     """Condition on the row: the node exists and its conditions hold, with those on its way."""
     chain: tuple[ChainEntry, ...]
@@ -222,6 +225,9 @@ class _Selections:
                 if guard is None:
                     return frozenset()
                 return frozenset([Not(All(guard))]) if guard else None
+            case OfColumns(columns, part, otherwise):
+                is_one = position > _ROOT and self.shape.columns[position - 1] in columns
+                return self._guard(part if is_one else otherwise, position)
             case Compared():
                 return frozenset([Single(max(position, 0), condition)])
             case Comparison() | Truth():
@@ -299,6 +305,7 @@ def _ask(candidates: Sequence[_Candidate], row: etree._Element, found: dict[int,
         for candidate in candidates
     ]
     by_key = {candidate.definition.key: candidate for candidate in candidates}
+    columns = [str(column.tag) for column in row]
     for witness in match_document(Automaton(bare), bare[0].definition.channel, row):
         candidate = by_key[marks.key[witness.var]]
         guard = candidate.selected.get(witness.node)
@@ -309,7 +316,12 @@ def _ask(candidates: Sequence[_Candidate], row: etree._Element, found: dict[int,
             for upper, lower, high, low in witness.chain
             if high in candidate.ends[marks.key[upper]] and low in candidate.ends[marks.key[lower]]
         )
-        functions = {function for spec in candidate.specs for function in spec.functions}
+        column = None if witness.node <= _ROOT else columns[witness.node - 1]
+        functions = {
+            None if function is None else of_column(function, column)
+            for spec in candidate.specs
+            for function in spec.functions
+        }
         found[candidate.definition.key] += (
             Asked(witness.node, candidate.definition.key, function, guard, chain)
             for function in sorted(functions, key=lambda name: (name is not None, name))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
-from xscl.base.values import apply_functions
+from xscl.base.mixed import label, read_value
 from xscl.xpath.column_conditions import All, alternatives
 from xscl.xpath.relational import Asked, Guard
 from xscl.xpath.row_columns import RowColumns
@@ -140,7 +140,7 @@ class RowMatcher:
             if len(row):
                 values: list[str | None] = []
                 flat = arrays.flat(row, asked, columns, values)
-                yield arrow_columns(flat, arrays.functions, values)
+                yield arrow_columns(flat, arrays.names, values)
 
     def _parts(self, columns: RowColumns, arrays: _Arrays) -> Iterator[tuple[Int64s, Int64s]]:
         """Rows and guards that go together, about so many at a time."""
@@ -181,6 +181,7 @@ class _Arrays:
         self.of_guard = np.searchsorted(guard[self.asked], np.arange(matcher._next + 1))
         """Begin of each guard's requested rows, and the end."""
         self.functions = list(matcher._functions)
+        self.names = [label(function) for function in self.functions]
         self.variable, self.position, self.function, self.entries = (
             np.array(column, dtype=np.int64)
             for column in (matcher._variable, matcher._position, matcher._function, matcher._entries)
@@ -238,5 +239,5 @@ class _Arrays:
                 found[of] = columns.codes(number)[row[of]] + len(values)
                 name = self.functions[function - 1]
                 known = texts.to_pylist()
-                values += known if name == "" else [apply_functions(name, text) for text in known]
+                values += known if name == "" else [read_value(name, text) for text in known]
         return found

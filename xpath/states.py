@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from xscl.base.mixed import by_column
 from xscl.base.values import hash64
 from xscl.xpath.guards import FREE, Guards
 from xscl.xpath.names import NodeTests
@@ -34,7 +35,8 @@ __all__ = [
 class WitnessSpec:
     """One variable whose nodes are wanted, and what is wanted of them.
 
-    ``functions`` name the values to keep (``''`` is the string value itself); None among them asks for a row without a
+    ``functions`` name the values to keep (``''`` is the string value itself; some say how each column of a row is read,
+    ``base.mixed``); None among them asks for a row without a
     value, by which a block is found that joins by time alone or not at all.  ``edges`` are pairs of definitions (upper,
     lower) of the reduced pattern: their bindings on the way to a node, or hanging off that way, are kept with it.
     ``hanging`` are those of them that hang off, even where their lower end has the definition of a node on the way.
@@ -76,9 +78,10 @@ class LeafSpec:
     pairs: tuple[tuple[State, State], ...] = ()
     """All edges, those with a higher upper end first."""
     deferred: bool = False
-    """Its rows are made when the document has been walked: an edge hangs off the way, or conditions stand on it."""
+    """Its rows are made when the document has been walked: an edge hangs off the way, conditions stand on it, or values
+    differ by the name of the node."""
     alone: bool = True
-    """No edge leads from or to another node."""
+    """No edge leads from or to another node, and values do not differ by the name of the node."""
     template: RowTemplate | None = None
     """The rows of a node, where the leaf is alone and has conditions; made when first asked for."""
     climbed: tuple[State, ...] = ()
@@ -90,9 +93,10 @@ class LeafSpec:
         # The keys make the order the same in every process.
         self.pairs = tuple(sorted(found, key=lambda pair: (pair[0].depth, pair[1].depth, pair[0].key, pair[1].key)))
         hangs = bool(self.hanging) or not all(_on_way(lower, end) for _, lower in self.edges)
-        self.deferred = hangs or not end.plain
+        named = any(map(by_column, self.functions))
+        self.deferred = hangs or not end.plain or named
         self.template = None
-        self.alone = not self.hanging and all(upper is lower is end for upper, lower in self.edges)
+        self.alone = not named and not self.hanging and all(upper is lower is end for upper, lower in self.edges)
 
 
 _Thing = TypeVar("_Thing")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from xscl.base.errors import DocumentLimitError
+from xscl.base.mixed import of_column
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chains import chain, check_characters, check_entries, too_many_entries
 from xscl.xpath.condition import Memo
@@ -24,6 +25,7 @@ from xscl.xpath.nodes import (
     Node,
     NodeNumbers,
     TextNode,
+    column_name,
     string_value,
     text_nodes,
 )
@@ -329,7 +331,9 @@ class Walk:
             text = self.memo.text(node) if valued else None
             characters += valued * len(text or "")
             check_characters(characters)
-            yield DeferredRow(state.key, state.leaf.functions, number, text, entries)
+            column = column_name(node)
+            functions = [name if name is None else of_column(name, column) for name in state.leaf.functions]
+            yield DeferredRow(state.key, functions, number, text, entries)
 
     def _deferred(self) -> Iterator[tuple[State, int, Node, list[ChainEntry]]]:
         for state, found in self.up.items():

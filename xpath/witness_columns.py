@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.base.arrow_schemas import CHAIN, REFUSED
-from xscl.base.values import apply_functions, value_hashes
+from xscl.base.mixed import label, read_value
+from xscl.base.values import value_hashes
 from xscl.xpath.row_columns import xpath_numbers
 from xscl.xpath.row_template import ChainEntry
 from xscl.xpath.runs import gather, starts
@@ -48,14 +49,16 @@ def rows_of_visits(
     order = {template: number for number, template in enumerate(known)}
     which = np.fromiter(map(order.__getitem__, templates), np.int64, len(visits))
     # Functions are numbered in their template; and here, over all templates.
-    asked = np.array([numbers.setdefault(name, len(numbers)) for each in known for name in each.asked], dtype=np.int32)
+    asked = np.array(
+        [numbers.setdefault(label(name), len(numbers)) for each in known for name in each.asked], dtype=np.int32
+    )
     asked_start = starts([len(each.asked) for each in known])
     value_start = starts(np.array([len(each.asked) for each in known])[which]) + len(values)
     if all(each.asked == ("",) for each in known):
         values += texts
     else:
         for template, text in zip(templates, texts, strict=True):
-            values += (text if name == "" or text is None else apply_functions(name, text) for name in template.asked)
+            values += (text if name == "" or text is None else read_value(name, text) for name in template.asked)
     rows = np.array([each.rows for each in known])
     at, visit = gather(starts(rows)[which], rows[which])
     functions = np.concatenate([each.functions for each in known])[at]
@@ -94,8 +97,8 @@ def rows_of_deferred(
         for function in row.functions:
             place, number = -1, -1
             if function is not None and row.text is not None:
-                place, number = len(values), numbers.setdefault(function, len(numbers))
-                values.append(apply_functions(function, row.text))
+                place, number = len(values), numbers.setdefault(label(function), len(numbers))
+                values.append(read_value(function, row.text))
             rows.append((document, row.variable, row.node, number, place, len(row.chain)))
             chains += row.chain
     for document, reason, digest in refused:

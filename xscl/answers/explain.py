@@ -12,6 +12,7 @@ from operator import or_
 import sqlalchemy as sa
 
 from xscl.base.durations import format_duration
+from xscl.base.mixed import described, is_role
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_facts
 from xscl.catalog.queries import read_query
@@ -290,13 +291,15 @@ def _condition_text(condition: Condition) -> str:
 
 def _joins(compiled: CompiledQuery) -> Iterator[JoinFacts]:
     for number, join in enumerate(compiled.group.instance.joins, start=1):
-        of_numbers = join.fn_l.startswith("number")
-        yield JoinFacts(f"e{number}", join.kind, _join_text(compiled, join), "numbers" if of_numbers else "strings")
+        compares = "numbers" if join.fn_l.startswith("number") else "strings"
+        if is_role(join.fn_l):
+            compares = described(join.fn_l, join.fn_r)
+        yield JoinFacts(f"e{number}", join.kind, _join_text(compiled, join), compares)
 
 
 def _join_text(compiled: CompiledQuery, join: ValueJoin) -> str:
     left, right = (
-        _applied(functions.removeprefix("number").strip(), _meta_name(compiled, place))
+        _applied(_written(functions), _meta_name(compiled, place))
         for functions, place in ((join.fn_l, join.left), (join.fn_r, join.right))
     )
     form = solved(join)
@@ -306,6 +309,12 @@ def _join_text(compiled: CompiledQuery, join: ValueJoin) -> str:
     if form.add:
         other += f" {'-' if form.add < 0 else '+'} {_number(abs(form.add))}"
     return f"{alone} {form.op} {other}"
+
+
+def _written(functions: str) -> str:
+    """Return the functions that a query applies, of those of an edge."""
+    first, _, others = functions.partition(" ")
+    return others if first == "number" or is_role(first) else functions
 
 
 def _meta_name(compiled: CompiledQuery, place: int) -> str:

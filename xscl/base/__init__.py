@@ -10,6 +10,7 @@
 * ``home_folders``: The folders of a home, by which a folder is known for one
 * ``locks``: Locks on files: a lock goes with the process that holds it, however that ends, so none is ever left
   behind
+* ``mixed``: Comparisons of values of several kinds, as conjunctions of comparisons of texts
 * ``name_patterns``: Patterns of names and titles, as options take them
 * ``namespaces``: Prefixes that are known everywhere a path is written
 * ``notebook``: Tables of HTML for notebooks; every text in them is escaped

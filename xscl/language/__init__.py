@@ -24,5 +24,7 @@
 * ``tokens``: Text to tokens, with positions, one statement at a time
 * ``unsatisfiable``: Comparisons that can never hold, alone or together, told from a normal form and from what is
   known of channels
+* ``value_joins``: Value joins by the types of columns: how values are compared, and which functions stage 1 applies
+  to them
 * ``windows``: Windows of a query to its cases
 """

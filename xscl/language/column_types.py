@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import Literal
 
 from xscl.base.values import time_key
 from xscl.language.facts import ChannelFacts
@@ -19,11 +20,18 @@ from xscl.xpath.pattern import (
     Exists,
     Here,
     Negation,
+    OfColumns,
     Step,
     conditions,
 )
 
-__all__ = ["BlockColumns", "as_number", "as_time", "final_steps", "names_column"]
+__all__ = ["BlockColumns", "ColumnType", "as_number", "as_time", "final_steps", "is_wildcard", "names_column"]
+
+_OTHER: frozenset[ColumnType] = frozenset(["other"])
+
+
+ColumnType = Literal["number", "text", "time", "other"]
+"""``other`` is a truth value, and what is no column."""
 
 
 class BlockColumns:
@@ -34,49 +42,57 @@ class BlockColumns:
         self.facts = facts
 
     @cached_property
-    def numeric(self) -> set[int]:
-        """Columns of numbers."""
-        return self._columns(self.facts.numeric)
-
-    @cached_property
-    def times(self) -> set[int]:
-        """Columns of times."""
-        return self._columns(self.facts.times)
-
-    @cached_property
-    def ordered(self) -> set[int]:
-        """Columns that are ordered among themselves, though they are no numbers."""
-        return self._columns(self.facts.texts | self.facts.times)
-
-    @cached_property
-    def _typed(self) -> set[int]:
+    def _by_name(self) -> dict[str, ColumnType]:
         facts = self.facts
-        return self._columns(facts.numeric | facts.texts | facts.times)
+        of_types: tuple[tuple[ColumnType, frozenset[str]], ...] = (
+            ("number", facts.numeric),
+            ("text", facts.texts),
+            ("time", facts.times),
+            ("other", facts.truths),
+        )
+        return {name: type_ for type_, names in of_types for name in names}
+
+    def types(self, node: int) -> frozenset[ColumnType]:
+        """Return the types of what a node may be; a row's root element is no column, whatever its name."""
+        return frozenset(self.columns(node).values()) | (_OTHER if self.may_be_no_column(node) else frozenset())
+
+    def columns(self, node: int) -> Mapping[str, ColumnType]:
+        """Return the columns that a node may be, with their types."""
+        step = self.block.nodes[node].step
+        if step is None or step.test.kind != "element":
+            return {}
+        if step.test.local is not None:
+            type_ = None if self._is_root(node) else self._by_name.get(step.test.local)
+            return {} if type_ is None else {step.test.local: type_}
+        return self._by_name if self.is_any(node) and self.facts.kind == "rows" else {}
+
+    def may_be_no_column(self, node: int) -> bool:
+        """Tell whether a node may be something else than a column that is known."""
+        return not self.columns(node) or (self.is_any(node) and self.block.nodes[node].parent == 0)
+
+    def is_any(self, node: int) -> bool:
+        """Tell whether a node may be each of the columns of a row, if its channel has rows."""
+        found = self.block.nodes[node]
+        if self.facts.kind == "xml" or found.step is None or not is_wildcard(found.step):
+            return False
+        if found.parent == 0:
+            return found.step.axis == "descendant"
+        # The root is the only element that has others inside.
+        return self.block.nodes[found.parent].parent == 0
+
+    def is_numeric(self, node: int) -> bool:
+        """Tell whether a node is a column of numbers."""
+        return self.types(node) == {"number"}
 
     def is_open(self, node: int) -> bool:
         """Whether it is not known yet what kind of values a node has."""
-        return self.facts.kind != "xml" and node not in self._typed
+        if self.facts.kind == "xml":
+            return False
+        return not self._by_name if self.is_any(node) else "other" in self.types(node)
 
-    def _columns(self, columns: frozenset[str]) -> set[int]:
-        """Return the nodes of a block that are such columns; a row's root element is none, whatever its name.
-
-        What ``*`` reaches below the root element is such a column if all columns are.
-        """
-        nodes, facts = self.block.nodes, self.facts
-        known = facts.numeric | facts.texts | facts.times | facts.truths
-        found = set()
-        for index, node in enumerate(nodes):
-            if node.step is None or node.step.test.kind != "element":
-                continue
-            if node.step.test.local is not None:
-                is_column = node.step.test.local in columns and not (node.parent == 0 and node.step.axis == "child")
-            else:
-                above = nodes[node.parent]
-                below_root = above.step is not None and above.parent == 0 and above.step.axis == "child"
-                is_column = facts.kind == "rows" and below_root and bool(known) and known <= columns
-            if is_column:
-                found.add(index)
-        return found
+    def _is_root(self, node: int) -> bool:
+        found = self.block.nodes[node]
+        return found.parent == 0 and found.step is not None and found.step.axis == "child"
 
 
 def final_steps(columns: BlockColumns, kept: Iterable[int]) -> tuple[list[Step | None], tuple[Condition, ...]]:
@@ -86,17 +102,12 @@ def final_steps(columns: BlockColumns, kept: Iterable[int]) -> tuple[list[Step |
     variable below is reached, has the conditions of its other branches.  Where none is kept, a node that a step
     reaches has a witness of everything below.
     """
-    block, numeric, times = columns.block, columns.numeric, columns.facts.times
+    block = columns.block
     live = set(kept)
-    own: list[list[Condition]] = [
-        [as_number(condition) if index in numeric else condition for condition in node.conditions]
+    own = [
+        [_typed(condition, columns.types(index), columns.facts) for condition in node.conditions]
         for index, node in enumerate(block.nodes)
     ]
-    if times:
-        for node, mine in zip(block.nodes, own, strict=True):
-            is_root = node.parent == 0 and node.step is not None and node.step.axis == "child"
-            is_time = node.step is not None and not is_root and names_column(node.step, times)
-            mine[:] = [as_time(condition, times, of_time=is_time) for condition in mine]
     steps: list[Step | None] = [None] * len(block.nodes)
     # Parents come before children, so children are finished first when going backwards.
     for index in range(len(block.nodes) - 1, 0, -1):
@@ -111,6 +122,21 @@ def final_steps(columns: BlockColumns, kept: Iterable[int]) -> tuple[list[Step |
     return steps, conditions(own[0])
 
 
+def _typed(condition: Condition, types: frozenset[ColumnType], facts: ChannelFacts) -> Condition:
+    """Return a condition of a node that compares each type of column that the node may be as its type demands."""
+    number, found = as_number(condition), condition
+    if types == {"number"}:
+        return number
+    if facts.times:
+        of_time = types == {"time"} if len(types) == 1 or "time" not in types else None
+        found = as_time(condition, facts.times, of_time=of_time)
+    return _of_columns(facts.numeric, number, found) if "number" in types and number != condition else found
+
+
+def _of_columns(names: frozenset[str], condition: Condition, otherwise: Condition) -> Condition:
+    return otherwise if condition == otherwise else OfColumns(tuple(sorted(names)), condition, otherwise)
+
+
 def as_number(condition: Condition) -> Condition:
     """Return a comparison of a numeric column, which is numeric, whatever it is compared with."""
     if isinstance(condition, Compared) and not condition.functions:
@@ -118,23 +144,26 @@ def as_number(condition: Condition) -> Condition:
     return condition
 
 
-def as_time(condition: Condition, times: frozenset[str], *, of_time: bool) -> Condition:
+def as_time(condition: Condition, times: frozenset[str], *, of_time: bool | None) -> Condition:
     """Return a condition whose comparisons of columns of times with ISO 8601 texts compare times.
 
     Args:
         condition: the condition.
         times: the names of the columns.
-        of_time: whether the condition's own node is such a column.
+        of_time: whether the condition's own node is such a column; None: it may be one of them, or something else.
     """
 
-    def timed(condition: Condition, of_time: bool) -> Condition:
+    def timed(condition: Condition, of_time: bool | None) -> Condition:
         match condition:
             case Comparison(Here(()), op, Constant(value, False)) | Compared("", op, Constant(value, False), False):
-                key = time_key(value) if of_time else None
-                return condition if key is None else Compared("time", op, Constant(key, is_number=False), numeric=False)
+                key = None if of_time is False else time_key(value)
+                if key is None:
+                    return condition
+                found = Compared("time", op, Constant(key, is_number=False), numeric=False)
+                return found if of_time else _of_columns(times, found, condition)
             case Exists(step):
-                of_time = names_column(step, times)
-                inner = conditions(timed(part, of_time) for part in step.conditions)
+                is_time = None if is_wildcard(step) else names_column(step, times)
+                inner = conditions(timed(part, is_time) for part in step.conditions)
                 return Exists(replace(step, conditions=inner)) if inner != step.conditions else condition
             case Negation(part):
                 return Negation(timed(part, of_time))
@@ -145,6 +174,11 @@ def as_time(condition: Condition, times: frozenset[str], *, of_time: bool) -> Co
         return condition
 
     return timed(condition, of_time)
+
+
+def is_wildcard(step: Step) -> bool:
+    """Whether a step asks for elements without a namespace, whatever their name."""
+    return step.test.kind == "element" and step.test.uri in ("", None) and step.test.local is None
 
 
 def names_column(step: Step, columns: frozenset[str]) -> bool:

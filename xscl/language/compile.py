@@ -7,7 +7,7 @@ patterns of leaves that the reduction removes; branches that keep a joined leaf 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xscl.base.errors import UnsupportedFeatureError
@@ -16,6 +16,7 @@ from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.language.selection import prepare_select
+from xscl.language.value_joins import JoinSides, check_comparisons
 from xscl.templates.bounds import Bounds, Case, pair_index
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
@@ -142,6 +143,7 @@ class _Compiler:
 
     def compiled(self) -> CompiledQuery:
         normal = self.normal
+        check_comparisons(self.normal, self.columns)
         plans = [self._plan(index, block) for index, block in enumerate(normal.blocks)]
         self._check_size(plans)
         graph = self._graph(plans)
@@ -239,28 +241,16 @@ class _Compiler:
                 plan.vertex[node] = len(vertices)
                 above = parent + offset if parent >= 0 else -1
                 vertices.append(Vertex(block, above, str(plan.definitions[node])))
-        return JoinGraph(tuple(vertices), tuple(self._value_join(join, plans) for join in self.normal.joins))
+        return JoinGraph(
+            tuple(vertices), tuple(each for join in self.normal.joins for each in self._value_joins(join, plans))
+        )
 
-    def _value_join(self, join: NormalJoin, plans: list[_BlockPlan]) -> ValueJoin:
-        (block_l, node_l), (block_r, node_r) = (self.normal.variables[n] for n in (join.left, join.right))
-        columns_l, columns_r = self.columns[block_l], self.columns[block_r]
-        fn_l, fn_r = join.fn_l, join.fn_r
-        if join.op in ("=", "!="):
-            numeric_l = not fn_l and node_l in columns_l.numeric
-            numeric_r = not fn_r and node_r in columns_r.numeric
-            of_numbers = join.linear or numeric_l or numeric_r
-        else:
-            of_numbers = join.linear or not (node_l in columns_l.ordered and node_r in columns_r.ordered)
-            # A function makes a text of a time.
-            time_l = not fn_l and node_l in columns_l.times
-            time_r = not fn_r and node_r in columns_r.times
-            if not of_numbers and (time_l or time_r):
-                fn_l, fn_r = _before("time", fn_l), _before("time", fn_r)
-        if of_numbers:
-            fn_l, fn_r = _before("number", fn_l), _before("number", fn_r)
-        kind = "BAND" if join.linear else _KINDS.get(join.op, "BAND")
-        left, right = plans[block_l].vertex[node_l], plans[block_r].vertex[node_r]
-        return ValueJoin(left, right, kind, fn_l, fn_r, join.f, join.add, join.op)
+    def _value_joins(self, join: NormalJoin, plans: list[_BlockPlan]) -> Iterator[ValueJoin]:
+        found = JoinSides(self.normal, self.columns, join)
+        left, right = (plans[block].vertex[node] for block, node in found.nodes)
+        for op, fn_l, fn_r in found.comparisons():
+            kind = "BAND" if join.linear else _KINDS.get(op, "BAND")
+            yield ValueJoin(left, right, kind, fn_l, fn_r, join.f, join.add, op)
 
     # -- instance ----------------------------------------------------------------------------------------------
 
@@ -304,21 +294,10 @@ class _Compiler:
     ) -> list[tuple[int, WitnessSpec]]:
         """Return the specs that stage 1 has to find, each with its block."""
         functions: dict[tuple[int, int], set[str | None]] = {}
-        for join in instance.joins:
-            sides = ((meta[join.left], join.fn_l), (meta[join.right], join.fn_r))
-            # While a column may still turn out to be of another type, numbers are kept as well as strings, so that
-            # documents seen before its first row can join with it.
-            open_ = any(self.columns[block].is_open(node) for (block, node), _ in sides)
-            for (block, node), name in sides:
-                wanted = functions.setdefault((block, node), set())
-                wanted.add(name)
-                if open_ and join.f == 1 and join.add == 0:
-                    plain = name.removeprefix("time" if name.startswith("time") else "number").removeprefix(" ")
-                    wanted.update((plain, _before("number", plain)))
-                    # The other side may still turn out to be a column of times.
-                    waits = name.startswith("number") and node in self.columns[block].ordered
-                    if join.op not in ("=", "!=") and (waits or node in self.columns[block].times):
-                        wanted.add(_before("time", plain))
+        for join in self.normal.joins:
+            sides = JoinSides(self.normal, self.columns, join)
+            for side, names in zip(sides.nodes, sides.functions(), strict=True):
+                functions.setdefault(side, set()).update(names)
         if len(plans) == 1:
             functions.setdefault(meta[0], set()).add(None)
         for blocks in instance.links:
@@ -335,11 +314,6 @@ class _Compiler:
             )
             for (block, node), names in sorted(functions.items())
         ]
-
-
-def _before(function: str, functions: str) -> str:
-    """Return a function applied to the values of others."""
-    return f"{function} {functions}" if functions else function
 
 
 def _edges_around(plan: _BlockPlan, node: int) -> tuple[_Pairs, _Pairs]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from xscl.base.errors import Span
 from xscl.base.values import column_text, normalize_space, number_text, time_key, to_number
-from xscl.language.column_types import as_number, as_time, names_column
+from xscl.language.column_types import as_number, as_time, is_wildcard, names_column
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery
 from xscl.xpath.column_conditions import (
@@ -37,6 +37,7 @@ from xscl.xpath.pattern import (
     Exists,
     Here,
     Negation,
+    OfColumns,
     Step,
     Truth,
 )
@@ -44,6 +45,8 @@ from xscl.xpath.pattern import (
 __all__ = ["Impossible", "impossible"]
 
 _NOTHING = ChannelFacts()
+_ANY = "*"
+"""Stands for any column of a row, each of which is compared as its type demands."""
 _MOST_TOGETHER = 50
 """Conditions of one value that are looked at together."""
 _NUMBERS = frozenset(["count", "string-length"])
@@ -80,7 +83,7 @@ def _in_block(block: NormalBlock, facts: ChannelFacts) -> Iterator[Impossible]:
             continue
         column = _column(node.step, facts) if node.step is not None and not _is_root(block, number) else None
         key: object = number
-        if column is not None:
+        if column not in (None, _ANY):
             key = column
         elif node.step is not None and _is_single(node.step):
             key = node.parent, node.step.test
@@ -99,8 +102,9 @@ def _of_row(block: NormalBlock, facts: ChannelFacts) -> Iterator[Impossible]:
     spans: list[Span] = []
     for number, node in enumerate(block.nodes):
         column = _column(node.step, facts) if node.step is not None and not _is_root(block, number) else None
+        value = f"node {number}" if column in (None, _ANY) else f"column {column}"
         for condition, span in zip(node.conditions, node.spans, strict=True):
-            made.append(formulas.of(condition, column, f"node {number}" if column is None else f"column {column}"))
+            made.append(formulas.of(condition, column, value))
             spans.append(span)
     if len(made) > _MOST_TOGETHER:
         return
@@ -119,7 +123,9 @@ def _is_root(block: NormalBlock, number: int) -> bool:
 
 
 def _column(step: Step, facts: ChannelFacts) -> str | None:
-    """Return the column of rows that a step asks for."""
+    """Return the column of rows that a step asks for; ``_ANY`` where it may be any."""
+    if facts.kind != "xml" and is_wildcard(step):
+        return _ANY
     if facts.kind != "rows" or step.test.local is None:
         return None
     return step.test.local if names_column(step, frozenset((step.test.local,))) else None
@@ -143,7 +149,7 @@ def _of_value(found: Sequence[tuple[Condition, Span]], column: str | None, facts
     made = [formulas.of(condition, column) for condition, _ in found]
     for place, (_, span) in enumerate(found):
         if _never(All(frozenset(made[: place + 1]))):
-            what = "a value" if column is None else f"the column {column}, which has one value in a row,"
+            what = "a value" if column in (None, _ANY) else f"the column {column}, which has one value in a row,"
             yield Impossible(span, f"{what} cannot satisfy this and the conditions before", _LEAVE_OUT, together=True)
             return
 
@@ -200,6 +206,8 @@ class _Formulas:
             case Comparison() | Compared():
                 if self._compared(condition, column) is not None:
                     return NEVER
+                if column == _ANY and _differs_by_type(condition):
+                    return There(self._number(f"{value} {condition}"))
                 typed = self._typed(condition, column)
                 if isinstance(typed, Comparison) and typed.left != Here():
                     # A function that gives a number is compared as one, with a text, too.
@@ -208,11 +216,13 @@ class _Formulas:
                     name, typed = f"{value} {typed.left}", replace(typed, left=Here(), right=right)
                     return Single(self._number(name), typed)
                 return Single(self._number(value), typed)
+            case OfColumns():
+                raise AssertionError("normal form knows no types of columns")
 
     def _exists(self, step: Step, value: str) -> Formula:
         column = _column(step, self.facts)
-        if column is None and not _is_single(step):
-            if any(self.reason(part, None) is not None for part in step.conditions):
+        if column == _ANY or (column is None and not _is_single(step)):
+            if any(self.reason(part, column) is not None for part in step.conditions):
                 return NEVER
             return There(self._number(f"{value} {step}"))
         below = f"column {column}" if column is not None else f"{value}/{step.test}"
@@ -278,6 +288,15 @@ class _Formulas:
             if number is None:
                 return f"the column {column} is a number, and {shown} is none", "compare it with a number"
         return None
+
+
+def _differs_by_type(condition: Comparison | Compared) -> bool:
+    """Tell whether a comparison means different things for columns of different types."""
+    right = condition.right
+    if right.is_number or (isinstance(condition, Comparison) and condition.left != Here()):
+        return False
+    is_number = isinstance(condition, Compared) and not condition.functions and number_text(right.value) is not None
+    return is_number or time_key(right.value) is not None
 
 
 def _of_call(left: object, op: str, right: Constant) -> tuple[str, str | None] | None:

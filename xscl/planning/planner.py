@@ -14,6 +14,7 @@ from typing import Literal
 
 from sqlalchemy.engine import Connection
 
+from xscl.base.mixed import label
 from xscl.base.temporary import hold_folder, let_folder_go
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import all_facts, read_channels, read_streams
@@ -136,7 +137,11 @@ class PlannedGroup:
     @property
     def values(self) -> frozenset[Value]:
         """Variables and functions of the witness rows that the group asks for."""
-        return frozenset((spec.spec.definition.key, name) for spec in self.specs for name in spec.spec.functions)
+        return frozenset(
+            (spec.spec.definition.key, None if name is None else label(name))
+            for spec in self.specs
+            for name in spec.spec.functions
+        )
 
 
 @dataclass(frozen=True, slots=True)

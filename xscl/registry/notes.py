@@ -26,7 +26,7 @@ from xscl.xpath.pattern import (
     Truth,
 )
 
-__all__ = ["channel_note", "gone_notes", "mixed_notes", "name_notes"]
+__all__ = ["channel_note", "gone_notes", "name_notes"]
 
 
 def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
@@ -135,24 +135,6 @@ def _tests_in(expression: Expression) -> Iterator[NodeTest]:
         case Call(_, args):
             for arg in args:
                 yield from _tests_in(arg)
-
-
-# -- columns of several kinds ----------------------------------------------------------------------------------
-
-
-def mixed_notes(compiled: CompiledQuery, facts: Mapping[str, ChannelFacts]) -> Iterator[str]:
-    """Yield a note for each joined variable that stands for numeric columns and for others of one row channel."""
-    for name in compiled.joined_names:
-        block, place = compiled.normal.variables[name]
-        found = compiled.normal.blocks[block]
-        known, step = facts.get(found.channel), found.nodes[place].step
-        if known is None or step is None or step.test.kind != "element" or step.test.local is not None:
-            continue
-        if known.numeric and (known.texts or known.times or known.truths):
-            yield (
-                f"{name} may be any column of {found.channel}, a number or not, and is compared as text; "
-                "name the column to compare numbers"
-            )
 
 
 # -- events that have gone -------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from xscl.language.unsatisfiable import impossible
 from xscl.registry.channel_names import ChannelNames, DocumentNames, known_names
 from xscl.registry.loading import Loading
 from xscl.registry.memory import Memory
-from xscl.registry.notes import channel_note, gone_notes, mixed_notes, name_notes
+from xscl.registry.notes import channel_note, gone_notes, name_notes
 from xscl.registry.publish_graph import Publications, is_published
 
 __all__ = ["Registrations", "Resumed"]
@@ -200,7 +200,6 @@ class Registrations:
             notes = (
                 *contradictions,
                 *compiled.notes,
-                *mixed_notes(compiled, self.facts),
                 *name_notes(compiled, declared, self._names_of),
             )
             known = compiled, notes

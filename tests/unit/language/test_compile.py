@@ -11,6 +11,7 @@ from local_engine import UnitsEngine, compiled
 from oracle.evaluate import Doc, answers
 from strategies import two_block_queries
 
+from xscl.base.errors import UnsupportedFeatureError
 from xscl.language.compile import CompiledQuery, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
@@ -289,3 +290,57 @@ def test_integers_compare_exactly(tmp_path: Path) -> None:
 @pytest.mark.parametrize("atom", ["x = '5.0'", "x != 'x'"])
 def test_numeric_columns_and_strings_compare_as_numbers(tmp_path: Path, atom: str) -> None:
     check_atom(tmp_path, atom)
+
+
+# -- columns of several types ----------------------------------------------------------------------------------
+
+TYPED = {
+    "T": ChannelFacts("rows", numeric=frozenset({"p"}), texts=frozenset({"q"}), times=frozenset({"t"})),
+    "S": ChannelFacts("xml"),
+}
+
+
+def test_a_wildcard_keeps_each_value_by_the_type_of_its_column() -> None:
+    query = compiled("T/*/*->x JOIN {x = y, 1 h} S//a->y", TYPED)
+    assert sorted((j.kind, j.op, j.fn_l, j.fn_r) for j in query.group.instance.joins) == [
+        ("BAND", "<=", "equal-low", "equal-high"),
+        ("BAND", ">=", "equal-high", "equal-low"),
+        ("EQ", "=", "equal-same", "equal-same"),
+    ]
+    kept = functions(query)
+    assert kept["x"] == ("equal-high|s p=n", "equal-low|s p=n", "equal-same|s p=n")
+    assert kept["y"] == ("equal-high|s", "equal-low|s", "equal-same|s")
+
+
+@pytest.mark.parametrize(
+    ("atom", "other", "name"),
+    [
+        ("x < y", "S//a->y", "number"),
+        ("x = y", "T/*/p->y", "number"),
+        ("lower(x) = y", "S//a->y", ""),
+        ("x <= 2 * y", "T/*/*->y", "number"),
+    ],
+)
+def test_one_comparison_where_all_types_compare_alike(atom: str, other: str, name: str) -> None:
+    (join,) = compiled(f"T/*/*->x JOIN {{{atom}, 1 h}} {other}", TYPED).group.instance.joins
+    assert join.fn_l.partition(" ")[0].replace("lower", "") == join.fn_r == name
+
+
+def test_a_condition_differs_by_the_type_of_the_column() -> None:
+    query = compiled("T/*/*->x JOIN {x = '5' AND x != '2026-01-01', 1 h} S", TYPED)
+    assert str(query.definitions["x"] if "x" in query.definitions else query.specs[-1].definition) == (
+        "T/*/*[(p ? number . !=: '2026-01-01' : (t ? time(.) !=: '2026-01-01T00:00:00' : . !=: '2026-01-01'))]"
+        "[(p ? number . =: '5' : . =: '5')]"
+    )
+
+
+def test_nested_wildcards_cost_no_more_than_their_length() -> None:
+    text = "T[" + "".join("*[not(" for _ in range(20)) + ". > '2026-01-01'" + ")]" * 20 + "]"
+    assert len(str(compiled(text, TYPED).specs[0].definition)) < 2_000
+
+
+def test_atoms_on_wildcards_count_as_the_most_that_they_may_become() -> None:
+    atoms = " AND ".join(f"x != y/c{number}" for number in range(21))
+    with pytest.raises(UnsupportedFeatureError, match="name the columns"):
+        compiled(f"T/*/*->x JOIN {{{atoms}, 1 h}} S//a->y")
+    assert compiled(f"T/*/*->x JOIN {{{atoms}, 1 h}} S//a->y", XML).template.joins

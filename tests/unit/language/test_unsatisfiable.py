@@ -59,6 +59,8 @@ NEVER = [
     ("R[¦t < '2026-01-01T00:00:00'¦]", "the column t is a time, and '2026-01-01T00:00:00' is none"),
     ("R[t > '2026-01-02'][¦t <= '2026-01-01T23:00:00Z'¦]", "the column t, which has one value in a row, cannot"),
     ("R->r JOIN {¦r/t > 'noon'¦, 1 h} X", "the column t is a time"),
+    ("R/R/*[. = 'a'][¦. = 'b'¦]", "a value cannot satisfy this"),
+    ("R[¦./* > 'noon'¦]", f"'>' {ORDER} > 'noon'"),
 ]
 
 MAY = [
@@ -89,6 +91,12 @@ MAY = [
     "R[p = 1][q = 2]",
     "R[p != 'abc']",
     "R[* = 1][* = 2]",
+    # Equal for a column of numbers, or of times, though their texts differ.
+    "R/R/*->x JOIN {x = '1' AND x = '1.0', 1 h} X",
+    "R/R/*[. = '2026-01-01'][. = '2026-01-01T00:00:00Z']",
+    "U//*[. = '2026-01-01'][. = '2026-01-01T00:00:00Z']",
+    "R[./*[. = '2026-01-01'][. = '2026-01-01T00:00:00Z']]",
+    "R[./* > '2026-01-01']",
     "R[p > 5][not(p > 7)]",
     "R[not(p)]",
     "R[s = '5'][s = 5]",
