@@ -472,6 +472,32 @@ def test_atoms(left: str, right: str, atom: str, holds: bool) -> None:
     assert _pair(left, right, atom) is holds
 
 
+MIXED = [
+    Doc("R", "1", S, "<R><n>1</n><s>01</s><t>2026-01-01</t></R>"),
+    Doc("R", "2", 2 * S, "<R><n>2</n><s>1.0</s><t>2026-01-01T00:00:00.5Z</t></R>"),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "atom", "other", "found"),
+    [
+        ("*", "x = y", "s", {("1", "2")}),
+        ("s", "x = y", "s", set()),
+        ("s", "x = y", "*", {("2", "1")}),
+        ("*", "x = '1.00'", "R", {("1", "2")}),
+        ("*", "x > y", "t", {("2", "1")}),
+        ("*", "x < '2026-01-01T00:00:00.5Z'", "R", {("1", "2")}),
+        ("*", "lower(x) = y", "s", set()),
+        ("*", "x = 2 * y", "*", {("2", "1")}),
+    ],
+)
+def test_each_column_of_a_wildcard_compares_by_its_type(path: str, atom: str, other: str, found: set[object]) -> None:
+    second = "R" if other == "R" else f"R/R/{other}->y"
+    text = f"R/R/{path}->x JOIN {{{atom}, 1 h}} {second}"
+    types = {"numeric": {"R": frozenset("n")}, "texts": {"R": frozenset("s")}, "times": {"R": frozenset("t")}}
+    assert ids(answers(parse_query(text), MIXED, **types)) == found  # type: ignore[arg-type]
+
+
 def test_a_numeric_column_makes_a_comparison_numeric() -> None:
     assert _pair("1", "1.0", "x = y", numeric=True)
     assert not _pair("1", "x", "x != y", numeric=True)

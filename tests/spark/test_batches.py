@@ -199,6 +199,9 @@ def test_rows_join_with_documents_as_numbers(engine: Engine) -> None:
     engine.register("ticks[./price->p] JOIN {p = q, 1 h} S/quote->q", name="numbers")
     engine.register("ticks[./price > 100][./sym->s] JOIN {s = t, 1 h} S/quote/@sym->t", name="strings")
     engine.register("ticks[./price->p] JOIN {p != q, 1 h} S/quote->q", name="unequal")
+    # Any column: a price compares as a number, a symbol as a text.
+    engine.register("ticks/ticks/*->v JOIN {v = w, 1 h} S/quote->w", name="any")
+    engine.register("ticks/ticks/*->v JOIN {v < w, 1 h} S/quote->w", name="less")
     engine.ingest(
         [
             xscl.Event("S", "q1", 1, xml='<quote sym="IBM">101.50</quote>'),
@@ -208,10 +211,9 @@ def test_rows_join_with_documents_as_numbers(engine: Engine) -> None:
         ]
     )
     engine.run_once()
-    listed = {
-        name: [[e.id for e in m.events] for m in engine.matches(name)] for name in ("numbers", "strings", "unequal")
-    }
-    assert listed == {"numbers": [["t1", "q1"]], "strings": [["t1", "q1"]], "unequal": [["t2", "q1"]]}
+    first, second = [["t1", "q1"]], [["t2", "q1"]]
+    wanted = {"numbers": first, "strings": first, "unequal": second, "any": first, "less": second}
+    assert {name: [[e.id for e in m.events] for m in engine.matches(name)] for name in wanted} == wanted
 
 
 def test_the_answer_does_not_depend_on_other_queries_or_later_events(engine: Engine) -> None:

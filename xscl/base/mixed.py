@@ -1,9 +1,9 @@
 """Comparisons of values of several kinds, as conjunctions of comparisons of texts.
 
 A wildcard may reach columns of numbers, of texts and of times, and each pair of values compares as its kinds demand.
-An edge of a join compares texts in one way.  So a comparison becomes *parts*, all of which must hold.  A part reads
-each value by its *role* and its kind.  It decides the pairs of some kinds.  For the others, the roles give texts that
-satisfy the part whatever the values are: one below or above all others, or one that differs from them.
+An edge of a join compares texts in one way.  So a comparison becomes *parts*, and all of them must hold.  A part
+reads each value by its *role* and its kind.  Each part decides the pairs of some kinds.  For the others, the roles give
+texts that satisfy the part whatever the values are: one below or above all others, or one that differs from them.
 
 Stage 2 knows a function by its role and the functions applied before it (``equal-low lower``).  Stage 1 is also told
 the kinds: ``equal-low lower|s``, or ``equal-low|s price=n qty=n`` where they differ by the name of a row's column.
@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 Kind = Literal["n", "s", "t"]
-"""The way in which a value is compared: as a number, as a string, as a time.  In comparisons for order a number is what
-is neither a string nor a time, so that it compares as a number with all."""
+"""The way in which a value is compared: as a number, as a string, as a time.  In comparisons for order, everything but
+strings and times is a number, so that a value without one satisfies nothing."""
 
 _COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
@@ -112,7 +112,7 @@ def _turned(role: str) -> str:
 
 
 def _same(kind: Kind, text: str) -> str | None:
-    """Equal for equal numbers and for equal texts, but also for two texts that are one number."""
+    """Return one text for equal numbers and for equal texts, but also for two texts that are one number."""
     number = number_text(text)
     if number is None:
         return None if kind == "n" else f"t{text}"
@@ -124,12 +124,12 @@ def _has(_: Kind, text: str) -> str:
 
 
 def _only(kind: Kind, text: str, *, beyond: str) -> str:
-    """Of strings; ``beyond`` satisfies every comparison."""
+    """Return a text that compares as strings do; ``beyond``, for other kinds, satisfies every comparison."""
     return f"1{text}" if kind == "s" else beyond
 
 
 def _own(kind: Kind, text: str, *, beyond: str) -> str | None:
-    """Of numbers; a column of numbers without one satisfies nothing."""
+    """Return a text that compares as numbers do, for values whose kind demands that comparison."""
     if kind != "n":
         return beyond
     key = _number_key(text)
@@ -137,7 +137,9 @@ def _own(kind: Kind, text: str, *, beyond: str) -> str | None:
 
 
 def _any(kind: Kind, text: str, *, none: str, key: Callable[[str], str | None]) -> str:
-    """Of all values that are compared with those of one kind; ``none`` is satisfied by what is beyond only."""
+    """Return a text for a value of any kind, to be compared with those of one; only what is beyond all satisfies
+    ``none``.
+    """
     found = key(text)
     return none if found is None else f"2{found}"
 

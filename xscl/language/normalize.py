@@ -25,7 +25,7 @@ from xscl.language.windows import PlacedJoin, bound_block, cases_of, placed_join
 from xscl.templates.bounds import Case, pair_index
 from xscl.xpath.pattern import Compared, Condition, Constant, Here, NodeTest, Step
 
-__all__ = ["NormalBlock", "NormalJoin", "NormalQuery", "TreeNode", "normalize"]
+__all__ = ["MAX_JOINS", "NormalBlock", "NormalJoin", "NormalQuery", "TreeNode", "normalize"]
 
 _MIRRORED: Mapping[ast.Op, ast.Op] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 MAX_JOINS = 100

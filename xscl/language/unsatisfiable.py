@@ -46,7 +46,7 @@ __all__ = ["Impossible", "impossible"]
 
 _NOTHING = ChannelFacts()
 _ANY = "*"
-"""Stands for any column of a row, each of which is compared as its type demands."""
+"""Stands for any column of a row: each is compared as its type demands."""
 _MOST_TOGETHER = 50
 """Conditions of one value that are looked at together."""
 _NUMBERS = frozenset(["count", "string-length"])

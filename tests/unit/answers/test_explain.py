@@ -13,6 +13,7 @@ from xscl.answers.explain_text import explanation_text
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.queries import read_query
 from xscl.registry.canonical_text import canonical_text
+from xscl.registry.channels import add_channel
 from xscl.registry.registry import Registry
 from xscl.store.home import init_home
 
@@ -111,6 +112,16 @@ def test_an_explanation_of_linear_joins_and_links_by_time(catalog: Catalog) -> N
     }
     assert [(link.blocks, link.by) for link in found.links] == [(("x", "z"), "time"), (("y", "z"), "time")]
     assert found.links[0].asks[0] == "z - x IN [-1 h, 1 h]"
+
+
+def test_an_explanation_of_columns_of_several_types(catalog: Catalog) -> None:
+    add_channel(catalog, "R", kind="rows", schema="n double, s string")
+    Registry(catalog).register("R/R/*->x JOIN {lower(y) = x AND x != z, 1 h} S//a[./b->y]//c->z", name="Q")
+    found = [(join.kind, join.text, join.compares) for join in explain(catalog, "Q").joins]
+    assert found[0] == ("BAND", "x >= lower(y)", "strings where both sides are")
+    assert ("EQ", "x = lower(y)", "numbers, or strings where no side is a number") in found
+    assert ("NE", "x != z", "numbers where the left side is one") in found
+    assert len(found) == 6
 
 
 def test_an_explanation_of_one_block_has_a_record(catalog: Catalog) -> None:
