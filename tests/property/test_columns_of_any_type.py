@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from budget import examples
-from local_engine import DriverEngine, LocalEngine, compiled
+from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc, answers, rout
 from sqlite_relations import joined_columns, load, statement_rows
 from strategies import Dice
@@ -126,7 +126,7 @@ def test_kernels_and_statements(tmp_path: Path) -> None:
         docs, _ = documents(choose, known)
         texts = list(dict.fromkeys(query(choose) for _ in range(6)))
         program = {text: compiled(text, facts(known)) for text in texts}
-        engines = (LocalEngine(tmp_path, program, unselective=seed % 3 - 1), DriverEngine(tmp_path, program))
+        engines = (UnitsEngine(tmp_path, program, seed=seed), LocalEngine(tmp_path, program))
         for engine in engines:
             for start in range(0, len(docs), 5):
                 engine.run(docs[start : start + 5])

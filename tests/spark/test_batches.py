@@ -195,14 +195,14 @@ def test_a_query_sees_what_comes_between_its_registration_and_its_drop(tmp_path:
             assert engine.sql("SELECT count(*) AS n FROM matches").collect()[0].n == 1
 
 
-def test_rows_join_with_documents_as_numbers(engine: Engine) -> None:
-    engine.register("ticks[./price->p] JOIN {p = q, 1 h} S/quote->q", name="numbers")
-    engine.register("ticks[./price > 100][./sym->s] JOIN {s = t, 1 h} S/quote/@sym->t", name="strings")
-    engine.register("ticks[./price->p] JOIN {p != q, 1 h} S/quote->q", name="unequal")
+def test_rows_join_with_documents_as_numbers(executor_engine: Engine) -> None:
+    executor_engine.register("ticks[./price->p] JOIN {p = q, 1 h} S/quote->q", name="numbers")
+    executor_engine.register("ticks[./price > 100][./sym->s] JOIN {s = t, 1 h} S/quote/@sym->t", name="strings")
+    executor_engine.register("ticks[./price->p] JOIN {p != q, 1 h} S/quote->q", name="unequal")
     # Any column: a price compares as a number, a symbol as a text.
-    engine.register("ticks/ticks/*->v JOIN {v = w, 1 h} S/quote->w", name="any")
-    engine.register("ticks/ticks/*->v JOIN {v < w, 1 h} S/quote->w", name="less")
-    engine.ingest(
+    executor_engine.register("ticks/ticks/*->v JOIN {v = w, 1 h} S/quote->w", name="any")
+    executor_engine.register("ticks/ticks/*->v JOIN {v < w, 1 h} S/quote->w", name="less")
+    executor_engine.ingest(
         [
             xscl.Event("S", "q1", 1, xml='<quote sym="IBM">101.50</quote>'),
             xscl.Event("S", "q2", 1, xml='<quote sym="X">none</quote>'),
@@ -210,10 +210,10 @@ def test_rows_join_with_documents_as_numbers(engine: Engine) -> None:
             xscl.Event("ticks", "t2", 3, row={"sym": "IBM", "price": 99.0}),
         ]
     )
-    engine.run_once()
+    executor_engine.run_once()
     first, second = [["t1", "q1"]], [["t2", "q1"]]
     wanted = {"numbers": first, "strings": first, "unequal": second, "any": first, "less": second}
-    assert {name: [[e.id for e in m.events] for m in engine.matches(name)] for name in wanted} == wanted
+    assert {name: [[e.id for e in m.events] for m in executor_engine.matches(name)] for name in wanted} == wanted
 
 
 def test_the_answer_does_not_depend_on_other_queries_or_later_events(engine: Engine) -> None:
