@@ -27,6 +27,7 @@ Modules in reading order:
 * ``archives``: compressed and archived input as streams
 * ``splitting``: a document of many records → its records, as a stream
 * ``sources``: paths and standard input → records, by looking at the content
+* ``file_parts``: files in parts that tasks read each by itself
 * ``following``: directories and event files that grow → records and positions
 * ``file_offsets``: a folder as a stream with offsets
 * ``channel_columns``: stored events of a channel → its columns

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +24,31 @@ from xscl.ingest.records import Noted, Rejected, RowTable
 from xscl.ingest.row_format import BOM, ENDINGS, check_width, ending
 from xscl.ingest.rows import is_column
 
-__all__ = ["read_csv"]
+__all__ = ["CSV_BLOCK", "CsvRange", "csv_columns", "read_csv", "record_ends"]
 
 
-_BLOCK = 16 * 1024 * 1024
+CSV_BLOCK = 16 * 1024 * 1024
 """Bytes of CSV that are read at once, and what one record may have."""
 
 
 _DELIMITERS = (",", ";", "\t", "|")
 _NO_NAME = re.compile(r"[^\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRange:
+    """One block of a file, as reading from the beginning cuts it."""
+
+    begin: int
+    """Offset of its first record."""
+    size: int | None
+    """Bytes of its records; None: all that is left."""
+    first: int
+    """Bytes up to where the block was cut."""
+    line: int
+    """Number of its first line."""
+    columns: tuple[str, ...] | None
+    """Names of the columns; None: its first line has them."""
 
 
 def read_csv(
@@ -40,26 +57,29 @@ def read_csv(
     channel: str,
     source: str,
     reading: Reading,
+    within: CsvRange | None = None,
 ) -> Iterator[RowTable | Noted]:
     """Yield the rows of CSV (RFC 4180, UTF-8); a record of another number of values is a problem of its table.
 
     A row's number is that of the line it begins in.  Blank lines are passed over.
 
     Args:
-        stream: from its beginning on.
+        stream: from its beginning on, or from that of the range.
         channel: the rows' channel.
         source: what places and ids begin with.
         reading: options; ``format`` has no meaning here.
+        within: the range to read; None: the whole file.
 
     Raises:
         SourceError: ``XSCL_BAD_CSV``: no header, or a record that does not end.
     """
-    delimiter = reading.delimiter or ENDINGS.get(ending(source), ",")
-    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
-        raise SourceError("XSCL_BAD_OPTION", f"{delimiter!r} cannot stand between values", hint="one character, as ;")
-    columns: list[str] | None = None
-    line = 1
-    for block in _blocks(stream):
+    delimiter = _delimiter(source, reading)
+    columns: Sequence[str] | None = None
+    line, blocks = 1, _blocks(stream)
+    if within is not None:
+        columns, line = within.columns, within.line
+        blocks = _blocks(stream, within.first) if within.size is None else iter([stream.read(within.size)])
+    for block in blocks:
         if columns is None:
             block = block.removeprefix(BOM)
             columns, used, lines = _header(block, reading, delimiter, source)
@@ -78,17 +98,37 @@ def read_csv(
         line = max(line + block.count(b"\n"), least)
 
 
-def _blocks(stream: ByteStream) -> Iterator[bytes]:
-    """Yield the stream in pieces of whole records."""
+def csv_columns(block: bytes, *, source: str, reading: Reading) -> tuple[str, ...]:
+    """Return the names of the columns by the first block of a file.
+
+    Raises:
+        SourceError: ``XSCL_BAD_CSV``; ``XSCL_BAD_OPTION``.
+    """
+    return tuple(_header(block.removeprefix(BOM), reading, _delimiter(source, reading), source)[0])
+
+
+def _delimiter(source: str, reading: Reading) -> str:
+    delimiter = reading.delimiter or ENDINGS.get(ending(source), ",")
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+        raise SourceError("XSCL_BAD_OPTION", f"{delimiter!r} cannot stand between values", hint="one character, as ;")
+    return delimiter
+
+
+def _blocks(stream: ByteStream, first: int | None = None) -> Iterator[bytes]:
+    """Yield the stream in pieces of whole records; the first cut is behind ``first`` bytes."""
     rest = b""
-    while data := stream.read(_BLOCK):
+    wanted = first or CSV_BLOCK
+    while data := stream.read(wanted):
+        wanted = CSV_BLOCK
         rest += data
         end = _last_end(rest)
         if end:
             yield rest[:end]
             rest = rest[end:]
-        elif len(rest) > 2 * _BLOCK:
-            raise SourceError("XSCL_BAD_CSV", f"a record has more than {_BLOCK:,} bytes; is a quotation mark missing?")
+        elif len(rest) > 2 * CSV_BLOCK:
+            raise SourceError(
+                "XSCL_BAD_CSV", f"a record has more than {CSV_BLOCK:,} bytes; is a quotation mark missing?"
+            )
     if rest:
         yield rest
 
@@ -97,11 +137,11 @@ def _last_end(data: bytes) -> int:
     """Find the end of the last whole record; 0 if there is none."""
     if b'"' not in data:
         return data.rfind(b"\n") + 1
-    ends = _record_ends(data)
+    ends = record_ends(data)
     return int(ends[-1]) + 1 if len(ends) else 0
 
 
-def _record_ends(data: bytes) -> npt.NDArray[np.int64]:
+def record_ends(data: bytes) -> npt.NDArray[np.int64]:
     """Return the line ends that are not inside quotation marks."""
     found = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(found == 10)
@@ -112,7 +152,7 @@ def _record_ends(data: bytes) -> npt.NDArray[np.int64]:
 
 def _header(block: bytes, reading: Reading, delimiter: str, source: str) -> tuple[list[str], int, int]:
     """Return the names of the columns, and the bytes and lines before the first row."""
-    ends = _record_ends(block)
+    ends = record_ends(block)
     begin = 0
     for end in [*ends.tolist(), len(block)]:
         if block[begin:end].strip():
@@ -244,7 +284,7 @@ def _first_lines(block: bytes, count: int) -> npt.NDArray[np.int64]:
     """Count the lines before the line in which each record begins."""
     if b'"' not in block and b"\n\n" not in block and b"\n\r\n" not in block and block[:1] not in (b"\n", b"\r"):
         return np.arange(count, dtype=np.int64)
-    ends = _record_ends(block)
+    ends = record_ends(block)
     starts = np.concatenate([[0], ends + 1])
     stops = np.concatenate([ends, [len(block)]])
     found = np.frombuffer(block, dtype=np.uint8)

@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Protocol, TypeVar
@@ -23,7 +24,16 @@ from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
 
 _T = TypeVar("_T")
 
-__all__ = ["MAX_LINE_BYTES", "ByteStream", "bounded_lines", "event_of", "read_event_lines", "read_row_line"]
+__all__ = [
+    "MAX_LINE_BYTES",
+    "ByteStream",
+    "LineRange",
+    "bounded_lines",
+    "event_of",
+    "placed_lines",
+    "read_event_lines",
+    "read_row_line",
+]
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """The longest line that is taken, without its line end, inclusive."""
@@ -47,6 +57,18 @@ _JSON_NAMES = {
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
+@dataclass(frozen=True, slots=True)
+class LineRange:
+    """Lines of a file that begin between two offsets."""
+
+    begin: int = 0
+    """Offset of the first line."""
+    end: int | None = None
+    """Offset of the first line behind them; None: all that is left."""
+    line: int = 1
+    """Number of the first line."""
+
+
 class ByteStream(Protocol):
     """The part of a binary file that reading needs."""
 
@@ -62,11 +84,22 @@ class ByteStream(Protocol):
 
 def bounded_lines(stream: ByteStream, *, limit: int = MAX_LINE_BYTES) -> Iterator[bytes]:
     """Yield the lines of ``stream``; a line over ``limit`` bytes is held and given only to ``limit + 2`` bytes."""
-    while line := stream.readline(limit + 2):
-        yield line
+    return (line for _, line in placed_lines(stream, limit=limit))
+
+
+def placed_lines(
+    stream: ByteStream, *, begin: int = 0, end: int | None = None, limit: int = MAX_LINE_BYTES
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the same lines with their offsets, from that of the first up to the line that begins at ``end``."""
+    at = begin
+    while (end is None or at < end) and (line := stream.readline(limit + 2)):
+        yield at, line
+        at += len(line)
         if len(line) == limit + 2 and not line.endswith(b"\n"):
-            while (rest := stream.readline(1 << 20)) and not rest.endswith(b"\n"):
-                pass
+            while rest := stream.readline(1 << 20):
+                at += len(rest)
+                if rest.endswith(b"\n"):
+                    break
 
 
 def read_event_lines(lines: Iterable[bytes | str], *, source: str, first_line: int = 1) -> Iterator[Record]:

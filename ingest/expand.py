@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+
 from xscl.base.types import Event
 from xscl.ingest.feed import entry_item
 from xscl.ingest.identity import EMPTY, Policy, identify
 from xscl.ingest.item import item_document, item_time
 from xscl.ingest.records import Entry, FeedDocument
 
-__all__ = ["entry_events", "feed_events"]
+__all__ = ["EntryDocuments", "entry_documents", "entry_events", "feed_events"]
 
 
-def entry_events(document: FeedDocument, entry: Entry, id_: str, *, feed: str, policy: Policy) -> tuple[Event, ...]:
+@dataclass(frozen=True, slots=True)
+class EntryDocuments:
+    """The documents of an entry, which are the same whichever item it is."""
+
+    declared: datetime | None
+    """Its time."""
+    time_source: str
+    texts: tuple[str, ...]
+    """The item; and the entry as published where there is one."""
+
+
+def entry_documents(document: FeedDocument, entry: Entry) -> EntryDocuments:
+    """Return the documents of an entry of a feed."""
+    item = entry_item(entry, document.feed)
+    declared, source = item_time(item, document.feed)
+    normalised = item_document(item, document.feed)
+    return EntryDocuments(declared, source, (normalised,) if entry.raw is None else (normalised, entry.raw))
+
+
+def entry_events(
+    document: FeedDocument, entry: Entry, made: EntryDocuments, id_: str, *, feed: str, policy: Policy
+) -> tuple[Event, ...]:
     """Return the events of an entry: its item, and the entry as published where there is one.
 
     Both have one id, time, feed and digest.
@@ -19,27 +43,24 @@ def entry_events(document: FeedDocument, entry: Entry, id_: str, *, feed: str, p
     Args:
         document: the feed it is in.
         entry: one of its entries.
+        made: its documents.
         id_: which item it is.
         feed: the feed's identity.
         policy: how the feed's items are told apart; but for ``guid``, a change of the guid alone is no new version.
     """
-    item = entry_item(entry, document.feed)
-    declared, source = item_time(item, document.feed)
-
-    def event(channel: str, xml: str) -> Event:
-        return Event(
+    return tuple(
+        Event(
             channel,
             id_,
-            declared,
+            made.declared,
             xml=xml,
             source=document.source,
             feed=feed,
             digest=entry.digest if policy == "guid" else entry.body,
-            time_source=source,
+            time_source=made.time_source,
         )
-
-    normalised = event(document.channel, item_document(item, document.feed))
-    return (normalised,) if entry.raw is None else (normalised, event(f"{document.channel}.raw", entry.raw))
+        for channel, xml in zip((document.channel, f"{document.channel}.raw"), made.texts, strict=False)
+    )
 
 
 def feed_events(document: FeedDocument) -> list[Event]:
@@ -50,5 +71,12 @@ def feed_events(document: FeedDocument) -> list[Event]:
         event
         for entry, id_, repeat in chosen
         if not repeat
-        for event in entry_events(document, entry, id_, feed=document.feed.identity, policy=found.memory.policy)
+        for event in entry_events(
+            document,
+            entry,
+            entry_documents(document, entry),
+            id_,
+            feed=document.feed.identity,
+            policy=found.memory.policy,
+        )
     ]

@@ -27,7 +27,19 @@ from urllib.parse import urlsplit
 from xscl.base.values import canonical_url, digest_text
 from xscl.ingest.records import Entry
 
-__all__ = ["EMPTY", "MAX_ITEMS", "Identified", "Memory", "Policy", "identify", "memory_json", "read_memory", "remember"]
+__all__ = [
+    "EMPTY",
+    "MAX_ITEMS",
+    "Identified",
+    "Keys",
+    "Memory",
+    "Policy",
+    "entry_keys",
+    "identify",
+    "memory_json",
+    "read_memory",
+    "remember",
+]
 
 Policy = Literal["guid", "link", "digest"]
 
@@ -98,8 +110,10 @@ class Identified:
     keys: tuple[Keys, ...]
 
 
-def identify(memory: Memory, entries: Sequence[Entry], channel: str) -> Identified:
-    """Decide which item each entry of a poll is.
+def identify(
+    memory: Memory, entries: Sequence[Entry], channel: str, keys: tuple[Keys, ...] | None = None
+) -> Identified:
+    """Decide which item each entry of a poll is; ``keys`` are those of the entries, where they are known already.
 
     >>> entry = Entry("g", "http://a.org/1", "c", None, None, "d", "b", None)
     >>> found = identify(EMPTY, [entry], "items")
@@ -109,7 +123,7 @@ def identify(memory: Memory, entries: Sequence[Entry], channel: str) -> Identifi
     if memory.channel != channel:
         # What another channel has taken says nothing of this one.
         memory = replace(memory, channel=channel, items=tuple(replace(known, body="") for known in memory.items))
-    keys = tuple(map(_keys, entries))
+    keys = tuple(map(entry_keys, entries)) if keys is None else keys
     memory = _judged(memory, entries, keys)
     index = _Index(memory)
     guids = {key.guid for key in keys}
@@ -277,7 +291,8 @@ def _new_id(entry: Entry, key: Keys, index: _Index) -> str:
     return digest_text("item", key.link, key.content) if way == "content" else entry.digest
 
 
-def _keys(entry: Entry) -> Keys:
+def entry_keys(entry: Entry) -> Keys:
+    """Return the digests by which an entry may be known."""
     link = _link_key(entry.link)
     content = entry.content[:16]
     rest = digest_text(link, content, entry.published or "", size=8) if link and content else ""

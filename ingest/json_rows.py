@@ -13,32 +13,43 @@ import pyarrow as pa
 
 from xscl.base.errors import SourceError
 from xscl.base.types import Scalar
-from xscl.ingest.event_file import ByteStream, bounded_lines, read_row_line
+from xscl.ingest.event_file import ByteStream, LineRange, placed_lines, read_row_line
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Rejected, RowTable, rejected
 
 __all__ = ["python_table", "read_json_lines"]
 
 
-_LINES = 20_000
+_BLOCK = 2 * 1024 * 1024
+"""Bytes in which the lines of one table begin."""
 
 
 _EXACT = 2**53
 
 
-def read_json_lines(stream: ByteStream, *, channel: str, source: str, reading: Reading) -> Iterator[RowTable]:
+def read_json_lines(
+    stream: ByteStream, *, channel: str, source: str, reading: Reading, within: LineRange | None = None
+) -> Iterator[RowTable]:
     """Yield the rows of JSON lines, one flat object each; a line that is none is a problem of its table.
 
     Args:
-        stream: from its beginning on.
+        stream: from its beginning on, or from that of the range.
         channel: the rows' channel.
         source: what places and ids begin with.
         reading: options; ``format`` has no meaning here.
+        within: the range to read; None: the whole file.
     """
+    lines = within or LineRange()
+    block = lines.begin // _BLOCK
     rows: list[dict[str, Scalar]] = []
     numbers: list[int] = []
     problems: list[Rejected] = []
-    for number, text in enumerate(bounded_lines(stream), start=1):
+    placed = placed_lines(stream, begin=lines.begin, end=lines.end)
+    for number, (at, text) in enumerate(placed, start=lines.line):
+        if at // _BLOCK != block:
+            if rows or problems:
+                yield python_table(rows, numbers, problems, channel=channel, source=source, reading=reading)
+            rows, numbers, problems, block = [], [], [], at // _BLOCK
         try:
             row = read_row_line(text, first=number == 1)
             if row is not None:
@@ -46,9 +57,6 @@ def read_json_lines(stream: ByteStream, *, channel: str, source: str, reading: R
                 numbers.append(number)
         except SourceError as error:
             problems.append(rejected(f"{source}:{number}", error, channel))
-        if len(rows) == _LINES:
-            yield python_table(rows, numbers, problems, channel=channel, source=source, reading=reading)
-            rows, numbers, problems = [], [], []
     if rows or problems:
         yield python_table(rows, numbers, problems, channel=channel, source=source, reading=reading)
 

@@ -37,7 +37,16 @@ from xscl.ingest.row_files import read_row_file
 from xscl.ingest.row_format import Format, file_channel, row_format
 from xscl.ingest.splitting import SplitRecord, split_records
 
-__all__ = ["MAX_DOCUMENT_BYTES", "files_in", "home_noted", "read_paths", "read_stream", "shown_name"]
+__all__ = [
+    "MAX_DOCUMENT_BYTES",
+    "files_in",
+    "files_of",
+    "home_noted",
+    "read_file",
+    "read_paths",
+    "read_stream",
+    "shown_name",
+]
 
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 """Bytes of a document before it is parsed; inclusive."""
@@ -72,10 +81,15 @@ def read_paths(
         if str(path) == "-":
             yield from read_stream(cast("ByteStream", stdin or sys.stdin.buffer), "-", reading)
         else:
-            yield from _read_path(Path(path), reading)
+            for file in files_of(Path(path), reading):
+                if isinstance(file, Rejected | Noted):
+                    yield file
+                else:
+                    yield from read_file(file, reading)
 
 
-def _read_path(path: Path, reading: Reading) -> Iterator[Record]:
+def files_of(path: Path, reading: Reading) -> Iterator[Path | Rejected | Noted]:
+    """Yield the file at a path, or the files of a directory behind what was passed over or could not be looked at."""
     problems: list[OSError] = []
     homes: list[Path] = []
     try:
@@ -87,19 +101,23 @@ def _read_path(path: Path, reading: Reading) -> Iterator[Record]:
     for problem in problems:
         name = shown_name(problem.filename or path)
         yield rejected(name, unreadable(name, problem), reading.channel)
-    for file in files:
-        name = shown_name(file)
-        try:
-            stream = file.open("rb")
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-            yield rejected(name, unreadable(name, error), reading.channel)
-            continue
-        with stream:
-            if row_format(name, stream.peek(4), reading.format) == "parquet":
-                # Its end is read first, which a stream that is unpacked cannot.
-                yield from _read_rows(cast("ByteStream", stream), "parquet", name, reading)
-            else:
-                yield from read_stream(stream, name, reading)
+    yield from files
+
+
+def read_file(file: Path, reading: Reading) -> Iterator[Record]:
+    """Yield the records of one file, as of ``read_paths``."""
+    name = shown_name(file)
+    try:
+        stream = file.open("rb")
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        yield rejected(name, unreadable(name, error), reading.channel)
+        return
+    with stream:
+        if row_format(name, stream.peek(4), reading.format) == "parquet":
+            # Its end is read first, which a stream that is unpacked cannot.
+            yield from _read_rows(cast("ByteStream", stream), "parquet", name, reading)
+        else:
+            yield from read_stream(stream, name, reading)
 
 
 def shown_name(path: str | Path) -> str:

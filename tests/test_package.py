@@ -66,7 +66,8 @@ ALLOWED = {
         "xscl.answers.sql_views",
         "xscl.cli.make_class_archive",
         "xscl.engine",
-        "xscl.intake.data_frames",
+        "xscl.intake.frame_intake",
+        "xscl.intake.task_faults",
         "xscl.intake.jdbc",
     },
     "lxml": {

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -35,10 +36,12 @@ from xscl.catalog.records import QueryInfo
 from xscl.ingest.reading import DEFAULT_READING, Reading
 from xscl.ingest.records import Record
 from xscl.intake.data_frames import frame_texts
-from xscl.intake.inputs import follow_paths, records_of, take_sql_table
+from xscl.intake.frame_intake import is_spark_frame, take_frame
+from xscl.intake.inputs import follow_paths, paths_in, records_of, take_sql_table
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.intake.jdbc import take_jdbc_table
 from xscl.intake.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
+from xscl.intake.where import take_files
 from xscl.planning.planner import Planner
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.channels import NEW_CHANNEL, ChannelOptions, add_channel, drop_channel
@@ -329,7 +332,8 @@ class Engine:
 
         A DataFrame of Spark with a column ``xml`` has columns ``channel``, ``xml`` and, if wanted, ``id`` and ``ts``
         (seconds, ISO text or timestamp), or is one of ``xscl-xml`` or ``xscl-feed``.  A streaming one is fed by
-        ``ingest_stream``.
+        ``ingest_stream``.  Tasks of Spark read, check and write DataFrames, and files where ``Settings.where`` says so;
+        they have to see the files and the home.
 
         Args:
             source: path, paths, events, dicts, table, DataFrame, or the SQLAlchemy URL of a database.
@@ -353,6 +357,14 @@ class Engine:
         """
         intake = Intake(self.home, strict=strict)
         reading = with_fields(reading, options)
+        if table is None and is_spark_frame(source):
+            return take_frame(intake, source, reading)
+        if table is None and (paths := paths_in(source)) is not None:
+            records = partial(records_of, source, reading)
+            session = partial(getattr, self, "spark")
+            return take_files(
+                intake, paths, reading, where=self._driver.settings.where, session=session, records=records
+            )
         if table is None:
             return intake.take(records_of(source, reading))
         if key is None or not isinstance(source, str):

@@ -16,7 +16,7 @@ from xscl.catalog.records import ChannelInfo, QueryInfo, StreamInfo
 from xscl.ingest.columns import column_type, column_value, text_type
 from xscl.ingest.expand import feed_events
 from xscl.ingest.records import FeedDocument, Noted, Record, Rejected, RowTable, rejected
-from xscl.intake.checks import CheckedEvent, check_event, event_content, require_kind
+from xscl.intake.checks import CheckedEvent, KeptDocument, check_event, event_content, require_kind
 from xscl.intake.row_columns import no_column
 from xscl.language.block_patterns import BlockPattern, assignments, block_pattern
 from xscl.registry.channel_names import DocumentNames, add_names, row_names
@@ -204,6 +204,7 @@ class DryRun:
         known = self._channels.get(name) or ChannelInfo.new(name, kind)
         require_kind(known, event)
         content, cells, channel = event_content(known, checked)
+        assert not isinstance(content, KeptDocument)
         if channel != self._channels.get(name):
             self._channels[name] = channel
             self._blocks = self._compile()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from xscl.base.errors import XsclError
-from xscl.base.settings import DEFAULT_BATCH_DOCS
+from xscl.base.settings import DEFAULT_BATCH_DOCS, Where
 from xscl.base.shown import counted, masked
 from xscl.catalog.queries import read_queries
 from xscl.cli.match_print import MatchPrinting, print_matches
@@ -63,6 +63,9 @@ def ingest(
     strict: StrictOption = False,
     table: Annotated[str | None, typer.Option(help="A table or view of the database whose URL is given.")] = None,
     key: Annotated[str | None, typer.Option(help="Its growing key; only rows above the last one are read.")] = None,
+    where: Annotated[
+        Where, typer.Option(help="Where files are read: in this process, in tasks of Spark, or where that ends sooner.")
+    ] = "auto",
     *,
     options: IngestReading,
     at: HomeOptions,
@@ -75,6 +78,8 @@ def ingest(
     from xscl.ingest.sources import read_paths
     from xscl.intake.inputs import take_sql_table
     from xscl.intake.intake import Intake, IntakeReport
+    from xscl.intake.where import take_files
+    from xscl.spark.session import start_session
 
     opened, reading = at.open(), options.reading(channel)
     if table is None:
@@ -88,7 +93,14 @@ def ingest(
         report = take_sql_table(intake, paths[0], table, key=key, reading=reading)
         report_intake(report)
     elif not follow:
-        report = intake.take(shown_records(read_paths(paths, reading, stdin=sys.stdin.buffer)))
+        report = take_files(
+            intake,
+            paths,
+            reading,
+            where=where,
+            session=start_session,
+            records=lambda: shown_records(read_paths(paths, reading, stdin=sys.stdin.buffer)),
+        )
         report_intake(report)
     else:
         report = IntakeReport()

@@ -6,17 +6,29 @@
 * ``feed_entries``: Feeds at intake: which entries of a feed its channel does not have yet, and what is remembered of
   them
 * ``feed_memory``: The rows of feeds in the catalogue as intake reads and writes them, in its transaction
+* ``frame_intake``: DataFrames of Spark, taken in where they lie: executors check and write the partitions, and the
+  driver sees no row
 * ``host_queue``: One request at a time to each host, spaced, and not before its time
 * ``identity``: Identity of events: one ingested before, a version of one, a copy by another stream, or a new one
 * ``inputs``: Sources as users name them, into records: paths, tables, data frames, databases
 * ``intake``: Intake: events, registrations and drops get their offsets in the home's intake order
   (docs/explanation/time.md)
 * ``jdbc``: Tables at JDBC URLs, which Spark reads
+* ``part_files``: Files in which tasks keep what they have checked, and the event files that are made of them with
+  places
+* ``part_intake``: Taking in parts of the input that tasks have read and checked: the driver gives places and settles
+  ids
+* ``part_pieces``: A part of the input as a task reads it: its records are checked as by the driver, and kept beside the
+  home's files
+* ``placed_rows``: Rows with their places as the events of a file; nothing is asked of a home, so tasks do the same
 * ``polling``: One pass over the feeds that are due: many hosts at once, one request at a time to each, spaced
+* ``record_runs``: Runs of records that are taken in together
 * ``report``: Counts of the records that were given to an intake
 * ``row_batch``: Tables of rows into ids, times and cells, a column at a time; nothing is stored here
 * ``row_columns``: Columns of tables of rows: checks of those that a caller names, and arrays of one piece
 * ``row_ids``: Ids of rows: read from a table, and compared with those that are there
 * ``rows``: Tables of rows into the home, a column at a time: one file and one transaction take a chunk
+* ``task_faults``: Failures of Spark while tasks take in inputs, by name and with what to do
 * ``transaction``: The transaction of a chunk
+* ``where``: The place where inputs are read and checked: this process, or tasks of Spark, by counted work
 """

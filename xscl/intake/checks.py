@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from xscl.base.errors import DocumentError, DocumentLimitError, XsclError
 from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_stored
@@ -19,6 +19,7 @@ from xscl.store.event_content import content_digest, stored_document
 
 __all__ = [
     "CheckedEvent",
+    "KeptDocument",
     "check_channel_name",
     "check_event",
     "event_content",
@@ -36,13 +37,22 @@ _LONG_ROW = 40_000
 
 
 @dataclass(frozen=True, slots=True)
+class KeptDocument:
+    """A document that a task has checked and keeps in a file; equal documents are equal."""
+
+    at: int = field(compare=False)
+    """Its place in the file."""
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedEvent:
     """An event whose content is sound."""
 
     event: Event
     id: str
     ts: int | None
-    content: str | None
+    content: str | KeptDocument | None
     """The document; None for a row, which becomes one when its channel's columns are known."""
     digest: str
     """Digest of the content, by which an id seen again is told from an id reused."""
@@ -69,8 +79,16 @@ def check_channel_name(name: object) -> None:
         )
 
 
-def check_event(event: Event, limits: Limits = DEFAULT_LIMITS) -> CheckedEvent | Rejected:
-    """Everything that can be said of an event by itself."""
+def check_event(
+    event: Event, limits: Limits = DEFAULT_LIMITS, kept: KeptDocument | XsclError | None = None
+) -> CheckedEvent | Rejected:
+    """Everything that can be said of an event by itself.
+
+    Args:
+        event: the event.
+        limits: of a document.
+        kept: what became of the event's document, where a task has checked it; the event has a digest then.
+    """
     ts: int | None = None
     try:
         check_channel_name(event.channel)
@@ -84,10 +102,14 @@ def check_event(event: Event, limits: Limits = DEFAULT_LIMITS) -> CheckedEvent |
                 ts = to_micros(event.ts)
             except ValueError as error:
                 raise DocumentError("XSCL_BAD_EVENT_TIME", str(error)) from None
-        content = None if event.xml is None else stored_document(event.xml, limits)
+        if isinstance(kept, XsclError):
+            raise kept.with_traceback(None)
+        content: str | KeptDocument | None = kept
+        if kept is None and event.xml is not None:
+            content = stored_document(event.xml, limits)
     except XsclError as error:
         return refused_event(event, error, event.id, ts)
-    digest = event.digest or content_digest(event, content)
+    digest = event.digest or content_digest(event, content if isinstance(content, str) else None)
     return CheckedEvent(event, event.id or _own_id(event, ts, digest), ts, content, digest)
 
 
@@ -112,7 +134,7 @@ def require_kind(channel: ChannelInfo, event: Event) -> None:
 
 def event_content(
     channel: ChannelInfo, item: CheckedEvent, limits: Limits = DEFAULT_LIMITS
-) -> tuple[str | None, list[str | None] | None, ChannelInfo]:
+) -> tuple[str | KeptDocument | None, list[str | None] | None, ChannelInfo]:
     """Return the event's document, or the cells of its row; and the channel with what the event says of its columns.
 
     Raises:

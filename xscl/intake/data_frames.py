@@ -5,22 +5,14 @@ there is one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from xscl.base.errors import EngineError
-from xscl.ingest.frames import DOCUMENT_COLUMNS, document_records
-from xscl.ingest.records import Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
-__all__ = ["arrow_table", "frame_events", "frame_texts", "has_documents"]
-
-
-def has_documents(source: object) -> TypeGuard[DataFrame]:
-    """Whether this is a DataFrame of Spark with a column ``xml``."""
-    return hasattr(source, "toArrow") and "xml" in source.columns  # type: ignore[attr-defined]
+__all__ = ["arrow_table", "frame_texts"]
 
 
 def frame_texts(frame: Any) -> Iterator[tuple[str | None, str]]:
@@ -63,21 +55,3 @@ def _of_pandas(source: Any) -> pa.Table | None:
         return pa.Table.from_pandas(source, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise EngineError("XSCL_BAD_FRAME", f"the DataFrame is no table of columns: {error}") from None
-
-
-def frame_events(frame: DataFrame, channel: str | None) -> Iterator[Record]:
-    """Yield the records of a DataFrame with a column ``xml``; ``channel`` is for rows that name none.
-
-    Raises:
-        EngineError: ``XSCL_BAD_FRAME``: it has no column ``channel``, and none is given.
-    """
-    missing = {"xml", *(() if channel else ("channel",))} - set(frame.columns)
-    if missing:
-        raise EngineError(
-            "XSCL_BAD_FRAME",
-            f"the DataFrame has no column {', '.join(sorted(missing))}",
-            hint="needed: channel, xml",
-        )
-    wanted = [name for name in DOCUMENT_COLUMNS if name in frame.columns]
-    for row in frame.select(*wanted).toLocalIterator():
-        yield from document_records(row.asDict(), channel)

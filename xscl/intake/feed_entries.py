@@ -3,27 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
+from xscl.base.errors import XsclError
 from xscl.base.safe_xml import Limits, in_fresh_dictionary
+from xscl.base.values import digest_text
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.tables import EVENT_IDS, in_parts
-from xscl.ingest.expand import entry_events
-from xscl.ingest.identity import Identified, identify, remember
+from xscl.ingest.expand import EntryDocuments, entry_documents, entry_events
+from xscl.ingest.identity import Identified, Keys, entry_keys, identify, remember
 from xscl.ingest.records import FeedDocument, Rejected
-from xscl.intake.checks import CheckedEvent, check_event
+from xscl.intake.checks import CheckedEvent, KeptDocument, check_event
 from xscl.intake.events import take_events
 from xscl.intake.feed_memory import FeedStates
 from xscl.intake.transaction import Chunk
+from xscl.store.event_content import stored_document
 
-__all__ = ["events_of", "take_feed"]
+__all__ = ["CheckedFeed", "check_feed", "events_of", "keep_document", "take_feed"]
 
 
-def take_feed(chunk: Chunk, states: FeedStates, document: FeedDocument) -> None:
-    """Take the entries of a feed that its channel does not have yet, and remember them."""
+@dataclass(frozen=True, slots=True)
+class CheckedEntry:
+    """An entry whose documents a task has checked."""
+
+    made: EntryDocuments
+    """Its time, and empty texts."""
+    documents: tuple[KeptDocument | XsclError, ...]
+    """Its documents, or why one is refused."""
+    keys: Keys
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFeed:
+    """A feed whose entries a task has checked."""
+
+    document: FeedDocument
+    """The feed; its entries have empty texts in place of their elements."""
+    entries: tuple[CheckedEntry, ...]
+
+
+def check_feed(document: FeedDocument, limits: Limits, texts: list[str]) -> CheckedFeed:
+    """Check the documents of all entries of a feed, and add them to ``texts``."""
+    entries = []
+    for entry in document.entries:
+        made = entry_documents(document, entry)
+        documents = tuple(keep_document(text, limits, texts) for text in made.texts)
+        entries.append(CheckedEntry(replace(made, texts=("",) * len(documents)), documents, entry_keys(entry)))
+    bare = tuple(replace(entry, raw=None if entry.raw is None else "", item=None) for entry in document.entries)
+    return CheckedFeed(replace(document, entries=bare), tuple(entries))
+
+
+def keep_document(text: str, limits: Limits, texts: list[str]) -> KeptDocument | XsclError:
+    """Check a document and add it to ``texts``, or return why it is refused."""
+    try:
+        texts.append(stored_document(text, limits))
+    except XsclError as error:
+        return error.with_traceback(None)
+    return KeptDocument(len(texts) - 1, digest_text("xml", texts[-1]))
+
+
+def take_feed(
+    chunk: Chunk, states: FeedStates, document: FeedDocument, checked: Sequence[CheckedEntry] | None = None
+) -> None:
+    """Take the entries of a feed that its channel does not have yet, and remember them.
+
+    Args:
+        chunk: their transaction.
+        states: memories of feeds.
+        document: the feed.
+        checked: its entries, where a task has checked their documents.
+    """
     state = states.of(document)
-    found = identify(state.memory, document.entries, document.channel)
+    keys = None if checked is None else tuple(entry.keys for entry in checked)
+    found = identify(state.memory, document.entries, document.channel, keys)
     has = [known or repeat for known, repeat in zip(found.known, found.repeats, strict=True)]
     for n in _taken_already(chunk, document, found, state.identity):
         has[n] = True
@@ -31,7 +85,10 @@ def take_feed(chunk: Chunk, states: FeedStates, document: FeedDocument) -> None:
     chunk.report.duplicates += events_of(document) - events_of(document, wanted)
     if wanted:
         limits = chunk.terms.limits
-        made = in_fresh_dictionary(_check_entries, document, wanted, found, state.identity, limits)
+        if checked is None:
+            made = in_fresh_dictionary(_check_entries, document, wanted, found, state.identity, limits)
+        else:
+            made = _events_of_checked(document, checked, wanted, found, state.identity)
         outcomes = iter(take_events(chunk, [event for events in made for event in events]))
         for n, events in zip(wanted, made, strict=True):
             of_entry = [next(outcomes) for _ in events]
@@ -53,14 +110,33 @@ def _check_entries(
     document: FeedDocument, wanted: Sequence[int], found: Identified, feed: str, limits: Limits
 ) -> list[list[CheckedEvent | Rejected]]:
     """Return the events of some entries of a feed, by their numbers."""
-    policy = found.memory.policy
-    return [
-        [
-            check_event(event, limits)
-            for event in entry_events(document, document.entries[n], found.ids[n], feed=feed, policy=policy)
-        ]
-        for n in wanted
+    events = [
+        entry_events(
+            document,
+            entry,
+            entry_documents(document, entry),
+            found.ids[n],
+            feed=feed,
+            policy=found.memory.policy,
+        )
+        for n, entry in ((n, document.entries[n]) for n in wanted)
     ]
+    return [[check_event(event, limits) for event in of_entry] for of_entry in events]
+
+
+def _events_of_checked(
+    document: FeedDocument, checked: Sequence[CheckedEntry], wanted: Sequence[int], found: Identified, feed: str
+) -> list[list[CheckedEvent | Rejected]]:
+    """Return the same events where a task has checked their documents."""
+    made: list[list[CheckedEvent | Rejected]] = []
+    for n in wanted:
+        entry = checked[n]
+        events = entry_events(
+            document, document.entries[n], entry.made, found.ids[n], feed=feed, policy=found.memory.policy
+        )
+        documents = zip(events, entry.documents, strict=True)
+        made.append([check_event(event, kept=kept) for event, kept in documents])
+    return made
 
 
 def _taken_already(chunk: Chunk, document: FeedDocument, found: Identified, feed: str) -> Iterator[int]:

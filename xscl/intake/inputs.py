@@ -19,18 +19,18 @@ from xscl.ingest.reading import Reading
 from xscl.ingest.records import Drop, FeedDocument, Flush, Noted, Position, Record, Register, Rejected, RowTable
 from xscl.ingest.sources import read_paths
 from xscl.ingest.sql_tables import read_sql_table, shown_url, sql_source
-from xscl.intake.data_frames import arrow_table, frame_events, has_documents
+from xscl.intake.data_frames import arrow_table
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.intake.row_columns import check_columns
 
-__all__ = ["follow_paths", "records_of", "take_sql_table"]
+__all__ = ["follow_paths", "paths_in", "records_of", "take_sql_table"]
 
 _AT_ONCE = 20_000
 """Records for one report."""
 
 
 def records_of(source: object, reading: Reading) -> Iterable[Record]:
-    """Give the records of a source: a path, paths, events, dicts, a table of rows, or a DataFrame.
+    """Give the records of a source: a path, paths, events, dicts, or a table of rows.
 
     Raises:
         EngineError: ``XSCL_BAD_OPTION``: nothing can be taken in from the source.  While records are read,
@@ -38,8 +38,6 @@ def records_of(source: object, reading: Reading) -> Iterable[Record]:
         SourceError: ``XSCL_SOURCE_UNREADABLE``: a path leads nowhere.  ``XSCL_NO_COLUMN``, ``XSCL_BAD_OPTION``,
             ``XSCL_COLUMN_TYPE``: a table, or the one file that is named, does not have the columns of the options.
     """
-    if has_documents(source):
-        return frame_events(source, reading.channel)
     if isinstance(source, (str, Path)):
         records = read_paths(_existing([source]), reading)
         # Files of a folder are what they are; the columns of the one file that the call names can be asked for.
@@ -57,6 +55,19 @@ def records_of(source: object, reading: Reading) -> Iterable[Record]:
     if first and isinstance(first[0], (str, Path)):
         return read_paths(_existing(list(items)), reading)
     return _item_records(items)
+
+
+def paths_in(source: object) -> list[str | Path] | None:
+    """Return the paths that a source names, which all lead somewhere; None of other sources.
+
+    Raises:
+        SourceError: ``XSCL_SOURCE_UNREADABLE``: a path leads nowhere.
+    """
+    if isinstance(source, (str, Path)):
+        return _existing([source])
+    if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, Path)):
+        return _existing(source)
+    return None
 
 
 def take_sql_table(intake: Intake, url: str, table: str, *, key: str, reading: Reading) -> IntakeReport:

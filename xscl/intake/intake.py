@@ -22,8 +22,9 @@ from xscl.catalog.source_offsets import put_positions
 from xscl.ingest.records import Drop, FeedDocument, Flush, Noted, Position, Record, Register, Rejected, RowTable
 from xscl.intake.checks import CheckedEvent, check_event
 from xscl.intake.events import take_events
-from xscl.intake.feed_entries import events_of, take_feed
+from xscl.intake.feed_entries import take_feed
 from xscl.intake.feed_memory import FeedStates
+from xscl.intake.record_runs import record_runs
 from xscl.intake.report import IntakeReport
 from xscl.intake.rows import take_rows
 from xscl.intake.transaction import Terms, open_chunk, rejection
@@ -31,9 +32,6 @@ from xscl.registry.registry import Registry
 from xscl.store.home import Home
 
 __all__ = ["Intake", "IntakeReport"]
-
-_CHUNK_EVENTS = 10_000
-_CHUNK_CHARACTERS = 32 * 1024 * 1024
 
 
 class Intake:
@@ -54,7 +52,7 @@ class Intake:
     def take(self, records: Iterable[Record]) -> IntakeReport:
         """Take records in their order; everything that can be taken is."""
         report = IntakeReport()
-        for chunk in _chunks(_without_notes(records, report)):
+        for chunk in record_runs(_without_notes(records, report)):
             with named_file_faults(self.home.root):
                 self._take(chunk, report)
         return report
@@ -62,13 +60,14 @@ class Intake:
     def _take(self, chunk: list[Record], report: IntakeReport) -> None:
         first = chunk[0]
         if isinstance(first, (Register, Drop, Flush)):
-            self._act(first, report)
+            self.act(first, report)
         elif isinstance(first, RowTable):
             take_rows(self.terms, first, report)
         else:
             self._take_chunk(chunk, report)
 
-    def _act(self, record: Register | Drop | Flush, report: IntakeReport) -> None:
+    def act(self, record: Register | Drop | Flush, report: IntakeReport) -> None:
+        """Do what a record asks for at its place of the intake order."""
         terms = self.terms
 
         def keep_position(connection: Connection) -> None:
@@ -125,35 +124,6 @@ def _without_notes(records: Iterable[Record], report: IntakeReport) -> Iterator[
             report.note_input(f"{record.source}: {record.text}")
         else:
             yield record
-
-
-def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Events in runs of a bounded size; everything else alone, in its place."""
-    run: list[Record] = []
-    count = size = 0
-    for record in records:
-        if isinstance(record, (Register, Drop, Flush, RowTable)):
-            if run:
-                yield run
-                run, count, size = [], 0, 0
-            yield [record]
-            continue
-        run.append(record)
-        events, characters = _weight(record)
-        count += events
-        size += characters
-        if count >= _CHUNK_EVENTS or size >= _CHUNK_CHARACTERS:
-            yield run
-            run, count, size = [], 0, 0
-    if run:
-        yield run
-
-
-def _weight(record: Record) -> tuple[int, int]:
-    """Count the events that a record makes at most, and their characters."""
-    if isinstance(record, FeedDocument):
-        return events_of(record), sum(len(entry.raw or "") for entry in record.entries)
-    return 1, len(record.xml or "") if isinstance(record, Event) else 0
 
 
 def _check_all(records: list[Record], limits: Limits) -> list[CheckedEvent | Rejected]:

@@ -25,7 +25,7 @@ from xscl.intake.checks import CheckedEvent, check_event, event_content
 from xscl.intake.row_columns import Mask, Places, as_array, check_columns, python_rows
 from xscl.intake.row_ids import RowIds, read_ids
 
-__all__ = ["RowBatch", "read_batch", "refused_row", "settle", "single_events"]
+__all__ = ["RowBatch", "fixed_schema", "read_batch", "refused_row", "settle", "single_events"]
 
 _LONG_ROW = 20_000
 """Characters; longer rows are looked at one by one, because documents have limits."""
@@ -65,9 +65,8 @@ def read_batch(table: RowTable, channel: ChannelInfo, limits: Limits) -> tuple[R
     Raises:
         SourceError, DocumentError: no row can be taken.
     """
-    check_columns(table.rows.schema, table.options)
+    channel = replace(channel, schema=fixed_schema(table, channel))
     rows = _selected(table)
-    channel = replace(channel, schema=_schema(table, rows, channel))
     times, timeless = event_times(table.rows, table.options)
     ids, nameless = read_ids(table)
     cells, doubtful = _cells(table, rows, channel, limits)
@@ -78,6 +77,16 @@ def read_batch(table: RowTable, channel: ChannelInfo, limits: Limits) -> tuple[R
         shown = table.rows.column(name)[place].as_py() if name in table.rows.column_names else "it"
         refusals.append(refused_row(table, place, "XSCL_BAD_EVENT_TIME", _no_time(shown, table.options.ts_format), ids))
     return RowBatch(channel, ids, times, cells, ~(timeless | nameless), doubtful), refusals
+
+
+def fixed_schema(table: RowTable, channel: ChannelInfo) -> dict[str, str | None]:
+    """Return the channel's columns, with the types that a table fixes.
+
+    Raises:
+        SourceError, DocumentError: no row of the table can be taken.
+    """
+    check_columns(table.rows.schema, table.options)
+    return _schema(table, _selected(table), channel)
 
 
 def _no_time(shown: object, ts_format: str | None) -> str:

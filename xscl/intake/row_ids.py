@@ -80,6 +80,7 @@ def known_rows(
     ids: RowIds,
     cells: Sequence[pa.StringArray],
     kept: Mask,
+    row_digests: Sequence[str] | None = None,
 ) -> KnownRows:
     """Find the rows whose ids the channel has; a row whose id comes twice in the table counts as known the second time.
 
@@ -90,6 +91,7 @@ def known_rows(
         ids: ids of the rows.
         cells: a column each.
         kept: rows that are looked at; of others nothing is said.
+        row_digests: of the rows, where that is known already.
     """
     known = KnownRows(np.zeros(len(kept), dtype=np.bool_), np.zeros(len(kept), dtype=np.bool_))
     assert channel.schema is not None
@@ -105,10 +107,14 @@ def known_rows(
         for _, row in rows_by_id(connection, root, {channel.name: ids.texts.to_pylist()}):
             digests[row.id] = cells_digest(channel.schema, row.cells)
         places = np.flatnonzero(kept)
-    columns = [column.to_pylist() for column in cells] if len(places) else []
+    columns = [column.to_pylist() for column in cells] if len(places) and row_digests is None else []
     for place in places.tolist():
         id_ = ids.texts[place].as_py()
-        digest = cells_digest(channel.schema, [column[place] for column in columns])
+        digest = (
+            cells_digest(channel.schema, [column[place] for column in columns])
+            if row_digests is None
+            else row_digests[place]
+        )
         before = digests.get(id_)
         if before is None:
             digests[id_] = known.digests[place] = digest

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import SourceError, XsclError
 from xscl.base.failpoints import step
 from xscl.base.types import Event, is_name
@@ -22,13 +20,14 @@ from xscl.catalog.source_offsets import put_positions
 from xscl.ingest.records import Rejected, RowTable
 from xscl.intake.checks import check_channel_name, taken_id
 from xscl.intake.events import take_events
+from xscl.intake.placed_rows import PlacedRows, event_times_of, placed_rows
 from xscl.intake.report import IntakeReport
 from xscl.intake.row_batch import RowBatch, read_batch, refused_row, settle, single_events
-from xscl.intake.row_columns import Places, as_mask, cell_lists
+from xscl.intake.row_columns import Places
 from xscl.intake.row_ids import known_rows
 from xscl.intake.transaction import Chunk, Terms, open_chunk
 
-__all__ = ["CHUNK_ROWS", "take_rows"]
+__all__ = ["CHUNK_ROWS", "place_rows", "refuse_all", "row_channel", "row_chunks", "take_rows", "without_known"]
 
 CHUNK_ROWS = 200_000
 """Rows of one transaction and file."""
@@ -36,18 +35,7 @@ CHUNK_ROWS = 200_000
 
 def take_rows(terms: Terms, table: RowTable, report: IntakeReport) -> None:
     """Take the rows of a table; everything that can be taken is."""
-    numbers = np.arange(1, len(table.rows) + 1, dtype=np.int64) if table.numbers is None else table.numbers
-    if not table.named:
-        table = replace(table, source=f"row-{uuid.uuid4().hex}")
-    starts = range(0, max(len(table.rows), 1), CHUNK_ROWS)
-    for start in starts:
-        part = replace(
-            table,
-            rows=table.rows.slice(start, CHUNK_ROWS),
-            numbers=numbers[start : start + CHUNK_ROWS],
-            problems=table.problems if start == 0 else (),
-            position=table.position if start == starts[-1] else None,
-        )
+    for part in row_chunks(table):
         with open_chunk(terms, report) as chunk:
             chunk.rejected.extend(part.problems)
             if len(part.rows):
@@ -57,16 +45,34 @@ def take_rows(terms: Terms, table: RowTable, report: IntakeReport) -> None:
         step("intake.rows")
 
 
+def row_chunks(table: RowTable) -> Iterator[RowTable]:
+    """Yield the rows of a table in parts of one file each, with a number for each row; an empty table is a part."""
+    numbers = np.arange(1, len(table.rows) + 1, dtype=np.int64) if table.numbers is None else table.numbers
+    if not table.named:
+        table = replace(table, source=f"row-{uuid.uuid4().hex}")
+    starts = range(0, max(len(table.rows), 1), CHUNK_ROWS)
+    for start in starts:
+        yield replace(
+            table,
+            rows=table.rows.slice(start, CHUNK_ROWS),
+            numbers=numbers[start : start + CHUNK_ROWS],
+            problems=table.problems if start == 0 else (),
+            position=table.position if start == starts[-1] else None,
+        )
+
+
 def _take(chunk: Chunk, table: RowTable) -> None:
     """Take the rows of a table that can be taken, in one transaction."""
     limits = chunk.terms.limits
     try:
-        batch, refusals = read_batch(table, _channel(chunk, table), limits)
+        batch, refusals = read_batch(table, row_channel(chunk, table), limits)
     except XsclError as error:
-        _refuse_all(chunk, table, error)
+        refuse_all(chunk, table, error, len(table.rows))
         return
     except pa.ArrowException as error:  # as a dictionary of long texts that many rows name
-        _refuse_all(chunk, table, SourceError("XSCL_SOURCE_UNREADABLE", f"the rows cannot be held: {error}"))
+        refuse_all(
+            chunk, table, SourceError("XSCL_SOURCE_UNREADABLE", f"the rows cannot be held: {error}"), len(table.rows)
+        )
         return
     chunk.rejected += refusals
     if table.channel in chunk.streams:
@@ -75,30 +81,63 @@ def _take(chunk: Chunk, table: RowTable) -> None:
         return
     batch, refusals = settle(table, batch, limits)
     chunk.rejected += refusals
-    known = known_rows(chunk.connection, chunk.terms.home.root, batch.channel, batch.ids, batch.cells, batch.kept)
+    batch, _, digests = without_known(chunk, table, batch)
+    if len(batch.kept):
+        placed = place_rows(chunk, batch, digests)
+        path = chunk.write_file(placed_rows(batch, placed))
+        if placed.ids is not None:
+            add_row_ranges(chunk.connection, [{**placed.ids, "path": path}])
+
+
+def without_known(
+    chunk: Chunk, table: RowTable, batch: RowBatch, digests: Sequence[str] | None = None
+) -> tuple[RowBatch, Places, list[str]]:
+    """Leave out the rows whose ids the channel has, and refuse those of other content.
+
+    Args:
+        chunk: their transaction.
+        table: what they were read from; of its rows nothing is asked.
+        batch: the rows.
+        digests: of the rows, where that is known already and their ids are kept one by one.
+
+    Returns:
+        The rows that are kept, which they are, and their digests if their ids are kept one by one.
+    """
+    root = chunk.terms.home.root
+    known = known_rows(chunk.connection, root, batch.channel, batch.ids, batch.cells, batch.kept, digests)
     chunk.report.duplicates += int(np.count_nonzero(known.same & batch.kept))
     for place in np.flatnonzero(known.other & batch.kept):
         id_ = batch.ids.texts[place].as_py()
         message = taken_id(id_, batch.channel.name, is_place=table.named and table.options.id is None)
         chunk.rejected.append(refused_row(table, place, "XSCL_EVENT_ID_REUSED", message, batch.ids))
     batch = replace(batch, kept=batch.kept & ~(known.same | known.other))
-    if batch.kept.any():
-        singly = batch.kept if batch.ids.numbers is None else np.zeros(0, dtype=np.bool_)
-        _write(chunk, batch.only_kept(), [known.digests[place] for place in np.flatnonzero(singly).tolist()])
+    which = np.flatnonzero(batch.kept)
+    singly = which.tolist() if batch.ids.numbers is None else []
+    return batch.only_kept(), which, [known.digests[place] for place in singly]
 
 
-def _channel(chunk: Chunk, table: RowTable) -> ChannelInfo:
+def row_channel(chunk: Chunk, table: RowTable) -> ChannelInfo:
+    """Return the channel of the rows of a table.
+
+    Raises:
+        XsclError: it takes none of them.
+    """
     check_channel_name(table.channel)
     name = resolve_stream(chunk.streams, table.channel)[0]
     return chunk.channel_of(Event(name, row={}, source=table.source))
 
 
-def _refuse_all(chunk: Chunk, table: RowTable, error: XsclError) -> None:
+def refuse_all(chunk: Chunk, table: RowTable, error: XsclError, count: int) -> None:
+    """Refuse all rows of a table, so many, for one reason.
+
+    Raises:
+        XsclError: ``error``, where the input's position is kept.
+    """
     if table.position is not None:
         # Whoever goes on behind them would never see these rows again.
         raise error
     assert table.numbers is not None
-    first, last, count = table.numbers[0], table.numbers[-1], len(table.rows)
+    first, last = table.numbers[0], table.numbers[-1]
     where = f"{table.source}:{first}" if count == 1 else f"{table.source}:{first}-{last}"
     message = error.message if count == 1 else f"{error.message} (all {count:,} rows)"
     hint = f"; {error.hint}" if error.hint else ""
@@ -107,8 +146,8 @@ def _refuse_all(chunk: Chunk, table: RowTable, error: XsclError) -> None:
     chunk.report.rejected += count - 1
 
 
-def _write(chunk: Chunk, batch: RowBatch, digests: Sequence[str]) -> None:
-    """Write rows to a file, with their ids, and note those that are late.
+def place_rows(chunk: Chunk, batch: RowBatch, digests: Sequence[str]) -> PlacedRows:
+    """Give rows their places, note their ids, and note those that are late.
 
     Args:
         chunk: their transaction.
@@ -118,53 +157,38 @@ def _write(chunk: Chunk, batch: RowBatch, digests: Sequence[str]) -> None:
     channel, count = batch.channel, len(batch.kept)
     chunk.put_channel(channel)
     first, receipt = chunk.places(count)
-    docids = np.arange(first, first + count, dtype=np.int64)
-    received = np.arange(receipt, receipt + count, dtype=np.int64)
-    dated = ~as_mask(batch.times.is_null())
-    ts = np.where(dated, batch.times.fill_null(0).to_numpy(zero_copy_only=False), received)
+    ts = event_times_of(batch, receipt)
     shown, late = shown_before(channel, chunk.clocks, ts)
-    columns: dict[str, pa.Array] = {
-        "docid": pa.array(docids),
-        "channel": pa.repeat(channel.name, count),
-        "id": batch.ids.texts,
-        "version": pa.repeat(pa.scalar(1, pa.int32()), count),
-        "item": pa.array(docids),
-        "ts": pa.array(ts),
-        "received": pa.array(received),
-        "late": pa.array(late),
-        "declared": batch.times,
-        "time_source": pc.if_else(pa.array(dated), "given", "received"),
-        "cells": cell_lists(batch.cells, count),
-        "membership": pa.repeat(pa.scalar(0, pa.int32()), count),
-    }
-    path = chunk.write_file(_event_table(columns, count))
     numbers = batch.ids.numbers
+    ids: dict[str, object] | None = None
     if numbers is None:
-        _note_ids(chunk, batch, digests, docids, ts, received)
+        _note_ids(chunk, batch, digests, first, receipt, ts)
     else:
-        ends = {"docid": first, "last_docid": first + count - 1, "first": int(numbers[0]), "last": int(numbers[-1])}
-        held = {"path": path, "channel": channel.name, "prefix": batch.ids.prefix}
-        add_row_ranges(chunk.connection, [{**ends, **held}])
+        ids = {"docid": first, "last_docid": first + count - 1, "first": int(numbers[0]), "last": int(numbers[-1])}
+        ids |= {"channel": channel.name, "prefix": batch.ids.prefix}
     chunk.see(channel, int(ts.max()))
     chunk.report.taken += count
-    for place in np.flatnonzero(late).tolist():
-        id_, docid = batch.ids.texts[place].as_py(), int(docids[place])
-        chunk.note_late(channel, id_, docid, int(ts[place]), int(received[place]), int(shown[place]))
+    which = np.flatnonzero(late)
+    for place in which.tolist():
+        id_, docid = batch.ids.texts[place].as_py(), first + place
+        chunk.note_late(channel, id_, docid, int(ts[place]), receipt + place, int(shown[place]))
+    return PlacedRows(channel.name, first, receipt, which, ids)
 
 
-def _note_ids(
-    chunk: Chunk, batch: RowBatch, digests: Sequence[str], docids: Places, ts: Places, received: Places
-) -> None:
+def _note_ids(chunk: Chunk, batch: RowBatch, digests: Sequence[str], first: int, receipt: int, ts: Places) -> None:
     """Note the ids of rows to be kept one by one."""
-    rows = zip(batch.ids.texts.to_pylist(), digests, docids.tolist(), ts.tolist(), received.tolist(), strict=True)
+    rows = enumerate(zip(batch.ids.texts.to_pylist(), digests, ts.tolist(), strict=True))
     same = {"channel": batch.channel.name, "feed": "", "version": 1, "membership": 0}
     chunk.ids.extend(
-        {**same, "id": id_, "base": id_, "docid": docid, "item": docid, "digest": digest, "ts": at, "received": receipt}
-        for id_, digest, docid, at, receipt in rows
+        {
+            **same,
+            "id": id_,
+            "base": id_,
+            "docid": first + place,
+            "item": first + place,
+            "digest": digest,
+            "ts": at,
+            "received": receipt + place,
+        }
+        for place, (id_, digest, at) in rows
     )
-
-
-def _event_table(columns: Mapping[str, pa.Array], count: int) -> pa.Table:
-    """Make events in the shape of ``EVENT_SCHEMA``; columns that are not given are NULL."""
-    arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in EVENT_SCHEMA]
-    return pa.Table.from_arrays(arrays, schema=EVENT_SCHEMA)

@@ -157,19 +157,24 @@ class Chunk:
         """Write events in the shape of ``EVENT_SCHEMA``, one after the other in number; the file's path in the home."""
         first, last = table.column("docid")[0].as_py(), table.column("docid")[-1].as_py()
         step("intake.write")
-        file = write_event_file(new_event_file(self.terms.home, first), table)
+        file = write_event_file(new_event_file(self.terms.home.folder("events"), first), table)
         self.files.append(file)
         step("intake.wrote")
         path = f"events/{file.name}"
         add_event_files(self.connection, [{"path": path, "first": first, "last": last, "rows": len(table)}])
         return path
 
+    def write_ids(self) -> None:
+        """Write the ids that were noted, so that whoever asks the catalogue in this transaction finds them."""
+        add_event_ids(self.connection, self.ids)
+        self.ids.clear()
+
     def write(self) -> None:
         """Write what was noted."""
         connection = self.connection
         if self.rows:
             self.write_file(pa.Table.from_pylist(self.rows, schema=EVENT_SCHEMA))
-        add_event_ids(connection, self.ids)
+        self.write_ids()
         for name in self.moved:
             note_newest(connection, name, self.clocks.newest[name])
         add_late(connection, self.late)

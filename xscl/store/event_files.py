@@ -27,9 +27,9 @@ _GROUP_OF_ROWS = 10_000
 _REPEATED = ["channel", "version", "time_source", "membership"]  # columns of few different values
 
 
-def new_event_file(home: Home, first: int) -> Path:
-    """Make up a name for a file of events; ``first`` is the number of the first, and a digest is added."""
-    return home.folder("events") / f"{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
+def new_event_file(folder: Path, first: int) -> Path:
+    """Make up a name for a file of events in a folder; ``first`` is the number of the first, and a digest is added."""
+    return folder / f"{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
 
 
 def write_event_file(path: Path, table: pa.Table) -> Path:

@@ -192,7 +192,7 @@ class EventUpkeep:
 
     def _write(self, source: ds.Dataset, only: Numbers | None, inputs: Sequence[EventFile]) -> Path:
         """Write events with these numbers, or all, as one file, with what is to be known of it in its footer."""
-        target = new_event_file(self._home, inputs[0].first)
+        target = new_event_file(self._home.folder("events"), inputs[0].first)
         if len(inputs) == 1 and self._tier(inputs[0]) is None:
             return write_sealed(target, lambda path: _write_parts(path, source, only))
         table = source.to_table()

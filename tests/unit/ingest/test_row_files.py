@@ -93,7 +93,7 @@ def test_what_was_written_is_read_whatever_the_blocks(monkeypatch: pytest.Monkey
     for row in given_rows:
         starts.append(written.getvalue().count("\n") + 1)
         writer.writerow(row)
-    monkeypatch.setattr(csv_files, "_BLOCK", max(block, 20))
+    monkeypatch.setattr(csv_files, "CSV_BLOCK", max(block, 20))
     found = rows(read(written.getvalue().encode()))
     assert found == [(start, {"c": row[0], "d": row[1]}) for start, row in zip(starts, given_rows, strict=True)]
 
@@ -129,7 +129,7 @@ def test_headers_that_name_no_columns(data, more) -> None:
 
 
 def test_a_record_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_files, "_BLOCK", 100)
+    monkeypatch.setattr(csv_files, "CSV_BLOCK", 100)
     with pytest.raises(SourceError, match="quotation mark"):
         read(b"a,b\n" + b'1,"2\n' + b"3,4\n" * 100)
 
@@ -271,6 +271,6 @@ def test_a_header_that_is_one_long_name_is_refused() -> None:
 
 
 def test_numbers_are_given_once_where_records_end_with_a_carriage_return(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_files, "_BLOCK", 16)
+    monkeypatch.setattr(csv_files, "CSV_BLOCK", 16)
     numbers = [number for number, _ in rows(read(b"a,b\r\n" + b"1,2\r3,4\n" * 20))]
     assert len(numbers) == 40 and numbers == sorted(set(numbers))

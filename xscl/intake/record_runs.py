@@ -1,0 +1,43 @@
+"""Runs of records that are taken in together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from xscl.base.types import Event
+from xscl.ingest.records import Drop, FeedDocument, Flush, Record, Register, RowTable
+from xscl.intake.feed_entries import events_of
+
+__all__ = ["record_runs"]
+
+_RUN_EVENTS = 10_000
+_RUN_CHARACTERS = 32 * 1024 * 1024
+
+
+def record_runs(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Events in runs of a bounded size; everything else alone, in its place."""
+    run: list[Record] = []
+    count = size = 0
+    for record in records:
+        if isinstance(record, (Register, Drop, Flush, RowTable)):
+            if run:
+                yield run
+                run, count, size = [], 0, 0
+            yield [record]
+            continue
+        run.append(record)
+        events, characters = _weight(record)
+        count += events
+        size += characters
+        if count >= _RUN_EVENTS or size >= _RUN_CHARACTERS:
+            yield run
+            run, count, size = [], 0, 0
+    if run:
+        yield run
+
+
+def _weight(record: Record) -> tuple[int, int]:
+    """Count the events that a record makes at most, and their characters."""
+    if isinstance(record, FeedDocument):
+        return events_of(record), sum(len(entry.raw or "") for entry in record.entries)
+    return 1, len(record.xml or "") if isinstance(record, Event) else 0
