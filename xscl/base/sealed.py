@@ -19,6 +19,7 @@ import xxhash
 from xscl.base.errors import EngineError
 
 __all__ = [
+    "CHECKED_PAGES",
     "LIST",
     "PAGE_CHECKSUMS",
     "check_file",
@@ -37,6 +38,8 @@ LIST = "_files"
 """The list of a folder's files; readers of Parquet pass over names that begin so."""
 PAGE_CHECKSUMS = {"write_page_checksum": True}
 """Option of pyarrow's writers: readers on other machines, which do not see whole files, check each page."""
+CHECKED_PAGES = {"page_checksum_verification": True}
+"""Option of pyarrow's readers: a disk may flip a bit in a file that this process has found as it was written."""
 _PART = 1 << 20
 _CHANGED = "is not as it was written: its checksum differs"
 _DIGEST = 16

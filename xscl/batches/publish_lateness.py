@@ -30,6 +30,7 @@ from xscl.catalog.clocks import is_late
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import INTAKE_FILES
 from xscl.store.home import Home
+from xscl.store.parquet import checked_dataset
 
 __all__ = ["Lateness", "judged"]
 
@@ -76,7 +77,7 @@ def _shown(span: BatchRange, channel: ChannelInfo, places: Numbers, times: Numbe
     # Up to the batch, what was processed and published; in it, event by event.
     before = span.clocks.clocks()
     wanted = (ds.field("docid") >= span.first) & (ds.field("docid") <= int(places.max()))
-    table = ds.dataset(span.paths, schema=EVENT_SCHEMA).to_table(columns=["docid", "channel", "ts"], filter=wanted)
+    table = checked_dataset(span.paths, EVENT_SCHEMA).to_table(columns=["docid", "channel", "ts"], filter=wanted)
     docids, seen = table.column("docid").to_numpy(), table.column("ts").to_numpy()
     sharing = [info.name for info in span.clocks.channels.values() if info.clock == channel.clock]
     mine = pc.is_in(table.column("channel"), pa.array(sharing, pa.string())).to_numpy()
@@ -99,7 +100,7 @@ def _shown_then(home: Home, span: BatchRange, channel: ChannelInfo, places: Numb
     of_clock = ds.field("channel").isin(pa.array(sharing, pa.string()))
     taken_in = (ds.field("docid") <= int(places.max())) & (of_clock | (channel.idle is not None))
     published = (ds.field("docid") >= PUBLISHED) & (ds.field("channel") == channel.name)
-    table = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(
+    table = checked_dataset(paths, EVENT_SCHEMA).to_table(
         columns=["docid", "channel", "ts"], filter=taken_in | published
     )
     docids, seen = table.column("docid").to_numpy(), table.column("ts").to_numpy()

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.sealed import CHECKED_PAGES, check_file
 from xscl.catalog.tables import ROW_RANGES
 
 __all__ = ["RangeRow", "StoredRows", "rows_by_id", "split_id", "stored_rows"]
@@ -65,8 +66,10 @@ def stored_rows(
         ROW_RANGES.c.first <= last,
     )
     for one in connection.execute(statement).all():
-        path = root / one.path
-        table = pq.read_table(path, columns=["id", "cells"], filters=_inside(one.docid, one.last_docid))
+        path = check_file(root / one.path)
+        table = pq.read_table(
+            path, columns=["id", "cells"], filters=_inside(one.docid, one.last_docid), **CHECKED_PAGES
+        )
         digits = pc.utf8_slice_codeunits(table.column("id"), len(prefix))
         numbers = digits.cast(pa.int64()).to_numpy()
         yield StoredRows(numbers, table.column("cells").combine_chunks())
@@ -95,9 +98,9 @@ def rows_by_id(
                 here = [text for number, text in of_prefix.items() if one.first <= number <= one.last]
                 if not here:
                     continue
-                path = root / one.path
+                path = check_file(root / one.path)
                 found = pc.field("id").isin(here) & _inside(one.docid, one.last_docid)
-                table = pq.read_table(path, columns=["id", "docid", "cells"], filters=found)
+                table = pq.read_table(path, columns=["id", "docid", "cells"], filters=found, **CHECKED_PAGES)
                 for row in table.to_pylist():
                     yield channel, RangeRow(row["id"], row["docid"], row["cells"])
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow.parquet as pq
 
+from xscl.base.sealed import CHECKED_PAGES
 from xscl.base.types import format_time
 from xscl.catalog.records import ChannelInfo, StreamInfo
 from xscl.ingest.rows import TEXT_TYPES
@@ -39,7 +40,7 @@ class EventLines:
     def lines(self, paths: list[str]) -> Iterator[tuple[int, Line]]:
         """(place, line), by place; some rows of a file are in memory."""
         for path in self._home.paths(paths):
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path, **CHECKED_PAGES) as file:
                 there = [name for name in _COLUMNS if name in file.schema_arrow.names]
                 for batch in file.iter_batches(_ROWS, columns=there):
                     for row in batch.to_pylist():

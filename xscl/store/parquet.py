@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from xscl.base.sealed import CHECKED_PAGES
 from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["codes", "data_files", "int64s", "joined", "list_parts", "read_columns", "rows_where"]
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+__all__ = ["checked_dataset", "codes", "data_files", "int64s", "joined", "list_parts", "read_columns", "rows_where"]
 
 Span = Callable[[int, int], bool]
 """Whether a row group whose values lie between these two, both included, is wanted."""
@@ -52,7 +57,7 @@ def read_columns(
         wanted: asked of the least and the greatest ``key`` of a row group; NULLs do not count.
     """
     made = pa.schema([schema.field(name) for name in columns])
-    with pq.ParquetFile(file) as opened:
+    with pq.ParquetFile(file, **CHECKED_PAGES) as opened:
         meta = opened.metadata
         groups = [
             number for number in range(meta.num_row_groups) if wanted is None or _may_have(meta, number, key, wanted)
@@ -66,6 +71,16 @@ def read_columns(
         for field in made
     ]
     return pa.table(arrays, schema=made)
+
+
+def checked_dataset(files: Sequence[str | Path], schema: pa.Schema) -> ds.Dataset:
+    """Return files of one schema as a dataset that checks each page."""
+    import pyarrow.dataset as ds
+
+    options = ds.ParquetFragmentScanOptions(**CHECKED_PAGES)
+    return ds.dataset(
+        list(map(str, files)), schema=schema, format=ds.ParquetFileFormat(default_fragment_scan_options=options)
+    )
 
 
 def _may_have(meta: pq.FileMetaData, group: int, key: str | None, wanted: Span) -> bool:

@@ -19,6 +19,7 @@ from xscl.catalog.clocks import Clocks
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import CHANNELS
 from xscl.store.home import Home
+from xscl.store.parquet import checked_dataset
 from xscl.templates.retention import EVER
 
 __all__ = [
@@ -93,7 +94,7 @@ def event_times(paths: Sequence[str], first: int, last: int) -> EventTimes:
     import pyarrow.dataset as ds  # brings pandas, which 'xscl stats' does without
 
     wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
-    events = ds.dataset(list(paths), schema=EVENT_SCHEMA).to_table(["channel", "ts", "received"], filter=wanted)
+    events = checked_dataset(paths, EVENT_SCHEMA).to_table(["channel", "ts", "received"], filter=wanted)
     newest = events.group_by("channel").aggregate([("ts", "max")]).to_pydict()
     # It grows with the place.
     received = pc.max(events.column("received")).as_py()

@@ -38,6 +38,7 @@ from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
 from xscl.language.query_rows import variables_of
 from xscl.store.home import Home
+from xscl.store.parquet import checked_dataset
 from xscl.templates.results import RESULT_SCHEMA, batch_of
 
 __all__ = ["sweep_queries", "trim_catalog"]
@@ -114,7 +115,7 @@ def _oldest_matches(folders: Iterable[list[str]], begins: Mapping[int, int]) -> 
     """Return, by group with a stored match, a place before which no last member of one of its matches came."""
     oldest: dict[int, int] = {}
     for files in folders:
-        source = ds.dataset(files, schema=RESULT_SCHEMA)
+        source = checked_dataset(files, RESULT_SCHEMA)
         meant = source.to_table(columns=["origin", "groups"], filter=ds.field("relation").isin(["match", "rout"]))
         if not meant.num_rows:
             continue

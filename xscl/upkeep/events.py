@@ -29,7 +29,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.base.failpoints import step
-from xscl.base.sealed import PAGE_CHECKSUMS, write_sealed
+from xscl.base.sealed import CHECKED_PAGES, PAGE_CHECKSUMS, write_sealed
 from xscl.base.types import now_micros
 from xscl.catalog.counters import REMOVED_EVENTS, add_to_total, note_removed_docids
 from xscl.catalog.events import add_event_files, add_row_ranges, ranges_of_file, remove_event_file, remove_ids_between
@@ -40,6 +40,7 @@ from xscl.store.compaction import neighbours, tier_of
 from xscl.store.event_files import new_event_file, write_event_file
 from xscl.store.home import Home
 from xscl.store.inventory import changed_elsewhere, removed_unless_named
+from xscl.store.parquet import checked_dataset
 
 __all__ = ["EventFile", "EventUpkeep", "runs_of"]
 
@@ -162,7 +163,7 @@ class EventUpkeep:
         home = self._home
         with home.catalog.read() as connection:
             ranges = [row for file in inputs for row in ranges_of_file(connection, file.path)]
-        source = ds.dataset(home.paths([file.path for file in inputs]), schema=EVENT_SCHEMA)
+        source = checked_dataset(home.paths([file.path for file in inputs]), EVENT_SCHEMA)
         told = source.to_table(columns=["docid", "channel", "ts", "id"]).sort_by("docid")
         docids = told.column("docid").to_numpy()
         stays = _stays(told, kept)
@@ -276,7 +277,7 @@ def _facts_of_rows(table: pa.Table) -> dict[str, tuple[int, list[int]]]:
 
 
 def _read_facts(home: Home, path: str) -> _Facts:
-    with pq.ParquetFile(home.paths([path])[0]) as source:
+    with pq.ParquetFile(home.paths([path])[0], **CHECKED_PAGES) as source:
         written = (source.schema_arrow.metadata or {}).get(_FACTS)
         if written is not None:
             return {channel: (rows, times) for channel, (rows, times) in json.loads(written).items()}

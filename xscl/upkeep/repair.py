@@ -23,6 +23,7 @@ from xscl.base.docids import PUBLISHED
 from xscl.base.errors import CatalogError, EngineError
 from xscl.base.failpoints import step
 from xscl.base.locks import running
+from xscl.base.sealed import CHECKED_PAGES
 from xscl.catalog.batches import forget_answers, lose_results
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import forget_times
@@ -201,7 +202,9 @@ def _forget_published(home: Home, connection: Connection, first: int, last: int)
     for path in files_between(connection, first, last):
         # One that cannot be read is damaged, too.
         with suppress(OSError, pa.ArrowException, EngineError):
-            there.update(pq.read_table(home.paths([path])[0], columns=["docid"]).column("docid").to_pylist())
+            there.update(
+                pq.read_table(home.paths([path])[0], columns=["docid"], **CHECKED_PAGES).column("docid").to_pylist()
+            )
     ids = sa.select(EVENT_IDS.c.docid, EVENT_IDS.c.channel).where(EVENT_IDS.c.docid.between(first, last))
     gone = {row.docid: row.channel for row in connection.execute(ids) if row.docid not in there}
     note_removed_docids(connection, np.array(sorted(gone), np.int64))

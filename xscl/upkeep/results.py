@@ -35,6 +35,7 @@ from xscl.store.compaction import neighbours, tier_of
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.store.inventory import changed_elsewhere, removed_unless_named
+from xscl.store.parquet import checked_dataset
 from xscl.templates.results import RESULT_SCHEMA
 
 __all__ = ["ResultFolder", "ResultUpkeep"]
@@ -168,7 +169,7 @@ class ResultUpkeep:
         home = self._home
         wanted = ds.field("relation").isin([*_MEANING, "docs"])
         tables = [
-            ds.dataset(home.results([folder.path]), schema=RESULT_SCHEMA).to_table(filter=wanted) for folder in inputs
+            checked_dataset(home.results([folder.path]), RESULT_SCHEMA).to_table(filter=wanted) for folder in inputs
         ]
         rows = pa.concat_tables(tables)
         del tables

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
+import os
 import pickle
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
@@ -17,6 +20,7 @@ import xscl.base.sealed
 from xscl.answers.match_listing import match_json
 from xscl.base.errors import XsclError
 from xscl.base.sealed import LIST, check_file, damaged_files, listed_files, read_whole, seal, write_whole
+from xscl.base.system_errors import named_file_faults
 from xscl.base.types import Event
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.tables import STATE_FILES
@@ -229,3 +233,47 @@ def test_a_small_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
         read_whole(tmp_path / "x")
     with pytest.raises(XsclError, match="XSCL_FILE_MISSING"):
         read_whole(tmp_path / "y")
+
+
+def test_a_bit_that_flips_behind_a_process_is_found(root: Path) -> None:
+    """Disks flip bits without a trace in sizes and times, so a file that was found sound may be none any more."""
+    home, dice = open_home(root), Random(6)
+
+    def told(read: Callable[[], object]) -> str | None:
+        try:
+            read()
+        except XsclError as error:
+            return error.condition
+        return None
+
+    def matches() -> list[str]:
+        with Engine(open_home(root)) as engine:
+            return [json.dumps(match_json(match)) for match in engine.matches()]
+
+    def events() -> bytes:
+        written = io.BytesIO()
+        with named_file_faults(root):
+            export_events(home, written)
+        return written.getvalue()
+
+    for folder, read in (("results", matches), ("events", events)):
+        expected = read()
+        found = []
+        for file in [each for each in files(root) if each.suffix == ".parquet" and folder in each.parts]:
+            status, whole = file.stat(), file.read_bytes()
+            # The end of a column is that of its last page.
+            with pq.ParquetFile(file) as opened:
+                group = opened.metadata.row_group(0)
+            columns = [group.column(number) for number in range(group.num_columns)]
+            column = dice.choice([each for each in columns if each.total_compressed_size > 60])
+            begin = column.dictionary_page_offset or column.data_page_offset
+            flipped = bytearray(whole)
+            flipped[begin + column.total_compressed_size - 2] ^= 16
+            with file.open("r+b") as stream:
+                stream.write(flipped)
+            os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+            condition = told(read)
+            assert condition == "XSCL_FILE_DAMAGED" or (condition is None and read() == expected), file
+            found.append(condition)
+            file.write_bytes(whole)
+        assert "XSCL_FILE_DAMAGED" in found
