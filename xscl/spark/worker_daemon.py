@@ -22,8 +22,7 @@ _NEEDED = (
     "pyarrow.parquet",
     "pyspark.cloudpickle",
     "pyspark.worker",
-    "xscl.templates.find",
-    "xscl.xpath.worker",
+    "xscl.batches.tasks",
 )
 _ALONE = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Variables that keep libraries from threads, which a fork would lose."""
