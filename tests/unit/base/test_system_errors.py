@@ -84,3 +84,17 @@ def test_the_reason_is_the_error_of_the_worker(error: str) -> None:
 
 def test_without_a_worker_the_reason_is_sparks_first_line() -> None:
     assert spark_reason("\n[INTERNAL] It failed.\n\tat a.b.C") == "[INTERNAL] It failed."
+
+
+def test_what_py4j_says_before_the_reason_is_left_out() -> None:
+    text = "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n: a.b.SparkException: No."
+    assert spark_reason(f"{text}\n\tat a.b.C") == "a.b.SparkException: No."
+
+
+def test_the_node_that_a_task_tells_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    for error in ("ModuleNotFoundError: No module named 'xscl'", f"FileNotFoundError: [Errno 2] No: '{tmp_path}/a'"):
+        text = TRACE.format(error=f"{error}\non node h1 (/work/app-1/0)")
+        fault = worker_fault(text) or file_fault(RuntimeError(text), tmp_path)
+        assert fault is not None and fault.message.endswith(" (on node h1 (/work/app-1/0))")
+        assert spark_reason(text) == error
