@@ -240,3 +240,17 @@ def test_a_frame_shows_one_moment(days: Engine) -> None:
     before = frame.count()
     days.ingest([xscl.Event("ticks", "more", 9, row={"sym": "b", "price": 1.0})])
     assert frame.count() == before == 5 and days.channel_df("ticks").count() == 6
+
+
+def test_the_page_on_sql_shows_what_its_join_gives(engine: Engine) -> None:
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs" / "how-to" / "sql.md").read_text(encoding="utf-8")
+    name, text = re.findall(r"xscl query add (\w+) '(.*)'", page)[0]
+    statement = re.findall(r'xscl sql "(SELECT left.*)"', page)[0]
+    shown = page.split(statement)[1].split("```\n")[2].splitlines()
+    engine.register(text, name=name)
+    for feed in ("hour", "day"):
+        engine.ingest(root / "xscl" / "demo" / "corpus" / f"earthquakes-past-{feed}.atom.gz", channel="quakes")
+    engine.run_once()
+    rows = engine.sql(statement).collect()
+    assert [re.split(r" +", line, maxsplit=2) for line in shown[1:]] == [[str(value) for value in row] for row in rows]
