@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from xscl.base.pickled import by_fields
 from xscl.base.types import Event
 from xscl.ingest.feed import entry_item
 from xscl.ingest.identity import EMPTY, Policy, identify
@@ -23,6 +24,8 @@ class EntryDocuments:
     time_source: str
     texts: tuple[str, ...]
     """The item; and the entry as published where there is one."""
+
+    __reduce__ = by_fields
 
 
 def entry_documents(document: FeedDocument, entry: Entry) -> EntryDocuments:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xscl.base.errors import XsclError
+from xscl.base.pickled import by_fields
 from xscl.base.types import Event
 from xscl.ingest.item import Feed, Item
 
@@ -119,6 +120,8 @@ class Entry:
     """The entry element as published; None where the feed is no well-formed XML."""
     item: Item | None = None
     """None: ``feed.entry_item`` reads it from ``raw``."""
+
+    __reduce__ = by_fields
 
 
 @dataclass(frozen=True, slots=True)

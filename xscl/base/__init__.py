@@ -15,6 +15,8 @@
 * ``namespaces``: Prefixes that are known everywhere a path is written
 * ``notebook``: Tables of HTML for notebooks; every text in them is escaped
 * ``parquet_bounds``: Bounds on Parquet files of strangers
+* ``pickled``: Records that are pickled by the values of their fields, in a third of the time that data classes with
+  slots take
 * ``private``: Folders and files that nobody but the user can read
 * ``progress``: Progress of long work: whoever does the work tells, and whoever wants to know listens
 * ``safe_xml``: Parsing XML from strangers

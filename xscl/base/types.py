@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from xscl.base.errors import CatalogError, EngineError, XsclError
+from xscl.base.pickled import by_fields
 
 __all__ = [
     "MAX_NAME",
@@ -75,6 +76,8 @@ class Event:
     """Digest of a feed item as its publisher wrote it, without what belongs to the feed as a whole."""
     time_source: str | None = None
     """Date of a feed item that ``ts`` is: ``published``, ``updated``, ``feed``, or ``received`` where it has none."""
+
+    __reduce__ = by_fields
 
 
 @dataclass(frozen=True, slots=True)

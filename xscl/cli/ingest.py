@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from xscl.base.errors import XsclError
-from xscl.base.settings import DEFAULT_BATCH_DOCS, Where
+from xscl.base.settings import DEFAULT_BATCH_DOCS
 from xscl.base.shown import counted, masked
 from xscl.catalog.queries import read_queries
 from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
     BatchDocsOption,
     HomeOptions,
+    SparkOptions,
     StrictOption,
     WorkOptions,
     complain,
@@ -63,11 +64,10 @@ def ingest(
     strict: StrictOption = False,
     table: Annotated[str | None, typer.Option(help="A table or view of the database whose URL is given.")] = None,
     key: Annotated[str | None, typer.Option(help="Its growing key; only rows above the last one are read.")] = None,
-    where: Annotated[
-        Where, typer.Option(help="Where files are read: in this process, in tasks of Spark, or where that ends sooner.")
-    ] = "auto",
     *,
     options: IngestReading,
+    work: WorkOptions,
+    on: SparkOptions,
     at: HomeOptions,
 ) -> None:
     """Take in documents, feeds, event files and rows; 'xscl run' processes them.
@@ -81,7 +81,7 @@ def ingest(
     from xscl.intake.where import take_files
     from xscl.spark.session import start_session
 
-    opened, reading = at.open(), options.reading(channel)
+    opened, reading, session = at.open(), options.reading(channel), on.session()
     if table is None:
         _refuse_urls(paths)
     intake = Intake(opened, strict=strict, limits=reading.limits)
@@ -97,8 +97,8 @@ def ingest(
             intake,
             paths,
             reading,
-            where=where,
-            session=start_session,
+            where=work.settings().where,
+            session=lambda: start_session(session),
             records=lambda: shown_records(read_paths(paths, reading, stdin=sys.stdin.buffer)),
         )
         report_intake(report)

@@ -128,7 +128,7 @@ class WorkOptions:
     where: Annotated[
         Where,
         typer.Option(
-            "--where", help="Where batches are worked on: in this process, in tasks of Spark, or where they end sooner."
+            "--where", help="Where work is done: in this process, in tasks of Spark, or where it ends sooner."
         ),
     ] = "auto"
 

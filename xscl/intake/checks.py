@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from xscl.base.errors import DocumentError, DocumentLimitError, XsclError
+from xscl.base.pickled import by_fields
 from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_stored
 from xscl.base.types import MAX_NAME, Event, is_name, to_micros
 from xscl.base.values import digest_text
@@ -44,6 +45,8 @@ class KeptDocument:
     """Its place in the file."""
     digest: str
 
+    __reduce__ = by_fields
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedEvent:
@@ -58,6 +61,8 @@ class CheckedEvent:
     """Digest of the content, by which an id seen again is told from an id reused."""
     stream: StreamInfo | None = None
     """Stream that the event named, if it named one (``resolved``)."""
+
+    __reduce__ = by_fields
 
     @property
     def by(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from xscl.base.errors import XsclError
+from xscl.base.pickled import by_fields
 from xscl.base.safe_xml import Limits, in_fresh_dictionary
 from xscl.base.values import digest_text
 from xscl.catalog.memberships import resolve_stream
@@ -33,6 +34,8 @@ class CheckedEntry:
     documents: tuple[KeptDocument | XsclError, ...]
     """Its documents, or why one is refused."""
     keys: Keys
+
+    __reduce__ = by_fields
 
 
 @dataclass(frozen=True, slots=True)
