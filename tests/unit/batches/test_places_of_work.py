@@ -1,32 +1,24 @@
-"""Batches that are joined in the driver, on a real home and without Spark."""
+"""Batches on a real home, in this process and in tasks, without Spark: tasks are called as they are unpickled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 from oracle.evaluate import Doc, answers
 
-from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.errors import EngineError
-from xscl.base.settings import Settings
+from xscl.base.settings import Settings, Where
 from xscl.base.types import Event
 from xscl.batches import batch as batches
-from xscl.batches import driver_match as driver_stage1
-from xscl.batches.driver_join import Driver
 from xscl.batches.ranges import next_batch
-from xscl.batches.walking import Level
 from xscl.engine import Engine, connect
 from xscl.language.parser import parse_query
-from xscl.planning.planner import Plan
-from xscl.store.join_state import held_state
 from xscl.xpath.witness import witness_rows
 
 SECOND = 1_000_000
@@ -48,7 +40,6 @@ DOCS = [
     for number in range(14)
     for channel in "ST"
 ]
-SIZES = {"nothing": 0, "little": 6_000, "everything": 1 << 30}
 
 
 class NoSpark:
@@ -60,29 +51,31 @@ class NoSpark:
         raise AssertionError(f"Spark was asked for {name}")
 
 
-def read_here(spark: object, state: Sequence[str], wanted: npt.NDArray[np.int64], column: str, most: int) -> pa.Table:
-    """``read_state`` without Spark."""
-    if not state:
-        return WITNESS_SCHEMA.empty_table()
-    chosen = ~ds.field("late") & ds.field(column).isin(wanted.tolist())
-    return ds.dataset(list(state), schema=WITNESS_SCHEMA).to_table(filter=chosen).slice(0, most + 1)
+class Tasks(NamedTuple):
+    """A place as tasks of Spark are: what they get and return is pickled."""
+
+    session: object
+    slots: int
+
+    def map(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        calls.append(len(items))
+        packed = [pickle.dumps((work, item)) for item in items]
+        return [pickle.loads(pickle.dumps(work(item))) for work, item in map(pickle.loads, packed)]
 
 
-class Asked(Exception):
-    """Executors were asked for something."""
-
-
-def asked(*_: object) -> None:
-    raise Asked
+calls: list[int] = []
+"""The tasks of each call of ``map``."""
 
 
 @pytest.fixture(autouse=True)
-def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.batches.level.read_state", read_here)
+def tasks_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.batches.level.OnSpark", Tasks)
+    monkeypatch.setattr("xscl.batches.level.cores", lambda: 3)
+    calls.clear()
 
 
-def opened(home: Path, **sizes: int) -> Engine:
-    return connect(home=home, spark=NoSpark(), settings=Settings(**sizes))  # type: ignore[arg-type]
+def opened(home: Path, where: Where = "auto") -> Engine:
+    return connect(home=home, spark=NoSpark(), settings=Settings(where))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -91,8 +84,8 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
         yield made
 
 
-def started(home: Path, **sizes: int) -> Engine:
-    made = opened(home, **sizes)
+def started(home: Path, where: Where = "auto") -> Engine:
+    made = opened(home, where)
     for name, text in QUERIES.items():
         made.register(text, name=name)
     return made
@@ -123,21 +116,30 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         return found(engine)
 
 
-@pytest.mark.parametrize("cache", SIZES)
+@pytest.mark.parametrize("where", ["driver", "spark"])
 @pytest.mark.parametrize("size", [1, 5, 11])
-def test_any_cut_and_any_memory(size: int, cache: str, expected: dict[str, set[str]], tmp_path: Path) -> None:
-    with started(tmp_path / "home", cache_bytes=SIZES[cache]) as engine:
+def test_any_cut_in_either_place(size: int, where: Where, expected: dict[str, set[str]], tmp_path: Path) -> None:
+    with started(tmp_path / "home", where) as engine:
         engine.ingest(events(DOCS))
         reports = engine.run_once(batch_docs=size)
         assert found(engine) == expected
-    assert {report.joined_in for report in reports} == {"driver"}
-    assert [report.jobs for report in reports].count(0) >= 1
-    hits = [(report.slices_found, report.slices_asked) for report in reports]
-    assert all(0 <= hit <= asked for hit, asked in hits) and sum(asked for _, asked in hits) > 0
-    if cache == "everything":
-        assert all(hit == asked for hit, asked in hits)
-    if cache == "nothing" and size < 11:
-        assert any(hit < asked for hit, asked in hits)
+    assert {report.joined_in for report in reports} == {where}
+    assert sum(report.matches for report in reports) == sum(map(len, expected.values()))
+    if where == "spark":
+        # Few documents are walked by every task, so one job is enough; each has one share of the state.
+        assert len(calls) == len(reports) and all(1 <= tasks <= 3 for tasks in calls)
+
+
+def test_many_documents_are_walked_in_tasks_and_joined_in_tasks(
+    expected: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"_SMALL": 0, "_PART": 2}.items():
+        monkeypatch.setattr(f"xscl.batches.level.{name}", value)
+    with started(tmp_path / "home", "spark") as engine:
+        engine.ingest(events(DOCS))
+        reports = engine.run_once(batch_docs=15)
+        assert found(engine) == expected
+    assert len(calls) == 2 * len(reports) and calls[0] == 6
     assert sum(report.matches for report in reports) == sum(map(len, expected.values()))
 
 
@@ -175,23 +177,12 @@ def test_a_batch_without_events_hides_nothing_that_was_done_elsewhere(
     assert found(engine) == expected
 
 
-def test_a_batch_without_events_keeps_what_is_remembered(
-    engine: Engine, expected: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine.ingest(events(DOCS[:10]))
-    engine.run_once()
-    monkeypatch.setattr(
-        "xscl.batches.driver_join._held_rows", lambda *_: pytest.fail("the state is known and need not be read")
-    )
-    engine.register("S//nothing->n", name="later")
-    engine.run_once()
-    engine.ingest(events(DOCS[10:]))
-    engine.run_once(batch_docs=7)
-    assert found(engine) == expected
+def files_of(engine: Engine) -> list[Path]:
+    return sorted(path for path in engine.home.root.rglob("*") if path.suffix in (".parquet", ".run"))
 
 
 @pytest.mark.parametrize(
-    "step", ["batch.commit_state", "attempt.next_state", "level.write_links", "driver_join.Driver.committed"]
+    "step", ["batch.commit_state", "attempt.next_state", "link_work.write_run", "driver.Driver.committed"]
 )
 def test_a_batch_that_fails_leaves_the_next_one_right(
     step: str, engine: Engine, expected: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
@@ -199,7 +190,7 @@ def test_a_batch_that_fails_leaves_the_next_one_right(
     engine.ingest(events(DOCS[:10]))
     engine.run_once()
     engine.ingest(events(DOCS[10:20]))
-    before = sorted(engine.home.root.rglob("*.parquet"))
+    before = files_of(engine)
     with monkeypatch.context() as patch:
 
         def fail(*_: object, **__: object) -> None:
@@ -208,8 +199,8 @@ def test_a_batch_that_fails_leaves_the_next_one_right(
         patch.setattr(f"xscl.batches.{step}", fail)
         with pytest.raises(OSError, match="the disk is full"):
             engine.run_once()
-    if step != "driver_join.Driver.committed":  # the batch is there then
-        assert sorted(engine.home.root.rglob("*.parquet")) == before
+    if step != "driver.Driver.committed":  # the batch is there then
+        assert files_of(engine) == before
     engine.run_once()
     engine.ingest(events(DOCS[20:]))
     engine.run_once()
@@ -233,72 +224,37 @@ def test_two_processes_at_once(engine: Engine, expected: dict[str, set[str]], tm
     assert found(engine) == expected
 
 
-def test_more_rows_than_the_driver_may_hold_go_to_the_executors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("write_witnesses", "write_results"):
-        monkeypatch.setattr(f"xscl.batches.level.{name}", asked)
-    monkeypatch.setattr("xscl.spark.job_counter.Jobs.session", lambda self: None)
-    with started(tmp_path / "home", driver_rows=40) as engine:
-        engine.ingest(events(DOCS[:2]))
-        assert [report.joined_in for report in engine.run_once()] == ["driver"]
-        engine.ingest(events(DOCS[2:]))
-        with pytest.raises(Asked):
-            engine.run_once()
-
-
 @pytest.mark.parametrize("sizes", [{"_FIRST": 2, "_PART": 3}, {"_FIRST": 1, "_PART_BYTES": 500}])
 def test_documents_are_walked_in_parts(
     sizes: dict[str, int], expected: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in sizes.items():
-        monkeypatch.setattr(f"xscl.batches.driver_match.{name}", value)
+        monkeypatch.setattr(f"xscl.batches.walking.{name}", value)
     with started(tmp_path / "home") as engine:
         engine.ingest(events(DOCS))
         assert [(report.joined_in, report.jobs) for report in engine.run_once()] == [("driver", 0)]
         assert found(engine) == expected
 
 
-def test_documents_that_would_take_long_go_to_the_executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.batches.level.write_witnesses", asked)
-    monkeypatch.setattr("xscl.spark.job_counter.Jobs.session", lambda self: None)
-    for name, value in {"_FIRST": len(DOCS) - 1, "start_seconds": lambda: 0.0, "cores": lambda: 8}.items():
-        monkeypatch.setattr(f"xscl.batches.driver_match.{name}", value)
-    with started(tmp_path / "home") as engine:
-        engine.ingest(events(DOCS[:-1]))
-        assert [report.joined_in for report in engine.run_once()] == ["driver"], "the first ones are walked here"
-        engine.ingest(events([Doc(doc.channel, f"{doc.id}-again", doc.ts, doc.xml) for doc in DOCS]))
-        with pytest.raises(Asked):
-            engine.run_once()
-
-
-def test_what_was_walked_is_kept_when_the_rest_goes_to_the_executors(
+def test_walked_documents_stay_walked_when_the_rest_goes_to_tasks(
     expected: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     walked: list[int] = []
-    elsewhere = 0
 
     def counted(automaton: object, part: pa.RecordBatch) -> object:
         walked.extend(part.column("docid").to_pylist())
         return witness_rows(automaton, part)  # type: ignore[arg-type]
 
-    def there(session: object, plan: Plan, level: Level, target: Path) -> None:
-        nonlocal elsewhere
-        elsewhere += 1
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(driver_stage1, "cores", lambda: 1)
-            target.mkdir()
-            pq.write_table(driver_stage1.driver_witnesses(plan, level, 1 << 40).rows, target / "part-0.parquet")
-
-    monkeypatch.setattr("xscl.batches.level.write_witnesses", there)
-    monkeypatch.setattr("xscl.spark.job_counter.Jobs.session", lambda self: None)
-    for name, value in {"_FIRST": 2, "start_seconds": lambda: 0.0, "cores": lambda: 8, "witness_rows": counted}.items():
-        monkeypatch.setattr(f"xscl.batches.driver_match.{name}", value)
+    monkeypatch.setattr("xscl.batches.walking._FIRST", 2)
+    monkeypatch.setattr("xscl.batches.walking.witness_rows", counted)
+    for name, value in {"start_seconds": lambda: 0.0, "cores": lambda: 8}.items():
+        monkeypatch.setattr(f"xscl.batches.driver.{name}", value)
+    monkeypatch.setattr("xscl.batches.level.start_seconds", lambda: 0.0)
     with started(tmp_path / "home") as engine:
         engine.ingest(events(DOCS))
-        assert engine.run_once() and elsewhere == 1
+        assert [report.joined_in for report in engine.run_once()] == ["spark"]
         assert found(engine) == expected
-    assert len(walked) == len(set(walked)) == len(DOCS)
+    assert len(calls) == 2 and len(walked) == len(set(walked)) == len(DOCS)
 
 
 def test_where_documents_are_walked_does_not_depend_on_the_time_on_the_wall(
@@ -306,54 +262,19 @@ def test_where_documents_are_walked_does_not_depend_on_the_time_on_the_wall(
 ) -> None:
     """Each part takes an hour, of which this process has next to nothing."""
     hours = iter(range(0, 10**9, 3600))
-    monkeypatch.setattr("xscl.batches.level.write_witnesses", asked)
-    monkeypatch.setattr("xscl.batches.driver_match._FIRST", 1)
+    monkeypatch.setattr("xscl.batches.walking._FIRST", 1)
     monkeypatch.setattr("time.perf_counter", lambda: float(next(hours)))
     with started(tmp_path / "home") as engine:
         engine.ingest(events(DOCS))
-        assert [report.jobs for report in engine.run_once()] == [0]
+        assert [report.joined_in for report in engine.run_once()] == ["driver"]
+    assert calls == []
 
 
-def test_what_is_remembered_is_read_anew_when_there_is_room_for_it(
-    engine: Engine, expected: dict[str, set[str]]
-) -> None:
-    engine.ingest(events(DOCS[:10]))
-    engine.run_once()
-    assert engine._driver._finder is not None
-    engine._driver._finder.cache.blind = True  # as after a long time in which much was left to the files
-    engine.ingest(events(DOCS[10:20]))
-    engine.run_once()
-    assert engine._driver._finder is None
-    engine.ingest(events(DOCS[20:]))
-    (report,) = engine.run_once()
-    assert report.slices_found == report.slices_asked and not engine._driver.is_blind
-    assert found(engine) == expected
-
-
-def test_more_rows_of_links_than_the_driver_may_hold_go_to_the_executors(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine.ingest(events(DOCS[:10]))
-    assert [report.joined_in for report in engine.run_once()] == ["driver"]
-    monkeypatch.setattr("xscl.batches.driver_join._MOST_LINKS", 0)
-    monkeypatch.setattr(Driver, "_load", lambda *_: pytest.fail("what cannot be joined here need not be read"))
-
-    def executors(*_: object) -> None:
-        raise NotImplementedError
-
-    monkeypatch.setattr("xscl.batches.level.write_results", executors)
-    monkeypatch.setattr("xscl.spark.job_counter.Jobs.session", lambda self: None)
-    for number in (10, 11):
-        engine.ingest(events(DOCS[number : number + 1]))
-        with pytest.raises(NotImplementedError):
-            engine.run_once()
-
-
-@pytest.mark.parametrize("cache", SIZES)
-def test_purging_loses_no_match(cache: str, expected: dict[str, set[str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["driver", "spark"])
+def test_purging_loses_no_match(where: Where, expected: dict[str, set[str]], tmp_path: Path) -> None:
     held = []
     for size in (1, 5, 100):
-        with opened(tmp_path / f"{size}", cache_bytes=SIZES[cache]) as engine:
+        with opened(tmp_path / f"{size}", where) as engine:
             for channel in "ST":
                 engine.add_channel(channel, lateness="0 s", clock="one")
             for name, text in QUERIES.items():
@@ -364,12 +285,6 @@ def test_purging_loses_no_match(cache: str, expected: dict[str, set[str]], tmp_p
                 reports += engine.run_once(batch_docs=size)
             assert found(engine) == expected
             held.append(reports[-1].state_rows)
-            if cache == "everything":
-                assert engine._driver._finder is not None
-                with engine.home.catalog.read() as connection:
-                    files = held_state(engine.home, connection).files
-                in_files = sum(file.held for file in files if file.kind == "witness")
-                assert engine._driver._finder.cache.rows == in_files
             if size < 100:
                 assert sum(report.purged for report in reports) > 0
     assert held[0] == held[1] == held[2]
@@ -390,7 +305,7 @@ def test_rows(size: int, tmp_path: Path) -> None:
         for n, row in enumerate(rows)
     ]
     others = [Doc("S", f"s{n}", n * SECOND + 1, f"<r><c>{n}.0</c></r>") for n in range(4)]
-    with opened(tmp_path / "home", cache_bytes=2_000) as engine:
+    with opened(tmp_path / "home") as engine:
         engine.add_channel("ticks", kind="rows", schema="sym string, price double")
         for name, text in asked.items():
             engine.register(text, name=name)
@@ -406,8 +321,7 @@ def test_rows(size: int, tmp_path: Path) -> None:
             assert sorted(by_engine) == sorted(by_oracle) != [], name
 
 
-@pytest.mark.parametrize("name", ["driver_rows", "cache_bytes"])
-def test_settings_are_not_negative(name: str) -> None:
-    with pytest.raises(EngineError) as caught:
-        Settings(**{name: -1})
+def test_places_of_work_have_names() -> None:
+    with pytest.raises(EngineError, match="auto, driver, spark") as caught:
+        Settings("executors")  # type: ignore[arg-type]
     assert caught.value.condition == "XSCL_BAD_OPTION"
