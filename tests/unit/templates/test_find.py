@@ -1,4 +1,4 @@
-"""The driver's joins: limits, chunks, edges that nearly all pairs satisfy, programs that change."""
+"""Joins of runs: limits, chunks, edges that nearly all pairs satisfy, programs that change."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc, answers
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.language.parser import parse_query
-from xscl.templates.batch_pairs import BatchPairs, TooManyRows
-from xscl.templates.columns import Int32s, Int64s
+from xscl.templates.columns import Int64s
 from xscl.templates.edge_table import EdgeTable as _EdgeTable
 from xscl.templates.find import Finder
+from xscl.templates.meet import Meeting
 from xscl.templates.program_files import load_program
 from xscl.templates.results import ResultColumns
-from xscl.templates.slices import SliceCache
+from xscl.templates.runs import Run
 
 SECOND = 1_000_000
 EQUAL = "S//a->x JOIN {x = y, 1 h} T//b->y"
@@ -33,9 +32,8 @@ def stream(channel: str, number: int, xml: str, first: int = 0, *, late: bool = 
 class Recorder(LocalEngine):
     """Keeps the witness rows of each batch instead of joining them."""
 
-    def _stage2(self, fresh: pa.Table, first: int) -> list[dict[str, object]]:
+    def _join(self, fresh: pa.Table) -> None:
         self.fresh = [*getattr(self, "fresh", []), fresh]
-        return []
 
 
 def recorded(folder: Path, texts: Sequence[str], *batches: list[Doc]) -> tuple[str, list[pa.Table]]:
@@ -46,78 +44,24 @@ def recorded(folder: Path, texts: Sequence[str], *batches: list[Doc]) -> tuple[s
     return engine.program, engine.fresh
 
 
-def nothing(wanted: object, documents: bool) -> pa.Table:
-    raise AssertionError("nothing is in files only")
-
-
-def test_more_pairs_than_allowed(tmp_path: Path) -> None:
-    path, (fresh,) = recorded(tmp_path, [EQUAL], stream("S", 3, "<a>1</a>") + stream("T", 3, "<b>1</b>"))
-    for most, refused in ((8, True), (9, False)):
-        finder, out = Finder(SliceCache(1 << 30)), ResultColumns(0)
-        if refused:
-            with pytest.raises(TooManyRows):
-                finder.process(load_program(path), fresh, 1, out, fetch=nothing, most_rows=most)
-            assert out.counts == {} and list(out.take()) == []
-        else:
-            finder.process(load_program(path), fresh, 1, out, fetch=nothing, most_rows=most)
-            assert out.counts["match"] == out.counts["pairs"] == 9
-
-
-def test_more_rows_in_files_than_allowed(tmp_path: Path) -> None:
-    path, (old, fresh) = recorded(tmp_path, [EQUAL], stream("S", 4, "<a>1</a>"), stream("T", 1, "<b>1</b>"))
-    for most, refused in ((old.num_rows - 1, True), (old.num_rows, False)):
-        cache = SliceCache(0)
-        cache.load([old], 0)
-        finder, out = Finder(cache), ResultColumns(0)
-
-        def fetch(wanted: object, documents: bool) -> pa.Table:
-            assert not documents
-            return old.filter(pc.is_in(old.column("h"), pa.array(wanted)))
-
-        if refused:
-            with pytest.raises(TooManyRows):
-                finder.process(load_program(path), fresh, 1, out, fetch=fetch, most_rows=most)
-            assert out.counts == {}
-        else:
-            finder.process(load_program(path), fresh, 1, out, fetch=fetch, most_rows=most)
-            assert out.counts["match"] == 4
-
-
-def test_more_rows_of_documents_in_files_than_allowed(tmp_path: Path) -> None:
-    text = "S->r[./a->x][./c->p] JOIN {x = y AND p != q, 1 h} T->t[./b->y][./c->q]"
-    olds = [Doc("S", "s", 0, f"<r><a>1</a>{'<c>2</c>' * 9}</r>")]
-    path, (old, fresh) = recorded(tmp_path, [text], olds, stream("T", 1, "<t><b>1</b><c>3</c></t>"))
-    for most, refused in ((old.num_rows - 1, True), (old.num_rows, False)):
-        cache = SliceCache(0)
-        cache.load([old], 0)
-        finder, out = Finder(cache), ResultColumns(0)
-
-        def fetch(wanted: object, documents: bool, most: int = most) -> pa.Table:
-            column = old.column("docid" if documents else "h")
-            return old.filter(pc.is_in(column, pa.array(wanted))).slice(0, most + 1)
-
-        if refused:
-            with pytest.raises(TooManyRows):
-                finder.process(load_program(path), fresh, 1, out, fetch=fetch, most_rows=most)
-        else:
-            finder.process(load_program(path), fresh, 1, out, fetch=fetch, most_rows=most)
-            assert out.counts["match"] == 1
+def joined(finder: Finder, path: str, fresh: pa.Table, state: list[Run]) -> ResultColumns:
+    """What new rows find; they become part of the state."""
+    out = ResultColumns(0)
+    finder.take(load_program(path))
+    new = finder.new_run(fresh, out)
+    finder.meet(new, [(run, None) for run in state], out, own=True)
+    state.append(new)
+    return out
 
 
 def test_what_nearly_all_pairs_satisfy_is_not_enumerated(tmp_path: Path) -> None:
     text = "S->r[./a->x][./c->p] JOIN {x = y AND p = q, 1 h} T->t[./b->y][./d->q]"
     docs = stream("S", 20, "<r><a>same</a><c>{n}</c></r>") + stream("T", 20, "<t><b>same</b><d>{n}</d></t>")
     path, (fresh,) = recorded(tmp_path, [text], docs)
-    program = load_program(path)
-    with pytest.raises(TooManyRows):
-        Finder(SliceCache(1 << 30), spare=lambda rows: 1_000).process(
-            program, fresh, 1, ResultColumns(0), fetch=nothing, most_rows=100
-        )
-    for limit in (100, 0):
-        out = ResultColumns(0)
-        finder = Finder(SliceCache(1 << 30), lambda rows, limit=limit: limit, lambda rows: 0)  # type: ignore[misc]
-        finder.process(program, fresh, 1, out, fetch=nothing, most_rows=100)
-        assert (out.counts["match"], out.counts["pairs"]) == (20, 20)
+    for limit, spare, pairs in ((1_000, 1_000, 400), (100, 0, 20), (0, 0, 20)):
+        finder = Finder(lambda rows, limit=limit: limit, lambda rows, spare=spare: spare)  # type: ignore[misc]
+        out = joined(finder, path, fresh, [])
+        assert (out.counts["match"], out.counts["pairs"]) == (20, pairs)
 
 
 def test_the_anchor_is_chosen_anew_in_each_batch(tmp_path: Path) -> None:
@@ -129,10 +73,10 @@ def test_the_anchor_is_chosen_anew_in_each_batch(tmp_path: Path) -> None:
         for value in [("same", n % 10) if n < 40 else (n % 10, "other")]
     ]
     path, tables = recorded(tmp_path, [text], docs[:40], docs[40:])
-    finder, pairs = Finder(SliceCache(1 << 30), lambda rows: 100, lambda rows: 0), []
+    finder, pairs = Finder(lambda rows: 100, lambda rows: 0), []
+    state: list[Run] = []
     for table in tables:
-        out = ResultColumns(0)
-        finder.process(load_program(path), table, len(pairs), out, fetch=nothing, most_rows=1 << 20)
+        out = joined(finder, path, table, state)
         pairs.append((out.counts["pairs"], out.counts["match"]))
     # Each of forty documents has three partners, in both orders; all pairs would be 1,560.
     assert pairs == [(120, 120), (120, 120)]
@@ -147,10 +91,10 @@ def test_pairs_are_looked_at_for_anchors_alone_however_many_queries_there_are(tm
         for n in range(2 * batch)
     ]
     path, tables = recorded(tmp_path, [text.format(n=n) for n in range(queries)], docs[:batch], docs[batch:])
-    finder, pairs, matches = Finder(SliceCache(1 << 30), spare=lambda rows: 0), 0, 0
-    for number, table in enumerate(tables):
-        out = ResultColumns(0)
-        finder.process(load_program(path), table, number, out, fetch=nothing, most_rows=1 << 30)
+    finder, pairs, matches = Finder(spare=lambda rows: 0), 0, 0
+    state: list[Run] = []
+    for table in tables:
+        out = joined(finder, path, table, state)
         pairs, matches = pairs + out.counts["pairs"], matches + out.counts["match"]
     assert matches == batch and pairs <= 2 * matches
 
@@ -166,17 +110,17 @@ def test_pairs_of_a_new_document_stay_together(
         "S//a->x JOIN {x = y} S//c->y",
     ]
     docs = stream("S", 9, "<r><a>1</a><a>1</a><c>1</c></r>") + stream("T", 9, "<t><b>1</b><c>1</c><c>2</c></t>")
-    monkeypatch.setattr("xscl.templates.batch_pairs._CHUNK", chunk)
+    monkeypatch.setattr("xscl.templates.meet._CHUNK", chunk)
     split: list[list[set[int]]] = []
-    chunks = BatchPairs._chunks
+    chunks = Meeting._chunks
 
-    def told(batch: BatchPairs, spans: object) -> list[object]:
+    def told(batch: Meeting, spans: object) -> list[object]:
         found = list(chunks(batch, spans))  # type: ignore[arg-type]
-        split.append([set(batch.new.rows.doc[part.row].tolist()) for part in found])
+        split.append([set(batch.new.run.doc[part.row].tolist()) for part in found])
         assert sum(len(part.row) for part in found) == len(spans.row)  # type: ignore[attr-defined]
         return found
 
-    monkeypatch.setattr(BatchPairs, "_chunks", told)
+    monkeypatch.setattr(Meeting, "_chunks", told)
     engine = LocalEngine(tmp_path, {text: compiled(text) for text in texts}, pair_limit=limit)
     for batch in (docs[:6], docs[6:]):
         engine.run(batch)
@@ -201,7 +145,7 @@ def test_one_value_of_many_variables(tmp_path: Path, monkeypatch: pytest.MonkeyP
     looked_at = 0
     lookup = _EdgeTable.lookup
 
-    def counted(table: _EdgeTable, left: Int32s, right: Int32s) -> tuple[Int64s, Int64s]:
+    def counted(table: _EdgeTable, left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
         nonlocal looked_at
         looked_at += len(left)
         return lookup(table, left, right)
@@ -221,15 +165,13 @@ def test_another_program_finds_the_state_of_the_one_before(tmp_path: Path) -> No
         tmp_path, [EQUAL, "S//c->x JOIN {x = y} T//b->y"], stream("S", 2, "<a>1</a>"), stream("T", 2, "<b>1</b>")
     )
     second, _ = recorded(tmp_path, [EQUAL], stream("S", 1, "<a/>"))
-    finder = Finder(SliceCache(1 << 30))
+    finder, state = Finder(), list[Run]()
     for path, rows, matches in ((first, old, 0), (second, fresh, 4)):
-        out = ResultColumns(0)
-        finder.process(load_program(path), rows, 1, out, fetch=nothing, most_rows=100)
-        assert out.counts["match"] == matches
+        assert joined(finder, path, rows, state).counts["match"] == matches
 
 
 def test_a_batch_without_rows(tmp_path: Path) -> None:
     path, _ = recorded(tmp_path, [EQUAL, "S//a->x"], stream("S", 1, "<a/>"))
-    finder, out = Finder(SliceCache(1 << 30)), ResultColumns(0)
-    finder.process(load_program(path), WITNESS_SCHEMA.empty_table(), 1, out, fetch=nothing, most_rows=0)
-    assert out.counts["match"] == 0 and finder.cache.rows == 0
+    state: list[Run] = []
+    assert joined(Finder(), path, WITNESS_SCHEMA.empty_table(), state).counts["match"] == 0
+    assert [run.size for run in state] == [0]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from local_engine import compiled
 from programs import build_program
 
-from xscl.templates.order import JoinOrder, join_order, plan_edges
+from xscl.templates.order import JoinOrder, order_of, plan_edges
 from xscl.templates.passes import passes
 from xscl.templates.plans import LiveGroup
 from xscl.templates.program import Program
@@ -28,6 +32,14 @@ def program(*texts: str) -> Program:
     groups = [compiled(text).group for text in texts]
     keys = list(dict.fromkeys(group.instance.key for group in groups))
     return build_program(LiveGroup(n, keys.index(g.instance.key), g, 0, 99) for n, g in enumerate(groups))
+
+
+def join_order(built: Program, counts: Mapping[int, float], spare: float) -> JoinOrder:
+    """The order in which all edges are joined."""
+    edges = plan_edges(built)
+    order = order_of(edges, edges.anchors(counts)[0], np.arange(len(edges.plans)), counts, spare)
+    ones = frozenset(number for number, edge in built.edges.items() if edge.key.kind == "ONE")
+    return replace(order, enumerated=order.enumerated | ones)
 
 
 def edge_of(built: Program, text: str) -> int:

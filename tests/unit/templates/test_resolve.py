@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -16,18 +17,16 @@ from programs import build_program, save_program
 
 import xscl.templates.resolve
 import xscl.templates.solve
+from xscl.base.arrow_schemas import CHAIN
 from xscl.language.compile import CompiledQuery
 from xscl.templates.matched_edges import MatchedEdges
 from xscl.templates.plans import LiveGroup
-from xscl.templates.probe import PROBE_SCHEMA
 from xscl.templates.resolve import Resolver, holds_exactly
 from xscl.templates.results import RESULT_SCHEMA, ResultColumns, origin_of
 from xscl.templates.shapes import Shapes
 from xscl.templates.window_cells import Documents, MatchedPairs
-from xscl.templates.worker import result_batches
 
 SECOND = 1_000_000
-CHAIN = PROBE_SCHEMA.field("chain").type
 NAMES = ["edge", "d1", "d2", "i1", "i2", "t1", "t2", "p1", "p2", "m1", "m2", "n1", "n2", "c1", "c2", "v1", "v2"]
 TYPES = [pa.int32(), *[pa.int64()] * 6, *[pa.string()] * 2, *[pa.int32()] * 4, CHAIN, CHAIN, *[pa.string()] * 2]
 MATCHED = pa.schema(list(zip(NAMES, TYPES, strict=True)))
@@ -73,10 +72,13 @@ class Case:
         self.rows.append(dict(zip(NAMES, (*values, *chains, None, None), strict=True)))
 
     def resolve(self, *, chunk: int = 100) -> Found:
-        """Relation and documents to nodes."""
-        table = pa.Table.from_pylist(self.rows, schema=MATCHED)
+        """Relation and documents to nodes; ``chunk`` pairs are resolved together."""
+        resolver, out = Resolver(self.program, Shapes()), ResultColumns(origin_of(1, 0))
+        pairs = [list(rows) for _, rows in groupby(sorted(self.rows, key=_pair), key=_pair)]
+        for at in range(0, len(pairs), chunk):
+            _resolve(resolver, pairs[at : at + chunk], out)
         rows: list[dict[str, object]] = []
-        for batch in result_batches(self.path, iter(table.to_batches(max_chunksize=chunk)), origin_of(1, 0)):
+        for batch in out.take():
             assert batch.schema == RESULT_SCHEMA
             rows += batch.to_pylist()
         found: Found = {}
@@ -92,6 +94,33 @@ class Case:
                         key = (row["relation"], docs["d1"], docs["d2"])
                         found.setdefault(key, []).append(tuple(row["nodes"]))  # type: ignore[arg-type]
         return {**found, **({"pairs": [(looked_at,)]} if looked_at else {})}  # type: ignore[dict-item]
+
+
+def _pair(row: dict[str, object]) -> tuple[int, int]:
+    return row["d1"], row["d2"]  # type: ignore[return-value]
+
+
+def _resolve(resolver: Resolver, pairs: list[list[dict[str, object]]], out: ResultColumns) -> None:
+    """Resolve all matched edges of some pairs of documents."""
+    rows = [row for pair in pairs for row in pair]
+    table = pa.Table.from_pylist(rows, schema=MATCHED)
+    columns = {name: table.column(name).combine_chunks() for name in table.schema.names}
+    starts = np.concatenate([[0], np.cumsum([len(pair) for pair in pairs])]).astype(np.int64)
+    first = [pair[0] for pair in pairs]
+    left, right, ts_l, ts_r = (np.array([row[name] for row in first]) for name in ("d1", "d2", "t1", "t2"))
+    edges = MatchedEdges(
+        columns["edge"].to_numpy(),
+        resolver.shapes.numbers(columns["n1"], columns["c1"]),
+        resolver.shapes.numbers(columns["n2"], columns["c2"]),
+    )
+    places = {row[f"d{side}"]: row[f"p{side}"] for row in first for side in (1, 2)}
+
+    def left_first(of: MatchedPairs) -> np.ndarray:
+        names = (np.array([places[doc] for doc in docs.tolist()], dtype=object) for docs in (of.left, of.right))
+        return (of.ts_l < of.ts_r) | ((of.ts_l == of.ts_r) & np.less(*names))
+
+    out.add_count(len(pairs))
+    resolver.resolve(MatchedPairs(left, right, ts_l, ts_r), starts, edges, Documents(lambda *_: [], left_first), out)
 
 
 TWO = "S//a->r[./b->x][./c->y] JOIN {x = u AND y = v, 1 h} S//d->s[./b->u][./c->v]"
@@ -413,7 +442,8 @@ def test_what_is_remembered_of_signatures_is_bounded(tmp_path: Path, monkeypatch
     docs = [Doc("S", f"s{n}", n, f"<a>{'<c/>' * n}<b>1</b></a>") for n in range(9)] + [Doc("T", "t", 9, "<b>1</b>")]
     monkeypatch.setattr(xscl.templates.resolve, "_MEMO_NUMBERS", 20)
     engine.run(docs)
-    resolver = engine.finder.resolver
+    resolver = engine.finder._resolver
+    assert resolver is not None
     assert len(engine.answers(text)) == 9
     # A row of R_out with a window and a match: five numbers or six a signature.
     assert 1 <= len(resolver._memo) <= 5 and resolver._size <= 26

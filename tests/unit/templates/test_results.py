@@ -174,10 +174,11 @@ def test_rows_of_all_kinds_in_one_relation() -> None:
         },
         {"relation": "pairs", "docs": [5]},
     ]
-    assert [(row["relation"], row["docs"]) for row in columns.link_rows().to_pylist()] == [("link", [1, 2])]
-    assert told(columns) == rows
+    (link,) = (row for row in rows if row["relation"] == "link")
+    assert [{k: v for k, v in row.items() if v is not None} for row in columns.take_links().to_pylist()] == [link]
+    assert told(columns) == [row for row in rows if row != link]
     assert told(columns) == []
-    assert columns.link_rows().num_rows == 0
+    assert columns.take_links().num_rows == 0
 
 
 def test_counts_are_of_every_combination_of_documents() -> None:
@@ -205,21 +206,22 @@ def test_classes_are_numbered_on_after_rows_were_handed_out() -> None:
     assert [row["class"] for row in told(columns)] == [0, 1]
 
 
-def test_batches_are_handed_out_when_they_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ResultColumns, "_BATCH", 2)
-    monkeypatch.setattr(ResultColumns, "_PAIRS", 3)
-    columns = ResultColumns(1)
-    columns.add_count(1)
-    assert list(columns.full()) == []
-    columns.add_count(2)
-    assert [batch.num_rows for batch in columns.full()] == [2]
-    assert list(columns.full()) == []
+def test_many_pairs_are_written_before_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.templates.results._MOST_WAITING", 4)
+    columns = ResultColumns(1, tmp_path / "new")
     columns.add_class([ROUT])
     two = np.array([1, 2])
-    columns.add_pairs(two, two, np.zeros(2, dtype=np.int32))
-    assert list(columns.full()) == []
-    columns.add_pairs(two, two, np.zeros(2, dtype=np.int32))
-    assert [batch.num_rows for batch in columns.full()] == [4, 1]
+    for written in (0, 1, 1, 2):
+        columns.add_pairs(two, two, np.zeros(2, dtype=np.int32))
+        columns.spill()
+        assert len(list(tmp_path.glob("new/docs-*.parquet"))) == written
+    assert columns.write() == tmp_path / "new"
+    found = ds.dataset(tmp_path / "new", schema=RESULT_SCHEMA)
+    assert found.count_rows(filter=ds.field("relation") == "docs") == 8 and columns.counts["rout"] == 8
+
+
+def test_nothing_is_written_where_nothing_was_found(tmp_path: Path) -> None:
+    assert ResultColumns(1, tmp_path / "new").write() is None and not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("most", [1, 3, 1_000_000])
@@ -227,7 +229,7 @@ def test_files_hold_what_would_be_handed_out(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("xscl.templates.results._FEW_PAIRS", most)
 
     def filled() -> ResultColumns:
-        columns = ResultColumns(4)
+        columns = ResultColumns(4, tmp_path)
         columns.add_class([ROUT, MATCH])
         for start in range(3):
             docs = np.arange(start, start + 1 + start)
@@ -240,7 +242,7 @@ def test_files_hold_what_would_be_handed_out(tmp_path: Path, monkeypatch: pytest
         columns.add_link(9, [member(1, 0), member(2, 0)], [5])
         return columns
 
-    filled().write(tmp_path)
+    assert filled().write() == tmp_path
     read = ds.dataset(tmp_path, schema=RESULT_SCHEMA).to_table().to_pylist()
     taken = [row for batch in filled().take() for row in batch.to_pylist()]
     assert sorted(map(repr, read)) == sorted(map(repr, taken))
