@@ -1,4 +1,4 @@
-"""Answers from what is held where Spark's executors do every step, and where they take over half way."""
+"""Answers from held events, where tasks of Spark do all work and where this process does."""
 
 from __future__ import annotations
 
@@ -35,15 +35,10 @@ def answers(engine: Engine) -> dict[str, list[str]]:
     }
 
 
-def test_executors_fill_as_the_driver_does(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_fill_as_this_process_does(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     with xscl.connect(home=tmp_path / "driver", spark=spark) as engine:
         expected = answers(engine)
     assert all(expected.values())
     monkeypatch.setattr(held_walk, "_PART", 8)
-    with xscl.connect(home=tmp_path / "executors", spark=spark, settings=Settings("spark")) as engine:
-        assert answers(engine) == expected
-    # Its memory is full after the first part.
-    with xscl.connect(home=tmp_path / "both", spark=spark, settings=Settings("driver")) as engine:
+    with xscl.connect(home=tmp_path / "spark", spark=spark, settings=Settings("spark")) as engine:
         assert answers(engine) == expected

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from xscl.engine import Engine
 
 DECLARED = "DECLARE NAMESPACE n = 'urn:n'; "
-EXECUTORS = Settings("spark")
+SPARK = Settings("spark")
 
 
 def events(docs: Sequence[Doc]) -> list[xscl.Event]:
@@ -75,15 +75,15 @@ def test_random_queries_equal_the_oracle_for_all_cuts_into_batches(tmp_path: Pat
         f"Q{i}": answers(parse_query(t), docs, namespaces={**NAMESPACES, "n": "urn:n"}) for i, t in enumerate(texts)
     }
     assert sum(map(len, expected.values())) > 100, "the workload must find something"
-    for batch_docs, sizes in ((5, EXECUTORS), (len(docs), EXECUTORS), (5, Settings("driver"))):
-        folder = tmp_path / f"by-{batch_docs}-{sizes.driver_rows}"
+    for batch_docs, sizes in ((5, SPARK), (len(docs), SPARK), (5, Settings("driver"))):
+        folder = tmp_path / f"by-{batch_docs}-{sizes.where}"
         with xscl.connect(home=folder, spark=spark, settings=sizes) as engine:
             outcomes = engine.register_many((f"Q{i}", DECLARED + t) for i, t in enumerate(texts))
             assert all(outcome.ok for outcome in outcomes)
             engine.ingest(events(docs))
             reports = engine.run_once(batch_docs=batch_docs)
             assert len(reports) == -(-len(docs) // batch_docs)
-            assert {report.joined_in for report in reports} == {"driver" if sizes.driver_rows else "executors"}
+            assert {report.joined_in for report in reports} == {sizes.where}
             in_sql = found(engine)
             for name, answer in expected.items():
                 assert set(in_sql.get(name, {}).values()) == answer, name
@@ -97,7 +97,7 @@ def test_documents_of_one_batch_join_with_each_other(tmp_path: Path, spark: Spar
     expected = answers(parse_query(text), docs)
     assert len(expected) == 4
     seen = []
-    for batch_docs, sizes in ((1, Settings("driver")), (2, EXECUTORS), (100, Settings())):
+    for batch_docs, sizes in ((1, Settings("driver")), (2, SPARK), (100, Settings())):
         with xscl.connect(home=tmp_path / str(batch_docs), spark=spark, settings=sizes) as engine:
             engine.register(text, name="Q")
             engine.ingest(events(docs))
@@ -111,15 +111,24 @@ def test_the_number_of_jobs_does_not_depend_on_the_queries(tmp_path: Path, spark
     texts, docs = random_workload(11, queries=60, documents=6)
     jobs = {}
     for count in (1, 60):
-        with xscl.connect(home=tmp_path / str(count), spark=spark, settings=EXECUTORS) as engine:
+        with xscl.connect(home=tmp_path / str(count), spark=spark, settings=SPARK) as engine:
             assert all(outcome.ok for outcome in engine.register_many(DECLARED + t for t in texts[:count]))
             engine.ingest(events(docs))
             (report,) = engine.run_once()
             jobs[count] = report.jobs
             assert engine.sql("SELECT jobs FROM batches").collect()[0].jobs == report.jobs
-    # Witnesses; new witnesses sent to all executors, and everything else.  One block sends nothing.  Adaptive
-    # execution may send a second relation of a join that turns out to be small.
-    assert jobs[60] in (3, 4) and jobs[1] in (2, 3)
+    assert jobs == {1: 1, 60: 1}, "few documents are walked where they are joined"
+
+
+def test_a_large_batch_has_two_jobs(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.batches.level._SMALL", 4)
+    monkeypatch.setattr("xscl.batches.level._PART", 3)
+    with xscl.connect(home=tmp_path / "home", spark=spark, settings=SPARK) as engine:
+        engine.register("S/a[./k->x] JOIN {x = y, 1 h, ONCE} S/a[./k->y] JOIN {y = z, 1 h, ONCE} S/a[./k->z]", name="Q")
+        engine.ingest(xscl.Event("S", f"d{n}", n, xml=f"<a><k>{n % 4}</k></a>") for n in range(12))
+        (report,) = engine.run_once()
+        assert (report.jobs, report.joined_in) == (2, "spark")
+        assert report.links > 0 and len(list(engine.matches())) == 4
 
 
 def test_two_nodes_of_one_element_are_two_nodes(engine: Engine) -> None:

@@ -40,10 +40,10 @@ def test_a_run_that_ends_anywhere_comes_to_what_another_does(tmp_path: Path, spa
     kill.play()
     assert differences(expected, outcome_of(kill)) == []
 
-    # Where executors join the last round, so that few batches take long.
+    # Where tasks work on the last round, so that few batches take long.
     spread = Run(tmp_path / "spread", rounds[:-1])
     spread.play()
     spread = Run(spread.folder, rounds, Settings("spark"), spark)
-    assert crashed(spread, "executors.results", 1)
+    assert crashed(spread, "tasks.results", 1)
     spread.play()
     assert differences(expected, outcome_of(spread)) == []

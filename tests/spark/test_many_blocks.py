@@ -168,7 +168,7 @@ def shuffled(docs: Sequence[Doc]) -> list[Doc]:
 
 @pytest.mark.parametrize(
     ("batch_docs", "sizes"),
-    [(15, Settings("spark")), (1000, Settings("spark")), (3, Settings()), (5, Settings("driver"))],
+    [(15, Settings("spark")), (1000, Settings("spark")), (3, Settings())],
 )
 def test_many_blocks_equal_the_oracle_for_all_cuts(
     batch_docs: int,
@@ -184,7 +184,7 @@ def test_many_blocks_equal_the_oracle_for_all_cuts(
         report = engine.ingest([event(doc) for doc in shuffled(docs)])
         assert (report.taken, report.rejected) == (len(docs), 0)
         reports = engine.run_once(batch_docs=batch_docs)
-        assert {report.joined_in for report in reports} == {"driver" if sizes.driver_rows else "executors"}
+        assert {report.joined_in for report in reports} == {"spark" if sizes.where == "spark" else "driver"}
         in_sql = found(engine)
         for name, answer in expected.items():
             assert set(in_sql.get(name, {}).values()) == answer, (name, texts[name])

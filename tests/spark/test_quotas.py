@@ -1,4 +1,4 @@
-"""Quotas count in Spark's executors as they count in the driver."""
+"""Quotas count in tasks of Spark as they count in this process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import xscl
 from xscl.base.settings import Settings
 
 
-def test_executors_and_driver_suspend_alike(tmp_path: Path, spark: SparkSession) -> None:
+def test_queries_are_suspended_alike_in_either_place(tmp_path: Path, spark: SparkSession) -> None:
     found = {}
-    for name, settings in (("driver", Settings()), ("executors", Settings("spark"))):
+    for name, settings in (("driver", Settings()), ("spark", Settings("spark"))):
         with xscl.connect(home=tmp_path / name, spark=spark, settings=settings) as engine:
             engine.ingest(document(number) for number in range(4))
             for number, text in enumerate(TEXTS):
@@ -27,5 +27,5 @@ def test_executors_and_driver_suspend_alike(tmp_path: Path, spark: SparkSession)
             reports = engine.run_once()
             assert {report.joined_in for report in reports if report.events} == {name}
             found[name] = [str(each) for report in reports for each in report.suspended]
-    assert found["driver"] == found["executors"] and len(found["driver"]) == len(TEXTS) + 3
+    assert found["driver"] == found["spark"] and len(found["driver"]) == len(TEXTS) + 3
     assert any("18 bindings" in reason for reason in found["driver"])

@@ -13,11 +13,11 @@ import pytest
 from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_text
 
 import xscl
+from xscl.answers.frames import with_documents
 from xscl.answers.match_listing import match_json
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.settings import Settings
 from xscl.base.values import value_hash
-from xscl.batches.executors import with_documents
 from xscl.ingest.rows import cells_document
 from xscl.xpath.relational import ChannelSplit
 
@@ -130,7 +130,7 @@ def test_what_columns_answer_is_not_walked(engine: Engine, monkeypatch: pytest.M
     def refuse(*_: object) -> None:
         raise AssertionError("a document is walked")
 
-    monkeypatch.setattr("xscl.batches.driver_match.witness_rows", refuse)
+    monkeypatch.setattr("xscl.batches.walking.witness_rows", refuse)
     engine.register_many([*SENSORS[:6], ("documents", "S//room->r JOIN {r = s, 1 h} S//room->s")])
     engine.ingest([event for event in sensor_events() if event.row is not None])
     (report,) = engine.run_once()

@@ -78,8 +78,8 @@ def batches() -> list[list[Event]]:
 
 @pytest.mark.parametrize(
     "settings",
-    [Settings("spark"), DEFAULT_SETTINGS, Settings("driver")],
-    ids=["executors", "driver", "from files"],
+    [Settings("spark"), DEFAULT_SETTINGS],
+    ids=["spark", "driver"],
 )
 def test_g3_state_rows_after_each_batch(settings: Settings, tmp_path: Path, spark: SparkSession) -> None:
     found = []

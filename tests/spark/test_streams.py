@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import xscl
-from xscl.base.settings import Settings
+from xscl.base.settings import Settings, Where
 from xscl.catalog.groups import read_template
 from xscl.catalog.queries import read_query
 from xscl.templates.sql import cq_statement, spark_text
@@ -56,9 +56,9 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize(("rows", "cuts"), [(0, "batches"), (1 << 20, "one batch")])
-def test_streams(spark: SparkSession, tmp_path: Path, rows: int, cuts: str) -> None:
-    with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(driver_rows=rows)) as engine:
+@pytest.mark.parametrize(("where", "cuts"), [("spark", "batches"), ("driver", "one batch")])
+def test_streams(spark: SparkSession, tmp_path: Path, where: Where, cuts: str) -> None:
+    with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(where)) as engine:
         engine.add_channel("ticks", kind="rows")
         for name, of in {"a": "items", "b": "items", "nyse": "ticks", "lse": "ticks"}.items():
             engine.add_channel(name, of=of, source="wire")

@@ -53,13 +53,13 @@ def place_words(sql: str) -> str:
     """Explain the great number of a statement in a comment before it, if the statement has that number.
 
     >>> print(place_words("select 4611686018427387904"))
-    -- 4611686018427387904 is 2^62: published documents have numbers from there on; in any other column, it is no limit.
+    -- 4611686018427387904 is 2^62, where numbers of published documents begin; in any other column, it is no limit.
     select 4611686018427387904
     """
     if str(PUBLISHED) not in sql:
         return sql
-    about = "published documents have numbers from there on; in any other column, it is no limit."
-    return f"-- {PUBLISHED} is 2^62: {about}\n{sql}"
+    about = "where numbers of published documents begin; in any other column, it is no limit."
+    return f"-- {PUBLISHED} is 2^62, {about}\n{sql}"
 
 
 def place_sql(docid: str) -> str:

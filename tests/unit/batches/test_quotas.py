@@ -358,19 +358,6 @@ def test_others_answers_are_those_without_the_greedy_query(tmp_path: Path, batch
         assert found == plain[name] or name in suspended
 
 
-def test_counts_are_the_same_wherever_it_runs(tmp_path: Path) -> None:
-    """Levels, parts and caches of a driver with little memory count as one that has all."""
-    reasons = []
-    for cache in (0, 512 << 20):
-        with xscl.connect(home=tmp_path / f"{cache}", settings=xscl.Settings(cache_bytes=cache)) as engine:
-            for number, text in enumerate(TEXTS):
-                engine.register(text, name=f"q{number}")
-            engine.set_quotas(bindings=0, pairs=0)
-            engine.ingest(document(number) for number in range(9))
-            reasons.append({each.query: each.reason for report in engine.run_once() for each in report.suspended})
-    assert reasons[0] == reasons[1] and len(reasons[0]) == len(TEXTS)
-
-
 # -- queries of owners -----------------------------------------------------------------------------------------
 
 
