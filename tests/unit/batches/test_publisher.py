@@ -188,7 +188,7 @@ def test_a_published_document_joins_in_either_order(engine: Engine) -> None:
 def test_levels_that_are_empty_or_read_by_nobody_cost_nothing(engine: Engine) -> None:
     texts = ("S/a PUBLISH one", "SELECT <r>{x}</r> FROM one/*->x PUBLISH two", "two/r PUBLISH three")
     engine.register_many([*texts, ("end", "three/r/a/k"), "three/r PUBLISH unread"])
-    with mock.patch.object(BatchWork, "_witnesses", autospec=True, side_effect=BatchWork._witnesses) as stage1:
+    with mock.patch.object(BatchWork, "_walk", autospec=True, side_effect=BatchWork._walk) as stage1:
         engine.ingest([b("0", 0)])
         (report,) = engine.run_once()
         assert (report.published, stage1.call_count) == (0, 1)
