@@ -38,7 +38,7 @@ def make_home(home: Path, queries: int, items: int) -> None:
 def work(home: str, master: str, batch_docs: int) -> dict[str, list[float]]:
     """Run the batches of a home on a cluster."""
     found: dict[str, list[float]] = {"wall_s": [], "cpu_s": [], "rows": []}
-    with connect(home=home, master=master, settings=Settings(driver_rows=0)) as engine:
+    with connect(home=home, master=master, settings=Settings(where="spark")) as engine:
         engine.spark.range(1).count()
         while True:
             only_one = chain([False], repeat(True))

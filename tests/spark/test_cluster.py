@@ -204,7 +204,7 @@ def wait_for(port: int) -> None:
 
 
 def run(cluster: Cluster, *words: str) -> str:
-    return cluster.command("run", "--once", "--remote", cluster.remote, "--driver-rows", "0", *words).stderr
+    return cluster.command("run", "--once", "--remote", cluster.remote, "--where", "spark", *words).stderr
 
 
 def test_what_nodes_lack_is_named_until_they_have_it(cluster: Cluster) -> None:

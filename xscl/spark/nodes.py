@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NEEDED", "Node", "look_at_nodes"]
 
-NEEDED = ("pyarrow", "numpy", "lxml", "elementpath", "xxhash")
+NEEDED = ("pyarrow", "numpy", "lxml", "elementpath", "xxhash", "feedparser")
 """Packages that tasks import, beside xscl."""
 _PAUSE_S = 0.5
 """Time that each task takes at least, so that all cores of all nodes get one."""
