@@ -243,7 +243,7 @@ class _Writer:
     kept: KeptRows
     written: list[str] = field(default_factory=list)
     moved: int = 0
-    """Rows held of files that were written again with more rows of their documents."""
+    """Kept rows of files that were written again with more rows of their documents."""
     _shared: dict[str, list[Int64s]] = field(default_factory=dict)
     """Documents that the batch's own files share with the state."""
 
@@ -279,9 +279,10 @@ class _Writer:
                     self._shared.setdefault(each.path, []).append(shared)
             if tables:
                 step("state.complete")
-                whole = with_more_rows(run, self.kept.mask(file, fresh=False), pa.concat_tables(tables))
+                kept = self.kept.mask(file, fresh=False)
+                whole = with_more_rows(run, kept, pa.concat_tables(tables))
                 gone.add(file.path)
-                self.moved += file.held
+                self.moved += int(kept.sum())
                 if whole.size:
                     made.append(self._facts(write_run(self._new("witness"), whole), "witness"))
         for path, parts in self._shared.items():

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 from budget import examples
 from strategies import Dice
 
 import xscl.store.join_state
-import xscl.store.kept_rows
-import xscl.store.state_files
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
-from xscl.base.sealed import seal
 from xscl.base.types import Event
 from xscl.catalog.tables import BATCHES, CHANNELS, HOME, OLD_FILES
 from xscl.engine import Engine
@@ -37,14 +32,19 @@ from xscl.store.join_state import (
     same_state,
 )
 from xscl.store.retired_files import unlink_old
-from xscl.store.state_files import write_links
+from xscl.store.state_files import Kind, write_run
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
+from xscl.templates.link_runs import LINK_SCHEMA, LinkRun, kept, rows_of
 from xscl.templates.retention import REACH_SCHEMA
+from xscl.templates.run_files import open_run
+from xscl.templates.run_rows import row_variables, rows_of_run
+from xscl.templates.runs import Run, run_of
+from xscl.templates.shapes import Shapes
 
 MINUTE = 60_000_000
 GRACE = 11 * MINUTE
-Row = tuple[int, int, int, bool]
-"""docid, ts, var, late."""
+Row = tuple[int, int, int]
+"""docid, ts, var."""
 
 
 @pytest.fixture
@@ -58,11 +58,9 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes at which a few hundred rows go through all tiers, and row groups are many."""
-    for name, value in {"_FANOUT": 3, "_SMALL": 20, "_LARGE": 2000, "_SORTED": 100}.items():
+    """Sizes at which a few hundred rows go through all tiers."""
+    for name, value in {"_FANOUT": 3, "_SMALL": 20, "_LARGE": 2000}.items():
         monkeypatch.setattr(xscl.store.join_state, name, value)
-    monkeypatch.setattr(xscl.store.state_files, "ROW_GROUP", 16)
-    monkeypatch.setattr(xscl.store.kept_rows, "_READ", 16)
 
 
 def reach_table(*rows: tuple[bool, int, str, int, int]) -> pa.Table:
@@ -70,14 +68,18 @@ def reach_table(*rows: tuple[bool, int, str, int, int]) -> pa.Table:
     return pa.table(dict(zip(REACH_SCHEMA.names, columns, strict=True)), schema=REACH_SCHEMA)
 
 
-def write_rows(home: Home, path: str, rows: Sequence[Row]) -> None:
+def run_with(rows: Sequence[Row]) -> Run:
     table = [
-        {"docid": docid, "ts": ts, "item": docid, "place": f"S\0{docid}", "late": late, "var": var, "node": 0,
-         "fn": "", "strval": "v", "num": None, "h": 1, "chain": [{"var1": 1, "var2": 2, "node1": 0, "node2": docid}]}
-        for docid, ts, var, late in rows
+        {"docid": docid, "ts": ts, "item": docid, "place": f"S\0{docid}", "late": False, "membership": 0, "var": var,
+         "node": 0, "fn": "", "strval": f"v{docid % 7}", "num": None, "h": docid % 7,
+         "chain": [{"var1": 1, "var2": 2, "node1": 0, "node2": docid}]}
+        for docid, ts, var in rows
     ]  # fmt: skip
-    (home.root / path).parent.mkdir(exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(table, schema=WITNESS_SCHEMA), home.root / path, row_group_size=16)
+    return run_of(pa.Table.from_pylist(table, schema=WITNESS_SCHEMA), Shapes())
+
+
+def write_rows(home: Home, path: str, rows: Sequence[Row]) -> tuple[Kind, str]:
+    return "witness", str(write_run(home.root / path, run_with(rows)).relative_to(home.root))
 
 
 def state_of(home: Home) -> HeldState:
@@ -106,16 +108,15 @@ def commit(home: Home, change: StateChange, now: int) -> None:
     unlink_old(home, now)
 
 
-def visible(state: HeldState) -> Counter[tuple[int, int, int]]:
-    """The rows that a reader sees, as (docid, ts, var)."""
-    if not state.paths("witness"):
-        return Counter()
-    table = ds.dataset(state.paths("witness"), schema=WITNESS_SCHEMA).to_table()
-    columns = {name: table.column(name).to_numpy() for name in ("docid", "ts", "var", "late")}
-    kept = ~columns["late"].astype(bool)
-    if state.floors is not None:
-        kept &= state.floors.keep(columns["var"], columns["ts"])
-    return Counter(zip(*(columns[name][kept].tolist() for name in ("docid", "ts", "var")), strict=True))
+def visible(state: HeldState) -> Counter[Row]:
+    """The rows that a reader sees."""
+    found: Counter[Row] = Counter()
+    for run in state.runs():
+        kept = None if state.floors is None else state.floors.keep(row_variables(run), run.ts)
+        rows = rows_of_run(run, kept)
+        found.update(zip(*(rows.column(name).to_pylist() for name in ("docid", "ts", "var")), strict=True))
+        assert all(row["chain"][0]["node2"] == row["docid"] for row in rows.to_pylist())
+    return found
 
 
 @dataclass
@@ -128,32 +129,47 @@ class Stream:
     lateness: int = 0
     batch: int = 0
     clock: int = 0
+    times: dict[int, int] = field(default_factory=dict)
+    """Event times of all documents so far."""
     held: list[Row] = field(default_factory=list)
     purged: int = 0
 
-    def next(self, rows: int, *, step: int = 10) -> StateChange:
+    def next(self, documents: int, *, step: int = 10, again: int = 0) -> StateChange:
+        """Make a batch with new documents, and with rows that the state lacks of some documents from before."""
         self.batch += 1
-        fresh = [
-            (self.batch * 1000 + n, max(0, self.clock + self.choose.count(-5, step)), self.choose.count(1, 4),
-             self.choose.chance(5))
-            for n in range(rows)
-        ]  # fmt: skip
-        tag = f"witness/{self.batch:08d}"
-        write_rows(self.home, f"{tag}/part-0.parquet", fresh[: rows // 2])
-        write_rows(self.home, f"{tag}/part-1.parquet", fresh[rows // 2 :])
-        self.clock = max([self.clock, *(ts for _, ts, _, _ in fresh)])
+        fresh = list(self._lacking(again))
+        for number in range(documents):
+            docid = self.batch * 1000 + number
+            self.times[docid] = max(0, self.clock + self.choose.count(-5, step))
+            fresh += self._rows(docid, self.choose.one((1,), (2, 4), (1, 2, 3, 4)))
+        docids = sorted({docid for docid, _, _ in fresh})
+        files = [
+            write_rows(self.home, f"witness/{self.batch:08d}-{part}.run", [row for row in fresh if row[0] in own])
+            for part, own in enumerate((set(docids[::2]), set(docids[1::2])))
+        ]
+        self.clock = max([self.clock, *(ts for _, ts, _ in fresh)])
         change = changed(
             self.home, state_of(self.home), batch=self.batch, last=self.batch,
             reach=reach_table(*((False, var, "S", r, r) for var, r in sorted(self.reach.items()))),
-            newest={"S": self.clock}, fresh=[("witness", tag)],
+            newest={"S": self.clock}, fresh=files,
         )  # fmt: skip
         floor = self.clock - self.lateness
         before = len(self.held)
         self.held = [row for row in self.held if self._kept(row, floor)]
         self.purged = before - len(self.held)
-        self.held += [row for row in fresh if not row[3] and self._kept(row, floor)]
+        self.held += [row for row in fresh if self._kept(row, floor)]
         commit(self.home, change, self.batch * MINUTE)
         return change
+
+    def _rows(self, docid: int, variables: Iterable[int]) -> list[Row]:
+        return [(docid, self.times[docid], var) for var in variables]
+
+    def _lacking(self, documents: int) -> Iterator[Row]:
+        """Yield rows of some documents from before that are not held, as a back-fill finds them."""
+        known = list(self.times)[-40:]
+        for docid in self.choose.random.sample(known, min(documents, len(known))):
+            lacking = [row for row in self._rows(docid, (1, 2, 3, 4)) if row not in self.held]
+            yield from self.choose.random.sample(lacking, min(len(lacking), 2))
 
     def _kept(self, row: Row, floor: int) -> bool:
         return row[2] in self.reach and row[1] + self.reach[row[2]] >= floor
@@ -177,10 +193,10 @@ def test_what_is_held_is_exact(home: Home, seed: int) -> None:
         if number == 37:
             stream.reach[1] = 60
             stream.reach[4] = 20
-        change = stream.next(choose.one(0, 3, 8, 30))
+        change = stream.next(choose.one(0, 2, 4, 15), again=choose.one(0, 0, 1, 6))
         state = state_of(home)
-        expected = Counter((docid, ts, var) for docid, ts, var, _ in stream.held)
-        assert visible(state) == expected, number
+        assert visible(state) == Counter(stream.held), number
+        assert_documents_are_whole(state)
         assert (state.rows, change.after.rows) == (len(stream.held), len(stream.held)), number
         assert change.purged == stream.purged, number
         assert sorted(change.after.files, key=repr) == sorted(state.files, key=repr)
@@ -189,18 +205,47 @@ def test_what_is_held_is_exact(home: Home, seed: int) -> None:
         assert len(state.files) < 20, number
 
 
+def assert_documents_are_whole(state: HeldState) -> None:
+    """All rows of a document are in one run (law R1)."""
+    runs = Counter(docid for run in state.runs() for docid in run.docs.tolist())
+    assert set(runs.values()) <= {1}, runs.most_common(3)
+
+
 @pytest.mark.usefixtures("small_files")
 def test_without_a_limit_files_stay_few_and_whole(home: Home) -> None:
     set_channel(home.catalog, "S", lateness="none")
     stream = Stream(home, Dice(1), {1: 0, 2: 0, 3: 0, 4: 0})
     stream.lateness = 1 << 40
     for _ in range(120):
-        stream.next(12)
+        stream.next(6, again=1)
         assert len(state_of(home).files) <= 3 * 5
-    assert visible(state_of(home)) == Counter(row[:3] for row in stream.held)
+    assert visible(state_of(home)) == Counter(stream.held)
+    assert_documents_are_whole(state_of(home))
     assert max(file.rows for file in state_of(home).files) > 500
-    chains = ds.dataset(state_of(home).paths("witness"), schema=WITNESS_SCHEMA).to_table(columns=["docid", "chain"])
-    assert all(row["chain"][0]["node2"] == row["docid"] for row in chains.to_pylist())
+
+
+def test_rows_of_documents_that_several_runs_have_go_to_each(home: Home) -> None:
+    """A back-fill finds rows of documents old and new, the state has them in two runs, and one row is of no use."""
+    reach = reach_table((False, 1, "S", 50, 50), (False, 2, "S", 3, 3))
+
+    def after(batch: int, newest: int, *files: Sequence[Row]) -> StateChange:
+        fresh = [write_rows(home, f"witness/{batch}-{part}.run", rows) for part, rows in enumerate(files)]
+        change = changed(
+            home, state_of(home), batch=batch, last=batch, reach=reach, newest={"S": newest}, fresh=fresh
+        )  # fmt: skip
+        commit(home, change, 0)
+        return change
+
+    after(1, 20, [(1, 15, 1), (2, 20, 1)], [(5, 19, 1)])
+    own = [(1, 15, 2), (2, 20, 2), (3, 18, 2), (5, 19, 2)]
+    change = after(2, 22, own)
+    state = state_of(home)
+    assert visible(state) == Counter([(1, 15, 1), (2, 20, 1), (5, 19, 1), (2, 20, 2), (5, 19, 2)])
+    assert sorted(run.docs.tolist() for run in state.runs()) == [[1, 2], [5]]
+    assert (state.rows, change.purged) == (5, 0)
+    assert len(change.files.retired) == 3 + 1, "two runs that were, the back-fill's own, and its rest"
+    change = after(3, 23)
+    assert (state_of(home).rows, change.purged) == (4, 1)
 
 
 @pytest.mark.usefixtures("small_files")
@@ -225,39 +270,38 @@ def test_replaced_files_are_unlinked_later(home: Home, monkeypatch: pytest.Monke
     assert len(change.files.retired) == 4 and len(state_of(home).files) == 1
     assert all(Path(path).exists() for path in before), "someone may be reading them"
     commit(home, same_state(change.after), 2 * MINUTE + GRACE)
-    assert not any(Path(path).parent.exists() for path in before)
+    assert not any(Path(path).exists() for path in before)
     assert all(Path(path).exists() for path in state_of(home).paths("witness"))
     assert home.catalog.rows(OLD_FILES) == []
+
+
+def files_of_state(home: Home) -> set[Path]:
+    return set((home.root / "witness").iterdir())
 
 
 def test_a_change_that_is_not_committed_leaves_nothing(home: Home) -> None:
     stream = Stream(home, Dice(4), dict.fromkeys(range(1, 5), 1))
     stream.next(5)
-    before, files = state_of(home), set((home.root / "witness").rglob("*.parquet"))
-    write_rows(home, "witness/b.parquet", [(9, 99, 1, False)])
-    own = seal(home.root / "witness/b.parquet")
+    before, files = state_of(home), files_of_state(home)
+    own = write_rows(home, "witness/b.run", [(9, 99, 1)])
     change = changed(
-        home, before, batch=2, last=2, reach=reach_table((False, 1, "S", 7, 7)), newest={"S": 99},
-        fresh=[("witness", f"witness/{own.name}")],
-    )  # fmt: skip
+        home, before, batch=2, last=2, reach=reach_table((False, 1, "S", 7, 7)), newest={"S": 99}, fresh=[own]
+    )
     assert change.written
     discard_change(home, change)
-    assert set((home.root / "witness").rglob("*.parquet")) == files | {own}
+    assert files_of_state(home) == files | {home.root / own[1]}
     assert state_of(home).files == before.files and state_of(home).reach == before.reach
 
 
 def test_rows_in_memory_are_written_if_they_are_kept(home: Home) -> None:
-    write_rows(home, "witness/x.parquet", [(1, 99, 1, False), (2, 91, 1, False), (3, 99, 1, True), (4, 99, 2, False)])
-    rows = pq.read_table(home.root / "witness/x.parquet", schema=WITNESS_SCHEMA)
-    given = {"witness/all": rows, "witness/none": rows.slice(1)}
+    rows: list[Row] = [(1, 99, 1), (2, 91, 1), (4, 99, 2)]
+    given = {"witness/all.run": run_with(rows), "witness/none.run": run_with(rows[1:])}
     reach = reach_table((False, 1, "S", 7, 7))
-    change = changed(
-        home, state_of(home), batch=1, last=1, reach=reach, newest={"S": 99}, fresh=(), rows=given
-    )  # fmt: skip
+    change = changed(home, state_of(home), batch=1, last=1, reach=reach, newest={"S": 99}, fresh=(), rows=given)
     [path] = change.after.paths("witness")
     assert Path(path).name.startswith("all.")
     assert (change.after.rows, change.purged) == (1, 0)
-    assert pq.read_table(path).column("docid").to_pylist() == [1]
+    assert open_run(path).docs.tolist() == [1]
     discard_change(home, change)
     assert not Path(path).exists()
 
@@ -266,16 +310,12 @@ def test_a_change_that_fails_leaves_nothing(home: Home, monkeypatch: pytest.Monk
     monkeypatch.setattr(xscl.store.join_state, "_FANOUT", 4)
     stream = Stream(home, Dice(5), dict.fromkeys(range(1, 5), 1000))
     stream.next(6)
-    before, files = state_of(home), set((home.root / "witness").rglob("*.parquet"))
+    before, files = state_of(home), files_of_state(home)
     monkeypatch.setattr(xscl.store.join_state, "facts_of_file", failing_after(2, xscl.store.join_state.facts_of_file))
     stream.reach[1] = 7
     with pytest.raises(OSError, match="no space"):
         stream.next(6)
-    own = set((home.root / "witness").rglob("*.parquet")) - files
-    assert {(file.parent.name, file.name.partition(".")[0]) for file in own} == {
-        ("00000002", "part-0"),
-        ("00000002", "part-1"),
-    }
+    assert {file.name.partition(".")[0] for file in files_of_state(home) - files} == {"00000002-0", "00000002-1"}
     assert state_of(home).files == before.files
 
 
@@ -291,34 +331,38 @@ def failing_after(count: int, function: Callable[..., object]) -> Callable[..., 
 
 
 def test_links_are_kept_as_long_as_both_members_allow(home: Home) -> None:
-    members = [
-        [{"docid": d, "item": d, "ts": ts, "place": f"S\0{d}"} for d, ts in ((1, left), (2, right))]
-        for left, right in ((10, 20), (15, 20), (15, 12), (30, 30))
-    ]
-    rows = pa.RecordBatch.from_pylist(
-        [{"link": 7, "members": pair, "nodes": [0, number]} for number, pair in enumerate(members)]
-        + [{"link": 8, "members": members[3], "nodes": []}]
-    )
-    assert write_links(home, "none", []) is None
-    path = write_links(home, "a", [rows])
-    assert path is not None
+    times = [(10, 20), (15, 20), (15, 12), (30, 30)]
+
+    def row(link: int, number: int, nodes: list[int]) -> dict[str, object]:
+        docids = 2 * number, 2 * number + 1
+        members = [
+            {"docid": docid, "item": docid, "ts": ts, "place": f"S\0{docid}", "membership": 0}
+            for docid, ts in zip(docids, times[number], strict=True)
+        ]
+        return {"link": link, "ts1": times[number][0], "ts2": times[number][1], "members": members, "nodes": nodes}
+
+    def nodes_seen(state: HeldState) -> list[list[int]]:
+        floors = state.floors
+        return [
+            nodes for run in state.links() for nodes in rows_of(run, floors and kept(run, floors))["nodes"].to_pylist()
+        ]
+
+    rows = [*(row(7, number, [0, number]) for number in range(4)), row(8, 3, [])]
+    run = LinkRun.of(pa.Table.from_pylist(rows, schema=LINK_SCHEMA))
+    path = str(write_run(home.root / "witness/a.run", run).relative_to(home.root))
     # From S a document may come 5 us after the left and 8 us after the right member; T has no limit yet.
     reach = reach_table((True, 7, "S", 5, 8))
     change = changed(home, state_of(home), batch=1, last=1, reach=reach, newest={"S": 20}, fresh=[("link", path)])
     commit(home, change, 0)
     state = state_of(home)
     assert state.rows == 3, "what no query asks for is not held"
-    assert state.floors is not None
-    table = pq.read_table(state.paths("link"))
-    times = [table.column(name).to_numpy() for name in ("link", "ts1", "ts2")]
-    kept = state.floors.keep_links(*times)
-    assert table.column("nodes").filter(pa.array(kept)).to_pylist() == [[0, 1], [0, 2], [0, 3]]
+    assert sorted(nodes_seen(state)) == [[0, 1], [0, 2], [0, 3]]
     reach = reach_table((True, 7, "S", 5, 8), (True, 7, "T", 100, 3))
     change = changed(home, state, batch=2, last=2, reach=reach, newest={"T": 21}, fresh=())
     assert change.after.rows == 2, "(10, 20) would be in time for T, but is gone; (15, 20) is"
     commit(home, change, 0)
-    nodes = pq.read_table(state_of(home).paths("link")).column("nodes").to_pylist()
-    assert nodes == [[0, 1], [0, 3]]
+    (run,) = state_of(home).links()
+    assert sorted(rows_of(run)["nodes"].to_pylist()) == [[0, 1], [0, 3]], "floors have fallen, so it is written again"
 
 
 def test_events_judged_by_other_settings_are_waited_for(home: Home) -> None:
