@@ -40,6 +40,7 @@ Modules in reading order:
 * ``partial_matches``: the documents and nodes that rows of links have bound so far
 * ``link_runs``: runs of rows of links
 * ``link_state``: rows of links that partial matches meet
+* ``run_checks``: checks of files of runs
 * ``link_chains``: partial matches of queries of many blocks, in columns
 * ``once``: the same events in all orders, among which ``ONCE`` chooses
 * ``plain_matches``: combinations of an assembly among whose orders nothing is chosen

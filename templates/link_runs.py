@@ -7,7 +7,7 @@ A run is made in memory, or lies in a file that is mapped (``mapped_columns``) a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -161,16 +161,23 @@ class LinkRun:
 
     def save(self, path: Path) -> None:
         """Write the run as a file."""
-        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "documents"}
-        documents = {_DOCUMENTS + name: column for name, column in self.documents._asdict().items()}
         times = self.spans.reshape(4, -1)
         of_times = {"ts_min": int(times[[0, 2]].min()), "ts_max": int(times[[1, 3]].max())} if len(self) else {}
-        save_columns(path, own | documents, {"rows": len(self), "documents": len(self.documents.docid), **of_times})
+        save_columns(path, self.columns(), {"rows": len(self), "documents": len(self.documents.docid), **of_times})
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns as a file has them."""
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "documents"}
+        return own | {_DOCUMENTS + name: column for name, column in self.documents._asdict().items()}
 
     @classmethod
     def open(cls, path: Path) -> LinkRun:
         """Open a file; its columns stay there."""
-        columns, _ = open_columns(path)
+        return cls.read(open_columns(path)[0])
+
+    @classmethod
+    def read(cls, columns: Mapping[str, pa.Array]) -> LinkRun:
+        """Make a run of the columns of a file."""
         numbers: dict[str, Any] = {name: _ints(column) for name, column in columns.items() if name != _PLACE}
         documents = {name: numbers.pop(_DOCUMENTS + name) for name in Documents._fields if _DOCUMENTS + name != _PLACE}
         return cls(**numbers, documents=Documents(**documents, place=columns[_PLACE]))

@@ -46,7 +46,11 @@ def open_columns(path: Path) -> tuple[dict[str, pa.Array], dict[str, Any]]:
         pyarrow.ArrowInvalid: it is not whole.
     """
     reader = pa.ipc.open_file(pa.memory_map(str(path)))
+    if reader.num_record_batches != 1 or not all(pa.types.is_large_list(type_) for type_ in reader.schema.types):
+        raise pa.ArrowInvalid("it has no columns as lists of one row")
     batch = reader.get_batch(0)
+    # Lengths that the file tells are compared with its size; no value is read for that.
+    batch.validate()
     facts = json.loads((reader.schema.metadata or {}).get(_FACTS, b"{}"))
     return {name: column.values for name, column in zip(batch.schema.names, batch.columns, strict=True)}, facts
 

@@ -5,10 +5,11 @@ A file's name never changes its meaning, so an open run stays open as long as it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from xscl.templates.columns import Int64s
 from xscl.templates.mapped_columns import open_columns, save_columns
 from xscl.templates.runs import Key, Run, RunShapes
 
-__all__ = ["KeyFacts", "RunFacts", "open_run", "run_facts", "save_run"]
+__all__ = ["KeyFacts", "RunFacts", "open_run", "read_run", "run_columns", "run_facts", "run_told", "save_run"]
 
 _OPEN = 4_096
 """Runs that a process keeps open."""
@@ -64,9 +65,14 @@ class RunFacts:
 
 def save_run(run: Run, path: Path) -> None:
     """Write a run."""
+    save_columns(path, run_columns(run), run_told(run))
+
+
+def run_columns(run: Run) -> dict[str, Any]:
+    """Return the columns of a run as its file has them."""
     texts = {"places": run.places, "texts": run.texts}
     shapes = {f"shape_{name}": column for name, column in run.shapes._asdict().items()}
-    save_columns(path, {**{name: getattr(run, name) for name in _NUMBERS}, **texts, **shapes}, _told(run))
+    return {**{name: getattr(run, name) for name in _NUMBERS}, **texts, **shapes}
 
 
 def open_run(path: str) -> Run:
@@ -81,7 +87,11 @@ def run_facts(path: str) -> RunFacts:
 
 @lru_cache(maxsize=_OPEN)
 def _opened(path: str) -> tuple[Run, RunFacts]:
-    columns, told = open_columns(Path(path))
+    return read_run(*open_columns(Path(path)))
+
+
+def read_run(columns: Mapping[str, pa.Array], told: Mapping[str, Any]) -> tuple[Run, RunFacts]:
+    """Make a run and its figures of the columns of a file, and of what the file says beside them."""
     numbers = {name: columns[name].to_numpy() for name in _NUMBERS}
     keys: tuple[Key, ...] = tuple((var, fn) for var, fn in told["keys"])
     shapes = RunShapes(
@@ -101,7 +111,7 @@ def _times(least: Sequence[int], greatest: Sequence[int]) -> tuple[int, int] | N
     return (min(least), max(greatest)) if least else None
 
 
-def _told(run: Run) -> dict[str, object]:
+def run_told(run: Run) -> dict[str, object]:
     """Return what the file says of a run beside its columns."""
     key = run.slice_keys(np.arange(len(run.slice_codes)))
     rows = np.bincount(key, weights=np.diff(run.slice_starts), minlength=len(run.keys)).astype(np.int64)
@@ -111,8 +121,3 @@ def _told(run: Run) -> dict[str, object]:
     np.maximum.at(greatest, key, run.ts[run.slice_starts[1:] - 1])
     figures = {"rows": rows, "least": least, "greatest": greatest}
     return {"keys": [list(key) for key in run.keys], **{name: column.tolist() for name, column in figures.items()}}
-
-
-def rows_column(run: Run) -> pa.Array:
-    """Return the number of witness rows that each row stands for."""
-    return pa.array(np.diff(run.shapes.starts)[run.shape])

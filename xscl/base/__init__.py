@@ -1,5 +1,6 @@
 """Leaves of the import graph: errors, types, values, XML of strangers, files, locks.
 
+* ``arrow_bounds``: Bounds on Arrow files of strangers
 * ``arrow_schemas``: Arrow schemas as Spark's DDL, so that a relation's shape is declared once
 * ``atomic_files``: Files for others, which appear under their names when they are whole
 * ``docids``: Places in the intake order, and the document numbers that stand for them

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 from xscl.base.failpoints import step
 from xscl.catalog.state_files import forget_retired, retired_before
@@ -26,15 +25,8 @@ def unlink_old(home: Home, now: int) -> int:
             shutil.rmtree(full, ignore_errors=True)
         else:
             full.unlink(missing_ok=True)
-            _remove_empty(home, full.parent)
     if paths:
         # A row goes after its file, so that no file is forgotten.
         with home.catalog.begin() as connection:
             forget_retired(connection, paths)
     return len(paths)
-
-
-def _remove_empty(home: Home, folder: Path) -> None:
-    """Remove a folder of files with its last one."""
-    if folder.parent.parent == home.root and folder.is_dir() and not any(folder.rglob("*.parquet")):
-        shutil.rmtree(folder, ignore_errors=True)

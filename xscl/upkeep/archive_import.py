@@ -25,7 +25,7 @@ from xscl.base.failpoints import step
 from xscl.base.home_folders import HOME_FOLDERS
 from xscl.base.locks import try_lock
 from xscl.base.parquet_bounds import excess
-from xscl.base.sealed import damaged_files
+from xscl.base.sealed import LIST, damaged_files
 from xscl.catalog.catalog import Catalog, open_catalog
 from xscl.catalog.tables import METADATA
 from xscl.store.home import Home, open_home
@@ -33,6 +33,7 @@ from xscl.store.inventory import FOLDERS, files_of, is_inside, named_files
 from xscl.upkeep.archive_manifest import CATALOG, MANIFEST, Packed, bad_archive, read_manifest
 from xscl.upkeep.catalog_copy import copy_to_catalog
 from xscl.upkeep.received_catalog import BadCatalogError, copy_received
+from xscl.upkeep.state_checks import wrong_state_file, wrong_state_rows
 
 __all__ = ["import_home"]
 
@@ -235,8 +236,14 @@ def _check_files(opened: Home) -> None:
                 raise bad_archive(f"{path.relative_to(root)} is {why}")
             for name in files_of(root, file.path):
                 unnamed.discard(root / name)
-                if name.endswith(".parquet") and (why_not := excess(root / name)) is not None:
+                if name.endswith(f"/{LIST}"):
+                    continue
+                of_state = file.kind not in ("events", "results")
+                why_not = wrong_state_file(root / name, file.kind) if of_state else excess(root / name)
+                if why_not is not None:
                     raise bad_archive(f"{name}: {why_not}")
+        for wrong in wrong_state_rows(connection, root):
+            raise bad_archive(wrong)
     for path in sorted(unnamed):
         raise bad_archive(f"its catalogue does not name {path.relative_to(root)}")
 

@@ -15,26 +15,19 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.tables import EVENT_IDS, INTAKE_FILES, ROW_RANGES, STATE_FILES
-from xscl.store.state_files import facts_of_file
+from xscl.catalog.tables import EVENT_IDS, INTAKE_FILES, ROW_RANGES
+from xscl.upkeep.state_checks import wrong_state_rows
 
 __all__ = ["wrong_file_rows"]
 
 _TIMES = ("ts", "received")
 _SAME = ("channel", "version", "item", *_TIMES)
 """Columns of an event's id that its file has too."""
-_SPANS = ("bytes", "ts_min", "ts_max", "docid_min", "docid_max")
 
 
 def wrong_file_rows(connection: Connection, root: Path) -> Iterator[str]:
     """Iterate over the rows that differ from sound files, as sentences; unreadable files are passed over."""
-    for row in connection.execute(sa.select(STATE_FILES)).all():
-        try:
-            facts = facts_of_file(root, row.path, row.kind, row.batch)
-        except (OSError, pa.ArrowException, ValueError):
-            continue
-        if wrong := [name for name in _SPANS if getattr(facts, name) != row._mapping[name]]:
-            yield f"{row.path} has another {', '.join(wrong)} than the catalogue says"
+    yield from wrong_state_rows(connection, root)
     for row in connection.execute(sa.select(INTAKE_FILES).order_by(INTAKE_FILES.c.first)).all():
         try:
             events = pq.read_table(root / row.path, columns=["docid", "id", *_SAME])

@@ -1,6 +1,7 @@
 """Integrity check of a home: its files, its tables, and the rows that follow from texts.
 
-A look at a home changes nothing and needs no lock.  Without ``deep`` it reads the catalogue, and each file's footer.
+A look at a home changes nothing and needs no lock.  Without ``deep`` it reads the catalogue, and of each file how many
+rows it has.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -41,9 +41,11 @@ from xscl.store.home import Home
 from xscl.store.inventory import NamedFile, files_of, named_files
 from xscl.store.orphans import unnamed_files
 from xscl.store.results import stored_matches
+from xscl.store.state_files import facts_of_file
 from xscl.upkeep.derived_rows import derived_differences
 from xscl.upkeep.file_rows import wrong_file_rows
 from xscl.upkeep.row_checks import wrong_value
+from xscl.upkeep.state_checks import UNREADABLE, wrong_state_file
 
 __all__ = ["Damaged", "Health", "derived_problems", "examine_home", "has_removed", "looks_like_a_catalogue"]
 
@@ -200,22 +202,29 @@ def _damage(root: Path, file: NamedFile, *, deep: bool, counting: bool) -> Damag
     if (wrong := next(damaged_files(full, deep=deep), None)) is not None:
         at, why = wrong
         return Damaged(file, why if at == full else f"{at.relative_to(full)} {_is(why)}")
-    rows = 0
     found = [path for path in files_of(root, file.path) if not path.endswith(f"/{LIST}")]
-    for path in found:
-        try:
-            with pq.ParquetFile(root / path) as parquet:
-                rows += parquet.metadata.num_rows
-                if deep:
-                    for group in range(parquet.num_row_groups):
-                        parquet.read_row_group(group)
-        except (OSError, pa.ArrowException, ValueError) as error:
-            return Damaged(file, f"cannot be read ({str(error).splitlines()[0][:120] if str(error) else 'damaged'})")
+    try:
+        if file.kind in ("witness", "link"):
+            rows = facts_of_file(root, file.path, file.kind, 0).rows
+            if deep and (why_not := wrong_state_file(full, file.kind)) is not None:
+                return Damaged(file, why_not)
+        else:
+            rows = sum(_rows_of(root / path, deep=deep) for path in found)
+    except UNREADABLE as error:
+        return Damaged(file, f"cannot be read ({str(error).splitlines()[0][:120] if str(error) else 'damaged'})")
     if file.kind == "results":
         if counting and (stored := sum(1 for _ in stored_matches(root / path for path in found))) != file.rows:
             return Damaged(file, f"has {stored:,} matches, {file.rows:,} are told")
         return None
     return None if rows == file.rows else Damaged(file, f"has {rows:,} rows, {file.rows:,} are told")
+
+
+def _rows_of(path: Path, *, deep: bool) -> int:
+    """Return the number of rows of a Parquet file, by its footer; with ``deep``, all are read."""
+    with pq.ParquetFile(path) as parquet:
+        for group in range(parquet.num_row_groups if deep else 0):
+            parquet.read_row_group(group)
+        return int(parquet.metadata.num_rows)
 
 
 def _is(why: str) -> str:
