@@ -521,9 +521,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--executors", action="store_true")
+    parser.add_argument("--spark", action="store_true")
     given = parser.parse_args()
-    settings = Settings("spark") if given.executors else Settings()
+    settings = Settings("spark") if given.spark else Settings()
     Run(given.folder, workload(given.seed, given.rounds), settings).play()
 
 

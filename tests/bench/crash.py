@@ -90,7 +90,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the workload and the points")
     parser.add_argument("--rounds", type=int, default=50, help="batches of a run, about")
     parser.add_argument("--points", type=int, default=180, help="points in this process, where the driver joins")
-    parser.add_argument("--executors", type=int, default=20, help="points where executors join, in a shorter run")
+    parser.add_argument("--spark", type=int, default=20, help="points where tasks of Spark join, in a shorter run")
     parser.add_argument("--kills", type=int, default=20, help="points at which a process is killed")
     parser.add_argument("--together", type=int, default=8, help="points in one run at most")
     given = parser.parse_args()
@@ -99,8 +99,8 @@ def main() -> int:
     kinds = [
         (Matrix("driver", given.seed, given.rounds, Settings(), folder / "d"), given.points, given.together),
         (
-            Matrix("executors", given.seed, short, Settings("spark"), folder / "e"),
-            given.executors,
+            Matrix("spark", given.seed, short, Settings("spark"), folder / "e"),
+            given.spark,
             given.together,
         ),
         (Matrix("killed", given.seed, given.rounds, Settings(), folder / "k"), given.kills, min(4, given.together)),

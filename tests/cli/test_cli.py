@@ -649,11 +649,11 @@ def test_the_main_walk_on_spark(home: Run, spark: SparkSession) -> None:
     home("query", "add", "Q", FOLLOWS)
     home("ingest", "events.ndjson")
     assert "not processed yet: " in home("stats").err
-    ran = home("run", "--once", "--driver-rows", "0")
+    ran = home("run", "--once", "--where", "spark")
     assert ran.code == 0 and "Spark jobs" in ran.err
     home("query", "add", "late_comer", FOLLOWS)
     (batch,) = json.loads(home("stats", "--json").out)
-    assert (batch["events"], batch["matches"], batch["joined_in"]) == (3, 1, "executors") and batch["jobs"] > 0
+    assert (batch["events"], batch["matches"], batch["joined_in"]) == (3, 1, "spark") and batch["jobs"] > 0
     (match,) = map(json.loads, home("match", "list", "Q").out.splitlines())
     assert match["document"] == "<result><book><author>A</author></book><blog><author>A</author></blog></result>"
     shown = home("match", "show", match["match"][:8])
@@ -670,7 +670,7 @@ def test_the_main_walk_on_spark(home: Run, spark: SparkSession) -> None:
     assert home("run", "--once").err == "nothing new\n"
     assert all(row["state"] == "ok" for row in json.loads(home("doctor", "--json").out))
     made = list(Path(os.environ["XSCL_HOME"]).rglob("*"))
-    assert any(path.name.endswith(".parquet") for path in made if path.parent.parent.name == "witness")
+    assert any(path.suffix == ".run" for path in made if path.parent.name == "witness")
     assert {path.stat().st_mode & 0o777 for path in made} == {0o700, 0o600}
 
 
@@ -680,11 +680,8 @@ def test_a_small_batch_needs_no_spark(home: Run, monkeypatch: pytest.MonkeyPatch
     home("ingest", "events.ndjson")
     ran = home("run", "--once", "--batch-docs", "1")
     assert ran.code == 0 and "joined in the driver, 0 Spark jobs" in ran.err
-    shown = home("stats", "--json")
-    batches = json.loads(shown.out)
+    batches = json.loads(home("stats", "--json").out)
     assert [(batch["joined_in"], batch["jobs"]) for batch in batches] == [("driver", 0)] * 3
-    assert [batch["slices_hit"] for batch in batches] == [1.0, 1.0, None], "nobody asks for rows of ticks"
-    assert "slices: 100.0% of 2 values asked for needed nothing from the files" in shown.err
     assert [match["query"] for match in map(json.loads, home("match", "list").out.splitlines())] == ["Q"]
 
 
@@ -696,20 +693,18 @@ def test_settings_of_a_run(home: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         return []
 
     monkeypatch.setattr("xscl.engine.Engine.run_once", run_once)
-    for options in ([], ["--cache", "64k"], ["--driver-rows", "7", "--cache", "1g"]):
+    for options in ([], ["--where", "driver"], ["--where", "spark"]):
         assert home("run", "--once", *options).code == 0
         assert home("eval", "-q", FOLLOWS, "events.ndjson", *options).code == 3
-    expected = [Settings(), Settings("driver"), Settings(7, 1 << 30)]
+    expected = [Settings("auto"), Settings("driver"), Settings("spark")]
     assert seen == [settings for settings in expected for _ in ("run", "eval")]
 
 
-@pytest.mark.parametrize(
-    "options", [["--cache", "much"], ["--cache", "-1"], ["--cache", "1.5g"], ["--driver-rows", "-1"]]
-)
-def test_bad_settings_of_a_run(options: list[str], home: Run) -> None:
+@pytest.mark.parametrize("value", ["executors", "7", ""])
+def test_bad_settings_of_a_run(value: str, home: Run) -> None:
     for command in (["run", "--once"], ["eval", "-q", FOLLOWS, "events.ndjson"]):
-        ran = home(*command, *options)
-        assert ran.code == 2 and options[0] in ran.err and not ran.out
+        ran = home(*command, "--where", value)
+        assert ran.code == 2 and "--where" in ran.err and not ran.out
 
 
 def test_queries_that_came_after_events_are_told(home: Run, spark: SparkSession) -> None:

@@ -63,7 +63,8 @@ def replay(batch: Attempt, plan: Plan) -> None:
         walk = HeldWalk(home, batch.driver.settings, batch.jobs.session, mine, held, span.batch, batch.tag)
         walk.work.bindings = BindingCount(span.sight_cuts)
         for level in walk.parts():
-            shutil.rmtree(walk.work.results(level))
+            # A level without an event to meet has no folder.
+            shutil.rmtree(walk.work.results(level), ignore_errors=True)
             step("replay.part")
         # Their counts, and refusals, are those of batches before.
         walk.work.counts.clear()

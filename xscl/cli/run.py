@@ -267,9 +267,10 @@ def _report_batch(report: BatchReport) -> None:
         )
     if report.events:
         published = f", {report.published:,} published" if report.published else ""
+        where = "in Spark" if report.joined_in == "spark" else "in the driver"
         jobs = "" if report.jobs is None else f", {counted(report.jobs, 'Spark job')}"
         say(
             f"batch {report.batch}: {counted(report.events, 'event')}, {counted(report.witnesses, 'witness')}, "
             f"{counted(report.pairs, 'candidate pair')}, {counted(report.matches, 'stored match')}{published}, "
-            f"joined in the {report.joined_in}{jobs}; stage 1 {report.stage1_s:.2f} s, joins {report.join_s:.2f} s"
+            f"joined {where}{jobs}; stage 1 {report.stage1_s:.2f} s, joins {report.join_s:.2f} s"
         )
