@@ -1,7 +1,7 @@
-"""Checks of files of runs: each column is looked at, so that rows of a stranger's file lead nowhere else.
+"""Checks of files of runs: every column is compared with the others, so that no place in one leads out of the file.
 
-A run that is made again of the rows of a file has the same columns.  Before that, lengths and places are compared with
-each other, so that no more memory is taken than the file has.
+A run that is made again from the rows of a file has the same columns.  Before that, lengths and places are compared, so
+that a small file takes little memory.
 """
 
 from __future__ import annotations

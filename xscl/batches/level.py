@@ -261,6 +261,7 @@ class BatchWork:
         ]
         made = place.map(partial(meet_share, work), items)
         self._made(level, made)
+        step("tasks.results")
         self._link(level, [each.links for each in made if each.links is not None])
 
     def _in_tasks(self, level: Level, asked: Asked, fresh: pa.Table, left: _Left | None) -> None:

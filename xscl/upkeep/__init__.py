@@ -17,7 +17,7 @@
 * ``repair``: ``xscl doctor --repair``: a home is brought back to the state that its catalogue tells
 * ``results``: Upkeep of results: folders of many batches become one, and matches with an event that is gone leave
 * ``row_checks``: Checks of single values of the catalogue: types, bounds, JSON, paths, as this program writes them
-* ``state_checks``: Checks of files of join state, of which each kind is looked at in its own way
+* ``state_checks``: Checks of files of join state, for each kind in its own way
 * ``state_rebuild``: Join state that was lost, made again: the events that are there are walked for all live queries
 * ``upkeep``: Upkeep of a home between batches, so that its size levels off over years
 """

@@ -1,4 +1,4 @@
-"""Checks of files of join state, of which each kind is looked at in its own way.
+"""Checks of files of join state, for each kind in its own way.
 
 Files of this home are checked by a deep look, files of an archive before they become those of a home.
 """
