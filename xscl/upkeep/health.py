@@ -41,11 +41,10 @@ from xscl.store.home import Home
 from xscl.store.inventory import NamedFile, files_of, named_files
 from xscl.store.orphans import unnamed_files
 from xscl.store.results import stored_matches
-from xscl.store.state_files import facts_of_file
 from xscl.upkeep.derived_rows import derived_differences
 from xscl.upkeep.file_rows import wrong_file_rows
 from xscl.upkeep.row_checks import wrong_value
-from xscl.upkeep.state_checks import UNREADABLE, wrong_state_file
+from xscl.upkeep.state_checks import UNREADABLE, state_rows, wrong_state_file
 
 __all__ = ["Damaged", "Health", "derived_problems", "examine_home", "has_removed", "looks_like_a_catalogue"]
 
@@ -205,7 +204,7 @@ def _damage(root: Path, file: NamedFile, *, deep: bool, counting: bool) -> Damag
     found = [path for path in files_of(root, file.path) if not path.endswith(f"/{LIST}")]
     try:
         if file.kind in ("witness", "link"):
-            rows = facts_of_file(root, file.path, file.kind, 0).rows
+            rows = state_rows(full, file.kind)
             if deep and (why_not := wrong_state_file(full, file.kind)) is not None:
                 return Damaged(file, why_not)
         else:

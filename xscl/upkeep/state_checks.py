@@ -14,9 +14,12 @@ from sqlalchemy.engine import Connection
 from xscl.base.parquet_bounds import excess
 from xscl.catalog.tables import STATE_FILES
 from xscl.store.state_files import facts_of_file
+from xscl.templates.link_runs import LinkRun
+from xscl.templates.mapped_columns import open_columns
 from xscl.templates.run_checks import wrong_links, wrong_run
+from xscl.templates.run_files import read_run
 
-__all__ = ["UNREADABLE", "wrong_state_file", "wrong_state_rows"]
+__all__ = ["UNREADABLE", "state_rows", "wrong_state_file", "wrong_state_rows"]
 
 UNREADABLE = (OSError, pa.ArrowException, ValueError, LookupError, TypeError, ArithmeticError)
 """Errors of reading damaged files."""
@@ -26,6 +29,12 @@ _SPANS = ("rows", "bytes", "ts_min", "ts_max", "docid_min", "docid_max")
 def wrong_state_file(path: Path, kind: str) -> str | None:
     """Tell what is wrong with the rows of a file of join state; None: nothing is."""
     return {"witness": wrong_run, "link": wrong_links}.get(kind, excess)(path)
+
+
+def state_rows(path: Path, kind: str) -> int:
+    """Return the number of rows of runs or of rows of links, as the file says now: what is open may have been cut."""
+    columns, told = open_columns(path)
+    return read_run(columns, told)[1].rows if kind == "witness" else len(LinkRun.read(columns))
 
 
 def wrong_state_rows(connection: Connection, root: Path) -> list[str]:

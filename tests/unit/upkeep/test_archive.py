@@ -29,10 +29,11 @@ from xscl.base.sealed import seal
 from xscl.base.types import Event
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.queries import read_queries
-from xscl.catalog.tables import INTAKE_FILES, METADATA, OLD_FILES, SCHEMA_VERSION
+from xscl.catalog.tables import INTAKE_FILES, METADATA, OLD_FILES, SCHEMA_VERSION, STATE_FILES
 from xscl.engine import Engine
 from xscl.store.home import Home, init_home, open_home
 from xscl.store.inventory import files_of, named_files
+from xscl.templates.mapped_columns import open_columns, save_columns
 from xscl.upkeep.archive_export import export_home
 from xscl.upkeep.archive_import import import_home
 from xscl.upkeep.health import examine_home
@@ -318,6 +319,11 @@ def test_archives_that_strangers_made(archive: bytes, tmp_path: Path) -> None:
         "update state_files set path = 'witness/../../x' where path = (select min(path) from state_files)",
         "update state_files set path = x'00' where path = (select min(path) from state_files)",
         "update state_files set rows = 'many'",
+        "update state_files set rows = rows + 1",
+        "update state_files set held = rows + 1",
+        "update state_files set ts_max = ts_max - 1 where kind = 'witness'",
+        "update state_files set kind = 'link' where kind = 'witness'",
+        "update state_files set kind = 'reach' where kind = 'link'",
         "update batches set prepare_s = 'long'",
         "update event_ids set docid = -1",
         "update event_ids set ts = 'now'",
@@ -355,6 +361,53 @@ def test_a_file_that_unpacks_hugely_is_refused_before_it_is_read(
     shutil.rmtree(tmp_path / "home")
     error = refused(archive, tmp_path)
     assert error.condition == "XSCL_BAD_ARCHIVE" and bomb.name in error.message
+
+
+def test_runs_that_strangers_made(archive: bytes, rich: Path, tmp_path: Path) -> None:
+    """Their digests are right, and the catalogue names them; each is refused by its name, and nothing is left."""
+
+    def cut(columns: dict[str, pa.Array]) -> None:
+        columns["slice_starts"] = pa.array([0, 1 << 40])
+
+    def lead_out(columns: dict[str, pa.Array]) -> None:
+        columns["doc"] = pa.array([1 << 30] * len(columns["doc"]), pa.int32())
+
+    def lack(columns: dict[str, pa.Array]) -> None:
+        del columns["texts"]
+
+    def other(columns: dict[str, pa.Array]) -> None:
+        columns["ts"] = columns["ts"].cast(pa.float64())
+
+    def links_out(columns: dict[str, pa.Array]) -> None:
+        columns["left"] = pa.array([-1] * len(columns["left"]), pa.int32())
+
+    def whole(columns: dict[str, pa.Array]) -> None:
+        """Change nothing, so that a refusal comes of nothing else."""
+
+    for kind, change in (
+        *(("witness", each) for each in (whole, cut, lead_out, lack, other)),
+        *(("link", each) for each in (whole, links_out)),
+    ):
+        shutil.copytree(rich / "home", tmp_path / "home")
+        home = open_home(tmp_path / "home")
+        path = next(str(row["path"]) for row in home.catalog.rows(STATE_FILES) if row["kind"] == kind)
+        columns, told = open_columns(home.root / path)
+        change(columns)
+        save_columns(tmp_path / "home/witness/other.run", columns, told)
+        made = seal(tmp_path / "home/witness/other.run")
+        (home.root / path).unlink()
+        with home.catalog.begin() as connection:
+            values = {"path": f"witness/{made.name}", "bytes": made.stat().st_size}
+            connection.execute(STATE_FILES.update().where(STATE_FILES.c.path == path).values(values))
+        home.catalog.close()
+        content = packed(tmp_path / "home")
+        shutil.rmtree(tmp_path / "home")
+        if change is whole:
+            import_home(tmp_path / "taken", io.BytesIO(content))
+            shutil.rmtree(tmp_path / "taken")
+            continue
+        error = refused(content, tmp_path)
+        assert error.condition == "XSCL_BAD_ARCHIVE" and made.name in error.message, change
 
 
 # -- where something is in the way -----------------------------------------------------------------------------
