@@ -78,7 +78,8 @@ def test_nothing_is_written(engine: Engine) -> None:
     engine.register("S//k PUBLISH P", name="publishes")
 
     def contents() -> dict[str, object]:
-        files = {str(path): path.stat().st_mtime_ns for path in engine.home.root.rglob("*.parquet")}
+        rows = (path for suffix in ("parquet", "run") for path in engine.home.root.rglob(f"*.{suffix}"))
+        files = {str(path): path.stat().st_mtime_ns for path in rows}
         tables = {table.name: engine.home.catalog.rows(table) for table in METADATA.sorted_tables}
         return {**tables, "files": files}
 

@@ -96,9 +96,13 @@ def empty_rt(home: Home) -> None:
         connection.exec_driver_sql(f"delete from rt_{template}")
 
 
+def data_files_of(home: Home) -> list[Path]:
+    """The files of rows of a home."""
+    return sorted(path for path in home.root.rglob("*") if path.suffix in (".parquet", ".run"))
+
+
 def orphans(home: Home) -> None:
-    (home.root / "witness" / "00000001-abcdefgh-0").mkdir()
-    (home.root / "witness" / "00000001-abcdefgh-0" / "part-0.parquet").write_bytes(b"x" * 100)
+    (home.root / "witness" / "00000001-abcdefgh-0.run").write_bytes(b"x" * 100)
     (home.root / "results" / "00000009-abcdefgh").mkdir()
     (home.root / "events" / "000000000001-abcdefgh.parquet").write_bytes(b"x" * 50)
 
@@ -132,10 +136,10 @@ def test_what_can_be_made_good(damage: str, folder: Path, expected: list[Match])
     assert problems(home) == []
     harm(home)
     assert what in problems(home)
-    before = {path: path.stat().st_mtime_ns for path in home.root.rglob("*.parquet")}
+    before = {path: path.stat().st_mtime_ns for path in data_files_of(home)}
     planned = repair_home(home, dry_run=True)
     assert what in problems(home)
-    assert {path: path.stat().st_mtime_ns for path in home.root.rglob("*.parquet")} == before
+    assert {path: path.stat().st_mtime_ns for path in data_files_of(home)} == before
     done = repair_home(home)
     assert done == planned and done and not any(each.lost for each in done)
     assert problems(home) == []
@@ -247,11 +251,11 @@ def test_a_catalogue_of_another_home(folder: Path, tmp_path: Path) -> None:
     with Engine(init_home(tmp_path / "other")) as other:
         fill(other, tmp_path)
     home = open_home(folder / "home", f"sqlite:///{tmp_path / 'other' / 'catalog.db'}")
-    before = sorted(home.root.rglob("*.parquet"))
+    before = data_files_of(home)
     with pytest.raises(CatalogError) as caught:
         repair_home(home)
     assert caught.value.condition == "XSCL_CANNOT_REPAIR"
-    assert sorted(home.root.rglob("*.parquet")) == before
+    assert data_files_of(home) == before
     home.catalog.close()
 
 
