@@ -18,7 +18,7 @@ __all__ = ["BEYOND", "MAX_MATCHED", "Hanging", "Joined", "Matched", "MatchedEdge
 BEYOND = -1
 """Stands for the shapes of an edge that has more pairs of nodes in a pair of documents than may be looked at."""
 MAX_MATCHED = 2_000_000
-"""Matched values of one edge in one pair of documents; executors count each node by itself."""
+"""Matched values of one edge in one pair of documents."""
 
 
 _Shapes = tuple[Shape, ...]

@@ -92,7 +92,7 @@ def pair_limit(rows: int) -> int:
 
 
 def spare_pairs(rows: int) -> int:
-    """Return the number of pairs that may be enumerated in the driver though anchors find them, because few cost less
+    """Return the number of pairs that may be enumerated though anchors find them, because few cost less
     than to look them up; in a batch of so many witness rows.
     """
     return rows + _ROWS_AT_LEAST

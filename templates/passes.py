@@ -1,4 +1,4 @@
-"""Passes of a batch in the driver: plans that are resolved together, on the pairs of some edges.
+"""Passes of a unit of work: plans that are resolved together, on the pairs of some edges.
 
 Plans whose anchor (``order``) has few pairs are resolved together, on the pairs of all such anchors.  The others are
 resolved anchor by anchor; and those that ask for nothing else apart from these, because their pairs need not be looked

@@ -83,7 +83,7 @@ def connect(
         master: Spark's master for a session of ours, such as ``spark://host:7077`` or ``local-cluster[2,1,1024]``.
         remote: a server of Spark Connect for a session of ours, such as ``sc://host:15002``.
         spark_conf: settings of Spark for a session of ours.
-        settings: how much the driver does itself, and with how much memory; no setting changes an answer.
+        settings: where work is done; no setting changes an answer.
 
     Raises:
         EngineError: ``XSCL_BAD_OPTION``: there are two of ``spark``, ``master`` and ``remote``, or one is no address.

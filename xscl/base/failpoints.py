@@ -45,7 +45,7 @@ STEPS: Mapping[str, str] = {
     "register.committed": "queries are committed, the process does not remember their numbers",
     "run.ranged": "the next batch's range is known",
     "batch.planned": "a batch is planned, its documents are not matched",
-    "batch.witnesses": "a level's witness rows are there: in memory, or in files if executors made them",
+    "batch.witnesses": "a level's witness rows are there: in memory, or in files if tasks made them",
     "batch.waiting": "witness rows that waited in memory are in files",
     "batch.joined": "a level is joined, its results are not written",
     "batch.results": "a level's results are written",

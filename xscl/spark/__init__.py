@@ -11,8 +11,8 @@
 * ``session``: The Spark session: the caller's own, or one of ours with settings that fit small batches
 * ``session_options``: Options of the session that a process starts: on this machine, on a cluster, or with a server of
   Spark Connect
-* ``start_cost``: The processor time that Spark costs before its executors begin, as measured when a session was
-  started last
+* ``start_cost``: The processor time that Spark costs before its tasks begin, as measured when a session was started
+  last
 * ``start_times``: Start times of Spark: a session as Spark makes one by itself and one of ours, from process to first
   join
 * ``worker_daemon``: Daemon of Spark's Python workers: imports what tasks need before workers are forked from it

@@ -1,4 +1,4 @@
-"""The processor time that Spark costs before its executors begin, as measured when a session was started last.
+"""The processor time that Spark costs before its tasks begin, as measured when a session was started last.
 
 This cost decides whether work that this process could do itself goes to tasks (``batches.driver``).  Processor
 time is the same on a busy machine and on an idle one; the time on the wall is not.
@@ -27,7 +27,7 @@ _FILE = "start-seconds"
 
 
 def start_seconds() -> float:
-    """Processor seconds that pass before executors begin: few where this process has a session."""
+    """Processor seconds that pass before tasks begin: few where this process has a session."""
     if _has_session():
         return _RUNNING_S
     folder = cache_folder()
