@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["open_columns", "save_columns"]
+__all__ = ["numbers", "open_columns", "save_columns"]
 
 _FACTS = b"xscl.facts"
 
@@ -53,6 +53,15 @@ def open_columns(path: Path) -> tuple[dict[str, pa.Array], dict[str, Any]]:
     batch.validate()
     facts = json.loads((reader.schema.metadata or {}).get(_FACTS, b"{}"))
     return {name: column.values for name, column in zip(batch.schema.names, batch.columns, strict=True)}, facts
+
+
+def numbers(column: pa.Array) -> npt.NDArray[Any]:
+    """Return the numbers of a column without NULLs where they lie; Arrow's own way imports pandas, in 0.4 s."""
+    values = np.frombuffer(column.buffers()[1], dtype=_DTYPES[column.type]) if len(column) else np.empty(0)
+    return values.astype(_DTYPES[column.type], copy=False)[column.offset : column.offset + len(column)]
+
+
+_DTYPES = {pa.int32(): np.int32, pa.int64(): np.int64, pa.float64(): np.float64}
 
 
 def _as_list(values: pa.Array | npt.NDArray[Any]) -> pa.Array:

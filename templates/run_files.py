@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from xscl.templates.columns import Int64s
-from xscl.templates.mapped_columns import open_columns, save_columns
+from xscl.templates.mapped_columns import numbers, open_columns, save_columns
 from xscl.templates.runs import Key, Run, RunShapes
 
 __all__ = ["KeyFacts", "RunFacts", "open_run", "read_run", "run_columns", "run_facts", "run_told", "save_run"]
@@ -92,15 +92,11 @@ def _opened(path: str) -> tuple[Run, RunFacts]:
 
 def read_run(columns: Mapping[str, pa.Array], told: Mapping[str, Any]) -> tuple[Run, RunFacts]:
     """Make a run and its figures of the columns of a file, and of what the file says beside them."""
-    numbers = {name: columns[name].to_numpy() for name in _NUMBERS}
+    arrays = {name: numbers(columns[name]) for name in _NUMBERS}
     keys: tuple[Key, ...] = tuple((var, fn) for var, fn in told["keys"])
-    shapes = RunShapes(
-        columns["shape_variables"].to_numpy(),
-        columns["shape_starts"].to_numpy(),
-        columns["shape_nodes"].to_numpy(),
-        columns["shape_chains"],
-    )
-    run = Run(keys=keys, places=columns["places"], texts=columns["texts"], shapes=shapes, **numbers)
+    variables, starts, nodes = (numbers(columns[f"shape_{name}"]) for name in ("variables", "starts", "nodes"))
+    shapes = RunShapes(variables, starts, nodes, columns["shape_chains"])
+    run = Run(keys=keys, places=columns["places"], texts=columns["texts"], shapes=shapes, **arrays)
     variables = np.array([var for var, _ in keys], dtype=np.int64)
     per_key = (np.array(told[name], dtype=np.int64) for name in ("rows", "least", "greatest"))
     span = (int(run.docs[0]), int(run.docs[-1])) if len(run.docs) else None

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from xscl.bench import backfill, growth, latency, levels, recovery, register, retention, rows, rss, stage1, views
+from xscl.bench import (
+    backfill,
+    growth,
+    latency,
+    levels,
+    places,
+    recovery,
+    register,
+    retention,
+    rows,
+    rss,
+    stage1,
+    views,
+)
 from xscl.bench.bench import Bench
 
 __all__ = ["BENCHES"]
@@ -18,6 +31,7 @@ BENCHES: dict[str, Bench[Any, Any]] = {
         views.BENCH,
         rss.BENCH,
         latency.BENCH,
+        places.BENCH,
         growth.BENCH,
         retention.BENCH,
         backfill.BENCH,
