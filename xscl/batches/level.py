@@ -61,8 +61,8 @@ _SMALL = 250
 """Documents of a level that every task walks for itself, so that one job is enough."""
 _PART = 500
 """Documents of a task's part, at least."""
-_SHARES = 2
-"""Tasks for each slot: the last ones to end wait less for each other."""
+_RUNS = 16
+"""Runs of the state from which on a small level has one more task; a task costs as much as some thirty of them."""
 _ROW_SECONDS = 1e-6
 """Processor time for a row that columns answer."""
 _MANY_ROWS = 1_000_000
@@ -254,7 +254,7 @@ class BatchWork:
         work, place = self._work(level, asked), self._place()
         state, earlier = self._files()
         reached = [Unit("", (path,)) for path in state] + [Unit("", (path,), fresh=True) for path in earlier]
-        count = max(1, min(place.slots, len(reached)))
+        count = max(1, min(place.slots, len(reached) // _RUNS))
         parts = [[Unit(""), *reached[::count]], *(reached[at::count] for at in range(1, count))]
         items = [
             Share(self._origin(level), tuple(units), level, is_first=not number) for number, units in enumerate(parts)
@@ -270,7 +270,7 @@ class BatchWork:
         started = time.perf_counter()
         new = self._runs_of(level, work, fresh, place.slots)
         if left is not None:
-            parts = min(_SHARES * place.slots, 1 + documents_of(left.level, left.asked.channels) // _PART)
+            parts = min(place.slots, 1 + documents_of(left.level, left.asked.channels) // _PART)
             items = [Share(self._origin(level), level=part) for part in cut(left.asked, left.level, parts)]
             new += self._made(level, place.map(partial(walk_part, replace(work, asked=left.asked)), items))
             step("tasks.witnesses")
@@ -278,7 +278,7 @@ class BatchWork:
         state, earlier = self._files()
         earlier = [path for path in earlier if path not in new]
         units = list(units_of(self.home.root, new, state, earlier, self._reach))
-        of_tasks = shares(self.home.root, units, self.driver.costs, _SHARES * place.slots)
+        of_tasks = shares(self.home.root, units, self.driver.costs, place.slots)
         items = [Share(self._origin(level), each) for each in of_tasks]
         before = self.counts["pairs"]
         made = place.map(partial(meet_share, work), items)
