@@ -36,7 +36,9 @@ def test_every_query_has_matches(spark: SparkSession, tmp_path: Path, capsys: py
     assert "0 rejected" not in out
     asked = re.search(r"^  SELECT qid, count.*\n    measured_again  (\d+)$", out, re.MULTILINE)
     assert asked is not None and int(asked[1]) >= counts["measured_again"]
-    assert len(re.findall(r"^(?:registered|ingested|processed|answered).* in \d+\.\d s$", out, re.MULTILINE)) == 4
+    timed = re.findall(r"^(?:registered|ingested|processed|the last|answered).* in \d+\.\d s$", out, re.MULTILINE)
+    assert len(timed) == 5
+    assert re.findall(r"^batch \d+: .*; (.*), (\d) Spark jobs?;", out, re.MULTILINE)[-1] == ("in Spark", "1")
     told, *commands = out.rpartition("\n\n")[2].splitlines()
     assert str(tmp_path / "home") in told and len(commands) == 3
     for command in commands:

@@ -4,13 +4,13 @@
   discarded
 * ``backfill``: Answers from held events, for queries that see events from before them (docs/how-to/history.md)
 * ``batch``: A batch: a range of the intake order becomes committed matches
-* ``driver``: Memory of this process from batch to batch: solved signatures, the price of work, and rows of links
+* ``driver``: Memory of this process from batch to batch: solved signatures, and the price of work
 * ``history_walk``: Held events walked, and joined among themselves, for some groups
 * ``kernels``: Kernels of both stages for the queries of a batch: in this process, or loaded in a task from files
 * ``late_replay``: Late events taken again, as if they had been in time (docs/explanation/time.md)
 * ``level``: Levels of a batch: its events, then documents that queries publish, each joined with all that was there
   before
-* ``link_work``: Rows of links of a batch, put together with those of before (``templates.assemble``)
+* ``link_work``: Rows of links of a batch, put together with those of before (``templates.link_matches``)
 * ``match_documents``: The output documents of matches, and what else their members' documents say
 * ``missing_rows``: Rows that a walk of held events has found and the join state lacks
 * ``publish_lateness``: Lateness of published documents

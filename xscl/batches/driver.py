@@ -1,4 +1,4 @@
-"""Memory of this process from batch to batch: solved signatures, the price of work, and rows of links.
+"""Memory of this process from batch to batch: solved signatures, and the price of work.
 
 Nothing of it decides an answer: the join state is what its files say (``xscl.store.join_state``).
 """

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 from itertools import groupby
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from xscl.answers.cards import member_lines
 from xscl.base import terminal
 from xscl.base.errors import EngineError
+from xscl.base.settings import Settings
 from xscl.base.shown import counted
 from xscl.base.types import Match
 from xscl.catalog.groups import read_template_use
@@ -60,18 +61,19 @@ def run_demo(home: Path | None) -> None:
             raise EngineError("XSCL_HOME_IN_USE", f"{folder} has queries already", hint="give the demo an empty home")
         with _timed("registered", console):
             _register(engine, here, console)
+        *earlier, last = sorted((here / "corpus").iterdir())
         with _timed("ingested", console):
-            _ingest(engine, here / "corpus", console)
+            _ingest(engine, earlier, console)
         with _timed("processed", console):
-            for report in engine.run_once():
-                found = (report.events, "event"), (report.witnesses, "witness"), (report.pairs, "candidate pair")
-                console.print(
-                    f"\nbatch {report.batch}: {', '.join(counted(count, noun) for count, noun in found)}, "
-                    f"{counted(report.matches, 'match')}; {counted(report.jobs or 0, 'Spark job')}; "
-                    f"stage 1 {report.stage1_s:.1f} s, joins {report.join_s:.1f} s"
-                )
+            _process(engine, console)
+        with (
+            _timed("the last file ingested, and processed by Spark, its start included,", console),
+            connect(home=folder, spark=engine.spark, settings=Settings(where="spark")) as on_spark,
+        ):
+            _ingest(on_spark, [last], console)
+            _process(on_spark, console)
         _show(engine, console)
-        with _timed("answered by Spark, its start included", console):
+        with _timed("answered by Spark", console):
             _ask(engine, console)
     _say_what_next(folder, console)
     sys.stdout.flush()
@@ -82,6 +84,17 @@ def _timed(what: str, console: Console) -> Iterator[None]:
     began = time.monotonic()
     yield
     console.print(f"{what} in {time.monotonic() - began:.1f} s", style="dim")
+
+
+def _process(engine: Engine, console: Console) -> None:
+    for report in engine.run_once():
+        found = (report.events, "event"), (report.witnesses, "witness"), (report.pairs, "candidate pair")
+        place = "in Spark" if report.joined_in == "spark" else "in this process"
+        console.print(
+            f"\nbatch {report.batch}: {', '.join(counted(count, noun) for count, noun in found)}, "
+            f"{counted(report.matches, 'match')}; {place}, {counted(report.jobs or 0, 'Spark job')}; "
+            f"stage 1 {report.stage1_s:.1f} s, joins {report.join_s:.1f} s"
+        )
 
 
 def _ask(engine: Engine, console: Console) -> None:
@@ -130,9 +143,9 @@ def _register(engine: Engine, here: Path, console: Console) -> None:
         console.print(f"  {info.text}")
 
 
-def _ingest(engine: Engine, corpus: Path, console: Console) -> None:
+def _ingest(engine: Engine, paths: Iterable[Path], console: Console) -> None:
     console.print()
-    for path in sorted(corpus.iterdir()):
+    for path in paths:
         channel = "quakes" if path.name.startswith("earthquakes") else None
         report = engine.ingest(path, channel=channel)
         refused = f", {report.rejected} rejected" if report.rejected else ""
