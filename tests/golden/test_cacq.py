@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 from both_sides import ids, side
 from budget import examples
@@ -32,6 +31,7 @@ from xscl.language.facts import ChannelFacts
 from xscl.planning.planner import Planner
 from xscl.store.join_state import held_state
 from xscl.store.results import match_id
+from xscl.templates.run_rows import rows_of_run
 from xscl.xpath.column_conditions import All, alternatives
 from xscl.xpath.relational import ChannelSplit, RowShape
 from xscl.xpath.row_columns import RowColumns
@@ -140,7 +140,7 @@ def held_channels(engine: Engine) -> list[str]:
     """The channel of each witness row of the join state."""
     with engine.home.catalog.read() as connection:
         state = held_state(engine.home, connection)
-    rows = ds.dataset(state.paths("witness"), schema=WITNESS_SCHEMA).to_table(columns=["var", "ts", "place"])
+    rows = pa.concat_tables([WITNESS_SCHEMA.empty_table(), *map(rows_of_run, state.runs())])
     if state.floors is not None:
         rows = rows.filter(pa.array(state.floors.keep(rows.column("var").to_numpy(), rows.column("ts").to_numpy())))
     return [place.partition("\0")[0] for place in rows.column("place").to_pylist()]

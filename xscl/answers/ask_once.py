@@ -32,7 +32,6 @@ from xscl.planning.subscribers import Chosen, GroupText
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.registry import Registry
 from xscl.store.home import Home
-from xscl.store.parquet import data_files
 from xscl.store.results import StoredMatch, match_id, stored_matches
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def _walked(
         walk = HeldWalk(scratch, settings, session, plan, events, 1, "once")
         found: list[StoredMatch] = []
         for level in walk.parts():
-            found += stored_matches(data_files(walk.work.results(level)))
+            found += stored_matches(walk.work.result_files(level))
         walk.close()
     finally:
         planner.close()

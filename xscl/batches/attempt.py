@@ -32,7 +32,6 @@ from xscl.spark.session import spark_has_gone
 from xscl.store.home import Home
 from xscl.store.inventory import may_be_named, remove
 from xscl.store.join_state import HeldState, StateChange, discard_change, next_state
-from xscl.store.parquet import data_files
 from xscl.store.results import stored_matches
 from xscl.store.state_files import Kind
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
@@ -49,7 +48,7 @@ class Found:
     lacking: tuple[tuple[Kind, str], ...]
     """Files of rows that the join state lacks."""
     results: tuple[Path, ...]
-    """Folders with matches."""
+    """Files with matches."""
 
 
 @dataclass
@@ -88,7 +87,7 @@ class Attempt:
         """Match the documents of a level, and join them with all that was there before."""
         assert self.work is not None
         if self.work.process(level):
-            self._tell(self.work.results(level))
+            self._tell(self.work.result_files(level))
 
     def take(self, found: Found) -> None:
         """Make what a walk has found part of the batch, and the rows that the join state lacks part of the state."""
@@ -96,8 +95,7 @@ class Attempt:
         self.walks.append(found.work)
         self._change(found.lacking)
         self.work.state = self.state
-        for path in found.results:
-            self._tell(path)
+        self._tell(found.results)
 
     def settle(self) -> None:
         """Make the rows of the batch's levels part of the join state, and move clocks and watermarks."""
@@ -107,9 +105,9 @@ class Attempt:
             files, rows = ([], {}) if self.work is None else (self.work.files, self.work.waiting)
             self._change(files, rows, published)
 
-    def _tell(self, results: Path) -> None:
+    def _tell(self, files: Sequence[Path]) -> None:
         if self.publisher is not None:
-            self.publisher.found(stored_matches(data_files(results), self.publisher.groups))
+            self.publisher.found(stored_matches(files, self.publisher.groups))
 
     def _change(
         self,

@@ -47,7 +47,7 @@ def back_fill(batch: Attempt) -> None:
         walk.work.bindings = BindingCount(span.sight_cuts)
         for level in walk.parts():
             step("fill.part")
-            results.append(walk.work.results(level))
+            results += walk.work.result_files(level)
             written += walk.write(f"{batch.tag}-held-{level.name}", lacking)
             step("fill.rows")
         walk.close()

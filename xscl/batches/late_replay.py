@@ -75,4 +75,4 @@ def replay(batch: Attempt, plan: Plan) -> None:
         written = walk.write(f"{batch.tag}-late")
         walk.close()
         step("replay.rows")
-    batch.take(Found(walk.work, tuple(written), (walk.work.results(level),)))
+    batch.take(Found(walk.work, tuple(written), tuple(walk.work.result_files(level))))

@@ -44,11 +44,12 @@ from xscl.batches.tasks import (
 from xscl.batches.walking import Asked, Level, column_witnesses, count_documents, cut, documents_of, walked_parts
 from xscl.batches.witness_facts import binding_rows, refusal_rows
 from xscl.planning.planner import Plan
-from xscl.spark.places import OnSpark
-from xscl.spark.start_cost import cores, start_seconds
+from xscl.spark.places import OnSpark, slots_of
+from xscl.spark.start_cost import start_seconds
 from xscl.store.home import Home
 from xscl.store.inventory import remove
 from xscl.store.join_state import HeldState
+from xscl.store.parquet import data_files
 from xscl.store.state_files import Kind
 from xscl.templates.results import ResultColumns, origin_of
 from xscl.templates.run_files import open_run, save_run
@@ -133,11 +134,16 @@ class BatchWork:
         """Return the folder of a level's results."""
         return self.home.root / "results" / self.tag / level.name
 
+    def result_files(self, level: Level) -> list[Path]:
+        """Return the files of a level's results; there are none where nothing was found."""
+        folder = self.results(level)
+        return data_files(folder) if folder.exists() else []
+
     def process(self, level: Level) -> int:
         """Write the results of the documents of a level, and return the number of matches."""
         asked = Asked(self.plan.walked, self.plan.answered, self.plan.shapes)
         before, started = self.counts.copy(), time.perf_counter()
-        if self.driver.settings.where == "spark" and documents_of(level, asked.channels) <= _SMALL:
+        if self.driver.settings.where == "spark" and 0 < documents_of(level, asked.channels) <= _SMALL:
             self._in_one_job(level, asked)
         else:
             fresh, left = self._walk(level, asked)
@@ -343,7 +349,7 @@ class BatchWork:
         )
 
     def _place(self) -> OnSpark:
-        return OnSpark(self.session, cores())
+        return OnSpark(self.session, slots_of(self.session()))
 
     def _files(self) -> tuple[list[str], list[str]]:
         """Return the runs of the state, and those of this work so far."""

@@ -12,7 +12,7 @@ Modules in reading order:
 * ``engines``: engines, homes and timed batches
 * ``relations``: the relations of a home as files, and digests of answers
 * ``baselines``: stage 2 as statements, and one query after another
-* ``levels``, ``views``, ``rss``, ``latency``, ``places``, ``growth``, ``retention``: batches
+* ``levels``, ``views``, ``rss``, ``latency``, ``spark``, ``growth``, ``retention``: batches
 * ``rows``: rows of sensors under standing conditions
 * ``backfill``, ``recovery``: queries answered from what is held; a process after a killed one
 * ``benches``: all benches

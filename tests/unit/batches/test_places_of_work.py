@@ -70,7 +70,7 @@ calls: list[int] = []
 @pytest.fixture(autouse=True)
 def tasks_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xscl.batches.level.OnSpark", Tasks)
-    monkeypatch.setattr("xscl.batches.level.cores", lambda: 3)
+    monkeypatch.setattr("xscl.batches.level.slots_of", lambda session: 3)
     calls.clear()
 
 

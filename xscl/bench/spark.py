@@ -1,4 +1,4 @@
-"""``xscl bench places``: what batches of several sizes cost in this process and in tasks of Spark, side by side.
+"""``xscl bench spark``: what batches of several sizes cost in this process and in tasks of Spark, side by side.
 
 Two engines begin with copies of one home and take the same items, turn about, so both meet the same load of the
 machine.  Costs are processor seconds of all processes.
@@ -119,7 +119,7 @@ def _figures(sizes: _Sizes, runs: Sequence[_Round]) -> dict[str, Value]:
 
 
 BENCH = Bench(
-    name="places",
+    name="spark",
     sizes=_Sizes(),
     prepare=_prepare,
     variants=(Variant("", _measure),),
