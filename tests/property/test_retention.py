@@ -16,7 +16,6 @@ from oracle.lateness import Arrival, Terms, is_late
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_query, dense_stream, many_block_query
 
 import xscl.store.join_state
-import xscl.store.state_files
 from xscl.base.errors import QueryError
 from xscl.base.types import Event
 from xscl.engine import Engine
@@ -97,7 +96,6 @@ def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pyte
     """Batches of a home, from intake to matches, with files merged early and engines that begin with a cold cache."""
     for name, value in {"_FANOUT": 3, "_SMALL": 40}.items():
         monkeypatch.setattr(xscl.store.join_state, name, value)
-    monkeypatch.setattr(xscl.store.state_files, "ROW_GROUP", 16)
     seen: Counter[str] = Counter()
     for seed in range(100, 100 + examples(4)):
         choose = Dice(seed)

@@ -13,6 +13,7 @@ _KILLED = """
 import os, signal, subprocess, sys
 from pyspark import SparkContext
 import xscl
+import xscl.batches.level
 from xscl.base.errors import EngineError
 from xscl.base.settings import Settings
 from xscl.base.failpoints import hooked
@@ -47,12 +48,14 @@ def run(engine, at, kill):
     engine.run_once()
     print(len(list(engine.matches())))
 
+# Walked in one job, joined in another, and killed between the two.
+xscl.batches.level._SMALL = 0
 with xscl.connect(home=sys.argv[1], settings=Settings("spark")) as engine:
     engine.register("S/a/k->x JOIN {x = y, 1 h} S/b/k->y", name="Q")
     for number, kill in enumerate((kill_workers, kill_java), start=1):
         xml = f"<k>{number}</k>"
         engine.ingest([xscl.Event("S", f"{n}{number}", number, xml=f"<{n}>{xml}</{n}>") for n in "ab"])
-        run(engine, "batch.witnesses", kill)
+        run(engine, "tasks.witnesses", kill)
 """
 
 

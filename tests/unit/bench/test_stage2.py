@@ -82,7 +82,7 @@ def test_two_levels(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Non
     assert report.figures["pairs"] == 1
     for row in report.table:
         assert row["rows_of_r_out"] > 0
-        for name in ("engine_s", "engine_executors_s", "statements_s", "sequential_spark_s", "sequential_prepared_s"):
+        for name in ("engine_s", "engine_spark_s", "statements_s", "sequential_spark_s", "sequential_prepared_s"):
             assert row[name] > 0
         for name in ("statements", "sequential_spark", "sequential_prepared"):
             # Both are rounded, to four digits.
