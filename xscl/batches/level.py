@@ -50,9 +50,9 @@ from xscl.store.home import Home
 from xscl.store.inventory import remove
 from xscl.store.join_state import HeldState
 from xscl.store.parquet import data_files
-from xscl.store.state_files import Kind
+from xscl.store.state_files import Kind, write_run
 from xscl.templates.results import ResultColumns, origin_of
-from xscl.templates.run_files import open_run, save_run
+from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import merged_run, rows_of_run
 from xscl.templates.runs import Run
 
@@ -247,9 +247,10 @@ class BatchWork:
             self._earlier[-1] = merged_run([self._earlier[-1], last], [None, None])
 
     def write_waiting(self) -> None:
-        """Put runs that wait in memory into files."""
-        for path, run in self.waiting.items():
-            save_run(run, self.home.root / path)
+        """Put runs that wait in memory into files, which have their digests in their names."""
+        root = self.home.root
+        names = {path: str(write_run(root / path, run).relative_to(root)) for path, run in self.waiting.items()}
+        self.written = [(kind, names.get(path, path)) for kind, path in self.written]
         self.waiting.clear()
         step("batch.waiting")
 

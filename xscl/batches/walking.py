@@ -43,7 +43,7 @@ _READ = [*_WALKED, "cells"]
 _CHECKED = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
-"""Whoever reads pages compares their checksums: another machine may see another copy of a file."""
+"""Format whose readers compare the checksums of pages: another machine may see another copy of a file."""
 
 
 @dataclass(frozen=True, slots=True)

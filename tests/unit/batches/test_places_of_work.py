@@ -16,6 +16,7 @@ from xscl.base.errors import EngineError
 from xscl.base.settings import Settings, Where
 from xscl.base.types import Event
 from xscl.batches import batch as batches
+from xscl.batches.level import BatchWork
 from xscl.batches.ranges import next_batch
 from xscl.engine import Engine, connect
 from xscl.language.parser import parse_query
@@ -245,6 +246,24 @@ def test_documents_are_walked_in_parts(
         engine.ingest(events(DOCS))
         assert [(report.joined_in, report.jobs) for report in engine.run_once()] == [("driver", 0)]
         assert found(engine) == expected
+
+
+def test_levels_in_different_places_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Published documents are joined in tasks with events that were joined in this process, in one batch."""
+    joins = iter(range(100))
+    monkeypatch.setattr(BatchWork, "_join_seconds", lambda *_: 1e6 * (next(joins) % 2))
+    with opened(tmp_path / "home") as engine:
+        engine.register("S/a PUBLISH P", name="whole")
+        engine.register("P/a/k->x JOIN {x = y, 1 h} S/a/k->y", name="met")
+        for number in range(3):
+            engine.ingest([Event("S", f"e{number}", number, xml="<a><k>1</k></a>")])
+            (report,) = engine.run_once()
+            assert report.joined_in == "spark"
+        assert len(list(engine.matches("met"))) == 9
+    with opened(tmp_path / "home", "driver") as engine:
+        engine.ingest([Event("S", "later", 9, xml="<a><k>1</k></a>")])
+        engine.run_once()
+        assert len(list(engine.matches("met"))) == 16
 
 
 def test_walked_documents_stay_walked_when_the_rest_goes_to_tasks(
