@@ -37,7 +37,7 @@ Modules in reading order:
 * ``pair_documents``: documents of pairs, looked up among witness rows or runs
 * ``meet``: units of work: a run of new rows meets other runs
 * ``find``: the joins of a batch, from new witnesses and the join state to results
-* ``partial_matches``: the documents and nodes that rows of links have bound so far
+* ``exchanges``: matches that have the same events with two of them in each other's place
 * ``link_runs``: runs of rows of links
 * ``link_state``: rows of links that partial matches meet
 * ``run_checks``: checks of files of runs

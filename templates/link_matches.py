@@ -18,12 +18,12 @@ import numpy as np
 
 from xscl.base.values import value_hashes
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked
+from xscl.templates.exchanges import exchanges
 from xscl.templates.link_chains import Chains, Partials, Way, new_chains
 from xscl.templates.link_runs import NO_DOCUMENTS, Documents, LinkRun
 from xscl.templates.link_state import LinkState, documents_of
 from xscl.templates.mapped_columns import open_columns, save_columns
 from xscl.templates.once import AssembledDocuments, Bindings, add_all_orders
-from xscl.templates.partial_matches import exchanges
 from xscl.templates.plain_matches import Combinations, add_plain, is_plain
 from xscl.templates.plans import Assembly
 from xscl.templates.program import Program
