@@ -16,6 +16,10 @@ Modules in reading order:
 * ``walk``: the one pass over a document
 * ``parts``: specs that together ask too much of a document, cut up
 * ``runs``: runs of places in arrays
+* ``key_numbers``: numbers of keys
+* ``chunk_names``: names and paths of many documents as numbers
+* ``column_chunk``: documents as columns
+* ``chunk_texts``: string values of nodes in columns
 * ``row_columns``: the cells of many rows by their distinct texts
 * ``witness_columns``: visits of a walk to witness rows, in columns
 * ``document_witnesses``: witness rows of documents, collected one document after another

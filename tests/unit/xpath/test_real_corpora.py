@@ -15,13 +15,14 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from chunk_oracle import check
 from lxml import etree
 from patterns import Patterns, plain_spec, vocabulary, walk
 from strategies import Dice
 from xpath_oracle import Law, Numbered, count_by_elementpath, is_undisputed
 
 from xscl.base.errors import XsclError
-from xscl.base.safe_xml import parse_xml
+from xscl.base.safe_xml import parse_xml, serialize
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Definition
@@ -164,3 +165,10 @@ def test_real_documents(name: str, shared_data: Path) -> None:
     assert rows >= corpus.rows
     assert found_by == len(roots)
     assert asked
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_real_documents_as_columns(name: str, shared_data: Path) -> None:
+    texts = [serialize(root) for root in documents_of(CORPORA[name], shared_data)]
+    odd = sum("<!" in text or "<?" in text for text in texts)
+    assert check(texts) == len(texts) - odd
