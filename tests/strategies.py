@@ -318,9 +318,11 @@ def _plain_path(choose: Choices, depth: int) -> str:
 
 def _dot_condition(choose: Choices) -> str:
     part = choose.one("'x'", "'1'", "'e.org'")
+    asked = choose.one("'x'", "'1', 'X'", "'e.org'")
     return choose.one(
         f". {choose.one('=', '!=', '<', '>=')} {_literal(choose)}",
         f"contains(., {part})",
+        f"contains-word(., {asked})",
         f"starts-with(normalize-space(.), {part})",
         f"string-length() {choose.one('>', '=', '<')} {choose.one('1', '2', '0')}",
         "normalize-space() = 'x'",
@@ -342,8 +344,10 @@ def condition(choose: Choices, depth: int = 2) -> str:
         return f"count({_plain_path(choose, depth)}) {choose.one('=', '>', '<')} {choose.one('1', '2')}"
     if kind == 5:
         inner = _plain_path(choose, 0)
+        asked = choose.one("'x'", "'1'", "'y', 'X'")
         return choose.one(
             f"contains({inner}, {_literal(choose)})",
+            f"contains-word({inner}, {asked})",
             f"starts-with(lower({inner}), 'x')",
             f"normalize-space({inner}) = {_literal(choose)}",
             f"string-length(normalize-space({inner})) > {choose.one('0', '1')}",
@@ -711,15 +715,22 @@ class _Grammar:
     def literal(self) -> list[str]:
         return self.choose.one(self.string(), self.number(), ["-", *self.number()])
 
+    def text_word(self) -> list[str]:
+        return [self.choose.one("'x'", '"can\'t"', "'3.14'", "'Ebola'")]
+
     def argument(self) -> list[str]:
         return self.choose.one(self.literal, self.relpath, self.function)() if self.room > 0 else ["."]
 
     def function(self) -> list[str]:
         self.room -= 1
-        name = self.choose.one("contains", "starts-with", "normalize-space", "string-length", "lower", "count")
+        name = self.choose.one(
+            "contains", "starts-with", "normalize-space", "string-length", "lower", "count", "contains-word"
+        )
         arguments: list[str] = []
         if name in ("contains", "starts-with"):
             arguments = [*self.argument(), ",", *self.argument()]
+        elif name == "contains-word":
+            arguments = [*self.argument(), ",", *self.several(self.text_word, [","], 30)]
         elif name == "count":
             arguments = self.relpath()
         elif name == "lower" or self.choose.chance(50):

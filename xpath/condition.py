@@ -16,6 +16,7 @@ from typing import Any
 from lxml import etree
 
 from xscl.base.values import apply_functions, column_text, normalize_space, number_text, to_number
+from xscl.base.words import folded_words
 from xscl.xpath.nodes import (
     AttributeNode,
     DocumentNode,
@@ -321,6 +322,7 @@ def _value(expression: Expression, node: Node, memo: Memo) -> Value:
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "contains": lambda text, part: part in text,
     "starts-with": lambda text, part: text.startswith(part),
+    "contains-word": lambda text, *words: not folded_words(text).isdisjoint(words),
     "normalize-space": normalize_space,
     "string-length": lambda text: float(len(text)),
     "lower": str.lower,

@@ -18,6 +18,7 @@ from typing import Any
 
 from oracle.nodes import NAMESPACES, Namespaces, Node, parse, step_nodes
 from oracle.texts import FUNCTIONS, normalize_space, number
+from oracle.words import words
 
 from xscl.language import ast
 
@@ -428,6 +429,8 @@ class World:
                 return float(len(self.reach(path, node)))
         texts = [_xpath_string(self.value(arg, node)) for arg in expression.args] or [node.string()]
         match expression.name, texts:
+            case "contains-word", [text, *asked]:
+                return not {word.casefold() for word in asked}.isdisjoint(words(text))
             case "contains", [text, part]:
                 return part in text
             case "starts-with", [text, part]:

@@ -43,6 +43,18 @@ COMPARED = st.builds(
 )
 CALLED = st.sampled_from(
     ("./a", "./b", "contains(./a, '1')", "starts-with(./b, 'x')", "lower(./a) = 'x'", "normalize-space(./b) = '1.5'")
+    + (
+        "contains-word(./a, 'X')",
+        "contains-word(./b, '1', '0.1')",
+        "contains(lower(./b), 'x')",
+        "contains(./b, '')",
+        "starts-with(./a, '0')",
+        "string-length(./a) > 2",
+        "string-length(./b) <= 1",
+        "string-length(normalize-space(./a)) != 3",
+        "count(./b) = 0",
+        "count(./a) > 0",
+    )
 )
 CONDITIONS = st.recursive(
     st.one_of(COMPARED, COMPARED, CALLED),

@@ -31,4 +31,5 @@
 * ``values``: Values as queries compare them: numbers, canonical URLs, the functions of atoms, and hashes
 * ``version``: The version, where every part may look it up
 * ``versioned_files``: Values that other processes keep up to date, as files
+* ``words``: Words of texts by Unicode's default word boundaries (UAX 29), with case folded
 """

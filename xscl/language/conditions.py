@@ -9,6 +9,7 @@ from typing import NoReturn
 from xscl.base.errors import QueryError, Span
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.values import number_text
+from xscl.base.words import is_word, split_words
 from xscl.language import ast
 from xscl.language.path_parser import PREDICATE_FUNCTIONS
 from xscl.xpath.pattern import (
@@ -31,7 +32,7 @@ from xscl.xpath.pattern import (
 __all__ = ["Brackets", "comparison"]
 
 _NUMBERS = ("count", "string-length")
-_BOOLEANS = ("contains", "starts-with")
+_BOOLEANS = ("contains", "starts-with", "contains-word")
 
 # Most tests are the same few.
 _node_test = lru_cache(maxsize=10_000)(NodeTest)
@@ -111,7 +112,23 @@ class Brackets:
 
     def _call(self, call: ast.Call) -> Call:
         assert call.name in PREDICATE_FUNCTIONS
+        if call.name == "contains-word":
+            return self._contains_word(call)
         return Call(call.name, tuple(self._expression(arg) for arg in call.args))
+
+    def _contains_word(self, call: ast.Call) -> Call:
+        """Return the call with its words folded, rising and each once, so that calls that ask the same are equal."""
+        operand, *literals = call.args
+        words = set()
+        for literal in literals:
+            assert isinstance(literal, ast.Literal_)
+            if not is_word(literal.value):
+                written = self.text[operand.span.start : operand.span.end]
+                self._fail("XSCL_NOT_A_WORD", *_no_word(literal.value, written, literal.span))
+            words.add(literal.value.casefold())
+        return Call(
+            call.name, (self._expression(operand), *(Constant(word, is_number=False) for word in sorted(words)))
+        )
 
     def _expression(self, arg: ast.RelPath | ast.Literal_ | ast.Call) -> Expression:
         match arg:
@@ -150,6 +167,26 @@ class Brackets:
 
     def _fail(self, condition: str, message: str, span: Span, hint: str) -> NoReturn:
         raise QueryError(condition, message, text=self.text, span=span, hint=hint)
+
+
+def _no_word(text: str, operand: str, span: Span) -> tuple[str, Span, str]:
+    """Return why a text is no word, its place, and a hint."""
+    words = [word for word in split_words(text) if is_word(word)]
+    shown = [f"contains-word({operand}, {_quoted(word)})" for word in words]
+    if not words:
+        hint = f"a word has a letter or a digit; write [contains({operand}, {_quoted(text)})] for any text"
+    elif len(words) == 1:
+        hint = f"write {_quoted(words[0])}"
+    elif len(words) > 3:
+        hint = f"write [contains({operand}, …)] for the text as it stands"
+    else:
+        hint = f"write [{' and '.join(shown)}], or [contains({operand}, {_quoted(text)})] for the text as it stands"
+    count = "no word" if not words else "not exactly one word" if len(words) == 1 else f"{len(words)} words"
+    return f"{_quoted(text)} is {count}", span, hint
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _constant(literal: ast.Literal_) -> Constant:

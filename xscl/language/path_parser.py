@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NoReturn, cast
 
 from xscl.base.errors import QueryError, Span
@@ -11,8 +12,9 @@ from xscl.language.tokens import Token
 
 __all__ = ["COMPARISONS", "PREDICATE_FUNCTIONS", "PathParser"]
 
-PREDICATE_FUNCTIONS = {
+PREDICATE_FUNCTIONS: Mapping[str, tuple[int, int | None]] = {
     "contains": (2, 2),
+    "contains-word": (2, None),
     "starts-with": (2, 2),
     "normalize-space": (0, 1),
     "string-length": (0, 1),
@@ -28,6 +30,7 @@ _FOREIGN_WORDS = {
     "like": "contains({operand}, {value})",
     "ilike": "contains(lower({operand}), {value})",
     "contains": "contains({operand}, {value})",
+    "contains-word": "contains-word({operand}, {value})",
     "starts-with": "starts-with({operand}, {value})",
     "startswith": "starts-with({operand}, {value})",
     "matches": "contains({operand}, {value})",
@@ -281,12 +284,22 @@ class PathParser(TokenReader):
         self.op(")", f"to close {start.value}(")
         self.depth -= 1
         least, most = PREDICATE_FUNCTIONS[start.value]
-        if not least <= len(args) <= most:
-            wanted = str(least) if least == most else f"{least} to {most}"
+        if len(args) < least or most is not None and len(args) > most:
+            wanted = str(least) if least == most else f"{least} or more" if most is None else f"{least} to {most}"
             self.fail(f"{start.value}() takes {wanted} arguments, not {len(args)}", at=self.since(start))
         if start.value == "count" and not isinstance(args[0], ast.RelPath):
             self.fail("count() takes a path", at=args[0].span)
+        if start.value == "contains-word":
+            self.texts_alone(args[1:])
         return ast.Call(start.value, tuple(args), self.since(start))
+
+    def texts_alone(self, words: Sequence[ast.RelPath | ast.Literal_ | ast.Call]) -> None:
+        """Refuse words that are not written in quotes."""
+        for word in words:
+            if not isinstance(word, ast.Literal_) or word.is_number:
+                written = self.text[word.span.start : word.span.end]
+                hint = f"write '{written}'" if isinstance(word, ast.Literal_) else "write words as in 'ebola', 'zika'"
+                self.fail("contains-word() takes words in quotes after its first argument", at=word.span, hint=hint)
 
     def argument(self) -> ast.RelPath | ast.Literal_ | ast.Call:
         """Read an argument of a function."""

@@ -31,7 +31,7 @@ BAD = [
     ("S\n[b or ¦//¦a]", "ABSOLUTE_PATH", "would be absolute", "write './/'"),
     ("S\n//¦ancestor¦::a", "UNSUPPORTED_AXIS", "the axis ancestor", "supported: '/' (child)"),
     ("S\n/a/¦..¦", "UNSUPPORTED_AXIS", "parent (..)", "supported"),
-    ("S[a\n  and ¦last¦() = 1]", "UNSUPPORTED_FUNCTION", "last()", "contains, count"),
+    ("S[a\n  and ¦last¦() = 1]", "UNSUPPORTED_FUNCTION", "last()", "contains, contains-word, count"),
     ("S[not(\n¦3¦)]", "UNSUPPORTED_FUNCTION", "a position", "brackets hold paths"),
     ("S//a[¦contains(.)¦]", "SYNTAX", "contains() takes 2 arguments, not 1", ""),
     ("S[a = ¦b¦]", "SYNTAX", "expected a string or a number, found 'b'", "bind them and join"),

@@ -164,6 +164,12 @@ def test_constants_have_one_text() -> None:
     assert str(Constant("5", is_number=False)) != str(Constant("5", is_number=True))
 
 
+def test_words_have_one_text() -> None:
+    asked = [f"S//a[contains-word(./b, {words})]" for words in ("'zika', 'Ebola'", "'EBOLA', \"Zika\", 'ebola'")]
+    assert tree(normal(asked[0])) == tree(normal(asked[1]))
+    assert tree(normal(asked[0])) == ["0//a [contains-word(./b, 'ebola', 'zika')]"]
+
+
 # -- refusals --------------------------------------------------------------------------------------------------
 
 JOIN = "S//a->x JOIN {%s} S//b->y"
@@ -185,6 +191,11 @@ REFUSALS = [
     ("XSCL_SYNTAX", "S//a[¦count(./b)]", "position"),
     ("XSCL_SYNTAX", "S//a[¦string-length()]", "position"),
     ("XSCL_SYNTAX", "S//a[¦contains(., 'x') = 1]", "not compared"),
+    ("XSCL_SYNTAX", "S//a[¦contains-word(., 'x') = 1]", "not compared"),
+    ("XSCL_NOT_A_WORD", "S//a[contains-word(./b, 'x', ¦'climate change')]", "contains-word(./b, 'change')"),
+    ("XSCL_NOT_A_WORD", "S//a[contains-word(./b, ¦' ebola ')]", "write 'ebola'"),
+    ("XSCL_NOT_A_WORD", "S//a[not(contains-word(./b, ¦'...'))]", "a letter or a digit"),
+    ("XSCL_NOT_A_WORD", "S//a[contains-word(./b, ¦'')]", "no word"),
     ("XSCL_SYNTAX", JOIN % "x = y AND ¦1 = 2", "two constants"),
     ("XSCL_SYNTAX", JOIN % "lower(¦1) = y", "applied to a number"),
     ("XSCL_SYNTAX", JOIN % "host(¦'A') = y", "no value"),
