@@ -72,6 +72,7 @@ ALLOWED = {
     },
     "lxml": {
         "xscl.base.safe_xml",
+        "xscl.base.xml_runs",
         "xscl.language.selection",
         "xscl.answers.headline",
         "xscl.bench.matching",

@@ -16,7 +16,7 @@ from xscl.catalog.records import ChannelInfo, QueryInfo, StreamInfo
 from xscl.ingest.columns import column_type, column_value, text_type
 from xscl.ingest.expand import feed_events
 from xscl.ingest.records import FeedDocument, Noted, Record, Rejected, RowTable, rejected
-from xscl.intake.checks import CheckedEvent, KeptDocument, check_event, event_content, require_kind
+from xscl.intake.checks import CheckedEvent, KeptDocument, check_events, event_content, require_kind
 from xscl.intake.row_columns import no_column
 from xscl.language.block_patterns import BlockPattern, assignments, block_pattern
 from xscl.registry.channel_names import DocumentNames, add_names, row_names
@@ -157,7 +157,7 @@ class DryRun:
         return {column: types.get(column) for column in wanted}
 
     def _of_event(self, event: Event) -> Iterator[BlockWitness]:
-        checked = in_fresh_dictionary(check_event, event)
+        checked = in_fresh_dictionary(check_events, [event])[0]
         if isinstance(checked, Rejected):
             self.problems.append(checked)
             return
@@ -208,7 +208,7 @@ class DryRun:
         if channel != self._channels.get(name):
             self._channels[name] = channel
             self._blocks = self._compile()
-        return event_document(content, cells, channel)
+        return event_document(None if content is None else content.decode(), cells, channel)
 
     def _compile(self) -> list[_Block]:
         facts = all_facts(self._channels, self._streams)

@@ -32,4 +32,5 @@
 * ``version``: The version, where every part may look it up
 * ``versioned_files``: Values that other processes keep up to date, as files
 * ``words``: Words of texts by Unicode's default word boundaries (UAX 29), with case folded
+* ``xml_runs``: Many small documents of strangers checked and written canonically by one parse
 """

@@ -31,6 +31,8 @@ __all__ = [
     "DEFAULT_LIMITS",
     "Limits",
     "in_fresh_dictionary",
+    "may_have_long_namespace",
+    "parse_faultless",
     "parse_stored",
     "parse_xml",
     "serialize",
@@ -146,6 +148,17 @@ def parse_stored(content: str | bytes) -> etree._Element:
     return root
 
 
+def parse_faultless(data: bytes) -> etree._Element | None:
+    """Return the root element of a document in UTF-8, uncounted; None if anything is wrong with it."""
+    parser = _local.parser
+    try:
+        root: etree._Element = etree.fromstring(data, parser)
+    except etree.XMLSyntaxError:
+        return None
+    # lxml looks at the last message only: a warning hides the error of a namespace before it.
+    return None if len(parser.error_log.filter_from_errors()) else root
+
+
 def parse_xml(content: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> etree._Element:
     """Return the root element of one document.
 
@@ -198,10 +211,15 @@ def _may_be_over(data: bytes, root: etree._Element, limits: Limits) -> bool:
     if data.count(b"<") > 2 * limits.max_depth and _below(limits.max_depth)(root):
         return True
     declared = data.count(b"xmlns")
-    if declared > limits.max_namespaces or (declared and _long_namespace(limits.max_namespace).search(data)):
+    if declared > limits.max_namespaces or (declared and may_have_long_namespace(data, limits.max_namespace)):
         return True
     # XPath sees no declarations of namespaces as attributes; all of the document's may be in one element.
     return data.count(b"=") > limits.max_attributes and bool(_WIDER(root, than=limits.max_attributes - declared))
+
+
+def may_have_long_namespace(data: bytes, length: int) -> bool:
+    """Whether a document may have a namespace of more bytes than these."""
+    return _long_namespace(length).search(data) is not None
 
 
 def _check_nodes(data: bytes, limits: Limits) -> None:

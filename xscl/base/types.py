@@ -193,6 +193,8 @@ def to_micros(value: int | float | Decimal | str | datetime) -> int:
     >>> to_micros("1970-01-01T00:00:01.5Z"), to_micros(1.0000005), to_micros("1970-01-01T01:00:00+01:00")
     (1500000, 1000000, 0)
     """
+    if type(value) is int and _FIRST <= value * 1_000_000 <= _LAST:
+        return value * 1_000_000
     if isinstance(value, bool):
         raise ValueError("a boolean is not a time")
     if isinstance(value, (int, float, Decimal)):

@@ -28,7 +28,7 @@ from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import Rejection
 from xscl.catalog.channels import put_channel
 from xscl.catalog.counters import free_serial
-from xscl.catalog.events import add_event_files, add_event_ids
+from xscl.catalog.events import add_event_files, add_published_ids
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.late import add_late, return_number
 from xscl.catalog.records import ChannelInfo, QueryInfo
@@ -174,7 +174,7 @@ class Publisher:
                 row["replayed"] = place
         try:
             add_event_files(connection, self._files)
-            add_event_ids(connection, self._ids)
+            add_published_ids(connection, self._ids)
             add_late(connection, late)
         except sa.exc.IntegrityError as error:
             raise EngineError(

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, cast
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from sqlalchemy.engine.default import DefaultDialect
 
 from xscl.base.docids import PUBLISHED
 from xscl.catalog.tables import EVENT_IDS, INTAKE_FILES, ROW_RANGES, in_parts
 
 __all__ = [
+    "EventId",
+    "IdRow",
     "add_event_files",
     "add_event_ids",
     "add_row_ranges",
+    "find_event_ids",
     "files_between",
+    "add_published_ids",
     "forget_published",
     "ranges_of_file",
     "remove_event_file",
@@ -58,10 +65,66 @@ def remove_event_file(connection: Connection, path: str, *, rows: int | None = N
 # -- ids -------------------------------------------------------------------------------------------------------
 
 
-def add_event_ids(connection: Connection, rows: Sequence[Row]) -> None:
+class EventId(NamedTuple):
+    """A row of ``event_ids`` that was taken in."""
+
+    channel: str
+    id: str
+    base: str
+    feed: str
+    version: int
+    docid: int
+    item: int
+    digest: str
+    ts: int | None
+    received: int | None
+    membership: int
+
+
+IdRow = tuple[str, str, str, str, int, int, int, str, int | None, int | None, int]
+"""The fields of an ``EventId``.  Python's collector looks at plain tuples of texts and numbers once, at others again
+and again."""
+
+
+def add_event_ids(connection: Connection, rows: Sequence[IdRow]) -> None:
     """Add ids of events."""
     if rows:
+        # In their order neighbours meet the same pages of an index.
+        connection.exec_driver_sql(_insertion(connection.dialect), sorted(rows))
+
+
+_insertions: dict[str, str] = {}
+"""Statements by the name of the dialect."""
+
+
+def _insertion(dialect: sa.Dialect) -> str:
+    """Write a statement that adds an ``IdRow``: dictionaries, as SQLAlchemy takes them, cost as much as the rest."""
+    if dialect.name not in _insertions:
+        style: Literal["qmark", "format"] = "qmark" if dialect.name == "sqlite" else "format"
+        positional = cast(type[DefaultDialect], type(dialect))(paramstyle=style)
+        _insertions[dialect.name] = str(EVENT_IDS.insert().compile(dialect=positional, column_keys=EventId._fields))
+    return _insertions[dialect.name]
+
+
+def add_published_ids(connection: Connection, rows: Sequence[Row]) -> None:
+    """Add ids of published documents."""
+    if rows:
         connection.execute(EVENT_IDS.insert(), rows)
+
+
+def find_event_ids(connection: Connection, channel: str, ids: Collection[str]) -> list[EventId]:
+    """Find the events of a channel that have one of these ids, with feed and version or without."""
+    sqlite = connection.dialect.name == "sqlite"
+    listed = "json_each(:ids) AS wanted" if sqlite else "json_array_elements_text(CAST(:ids AS json)) AS wanted (value)"
+    columns = ", ".join(f"event_ids.{name}" for name in EventId._fields)
+    # One condition with OR would have SQLite read the whole channel: each half has an index of its own.
+    halves = (
+        f"SELECT {columns} FROM {listed} CROSS JOIN event_ids"
+        f" WHERE event_ids.channel = :channel AND event_ids.{name} = wanted.value"
+        for name in ("id", "base")
+    )
+    values = {"ids": json.dumps(sorted(ids), ensure_ascii=False), "channel": channel}
+    return [EventId._make(row) for row in connection.execute(sa.text(" UNION ".join(halves)), values)]
 
 
 def add_row_ranges(connection: Connection, rows: Sequence[Row]) -> None:

@@ -1,8 +1,8 @@
 """Records to events with offsets in the intake order; polling of feeds.
 
-* ``checks``: Checks on a single event: id, time and size, and its content against the columns of its channel
+* ``checks``: Checks on single events: id, time and size, and their content against the columns of their channels
 * ``data_frames``: Data frames and tables of other libraries as what the intake and the registry take
-* ``events``: Taking in events one by one: each gets its place, its identity and its time, and becomes a row
+* ``events``: Taking in events: each gets its place, its identity and its time, and becomes a row
 * ``feed_entries``: Feeds at intake: which entries of a feed its channel does not have yet, and what is remembered of
   them
 * ``feed_memory``: The rows of feeds in the catalogue as intake reads and writes them, in its transaction
@@ -14,6 +14,7 @@
 * ``intake``: Intake: events, registrations and drops get their offsets in the home's intake order
   (docs/explanation/time.md)
 * ``jdbc``: Tables at JDBC URLs, which Spark reads
+* ``new_events``: Rows of events that a transaction is going to write, and their table
 * ``part_files``: Files in which tasks keep what they have checked, and the event files that are made of them with
   places
 * ``part_intake``: Taking in parts of the input that tasks have read and checked: the driver gives places and settles
@@ -21,6 +22,8 @@
 * ``part_pieces``: A part of the input as a task reads it: its records are checked as by the driver, and kept beside the
   home's files
 * ``placed_rows``: Rows with their places as the events of a file; nothing is asked of a home, so tasks do the same
+* ``plain_events``: Runs of plain events: documents of channels that are no feed's, in a home without streams, with
+  ids of their own
 * ``polling``: One pass over the feeds that are due: many hosts at once, one request at a time to each, spaced
 * ``record_runs``: Runs of records that are taken in together
 * ``report``: Counts of the records that were given to an intake

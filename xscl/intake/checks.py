@@ -1,11 +1,13 @@
-"""Checks on a single event: id, time and size, and its content against the columns of its channel."""
+"""Checks on single events: id, time and size, and their content against the columns of their channels."""
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from xscl.base.errors import DocumentError, DocumentLimitError, XsclError
 from xscl.base.pickled import by_fields
@@ -15,14 +17,15 @@ from xscl.base.values import digest_text
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import ChannelInfo, StreamInfo
 from xscl.ingest.records import Rejected
-from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells
-from xscl.store.event_content import content_digest, stored_document
+from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells, row_digest
+from xscl.store.event_content import document_digest, stored_documents
 
 __all__ = [
     "CheckedEvent",
     "KeptDocument",
     "check_channel_name",
-    "check_event",
+    "check_events",
+    "checked_event",
     "event_content",
     "refused_event",
     "require_kind",
@@ -48,21 +51,18 @@ class KeptDocument:
     __reduce__ = by_fields
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedEvent:
+class CheckedEvent(NamedTuple):
     """An event whose content is sound."""
 
     event: Event
     id: str
     ts: int | None
-    content: str | KeptDocument | None
-    """The document; None for a row, which becomes one when its channel's columns are known."""
+    content: bytes | KeptDocument | None
+    """The document as it is kept; None for a row, which becomes one when its channel's columns are known."""
     digest: str
     """Digest of the content, by which an id seen again is told from an id reused."""
     stream: StreamInfo | None = None
     """Stream that the event named, if it named one (``resolved``)."""
-
-    __reduce__ = by_fields
 
     @property
     def by(self) -> int:
@@ -76,7 +76,7 @@ def check_channel_name(name: object) -> None:
     Raises:
         DocumentError: ``XSCL_BAD_CHANNEL_NAME``.
     """
-    if not isinstance(name, str) or not is_name(name):
+    if not isinstance(name, str) or not _is_name(name):
         raise DocumentError(
             "XSCL_BAD_CHANNEL_NAME",
             f"{name!r} is no name for a channel; letters, digits, '_', '-' and '.' make one, "
@@ -84,16 +84,17 @@ def check_channel_name(name: object) -> None:
         )
 
 
-def check_event(
-    event: Event, limits: Limits = DEFAULT_LIMITS, kept: KeptDocument | XsclError | None = None
-) -> CheckedEvent | Rejected:
-    """Everything that can be said of an event by itself.
+_is_name = lru_cache(maxsize=1_024)(is_name)
 
-    Args:
-        event: the event.
-        limits: of a document.
-        kept: what became of the event's document, where a task has checked it; the event has a digest then.
-    """
+
+def check_events(events: Sequence[Event], limits: Limits = DEFAULT_LIMITS) -> list[CheckedEvent | Rejected]:
+    """Everything that can be said of events by themselves; ``limits`` are of a document."""
+    documents = iter(stored_documents([event.xml for event in events if event.xml is not None], limits))
+    return [checked_event(event, None if event.xml is None else next(documents)) for event in events]
+
+
+def checked_event(event: Event, content: bytes | KeptDocument | XsclError | None) -> CheckedEvent | Rejected:
+    """Check an event whose document was checked; ``content`` is what became of that, None for a row."""
     ts: int | None = None
     try:
         check_channel_name(event.channel)
@@ -107,21 +108,23 @@ def check_event(
                 ts = to_micros(event.ts)
             except ValueError as error:
                 raise DocumentError("XSCL_BAD_EVENT_TIME", str(error)) from None
-        if isinstance(kept, XsclError):
-            raise kept.with_traceback(None)
-        content: str | KeptDocument | None = kept
-        if kept is None and event.xml is not None:
-            content = stored_document(event.xml, limits)
+        if isinstance(content, XsclError):
+            raise content.with_traceback(None)
     except XsclError as error:
         return refused_event(event, error, event.id, ts)
-    digest = event.digest or content_digest(event, content if isinstance(content, str) else None)
+    digest = event.digest
+    if digest is None:
+        if isinstance(content, bytes):
+            digest = document_digest(content)
+        else:
+            digest = row_digest(event.row or {}) if content is None else content.digest
     return CheckedEvent(event, event.id or _own_id(event, ts, digest), ts, content, digest)
 
 
 def resolved(item: CheckedEvent, streams: Mapping[str, StreamInfo]) -> CheckedEvent:
     """Return an event of its channel, where it named a stream; ``streams`` are all by name (``Catalog.streams``)."""
     channel, stream = resolve_stream(streams, item.event.channel)
-    return item if stream is None else replace(item, event=replace(item.event, channel=channel), stream=stream)
+    return item if stream is None else item._replace(event=replace(item.event, channel=channel), stream=stream)
 
 
 def require_kind(channel: ChannelInfo, event: Event) -> None:
@@ -139,7 +142,7 @@ def require_kind(channel: ChannelInfo, event: Event) -> None:
 
 def event_content(
     channel: ChannelInfo, item: CheckedEvent, limits: Limits = DEFAULT_LIMITS
-) -> tuple[str | KeptDocument | None, list[str | None] | None, ChannelInfo]:
+) -> tuple[bytes | KeptDocument | None, list[str | None] | None, ChannelInfo]:
     """Return the event's document, or the cells of its row; and the channel with what the event says of its columns.
 
     Raises:
@@ -205,6 +208,8 @@ def _checked_id(value: object) -> str | None:
 
 def _is_unicode(text: str) -> bool:
     """Whether a text can be stored: half a surrogate pair cannot."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,14 +1,20 @@
-"""Taking in events one by one: each gets its place, its identity and its time, and becomes a row."""
+"""Taking in events: each gets its place, its identity and its time, and becomes a row.
+
+Most events are plain: documents of a channel that is neither a feed's nor in streams, with ids that nothing else has.
+They are taken in runs, a column at a time.  Every other event is decided by itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from xscl.base.errors import DocumentError, XsclError
+from xscl.catalog.records import ChannelInfo
 from xscl.ingest.records import Rejected
 from xscl.intake.checks import CheckedEvent, event_content, refused_event, resolved
 from xscl.intake.identity import Identity, KnownEvent
+from xscl.intake.new_events import EventRow
+from xscl.intake.plain_events import PlainEvents
 from xscl.intake.report import Outcome
 from xscl.intake.transaction import Chunk
 from xscl.templates.members import Membership
@@ -24,21 +30,31 @@ def take_events(chunk: Chunk, checked: Sequence[CheckedEvent | Rejected]) -> lis
     place, received = chunk.places(len(sound))
     chunk.known.learn(sound, chunk.channels)
     outcomes: list[Outcome] = []
+    plain = PlainEvents(chunk)
     for item in checked:
         if isinstance(item, Rejected):
             chunk.rejected.append(item)
             outcomes.append("rejected")
             continue
-        try:
-            outcome = _take(chunk, item, place, received)
-            chunk.report.count(outcome)
-        except XsclError as error:
-            chunk.rejected.append(refused_event(item.event, error, item.id, item.ts))
-            outcome = "rejected"
+        outcome = plain.take(item, place, received)
+        if outcome is None:
+            plain.write()
+            outcome = _take_alone(chunk, item, place, received)
         outcomes.append(outcome)
         place += 1
         received += 1
+    plain.write()
     return outcomes
+
+
+def _take_alone(chunk: Chunk, item: CheckedEvent, place: int, received: int) -> Outcome:
+    try:
+        outcome = _take(chunk, item, place, received)
+        chunk.report.count(outcome)
+    except XsclError as error:
+        chunk.rejected.append(refused_event(item.event, error, item.id, item.ts))
+        return "rejected"
+    return outcome
 
 
 def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcome:
@@ -50,64 +66,75 @@ def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcom
         raise
     if identity is None:
         return "duplicate"
-    content, cells, channel = event_content(channel, item, chunk.terms.limits)
-    chunk.put_channel(channel)
-    late_by = chunk.late_by(channel, identity.ts)
-    of_content = {"channel": channel.name, "late": late_by is not None, "content": content, "cells": cells}
-    row = _row(chunk, item, identity, docid, received) | of_content
+    row, late_by = _row(chunk, item, channel, identity, docid, received)
     copied = identity.copied
     united = None if copied is None else _united(chunk, row, copied)
     if united is None:
-        chunk.rows.append(row)
         if item.stream is not None and item.stream.source is not None:
-            chunk.placed.setdefault((channel.name, row["id"]), []).append((chunk.moves, row))
+            chunk.placed.setdefault((row.channel, row.id), []).append((chunk.moves, len(chunk.rows)))
+        chunk.rows.append(row)
     known = KnownEvent(
-        id=identity.id,
-        feed=identity.feed,
-        stream=item.by,
-        version=identity.version,
-        docid=docid if united is None else united,
-        item=row["item"],
-        digest=item.digest,
-        ts=identity.ts,
-        received=received,
-        whole=copied is None,
+        identity.id,
+        identity.feed,
+        item.by,
+        identity.version,
+        docid if united is None else united,
+        row.item,
+        item.digest,
+        identity.ts,
+        received,
+        copied is None,
     )
-    chunk.known.add(channel.name, item.id, known)
-    chunk.ids.append(known.row(channel.name, item.id, row["membership"]))
+    chunk.known.add(row.channel, item.id, known)
+    chunk.ids.append(known.row(row.channel, item.id, row.membership))
     if late_by is not None:
-        chunk.note_late(channel, row["id"], known.docid, identity.ts, received, late_by)
+        chunk.note_late(row.channel, row.id, known.docid, identity.ts, received, late_by)
     if copied is not None:
         return "shared"
     return "version" if identity.version > 1 else "taken"
 
 
-def _row(chunk: Chunk, item: CheckedEvent, identity: Identity, docid: int, received: int) -> dict[str, Any]:
-    """Return the row of an event without its content; a copy has the id of the event that it is a copy of."""
+def _row(
+    chunk: Chunk, item: CheckedEvent, channel: ChannelInfo, identity: Identity, docid: int, received: int
+) -> tuple[EventRow, int | None]:
+    """Return the row of an event, and what the clock showed if the event is late; its channel and clock learn of it.
+
+    A copy has the id of the event that it is a copy of.
+    """
+    content, cells, channel = event_content(channel, item, chunk.terms.limits)
+    chunk.put_channel(channel)
+    late_by = chunk.late_by(channel, identity.ts)
     shown = identity.copied or identity
-    return {
-        "docid": docid,
-        "id": shown.id,
-        "version": shown.version,
-        "item": docid if identity.item is None else identity.item,
-        "ts": identity.ts,
-        "received": received,
-        "declared": item.ts,
-        "time_source": item.event.time_source or ("received" if item.ts is None else "given"),
-        "membership": chunk.memberships.number(Membership(frozenset({item.by} - {0}), identity.copied is None)),
-    }
+    row = EventRow(
+        docid,
+        channel.name,
+        shown.id,
+        shown.version,
+        docid if identity.item is None else identity.item,
+        identity.ts,
+        received,
+        late_by is not None,
+        item.ts,
+        item.event.time_source or ("received" if item.ts is None else "given"),
+        content,
+        cells,
+        chunk.memberships.number(Membership(frozenset({item.by} - {0}), identity.copied is None)),
+    )
+    return row, late_by
 
 
-def _united(chunk: Chunk, row: dict[str, Any], copied: KnownEvent) -> int | None:
+def _united(chunk: Chunk, row: EventRow, copied: KnownEvent) -> int | None:
     """Return the docid of the row of this chunk that holds a copy too from now on; None if it needs its own row.
 
     One row has one place in the intake order, at which it is judged late, and so is what is published for it.  Items
     that are equal in two feeds have documents of their own, which name the feeds.
     """
-    for moves, placed in chunk.placed.get((row["channel"], copied.id), ()):
-        alike = all(placed[name] == row[name] for name in ("late", "content", "cells"))
+    for moves, place in chunk.placed.get((row.channel, copied.id), ()):
+        placed = EventRow._make(chunk.rows[place])
+        alike = (placed.late, placed.content, placed.cells) == (row.late, row.content, row.cells)
         if alike and (moves == chunk.moves or chunk.timeless):
-            had, own = (chunk.memberships[each["membership"]] for each in (placed, row))
-            placed["membership"] = chunk.memberships.number(had._replace(streams=had.streams | own.streams))
-            return int(placed["docid"])
+            had, own = (chunk.memberships[each.membership] for each in (placed, row))
+            number = chunk.memberships.number(had._replace(streams=had.streams | own.streams))
+            chunk.rows[place] = placed._replace(membership=number)
+            return placed.docid
     return None

@@ -10,19 +10,18 @@ import sqlalchemy as sa
 from xscl.base.errors import XsclError
 from xscl.base.pickled import by_fields
 from xscl.base.safe_xml import Limits, in_fresh_dictionary
-from xscl.base.values import digest_text
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.tables import EVENT_IDS, in_parts
 from xscl.ingest.expand import EntryDocuments, entry_documents, entry_events
 from xscl.ingest.identity import Identified, Keys, entry_keys, identify, remember
 from xscl.ingest.records import FeedDocument, Rejected
-from xscl.intake.checks import CheckedEvent, KeptDocument, check_event
+from xscl.intake.checks import CheckedEvent, KeptDocument, check_events, checked_event
 from xscl.intake.events import take_events
 from xscl.intake.feed_memory import FeedStates
 from xscl.intake.transaction import Chunk
-from xscl.store.event_content import stored_document
+from xscl.store.event_content import document_digest, stored_documents
 
-__all__ = ["CheckedFeed", "check_feed", "events_of", "keep_document", "take_feed"]
+__all__ = ["CheckedFeed", "check_feed", "events_of", "keep_documents", "take_feed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +46,25 @@ class CheckedFeed:
     entries: tuple[CheckedEntry, ...]
 
 
-def check_feed(document: FeedDocument, limits: Limits, texts: list[str]) -> CheckedFeed:
+def check_feed(document: FeedDocument, limits: Limits, texts: list[bytes]) -> CheckedFeed:
     """Check the documents of all entries of a feed, and add them to ``texts``."""
     entries = []
     for entry in document.entries:
         made = entry_documents(document, entry)
-        documents = tuple(keep_document(text, limits, texts) for text in made.texts)
+        documents = tuple(keep_documents(made.texts, limits, texts))
         entries.append(CheckedEntry(replace(made, texts=("",) * len(documents)), documents, entry_keys(entry)))
     bare = tuple(replace(entry, raw=None if entry.raw is None else "", item=None) for entry in document.entries)
     return CheckedFeed(replace(document, entries=bare), tuple(entries))
 
 
-def keep_document(text: str, limits: Limits, texts: list[str]) -> KeptDocument | XsclError:
-    """Check a document and add it to ``texts``, or return why it is refused."""
-    try:
-        texts.append(stored_document(text, limits))
-    except XsclError as error:
-        return error.with_traceback(None)
-    return KeptDocument(len(texts) - 1, digest_text("xml", texts[-1]))
+def keep_documents(contents: Sequence[str], limits: Limits, texts: list[bytes]) -> Iterator[KeptDocument | XsclError]:
+    """Check documents and add them to ``texts``; yield for each its place there, or why it is refused."""
+    for found in stored_documents(contents, limits):
+        if isinstance(found, bytes):
+            texts.append(found)
+            yield KeptDocument(len(texts) - 1, document_digest(found))
+        else:
+            yield found
 
 
 def take_feed(
@@ -124,7 +124,8 @@ def _check_entries(
         )
         for n, entry in ((n, document.entries[n]) for n in wanted)
     ]
-    return [[check_event(event, limits) for event in of_entry] for of_entry in events]
+    checked = iter(check_events([event for of_entry in events for event in of_entry], limits))
+    return [[next(checked) for _ in of_entry] for of_entry in events]
 
 
 def _events_of_checked(
@@ -138,7 +139,7 @@ def _events_of_checked(
             document, document.entries[n], entry.made, found.ids[n], feed=feed, policy=found.memory.policy
         )
         documents = zip(events, entry.documents, strict=True)
-        made.append([check_event(event, kept=kept) for event, kept in documents])
+        made.append([checked_event(event, kept) for event, kept in documents])
     return made
 
 

@@ -7,25 +7,25 @@ the guid as its id, the others get their feed or stream behind it.  Equal events
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import DocumentError
+from xscl.catalog.events import EventId, IdRow, find_event_ids
 from xscl.catalog.id_ranges import rows_by_id
 from xscl.catalog.memberships import Memberships
 from xscl.catalog.records import ChannelInfo, StreamInfo
-from xscl.catalog.tables import EVENT_IDS, in_parts
+from xscl.catalog.tables import EVENT_IDS
 from xscl.ingest.rows import cells_digest
 from xscl.intake.checks import CheckedEvent, taken_id
 from xscl.store.home import Home
 
-__all__ = ["Identity", "KnownEvent", "KnownEvents"]
+__all__ = ["Identity", "IdsOfChannel", "KnownEvent", "KnownEvents"]
 
 
-@dataclass(frozen=True, slots=True)
-class KnownEvent:
+class KnownEvent(NamedTuple):
     """An event that was taken in, by one of the ways it came."""
 
     id: str
@@ -52,18 +52,13 @@ class KnownEvent:
         """Return the key that copies have in common."""
         return self.item, self.digest, self.ts
 
-    def row(self, channel: str, base: str, membership: int) -> dict[str, object]:
+    def row(self, channel: str, base: str, membership: int) -> IdRow:
         """Return its row of ``event_ids``; ``base`` is its id without feed and version."""
-        same = {name: getattr(self, name) for name in _COLUMNS}
-        return {"channel": channel, "base": base, "membership": membership, **same}
+        who = (channel, self.id, base, self.feed, self.version, self.docid)
+        return (*who, self.item, self.digest, self.ts, self.received, membership)
 
 
-_COLUMNS = ("id", "feed", "version", "docid", "item", "digest", "ts", "received")
-"""Fields of an event that columns of ``event_ids`` have the names of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """Identity of an event that its stream did not have before."""
 
     id: str
@@ -75,6 +70,49 @@ class Identity:
     ts: int
     copied: KnownEvent | None = None
     """The event that it is a copy of, by another stream."""
+
+
+class IdsOfChannel:
+    """Ids of a channel as a transaction knows them."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, list[KnownEvent]] = {}
+        """Events by id without feed and version."""
+        self.taken: set[str] = set()
+        """Ids with feed and version."""
+        self.asked: set[str] = set()
+        """Ids that were read."""
+        self._new: dict[str, IdRow] = {}
+        """Events of this transaction that are the only ones with their ids."""
+
+    def known(self, base: str) -> Sequence[KnownEvent]:
+        """Return the events of an id without feed and version."""
+        if (new := self._new.pop(base, None)) is not None:
+            self.add(base, _known(EventId._make(new), 0, True))
+        return self.versions.get(base, ())
+
+    def is_taken(self, id_: str) -> bool:
+        """Whether an id with feed and version is taken."""
+        return id_ in self._new or id_ in self.taken
+
+    def has(self, id_: str) -> bool:
+        """Whether an id stands for any event, with feed and version or without."""
+        return self.is_taken(id_) or id_ in self.versions
+
+    def add(self, base: str, known: KnownEvent) -> None:
+        """Note an event; ``base`` is its id without feed and version."""
+        self.known(base)
+        self.taken.add(known.id)
+        self.versions.setdefault(base, []).append(known)
+
+    def add_new(self, row: IdRow) -> None:
+        """Note an event whose id stood for none, and that came by no stream."""
+        self._new[row[1]] = row
+
+
+def _known(row: EventId, stream: int, whole: bool) -> KnownEvent:
+    what = (row.version, row.docid, row.item, row.digest, row.ts, row.received)
+    return KnownEvent(row.id, row.feed, stream, *what, whole)
 
 
 class KnownEvents:
@@ -94,10 +132,13 @@ class KnownEvents:
         self._home = home
         self._streams = streams
         self._memberships = memberships
-        self._versions: dict[tuple[str, str], list[KnownEvent]] = {}
-        # By channel and id without feed and version.
-        self._taken: set[tuple[str, str]] = set()
-        self._asked: set[tuple[str, str]] = set()
+        self._channels: dict[str, IdsOfChannel] = {}
+
+    def of_channel(self, channel: str) -> IdsOfChannel:
+        """Return the ids of a channel."""
+        if (found := self._channels.get(channel)) is None:
+            found = self._channels[channel] = IdsOfChannel()
+        return found
 
     def learn(self, items: Sequence[CheckedEvent], channels: Mapping[str, ChannelInfo]) -> None:
         """Read what is known of the ids of these events."""
@@ -105,43 +146,45 @@ class KnownEvents:
         of_rows: dict[str, set[str]] = {}
         for item in items:
             channel = item.event.channel
-            if (channel, item.id) not in self._asked:
-                wanted.setdefault(channel, set()).add(item.id)
-                if item.event.row is not None:
-                    of_rows.setdefault(channel, set()).add(item.id)
-        for channel, bases in wanted.items():
-            self._asked.update((channel, base) for base in bases)
-            self._read(channel, bases)
+            if (ids := wanted.get(channel)) is None:
+                ids = wanted[channel] = set()
+            ids.add(item.id)
+            if item.event.row is not None:
+                of_rows.setdefault(channel, set()).add(item.id)
+        for channel, ids in wanted.items():
+            asked = self.of_channel(channel).asked
+            ids -= asked
+            if channel in of_rows:
+                of_rows[channel] -= asked
+            asked |= ids
+            self._read(channel, ids)
         for channel, row in rows_by_id(self._connection, self._home.root, of_rows):
             digest = cells_digest(channels[channel].schema or {}, row.cells)
             known = KnownEvent(row.id, "", 0, 1, row.docid, row.docid, digest, None, None, whole=True)
             self.add(channel, row.id, known)
 
     def _read(self, channel: str, bases: set[str]) -> None:
-        ordered = sorted(bases)
         found: dict[str, list[KnownEvent]] = {}
-        for part in in_parts(ordered):
-            # OR would have SQLite read the whole channel: each half has an index of its own.
-            halves = (
-                sa.select(EVENT_IDS).where(EVENT_IDS.c.channel == channel, column.in_(part))
-                for column in (EVENT_IDS.c.base, EVENT_IDS.c.id)
-            )
-            for row in self._connection.execute(sa.union(*halves)):
-                self._taken.add((channel, row.id))
-                if row.base not in bases:
-                    continue  # not all its versions were read
-                streams, whole = self._memberships[row.membership]
-                same = {name: row._mapping[name] for name in _COLUMNS}
-                known = KnownEvent(stream=next(iter(streams), 0), whole=whole, **same)
-                found.setdefault(row.base, []).append(known)
-        for base, versions in found.items():
+        taken = self.of_channel(channel).taken
+        for row in find_event_ids(self._connection, channel, bases):
+            taken.add(row.id)
+            if row.base not in bases:
+                continue  # not all its versions were read
+            streams, whole = self._memberships[row.membership]
+            known = _known(row, next(iter(streams), 0), whole)
+            found.setdefault(row.base, []).append(known)
+        for versions in found.values():
             versions.sort(key=lambda known: (known.docid, not known.whole))
-            self._versions[channel, base] = versions
+        self.of_channel(channel).versions |= found
 
     def add(self, channel: str, base: str, known: KnownEvent) -> None:
         """Note an event; ``base`` is its id without feed and version."""
-        self._taken.add((channel, known.id))
-        self._versions.setdefault((channel, base), []).append(known)
+        self.of_channel(channel).add(base, known)
+
+    def add_new(self, rows: Sequence[IdRow]) -> None:
+        """Note events whose ids stood for none, and that came by no stream."""
+        for row in rows:
+            self.of_channel(row[0]).add_new(row)
 
     def identify(self, item: CheckedEvent, channel: ChannelInfo, received: int) -> Identity | None:
         """Identify an event that was learnt of; None for one that is known already.
@@ -150,7 +193,7 @@ class KnownEvents:
             DocumentError: ``XSCL_EVENT_ID_REUSED``: the id is taken by other content.
         """
         event = item.event
-        known = self._versions.get((event.channel, item.id), [])
+        known = self.of_channel(event.channel).known(item.id)
         feed = event.feed or ""
         if event.feed is None and channel.feed and known:
             # An event that was not read from a feed, but has the id of an item: a version of that item.
@@ -201,7 +244,8 @@ class KnownEvents:
     def _free_id(self, item: CheckedEvent, id_: str) -> str:
         """Return the id; where a publisher's own id looks like one of ours (``guid#2``), with a mark behind it."""
         channel = item.event.channel
-        while (channel, id_) in self._taken or (id_ != item.id and self._is_taken(channel, id_)):
+        of_channel = self.of_channel(channel)
+        while of_channel.is_taken(id_) or (id_ != item.id and self._is_taken(channel, id_)):
             id_ += "~"
         return id_
 

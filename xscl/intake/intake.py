@@ -20,7 +20,7 @@ from xscl.catalog.intake_order import add_flush, take_places
 from xscl.catalog.late import note_rejected
 from xscl.catalog.source_offsets import put_positions
 from xscl.ingest.records import Drop, FeedDocument, Flush, Noted, Position, Record, Register, Rejected, RowTable
-from xscl.intake.checks import CheckedEvent, check_event
+from xscl.intake.checks import CheckedEvent, check_events
 from xscl.intake.events import take_events
 from xscl.intake.feed_entries import take_feed
 from xscl.intake.feed_memory import FeedStates
@@ -127,7 +127,8 @@ def _without_notes(records: Iterable[Record], report: IntakeReport) -> Iterator[
 
 
 def _check_all(records: list[Record], limits: Limits) -> list[CheckedEvent | Rejected]:
-    return [check_event(record, limits) if isinstance(record, Event) else _as_rejected(record) for record in records]
+    checked = iter(check_events([record for record in records if isinstance(record, Event)], limits))
+    return [next(checked) if isinstance(record, Event) else _as_rejected(record) for record in records]
 
 
 def _as_rejected(record: object) -> Rejected:

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.catalog.records import ChannelInfo
+from xscl.intake.checks import KeptDocument
+from xscl.intake.new_events import EventRow, EventTuple, event_table
 from xscl.intake.placed_rows import PlacedRows, placed_rows
 from xscl.intake.row_batch import RowBatch
 from xscl.intake.row_columns import Places, as_array
@@ -32,7 +34,6 @@ __all__ = [
 
 _CELLS = "cells "
 """Columns of cells are named so, with their number."""
-_DECIDED = pa.schema([*(field for field in EVENT_SCHEMA if field.name != "content"), ("at", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +105,16 @@ def kept_rows(file: str, prefix: str, channel: ChannelInfo) -> CheckedRows:
     return CheckedRows(batch, columns["number"].to_numpy(), None if digests is None else digests.to_pylist())
 
 
-def keep_texts(folder: str, texts: Sequence[str]) -> str:
+def keep_texts(folder: str, texts: Sequence[bytes]) -> str:
     """Write documents to a file of their own, in their order; return its path."""
     return _written(folder, pa.table({"content": pa.array(texts, pa.string())}))
 
 
-def write_decisions(folder: str, rows: Sequence[dict[str, object]]) -> str:
+def write_decisions(folder: str, rows: Sequence[EventTuple]) -> str:
     """Write what was decided of events, in the shape of ``EVENT_SCHEMA`` but for ``at`` in place of the document."""
-    return _written(folder, pa.Table.from_pylist(rows, schema=_DECIDED))
+    contents = [EventRow._make(row).content for row in rows]
+    places = [content.at if isinstance(content, KeptDocument) else None for content in contents]
+    return _written(folder, event_table(rows, without_content=True).append_column("at", pa.array(places, pa.int64())))
 
 
 def write_placed(work: RowsToWrite | EventsToWrite) -> str:

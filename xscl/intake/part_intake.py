@@ -29,7 +29,7 @@ from xscl.catalog.records import ChannelInfo
 from xscl.ingest.file_parts import FilePart, read_part
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Drop, Flush, Noted, Record, Register, Rejected, RowTable
-from xscl.intake.checks import CheckedEvent, KeptDocument
+from xscl.intake.checks import CheckedEvent
 from xscl.intake.events import take_events
 from xscl.intake.feed_entries import CheckedFeed, take_feed
 from xscl.intake.feed_memory import FeedStates
@@ -373,13 +373,9 @@ def _decided(wave: _Wave, chunk: Chunk, spans: Sequence[tuple[int, str]]) -> Ite
         begin = end
         if not rows:
             continue
-        first, last = rows[0]["docid"], rows[-1]["docid"]
-        for row in rows:
-            content = row["content"]
-            row["at"] = content.at if isinstance(content, KeptDocument) else None
         decided = write_decisions(wave.terms.folder, rows)
-        work = EventsToWrite(decided, texts, Target(events, chunk.rows[0]["docid"]))
-        yield _Writing(work, first, last, len(rows), None)
+        work = EventsToWrite(decided, texts, Target(events, chunk.rows[0][0]))
+        yield _Writing(work, rows[0][0], rows[-1][0], len(rows), None)
     chunk.rows.clear()
 
 

@@ -17,18 +17,18 @@ import pyarrow as pa
 from xscl.base.errors import SourceError, XsclError
 from xscl.base.safe_xml import Limits, in_fresh_dictionary
 from xscl.base.types import Event
-from xscl.base.values import digest_text
 from xscl.catalog.records import ChannelInfo
 from xscl.ingest.file_parts import FilePart, read_part
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Drop, FeedDocument, Flush, Noted, Record, Register, Rejected, RowTable
 from xscl.ingest.rows import cells_digest
-from xscl.intake.checks import CheckedEvent, KeptDocument, check_event
+from xscl.intake.checks import CheckedEvent, KeptDocument, check_events
 from xscl.intake.feed_entries import CheckedFeed, check_feed
 from xscl.intake.part_files import keep_rows, keep_texts
 from xscl.intake.record_runs import record_runs
 from xscl.intake.row_batch import RowBatch, read_batch, settle
 from xscl.intake.rows import row_chunks
+from xscl.store.event_content import document_digest
 
 __all__ = ["EventPiece", "PartTerms", "PartWork", "Piece", "RowPiece", "checked_part", "checked_records", "rows_piece"]
 
@@ -170,25 +170,37 @@ def _digests(batch: RowBatch) -> list[str] | None:
 
 
 def _event_piece(records: Sequence[Record], terms: PartTerms) -> EventPiece:
-    texts: list[str] = []
-    checked = in_fresh_dictionary(lambda: [_checked(record, terms.limits, texts) for record in records])
+    texts: list[bytes] = []
+    checked = in_fresh_dictionary(_checked, records, terms.limits, texts)
     path = Path(terms.folder) / f"{uuid.uuid4().hex}.events"
     path.write_bytes(pickle.dumps(checked, pickle.HIGHEST_PROTOCOL))
     return EventPiece(str(path), keep_texts(terms.folder, texts))
 
 
-def _checked(record: Record, limits: Limits, texts: list[str]) -> CheckedEvent | CheckedFeed | Rejected:
-    """Check a record; its documents go to ``texts``."""
-    if isinstance(record, FeedDocument):
-        return check_feed(record, limits, texts)
-    if not isinstance(record, Event):
-        assert isinstance(record, Rejected)
-        return record
-    checked = check_event(record, limits)
-    if isinstance(checked, Rejected) or not isinstance(checked.content, str):
+def _checked(
+    records: Sequence[Record], limits: Limits, texts: list[bytes]
+) -> list[CheckedEvent | CheckedFeed | Rejected]:
+    """Check records; their documents go to ``texts``."""
+    events = iter(check_events([record for record in records if isinstance(record, Event)], limits))
+    checked: list[CheckedEvent | CheckedFeed | Rejected] = []
+    for record in records:
+        if isinstance(record, FeedDocument):
+            checked.append(check_feed(record, limits, texts))
+        elif isinstance(record, Event):
+            event = next(events)
+            checked.append(event if isinstance(event, Rejected) else _kept(event, texts))
+        else:
+            assert isinstance(record, Rejected)
+            checked.append(record)
+    return checked
+
+
+def _kept(checked: CheckedEvent, texts: list[bytes]) -> CheckedEvent:
+    """Put the document of an event to ``texts``."""
+    content, event = checked.content, checked.event
+    if not isinstance(content, bytes):
         return checked
-    texts.append(checked.content)
+    texts.append(content)
     # Without a digest that was given, the event's own is that of the document.
-    digest = checked.digest if record.digest is None else digest_text("xml", checked.content)
-    kept = KeptDocument(len(texts) - 1, digest)
-    return replace(checked, event=replace(checked.event, xml=""), content=kept)
+    digest = checked.digest if event.digest is None else document_digest(content)
+    return checked._replace(event=replace(event, xml=""), content=KeptDocument(len(texts) - 1, digest))

@@ -19,25 +19,23 @@ def record_runs(records: Iterable[Record]) -> Iterator[list[Record]]:
     run: list[Record] = []
     count = size = 0
     for record in records:
-        if isinstance(record, (Register, Drop, Flush, RowTable)):
+        if isinstance(record, Event):
+            count += 1
+            size += len(record.xml or "")
+        elif isinstance(record, (Register, Drop, Flush, RowTable)):
             if run:
                 yield run
                 run, count, size = [], 0, 0
             yield [record]
             continue
+        elif isinstance(record, FeedDocument):
+            count += events_of(record)
+            size += sum(len(entry.raw or "") for entry in record.entries)
+        else:
+            count += 1
         run.append(record)
-        events, characters = _weight(record)
-        count += events
-        size += characters
         if count >= _RUN_EVENTS or size >= _RUN_CHARACTERS:
             yield run
             run, count, size = [], 0, 0
     if run:
         yield run
-
-
-def _weight(record: Record) -> tuple[int, int]:
-    """Count the events that a record makes at most, and their characters."""
-    if isinstance(record, FeedDocument):
-        return events_of(record), sum(len(entry.raw or "") for entry in record.entries)
-    return 1, len(record.xml or "") if isinstance(record, Event) else 0

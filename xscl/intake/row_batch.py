@@ -21,7 +21,7 @@ from xscl.ingest.columns import column_cells, column_type, column_value, text_ty
 from xscl.ingest.records import Rejected, RowTable
 from xscl.ingest.row_times import event_times
 from xscl.ingest.rows import is_column
-from xscl.intake.checks import CheckedEvent, check_event, event_content
+from xscl.intake.checks import CheckedEvent, check_events, event_content
 from xscl.intake.row_columns import Mask, Places, as_array, check_columns, python_rows
 from xscl.intake.row_ids import RowIds, read_ids
 
@@ -124,13 +124,18 @@ def settle(table: RowTable, batch: RowBatch, limits: Limits) -> tuple[RowBatch, 
 
 def single_events(table: RowTable, batch: RowBatch, limits: Limits) -> list[CheckedEvent | Rejected]:
     """Check the rows that are kept as events of their own."""
-    assert table.numbers is not None
-    checked: list[CheckedEvent | Rejected] = []
-    for place, row in _values(table, batch, np.flatnonzero(batch.kept)):
-        where = f"{table.source}:{table.numbers[place]}"
-        event = check_event(Event(table.channel, batch.ids.texts[place].as_py(), row=row, source=where), limits)
-        checked.append(event if isinstance(event, Rejected) else replace(event, ts=batch.times[place].as_py()))
-    return checked
+    numbers, texts = table.numbers, batch.ids.texts
+    assert numbers is not None
+    rows = list(_values(table, batch, np.flatnonzero(batch.kept)))
+    events = [
+        Event(table.channel, texts[place].as_py(), row=row, source=f"{table.source}:{numbers[place]}")
+        for place, row in rows
+    ]
+    checked = zip(check_events(events, limits), rows, strict=True)
+    return [
+        event if isinstance(event, Rejected) else event._replace(ts=batch.times[place].as_py())
+        for event, (place, _) in checked
+    ]
 
 
 def refused_row(

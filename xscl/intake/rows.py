@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
@@ -171,24 +172,13 @@ def place_rows(chunk: Chunk, batch: RowBatch, digests: Sequence[str]) -> PlacedR
     which = np.flatnonzero(late)
     for place in which.tolist():
         id_, docid = batch.ids.texts[place].as_py(), first + place
-        chunk.note_late(channel, id_, docid, int(ts[place]), receipt + place, int(shown[place]))
+        chunk.note_late(channel.name, id_, docid, int(ts[place]), receipt + place, int(shown[place]))
     return PlacedRows(channel.name, first, receipt, which, ids)
 
 
 def _note_ids(chunk: Chunk, batch: RowBatch, digests: Sequence[str], first: int, receipt: int, ts: Places) -> None:
     """Note the ids of rows to be kept one by one."""
-    rows = enumerate(zip(batch.ids.texts.to_pylist(), digests, ts.tolist(), strict=True))
-    same = {"channel": batch.channel.name, "feed": "", "version": 1, "membership": 0}
-    chunk.ids.extend(
-        {
-            **same,
-            "id": id_,
-            "base": id_,
-            "docid": first + place,
-            "item": first + place,
-            "digest": digest,
-            "ts": at,
-            "received": receipt + place,
-        }
-        for place, (id_, digest, at) in rows
-    )
+    ids, places = batch.ids.texts.to_pylist(), range(first, first + len(ts))
+    which = (repeat(batch.channel.name), ids, ids, repeat(""), repeat(1), places, places)
+    when = (ts.tolist(), range(receipt, receipt + len(ts)))
+    chunk.ids += zip(*which, digests, *when, repeat(0), strict=False)

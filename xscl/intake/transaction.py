@@ -6,19 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from sqlalchemy.engine import Connection
 
-from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import CatalogError, DocumentError
 from xscl.base.failpoints import step
 from xscl.base.safe_xml import Limits
 from xscl.base.types import Event, format_time
 from xscl.catalog.channels import channel_facts, note_newest, put_channel, read_channels, read_newest, read_streams
 from xscl.catalog.clocks import Clocks, is_late
-from xscl.catalog.events import add_event_files, add_event_ids
+from xscl.catalog.events import IdRow, add_event_files, add_event_ids
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.late import add_late, note_rejected
 from xscl.catalog.memberships import Memberships
@@ -28,6 +26,7 @@ from xscl.catalog.tables import INTAKE_FILES
 from xscl.ingest.records import Rejected
 from xscl.intake.checks import require_kind
 from xscl.intake.identity import KnownEvents
+from xscl.intake.new_events import EventTuple, event_table
 from xscl.intake.report import IntakeReport
 from xscl.registry.publish_graph import is_published
 from xscl.registry.recompile import refresh
@@ -69,11 +68,11 @@ class Chunk:
     """Number of moves of clocks."""
     moved: set[str] = field(default_factory=set)
     """Channels that have a newer event than before."""
-    placed: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
-    """Rows of events whose streams are of a source, by channel and id, each with the moves until then."""
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    """Rows of the file of events, in the shape of ``EVENT_SCHEMA``."""
-    ids: list[dict[str, object]] = field(default_factory=list)
+    placed: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=dict)
+    """Places in ``rows`` of events whose streams are of a source, by channel and id, each after the moves so far."""
+    rows: list[EventTuple] = field(default_factory=list)
+    """Rows of the file of events."""
+    ids: list[IdRow] = field(default_factory=list)
     """Rows of ``event_ids``."""
     late: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
@@ -138,12 +137,12 @@ class Chunk:
         self.see(channel, ts)
         return shown if is_late(channel, ts, shown) else None
 
-    def note_late(self, channel: ChannelInfo, id_: str, docid: int, ts: int, received: int, clock: int) -> None:
+    def note_late(self, channel: str, id_: str, docid: int, ts: int, received: int, clock: int) -> None:
         """Note an event that came when its clock showed ``clock``."""
         self.report.late += 1
         self.late.append(
             {
-                "channel": channel.name,
+                "channel": channel,
                 "id": id_,
                 "docid": docid,
                 "ts": ts,
@@ -173,7 +172,7 @@ class Chunk:
         """Write what was noted."""
         connection = self.connection
         if self.rows:
-            self.write_file(pa.Table.from_pylist(self.rows, schema=EVENT_SCHEMA))
+            self.write_file(event_table(self.rows))
         self.write_ids()
         for name in self.moved:
             note_newest(connection, name, self.clocks.newest[name])

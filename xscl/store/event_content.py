@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from xscl.base.errors import DocumentLimitError
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_xml, serialize
-from xscl.base.types import Event
-from xscl.base.values import digest_text
-from xscl.ingest.rows import row_digest
+from collections.abc import Sequence
+from hashlib import blake2b
 
-__all__ = ["content_digest", "stored_document"]
+from xscl.base.errors import DocumentLimitError, XsclError
+from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_xml, serialize
+from xscl.base.xml_runs import canonical_documents
+
+__all__ = ["document_digest", "stored_document", "stored_documents"]
+
+_DOCUMENT = blake2b(b"\0\0\0\0\0\0\0\3xml", digest_size=16)
+"""State of ``digest_text("xml", …)`` before the document."""
 
 
 def stored_document(xml: str | bytes, limits: Limits = DEFAULT_LIMITS) -> str:
@@ -27,9 +31,22 @@ def stored_document(xml: str | bytes, limits: Limits = DEFAULT_LIMITS) -> str:
     return content
 
 
-def content_digest(event: Event, content: str | None) -> str:
-    """Return the digest of an event's document or row, by which an id seen again is told from an id reused."""
-    if content is not None:
-        return digest_text("xml", content)
-    assert event.row is not None
-    return row_digest(event.row)
+def stored_documents(contents: Sequence[str | bytes], limits: Limits = DEFAULT_LIMITS) -> list[bytes | XsclError]:
+    """Return what ``stored_document`` does for each document, in UTF-8, or why it is refused."""
+    found = canonical_documents(contents, limits)
+    return [_alone(contents[n], limits) if text is None else text for n, text in enumerate(found)]
+
+
+def _alone(xml: str | bytes, limits: Limits) -> bytes | XsclError:
+    try:
+        return stored_document(xml, limits).encode()
+    except XsclError as error:
+        return error.with_traceback(None)
+
+
+def document_digest(content: bytes) -> str:
+    """Return the digest of a stored document, by which an id seen again is told from an id reused."""
+    state = _DOCUMENT.copy()
+    state.update(len(content).to_bytes(8, "big"))
+    state.update(content)
+    return state.hexdigest()

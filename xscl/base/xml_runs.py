@@ -1,0 +1,144 @@
+"""Many small documents of strangers checked and written canonically by one parse.
+
+The documents of a run stand between processing instructions in one element.  No document has an instruction of its own.
+So if the root has all of them as children, each stands where no tag, comment or section of a document is open, and what
+lies between two of them is well-formed.  With as many elements as documents and nothing else, that is one element each.
+
+A run that gives anything else is parsed in parts.  Documents of the least such part are for ``safe_xml``, which also
+knows why it refuses one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from lxml import etree
+
+from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, may_have_long_namespace, parse_faultless
+
+__all__ = ["canonical_documents"]
+
+_RUN = 500
+"""Documents that are parsed together at most."""
+_RUN_BYTES = 1 << 20
+_PARTS = 8
+"""Parts of a run in which something is wrong; a run of so many documents is not parted."""
+_LONG = 1 << 16
+"""Bytes; a longer document gains nothing by others beside it."""
+_BETWEEN = b"<?x?>"
+_OPEN, _QUESTION, _EXCLAMATION = b"<?!"
+_SPACE = b" \t\r\n"  # XML's; bytes.strip() would take more
+_ARE_WHOLE = etree.XPath("count(*) = $n and count(processing-instruction()) = $n - 1 and not(text() or comment())")
+_DECLARATION = re.compile(
+    rb"""<\?xml[ \t\r\n]+version=(?:"1\.0"|'1\.0')(?:[ \t\r\n]+encoding=(?:"[uU][tT][fF]-8"|'[uU][tT][fF]-8'))?"""
+    rb"""[ \t\r\n]*\?>"""
+)
+
+
+def canonical_documents(contents: Sequence[str | bytes], limits: Limits = DEFAULT_LIMITS) -> list[bytes | None]:
+    """Return each document as ``serialize`` writes it, in UTF-8; None for each that has to be looked at alone.
+
+    Nothing that ``parse_xml`` would refuse gets a text.
+    """
+    found: list[bytes | None] = [None] * len(contents)
+    bounds = _Bounds(limits)
+    run: list[tuple[int, bytes]] = []
+    size = 0
+    for place, content in enumerate(contents):
+        data = _plain(content)
+        if data is None or not bounds.hold(data):
+            continue
+        run.append((place, data))
+        size += len(data)
+        if len(run) == _RUN or size >= _RUN_BYTES:
+            _fill(found, _weeded(run, bounds), limits.max_bytes)
+            run, size = [], 0
+    _fill(found, _weeded(run, bounds), limits.max_bytes)
+    return found
+
+
+def _plain(content: str | bytes) -> bytes | None:
+    """Return a document in UTF-8 without its declaration and the space around it; None for one that is not so plain."""
+    if isinstance(content, str):
+        try:
+            data = content.encode()
+        except UnicodeEncodeError:  # half a surrogate pair
+            return None
+    else:
+        data = content
+    if data[:2] == b"<?":
+        # It stands at the very start, or the document is none.
+        declaration = _DECLARATION.match(data)
+        if declaration is None:
+            return None
+        data = data[declaration.end() :]
+    if data[:1] != b"<" or data[-1:] != b">":
+        data = data.strip(_SPACE)
+    return data if data[:1] == b"<" and data[-1:] == b">" else None
+
+
+class _Bounds:
+    """Counts that no document over one of some limits is under."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._longest = min(_LONG, limits.max_text, limits.max_bytes)
+        self._tags = 2 * limits.max_depth  # each level has two, but for the lowest, which may have one
+        self._nodes = min(limits.max_nodes, limits.max_names)
+        self._values = limits.max_attributes
+        self._namespaces = limits.max_namespaces
+        self._namespace = limits.max_namespace
+        # Two tags take seven bytes at least, one node four, one attribute five.
+        self._short = min(7 * limits.max_depth, 4 * self._nodes, 5 * self._values, self._longest)
+
+    def hold(self, data: bytes) -> bool:
+        """Whether a document is surely within the limits, but for those of namespaces."""
+        size = len(data)
+        if size <= self._short:
+            return True
+        if size > self._longest:
+            return False
+        tags, values = data.count(b"<"), data.count(b"=")
+        return tags <= self._tags and tags + values <= self._nodes and values <= self._values
+
+    def hold_namespaces(self, data: bytes) -> bool:
+        """Whether a document is surely within the limits of namespaces."""
+        return data.count(b"xmlns") <= self._namespaces and not may_have_long_namespace(data, self._namespace)
+
+
+def _weeded(run: list[tuple[int, bytes]], bounds: _Bounds) -> list[tuple[int, bytes]]:
+    """Leave out documents with instructions, a document type, or more namespaces than are surely allowed."""
+    joined = b"".join([data for _, data in run])
+    after = np.frombuffer(joined, np.uint8)
+    after = after[np.flatnonzero(after[:-1] == _OPEN) + 1]
+    if np.any(after == _QUESTION) or (np.any(after == _EXCLAMATION) and b"<!D" in joined):
+        run = [(place, data) for place, data in run if b"<?" not in data and b"<!D" not in data]
+    if b"xmlns" in joined:
+        run = [(place, data) for place, data in run if bounds.hold_namespaces(data)]
+    return run
+
+
+def _fill(found: list[bytes | None], run: Sequence[tuple[int, bytes]], most: int) -> None:
+    """Put the canonical texts of a run of documents in their places; ``most`` are the bytes that one may have."""
+    if not run:
+        return
+    texts = _written([data for _, data in run])
+    if texts is not None:
+        for (place, _), text in zip(run, texts, strict=True):
+            if len(text) <= most:
+                found[place] = text
+        return
+    if len(run) > _PARTS:
+        part = -(-len(run) // _PARTS)
+        for start in range(0, len(run), part):
+            _fill(found, run[start : start + part], most)
+
+
+def _written(run: Sequence[bytes]) -> list[bytes] | None:
+    """Return the canonical texts of documents; None where one of them may be none."""
+    root = parse_faultless(b"<c>" + _BETWEEN.join(run) + b"</c>")
+    if root is None or not _ARE_WHOLE(root, n=len(run)):
+        return None
+    texts: list[bytes] = etree.tostring(root, encoding="UTF-8", with_tail=False)[3:-4].split(_BETWEEN)
+    return texts if len(texts) == len(run) else None

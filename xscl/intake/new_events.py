@@ -1,0 +1,60 @@
+"""Rows of events that a transaction is going to write, and their table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from xscl.base.arrow_schemas import EVENT_SCHEMA
+from xscl.intake.checks import KeptDocument
+
+__all__ = ["EventRow", "EventTuple", "event_table"]
+
+
+class EventRow(NamedTuple):
+    """An event in the shape of ``EVENT_SCHEMA``."""
+
+    docid: int
+    channel: str
+    id: str
+    version: int
+    item: int
+    ts: int
+    received: int
+    late: bool
+    declared: int | None
+    time_source: str
+    content: bytes | KeptDocument | None
+    cells: list[str | None] | None
+    membership: int
+
+
+EventTuple = tuple[
+    int,
+    str,
+    str,
+    int,
+    int,
+    int,
+    int,
+    bool,
+    int | None,
+    str,
+    bytes | KeptDocument | None,
+    list[str | None] | None,
+    int,
+]
+"""The fields of an ``EventRow``.  Python's collector looks at plain tuples of texts and numbers once."""
+
+assert list(EventRow._fields) == EVENT_SCHEMA.names
+
+
+def event_table(rows: Sequence[EventTuple], *, without_content: bool = False) -> pa.Table:
+    """Make a table of events, of at least one; where tasks keep the documents it is made without them."""
+    columns = dict(zip(EventRow._fields, zip(*rows, strict=True), strict=True))
+    if without_content:
+        del columns["content"]
+    schema = pa.schema([EVENT_SCHEMA.field(name) for name in columns])
+    return pa.Table.from_arrays([pa.array(columns[field.name], field.type) for field in schema], schema=schema)

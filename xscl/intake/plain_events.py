@@ -1,0 +1,120 @@
+"""Runs of plain events: documents of channels that are no feed's, in a home without streams, with ids of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+
+from xscl.catalog.events import IdRow
+from xscl.catalog.records import ChannelInfo
+from xscl.intake.checks import CheckedEvent
+from xscl.intake.identity import IdsOfChannel
+from xscl.intake.report import Outcome
+from xscl.intake.transaction import Chunk
+
+__all__ = ["PlainEvents"]
+
+
+class PlainEvents:
+    """Plain events of a transaction, which wait in their order until ``write`` makes rows of them."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self._chunk = chunk
+        self._items: list[CheckedEvent] = []
+        self._places: list[int] = []
+        self._receipts: list[int] = []
+        self._waiting: dict[str, dict[str, str]] = {}
+        """Digests of those by channel and id."""
+        self._channel: ChannelInfo | None = None
+        """Channel of the last one."""
+        self._ids = IdsOfChannel()
+        self._digests: dict[str, str] = {}
+
+    def take(self, item: CheckedEvent, place: int, received: int) -> Outcome | None:
+        """Take an event if it is plain; None for another, before which ``write`` is to be called."""
+        event, id_ = item.event, item.id
+        if event.feed is not None or item.content is None:
+            return None
+        channel = self._channel
+        if (channel is None or channel.name != event.channel) and not self._turn_to(event.channel):
+            return None
+        if self._ids.has(id_):
+            if not any(known.digest == item.digest and known.scope == ("", 0) for known in self._ids.known(id_)):
+                return None
+        elif (before := self._digests.get(id_)) is None:
+            self._digests[id_] = item.digest
+            self._items.append(item)
+            self._places.append(place)
+            self._receipts.append(received)
+            return "taken"
+        elif before != item.digest:
+            return None
+        self._chunk.report.duplicates += 1
+        return "duplicate"
+
+    def _turn_to(self, name: str) -> bool:
+        """Go on with a channel; return whether its events are plain."""
+        channel = self._chunk.channels.get(name)
+        if channel is None or channel.kind != "xml" or channel.feed or self._chunk.streams:
+            return False
+        self._channel = channel
+        self._ids = self._chunk.known.of_channel(name)
+        self._digests = self._waiting.setdefault(name, {})
+        return True
+
+    def write(self) -> None:
+        """Make rows of the events that wait."""
+        if self._items:
+            self._write(self._chunk, self._items)
+            self._items, self._places, self._receipts = [], [], []
+        # What comes between may change a channel.
+        self._channel = None
+        self._waiting = {}
+
+    def _write(self, chunk: Chunk, items: Sequence[CheckedEvent]) -> None:
+        places, receipts = self._places, self._receipts
+        times = [received if item.ts is None else item.ts for item, received in zip(items, receipts, strict=True)]
+        names = [item.event.channel for item in items]
+        ids = [item.id for item in items]
+        late_by = _late_by(chunk, names, times)
+        chunk.rows += zip(
+            places,
+            names,
+            ids,
+            repeat(1),
+            places,
+            times,
+            receipts,
+            [clock is not None for clock in late_by],
+            [item.ts for item in items],
+            [item.event.time_source or ("received" if item.ts is None else "given") for item in items],
+            [item.content for item in items],
+            repeat(None),
+            repeat(0),
+            strict=False,
+        )
+        digests = [item.digest for item in items]
+        what = (names, ids, ids, repeat(""), repeat(1), places, places)
+        rows: list[IdRow] = list(zip(*what, digests, times, receipts, repeat(0), strict=False))
+        chunk.ids += rows
+        chunk.known.add_new(rows)
+        chunk.report.taken += len(items)
+        for name, id_, place, ts, received, clock in zip(names, ids, places, times, receipts, late_by, strict=True):
+            if clock is not None:
+                chunk.note_late(name, id_, place, ts, received, clock)
+
+
+def _late_by(chunk: Chunk, names: Sequence[str], times: Sequence[int]) -> Sequence[int | None]:
+    """Return the clock's time for each event that is late, else None; the events move the clocks."""
+    channels = {name: chunk.channels[name] for name in dict.fromkeys(names)}
+    if any(channel.lateness is not None for channel in channels.values()):
+        return [chunk.late_by(channels[name], ts) for name, ts in zip(names, times, strict=True)]
+    newest: dict[str, int] = {}
+    if len(channels) == 1:
+        newest[names[0]] = max(times)
+    else:
+        for name, ts in zip(names, times, strict=True):
+            newest[name] = max(ts, newest.get(name, ts))
+    for name, ts in newest.items():
+        chunk.see(channels[name], ts)
+    return [None] * len(times)
