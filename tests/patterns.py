@@ -60,6 +60,8 @@ class Vocabulary:
     strings: Sequence[str]
     numbers: Sequence[str]
     """By their one text, as the compiler writes them."""
+    words: Sequence[str] = ("x", "8", "y", "8.5", "it's")
+    """Words, folded."""
 
 
 def named(local: str, uri: str = "") -> NodeTest:
@@ -208,7 +210,10 @@ class Patterns:
             return self.choose.one(Negation(parts[0]), AllOf(parts), AnyOf(parts))
         if kind < 18:
             return Truth(
-                self.call(depth, self.choose.one("contains", "starts-with", "lower", "normalize-space", "count"))
+                self.call(
+                    depth,
+                    self.choose.one("contains", "starts-with", "contains-word", "lower", "normalize-space", "count"),
+                )
             )
         return self.of_columns(depth) if self.choose.chance(40) else self.atom()
 
@@ -248,6 +253,9 @@ class Patterns:
         if name in ("contains", "starts-with"):
             sought = Constant(self.choose.one(*self.words.strings), is_number=False)
             return Call(name, (self.argument(depth), sought if self.choose.chance(80) else self.argument(depth)))
+        if name == "contains-word":
+            asked = sorted({self.choose.one(*self.words.words) for _ in range(self.choose.one(1, 1, 2))})
+            return Call(name, (self.argument(depth), *(Constant(word, is_number=False) for word in asked)))
         if name == "lower" or self.choose.chance(60):
             return Call(name, (self.argument(depth),))
         return Call(name, ())

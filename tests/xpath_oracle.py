@@ -19,6 +19,7 @@ from typing import Any
 import elementpath
 from elementpath.xpath1 import XPath1Parser
 from lxml import etree
+from oracle.words import words
 from strategies import NAMESPACES
 
 from xscl.base.mixed import read_value
@@ -111,6 +112,8 @@ def expression_text(expression: Expression) -> str:
             return value if is_number else literal(value)
         case Call("lower", (arg,)):
             return f"ours:lower(string({expression_text(arg)}))"
+        case Call("contains-word", (arg, *asked)):
+            return f"ours:contains-word(string({expression_text(arg)}), {', '.join(map(expression_text, asked))})"
         case Call(name, args):
             return f"{name}({', '.join(map(expression_text, args))})"
 
@@ -159,7 +162,15 @@ def _atom(_: object, text: str, functions: str, op: str, constant: str, numeric:
     return left is not None and right is not None and bool(_OPERATORS[op](left, right))
 
 
-_EXTENSIONS = {(OURS, "lower"): lambda _, text: text.lower(), (OURS, "atom"): _atom}
+def _contains_word(_: object, text: str, *asked: str) -> bool:
+    return not set(words(text)).isdisjoint(asked)
+
+
+_EXTENSIONS = {
+    (OURS, "lower"): lambda _, text: text.lower(),
+    (OURS, "atom"): _atom,
+    (OURS, "contains-word"): _contains_word,
+}
 
 
 @lru_cache(maxsize=20_000)

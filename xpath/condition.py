@@ -46,7 +46,19 @@ from xscl.xpath.pattern import (
     Truth,
 )
 
-__all__ = ["Memo", "clark_name", "holds", "matches_name", "name_parts", "reach", "select", "shared"]
+__all__ = [
+    "Memo",
+    "as_number",
+    "as_text",
+    "clark_name",
+    "holds",
+    "matches_name",
+    "name_parts",
+    "reach",
+    "select",
+    "shared",
+    "text_of",
+]
 
 Value = str | float | bool
 """The value of an expression."""
@@ -83,6 +95,7 @@ class Memo:
         self._of_paths: dict[tuple[int, Node], list[str]] = {}
         self._values: dict[tuple[int, Node], Value] = {}
         self._applied: dict[tuple[str, Node], str | None] = {}
+        self._words: dict[str, set[str]] = {}
         self._characters = 0
 
     def text(self, node: Node) -> str:
@@ -114,6 +127,15 @@ class Memo:
             found = _value(expression, node, self)
             if self._keeps(len(found) if isinstance(found, str) else 0):
                 self._values[key] = found
+        return found
+
+    def words(self, text: str) -> set[str]:
+        """Return the words of a text, case folded."""
+        found = self._words.get(text)
+        if found is None:
+            found = folded_words(text)
+            if self._keeps(2 * len(text)):
+                self._words[text] = found
         return found
 
     def applied(self, functions: str, node: Node) -> str | None:
@@ -242,6 +264,10 @@ def _candidates(step: Step, node: etree._Element | DocumentNode) -> Iterator[Nod
             yield from (element for element in elements if matches_name(test, str(element.tag)))
         return
     element = node
+    name = clark_name(test)
+    if test.kind == "element" and name is not None:
+        yield from element.iterchildren(name) if step.axis == "child" else element.iterdescendants(name)
+        return
     if test.kind == "element":
         source = children(element) if step.axis == "child" else element.iterdescendants(etree.Element)
         for child in source:
@@ -296,10 +322,11 @@ def _compare_atom(condition: Compared, value: str | None) -> bool:
 def _compare_value(value: Value, op: str, right: Constant) -> bool:
     if isinstance(value, str) and not right.is_number and op in ("=", "!="):
         return (value == right.value) is (op == "=")
-    return _OPERATORS[op](_number(value), _number(right.value))
+    return _OPERATORS[op](as_number(value), as_number(right.value))
 
 
-def _number(value: Value) -> float:
+def as_number(value: Value) -> float:
+    """XPath's ``number()`` of a value."""
     if isinstance(value, str):
         number = to_number(value)
         return math.nan if number is None else number
@@ -311,25 +338,27 @@ def _value(expression: Expression, node: Node, memo: Memo) -> Value:
         case Constant(value, is_number):
             return float(value) if is_number else value
         case Here(steps):
-            return _first_string(reach(steps, node, memo), node, memo)
+            return _firstas_text(reach(steps, node, memo), node, memo)
         case Call("count", (Here(steps),)):
             return float(len(reach(steps, node, memo)))
+        case Call("contains-word", (operand, *words)):
+            folded = memo.words(as_text(memo.value(operand, node)))
+            return any(as_text(memo.value(word, node)) in folded for word in words)
         case Call(name, args):
-            texts = [_string(memo.value(arg, node)) for arg in args] or [memo.text(node)]
+            texts = [as_text(memo.value(arg, node)) for arg in args] or [memo.text(node)]
             return _FUNCTIONS[name](*texts)
 
 
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "contains": lambda text, part: part in text,
     "starts-with": lambda text, part: text.startswith(part),
-    "contains-word": lambda text, *words: not folded_words(text).isdisjoint(words),
     "normalize-space": normalize_space,
     "string-length": lambda text: float(len(text)),
     "lower": str.lower,
 }
 
 
-def _first_string(nodes: list[Node], context: Node, memo: Memo) -> str:
+def _firstas_text(nodes: list[Node], context: Node, memo: Memo) -> str:
     """XPath's ``string()`` of a node set: the string value of its first node in document order."""
     if len(nodes) > 1:
         if not memo.order:
@@ -338,7 +367,13 @@ def _first_string(nodes: list[Node], context: Node, memo: Memo) -> str:
     return memo.text(nodes[0]) if nodes else ""
 
 
-def _string(value: Value) -> str:
+def text_of(constant: Constant) -> str:
+    """Return the text of a constant where a text is asked for."""
+    return as_text(float(constant.value) if constant.is_number else constant.value)
+
+
+def as_text(value: Value) -> str:
+    """XPath's ``string()`` of a value."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -1,40 +1,30 @@
 """A predicate index: which of many sets of conditions one node satisfies, without trying them one by one.
 
 Every set of conditions is filed under one comparison that it cannot do without (its *access*): equality by hash, ranges
-in a segment tree over the elementary cells between the constants, or the mere existence of a path.  (The idea is the
-grouped filter of Madden et al., *Continuously Adaptive Continuous Queries over Streams*, 2002.)  A node's values are
-read once for each path that is asked for; what the access finds is then checked for the conditions that are left.  Sets
-without such a comparison are checked one by one.
+in a segment tree over the elementary cells between the constants, words in an automaton that reads a text once, or the
+mere existence of a path.  (The idea is the grouped filter of Madden et al., *Continuously Adaptive Continuous Queries
+over Streams*, 2002.)  A node's values are read once for each path that is asked for; what the access finds is then
+checked for the conditions that are left.  Sets without such a comparison are checked one by one.
 
 Values are read as XPath 1.0 reads them in brackets (``Comparison``), or exactly (``Compared``, atoms of one variable);
-each reading has an index of its own.
+each reading has an index of its own, and each expression that is compared or searched (``lower(./title)``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from lxml import etree
 
-from xscl.base.values import number_text, to_number
-from xscl.xpath.condition import Memo, clark_name, holds, reach
-from xscl.xpath.intervals import Interval, Key, Path, Ranges, Reading, T
-from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
-from xscl.xpath.pattern import (
-    AllOf,
-    AnyOf,
-    Compared,
-    Comparison,
-    Condition,
-    Exists,
-    Here,
-    OfColumns,
-    Step,
-    exists_chain,
-)
+from xscl.xpath.accesses import Access, access_of
+from xscl.xpath.condition import Memo, as_number, as_text, clark_name, holds, reach
+from xscl.xpath.intervals import Key, Path, Ranges, Reading, T
+from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode
+from xscl.xpath.pattern import AllOf, Condition, Expression, exists_chain
+from xscl.xpath.word_index import WordIndex
 
 __all__ = ["PredicateIndex"]
 
@@ -43,35 +33,11 @@ _FEW = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Access:
-    """A comparison under which a set of conditions is filed."""
-
-    path: Path
-    reading: Reading | None
-    """None: that the path leads to a node is enough."""
-    equal: Key | None = None
-    interval: Interval | None = None
-    exact: bool = True
-    """True if the access says all that its condition says."""
-    paired: bool = False
-    """The interval comes from two conditions, which two different nodes may satisfy."""
-
-    @property
-    def rank(self) -> int:
-        """Small for what few nodes satisfy."""
-        if self.equal is not None:
-            return 0
-        if self.interval is None:
-            return 3
-        return 1 if self.interval.low is not None and self.interval.high is not None else 2
-
-
-@dataclass(frozen=True, slots=True)
 class _Check(Generic[T]):
     """An item with conditions that are still to be checked."""
 
     item: T
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Condition, ...] = field(hash=False)
 
 
 @dataclass(slots=True)
@@ -81,13 +47,13 @@ class _Values(Generic[T]):
     equal: dict[Key, dict[T, None]] = field(default_factory=dict)
     ranges: Ranges[T] = field(default_factory=Ranges)
 
-    def add(self, access: _Access, item: T) -> None:
+    def add(self, access: Access, item: T) -> None:
         if access.equal is not None:
             self.equal.setdefault(access.equal, {})[item] = None
         elif access.interval is not None:
             self.ranges.add(access.interval, item)
 
-    def remove(self, access: _Access, item: T) -> None:
+    def remove(self, access: Access, item: T) -> None:
         if access.equal is not None:
             items = self.equal.get(access.equal, {})
             items.pop(item, None)
@@ -96,10 +62,73 @@ class _Values(Generic[T]):
         else:
             self.ranges.remove(item)
 
+    def __bool__(self) -> bool:
+        return bool(self.equal or self.ranges)
+
+    def crowd(self, access: Access) -> int:
+        """Count the items under the constant of an equality."""
+        return 0 if access.equal is None else len(self.equal.get(access.equal, ()))
+
     def at(self, key: Key) -> Iterable[T]:
         """Items whose comparison holds of a value."""
         found = self.equal.get(key, ())
         return [*found, *self.ranges.at(key)] if self.ranges else found
+
+
+@dataclass(slots=True)
+class _Sought(Generic[T]):
+    """Words that are sought in one text."""
+
+    index: WordIndex = field(default_factory=WordIndex)
+    items: dict[int, dict[T, None]] = field(default_factory=dict)
+    """Items by the number of a word."""
+
+    def add(self, access: Access, item: T) -> None:
+        for word in access.words:
+            self.items.setdefault(self.index.add(access.function, word), {})[item] = None
+
+    def remove(self, access: Access, item: T) -> None:
+        for word in access.words:
+            number = self.index.add(access.function, word)
+            self.items[number].pop(item, None)
+            if not self.items[number]:
+                del self.items[number]
+                self.index.remove(number)
+
+    def crowd(self, access: Access) -> int:
+        """Count the items under the words of an access."""
+        numbers = (self.index.number(access.function, word) for word in access.words)
+        return sum(len(self.items.get(number, ())) for number in numbers if number is not None)
+
+    def at(self, text: str) -> Iterator[T]:
+        """Items of the words that a text has."""
+        return (item for number in self.index.held(text) for item in self.items[number])
+
+
+@dataclass(slots=True)
+class _Computed(Generic[T]):
+    """Comparisons with the value of one expression."""
+
+    texts: _Values[T] = field(default_factory=_Values)
+    numbers: _Values[T] = field(default_factory=_Values)
+    sought: _Sought[T] = field(default_factory=_Sought)
+
+    def part(self, access: Access) -> _Values[T] | _Sought[T]:
+        """Return the part in which an access is filed."""
+        if access.words:
+            return self.sought
+        assert access.reading is not None
+        return self.numbers if access.reading.number else self.texts
+
+    def at(self, expression: Expression, node: Node, memo: Memo) -> Iterator[T]:
+        """Items whose comparison holds at a node."""
+        value = memo.value(expression, node)
+        if self.sought.items:
+            yield from self.sought.at(as_text(value))
+        if self.texts:
+            yield from self.texts.at(as_text(value))
+        if self.numbers and not math.isnan(number := as_number(value)):
+            yield from self.numbers.at(number)
 
 
 @dataclass(slots=True)
@@ -113,22 +142,36 @@ class _Nodes(Generic[T]):
     likely: dict[Reading, _Values[_Check[T]]] = field(default_factory=dict)
     paired: dict[Reading, _Values[_Check[T]]] = field(default_factory=dict)
     """Checks to be made in full where the path leads to several nodes."""
+    computed: dict[str | None, dict[Expression, _Computed[_Check[T]]]] = field(default_factory=dict)
+    """Comparisons with values of expressions, by the name of a child that they need."""
     count: int = 0
     anywhere: Condition = field(kw_only=True)
     """Condition that the path leads to a node; unused for the node itself."""
 
     @property
     def valued(self) -> bool:
-        """Values of the nodes are asked for."""
+        """String values of the nodes are asked for."""
         return bool(self.values or self.likely or self.paired)
 
-    def texts(self, found: Iterable[Node]) -> list[str] | None:
-        """Return the string values of the nodes that the path leads to, where they are asked for; None: there is no
-        node.
-        """
-        if self.values or self.likely or self.paired:
-            return [string_value(node) for node in dict.fromkeys(found)] or None
-        return None if next(iter(found), None) is None else []
+    @property
+    def visited(self) -> bool:
+        """The nodes are asked for, whatever of them."""
+        return self.valued or bool(self.computed)
+
+    def at(self, node: Node, memo: Memo) -> Iterator[_Check[T]]:
+        """Yield the checks whose comparison with the value of an expression holds at a node."""
+        asked: Iterable[str | None] = self.computed
+        if len(self.computed) > _FEW:
+            asked = self.computed.keys() & {None, *(str(child.tag) for child in _below(node))}
+        for name in asked:
+            for expression, computed in self.computed[name].items():
+                yield from computed.at(expression, node, memo)
+
+
+def _below(node: Node) -> Iterable[etree._Element]:
+    if isinstance(node, DocumentNode):
+        return (node.root,)
+    return () if isinstance(node, (AttributeNode, TextNode)) else node
 
 
 class PredicateIndex(Generic[T]):
@@ -136,7 +179,7 @@ class PredicateIndex(Generic[T]):
 
     def __init__(self) -> None:
         self._conditions: dict[T, tuple[Condition, ...]] = {}
-        self._filed: dict[T, tuple[tuple[_Access, ...], tuple[Condition, ...]]] = {}
+        self._filed: dict[T, tuple[tuple[Access, ...], tuple[Condition, ...]]] = {}
         self._checked: dict[T, None] = {}
         # By path: the node itself, its children and attributes of one name, longer paths by the name of a child or
         # descendant that they begin with, everything else.
@@ -156,7 +199,7 @@ class PredicateIndex(Generic[T]):
     def add(self, conditions: tuple[Condition, ...], item: T) -> None:
         """File an item under its conditions; it must not be there."""
         self._conditions[item] = conditions
-        accesses, rest = self._filed[item] = _choose(conditions, self._crowd)
+        accesses, rest = self._filed[item] = access_of(conditions, self._crowd)
         if not accesses:
             self._checked[item] = None
         check = _Check(item, rest)
@@ -167,6 +210,9 @@ class PredicateIndex(Generic[T]):
                 nodes.likely_exist[check] = None
             elif access.reading is None:
                 nodes.exist[item] = None
+            elif access.computed is not None:
+                by_expression = nodes.computed.setdefault(access.child, {})
+                by_expression.setdefault(access.computed, _Computed()).part(access).add(access, check)
             elif access.paired:
                 nodes.paired.setdefault(access.reading, _Values()).add(access, check)
             elif rest:
@@ -189,6 +235,8 @@ class PredicateIndex(Generic[T]):
             elif access.reading is None:
                 nodes.exist.pop(item, None)
                 nodes.likely_exist.pop(check, None)
+            elif access.computed is not None:
+                nodes.computed[access.child][access.computed].part(access).remove(access, check)
             elif access.paired:
                 nodes.paired[access.reading].remove(access, check)
             elif rest:
@@ -199,7 +247,7 @@ class PredicateIndex(Generic[T]):
     def satisfied(self, node: Node, memo: Memo) -> set[T]:
         """Return the items whose conditions the node satisfies."""
         found: set[T] = set()
-        likely = [_Check(item, self._conditions[item]) for item in self._checked]
+        likely = [_Check(item, self._filed[item][1]) for item in self._checked]
         for nodes, reached in self._reached(node, memo):
             found.update(nodes.exist)
             likely += nodes.likely_exist
@@ -213,6 +261,9 @@ class PredicateIndex(Generic[T]):
                         likely.extend(checks.at(key))
             if nodes.paired:
                 likely += self._pairs(nodes, texts)
+            if nodes.computed:
+                for other in reached:
+                    likely += nodes.at(other, memo)
         for check in likely:
             if check.item not in found and all(holds(condition, node, memo) for condition in check.conditions):
                 found.add(check.item)
@@ -260,7 +311,7 @@ class PredicateIndex(Generic[T]):
                 if name in self._attributes:
                     yield self._attributes[str(name)], [AttributeNode(node, str(name))]
         for path, nodes in paths:
-            if nodes.valued:
+            if nodes.visited:
                 found = reach(path, node, memo)
                 if found:
                     yield nodes, found
@@ -275,13 +326,18 @@ class PredicateIndex(Generic[T]):
             return {str(found.tag) for found in node.root.iter(etree.Element)}
         return {str(found.tag) for found in node.iterdescendants(etree.Element)}
 
-    def _crowd(self, access: _Access) -> int:
-        """Count the items that would have to be checked together with one that is filed under an equality."""
+    def _crowd(self, access: Access) -> int:
+        """Count the items that would have to be checked together with one that is filed under these constants."""
         place, key = self._place(access.path)
         nodes = place.get(key)
-        if nodes is None or access.reading not in nodes.likely or access.equal is None:
+        if nodes is None or access.reading is None:
             return 0
-        return len(nodes.likely[access.reading].equal.get(access.equal, ()))
+        if access.computed is not None:
+            computed = nodes.computed.get(access.child, {}).get(access.computed)
+            return 0 if computed is None else computed.part(access).crowd(access)
+        if access.reading not in nodes.likely:
+            return 0
+        return nodes.likely[access.reading].crowd(access)
 
     def _nodes(self, path: Path) -> _Nodes[T]:
         place, key = self._place(path, new=True)
@@ -314,75 +370,3 @@ class PredicateIndex(Generic[T]):
         return self._others, path
 
 
-def _choose(
-    conditions: Sequence[Condition], crowd: Callable[[_Access], int]
-) -> tuple[tuple[_Access, ...], tuple[Condition, ...]]:
-    """Return the accesses for the conditions of one node (any of them must hold), and the conditions they leave open.
-
-    Of several equalities the one is taken that the smallest ``crowd`` is filed under, because many sets may share the
-    constant of the other.
-    """
-    found = [(condition, accesses) for condition in conditions if (accesses := _accesses(condition, crowd))]
-    together: dict[tuple[Path, Reading | None], list[tuple[Condition, _Access]]] = {}
-    for condition, accesses in found:
-        if len(accesses) == 1 and accesses[0].interval is not None:
-            together.setdefault((accesses[0].path, accesses[0].reading), []).append((condition, accesses[0]))
-    choices: list[tuple[tuple[Condition, ...], tuple[_Access, ...]]] = [((each,), accesses) for each, accesses in found]
-    for (path, _), parts in together.items():
-        if len(parts) > 1:
-            interval = Interval()
-            for _, access in parts:
-                assert access.interval is not None
-                interval &= access.interval
-            exact = all(access.exact for _, access in parts)
-            merged = replace(parts[0][1], interval=interval, exact=exact, paired=path != ())
-            choices.append((tuple(condition for condition, _ in parts), (merged,)))
-    if not choices:
-        return (), tuple(conditions)
-    # Of equals the last is taken, which is the one with more conditions.
-    said, best = min(reversed(choices), key=lambda choice: max((access.rank, crowd(access)) for access in choice[1]))
-    if not all(access.exact for access in best):
-        said = ()
-    return best, tuple(condition for condition in conditions if condition not in said)
-
-
-def _accesses(condition: Condition, crowd: Callable[[_Access], int]) -> tuple[_Access, ...]:
-    """Return accesses, among them for every node that satisfies the condition one that finds it; () if none can."""
-    match condition:
-        case Comparison(Here(()), op, right):
-            if op in ("=", "!=") and not right.is_number:
-                return _compared(Reading(None, number=False), op, right.value)
-            number = to_number(right.value)
-            return () if number is None else _compared(Reading(None, number=True), op, number)
-        case Compared(functions, op, right):
-            if not condition.of_numbers:
-                return _compared(Reading(functions, number=False), op, right.value)
-            exact = right.value if right.is_number else number_text(right.value)
-            return () if exact is None else _compared(Reading(functions, number=True), op, Fraction(exact))
-        case Exists(step):
-            bare = Step(step.axis, step.test)
-            inner, rest = _choose(step.conditions, lambda access: crowd(replace(access, path=(bare, *access.path))))
-            if not inner:
-                return (_Access((bare,), None, exact=not rest),)
-            below = (replace(access, path=(bare, *access.path)) for access in inner)
-            return tuple(replace(access, exact=access.exact and not rest) for access in below)
-        case AllOf(parts):
-            inner, rest = _choose(parts, crowd)
-            return tuple(replace(access, exact=access.exact and not rest) for access in inner)
-        case AnyOf(parts):
-            each = [_accesses(part, crowd) for part in parts]
-            return tuple(access for accesses in each for access in accesses) if all(each) else ()
-        case OfColumns(_, part, otherwise):
-            return tuple(replace(access, exact=False) for access in _accesses(AnyOf((part, otherwise)), crowd))
-    return ()
-
-
-def _compared(reading: Reading, op: str, constant: Key) -> tuple[_Access, ...]:
-    match op:
-        case "=":
-            return (_Access((), reading, equal=constant),)
-        case "<" | "<=":
-            return (_Access((), reading, interval=Interval(high=constant, with_high=op == "<=")),)
-        case ">" | ">=":
-            return (_Access((), reading, interval=Interval(low=constant, with_low=op == ">=")),)
-    return ()

@@ -23,15 +23,18 @@ from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
     Axis,
+    Call,
     Compared,
     Comparison,
     Condition,
     Constant,
     Exists,
+    Expression,
     Here,
     Negation,
     NodeTest,
     Step,
+    Truth,
     conditions,
     exists_chain,
 )
@@ -57,6 +60,7 @@ TEXTS = (
     "9007199254740993",
     "7.5",
 )
+FOLDED = ("8", "x", "nan", "infinity", "7.5", "0")
 NUMBERS = ("8", "8.5", "0", "-8", "3", "7", "11", "9007199254740992", HUGE)
 FRACTIONS = (*NUMBERS, "17/2", "1/3", "9007199254740993")
 A, B, C, K, TEXT = named("a"), named("b"), named("c"), NodeTest("attribute", "", "k"), NodeTest("text")
@@ -93,12 +97,30 @@ def comparison(choose: Choices) -> Condition:
     return Compared(functions, op, string(choose.one(*TEXTS)), numeric=choose.chance(30))
 
 
+def of_text(choose: Choices) -> Condition:
+    """A search for words, or a comparison with what a function gives; of few paths, so that many sets share one."""
+    operand: Expression = Here(choose.one((), *PATHS[:3]))
+    if choose.chance(30):
+        operand = Call(choose.one("lower", "normalize-space"), (operand,))
+    name = choose.one("contains", "contains", "starts-with", "contains-word", "count", "string-length", "lower")
+    if name == "contains-word":
+        return Truth(Call(name, (operand, *map(string, sorted({choose.one(*FOLDED) for _ in range(2)})))))
+    if name in ("contains", "starts-with"):
+        return Truth(Call(name, (operand, string(choose.one(*TEXTS, "5", ".", "N", "In")))))
+    if name == "count":
+        operand = Here(choose.one(*PATHS[:3]))
+    constant = choose.one(number, string)(choose.one("0", "1", "2", "3", "", "x", "infinity"))
+    return Comparison(Call(name, (operand,)), choose.one(*OPERATORS), constant)
+
+
 def condition(choose: Choices, depth: int = 2) -> Condition:
     kind = choose.count(0, 11)
     if depth == 0 or kind < 4:
         return comparison(choose)
     if kind < 8:
         return exists_chain(choose.one(*PATHS), condition_set(choose, depth - 1))
+    if kind == 8 and choose.chance(60):
+        return of_text(choose)
     if kind == 8:
         return Negation(condition(choose, depth - 1))
     if kind < 11:
