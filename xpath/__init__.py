@@ -6,6 +6,9 @@ Modules in reading order:
 * ``nodes``: nodes of one document, their numbers and string values
 * ``condition``: brackets on one node, with the meaning of XPath 1.0
 * ``intervals``: intervals of values, and the intervals, among many, that hold a value
+* ``runs``: runs of places in arrays
+* ``word_index``: the words, among many, that a text has
+* ``accesses``: the comparison under which a set of conditions is filed
 * ``predicates``: the sets of conditions, among many, that one node satisfies
 * ``guards``: the conditions that nodes are asked for, apart from the states that ask
 * ``names``: the node tests that a name passes
@@ -15,7 +18,6 @@ Modules in reading order:
 * ``automaton``: all definitions of all queries in one machine, over paths of names
 * ``walk``: the one pass over a document
 * ``parts``: specs that together ask too much of a document, cut up
-* ``runs``: runs of places in arrays
 * ``key_numbers``: numbers of keys
 * ``chunk_names``: names and paths of many documents as numbers
 * ``column_chunk``: documents as columns

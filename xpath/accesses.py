@@ -48,7 +48,7 @@ class Access:
     equal: Key | None = None
     interval: Interval | None = None
     words: tuple[str, ...] = ()
-    """Words of which one is in the value, as ``function`` has it."""
+    """Words; the value has one of them in the sense of ``function``."""
     function: str = ""
     computed: Expression | None = None
     """An expression whose value at the path's nodes is compared; None: the string values of the nodes are."""
@@ -73,13 +73,11 @@ Crowd = Callable[[Access], int]
 """Counts the sets that are filed under the constants of an access."""
 
 
-def access_of(
-    conditions: Sequence[Condition], crowd: Crowd
-) -> tuple[tuple[Access, ...], tuple[Condition, ...]]:
+def access_of(conditions: Sequence[Condition], crowd: Crowd) -> tuple[tuple[Access, ...], tuple[Condition, ...]]:
     """Return the accesses for the conditions of one node (any of them must hold), and the conditions they leave open.
 
     Of several equalities and words the one is taken that the smallest ``crowd`` is filed under, because many sets may
-    share the constant of the other.  What is left open begins with what costs least.
+    share the constant of the other.  The conditions left open begin with the cheapest.
     """
     found = [(condition, accesses) for condition in conditions if (accesses := _accesses(condition, crowd))]
     together: dict[tuple[Path, Reading | None, Expression | None], list[tuple[Condition, Access]]] = {}
@@ -174,7 +172,9 @@ def _of_call(call: Call, op: str, right: Constant) -> tuple[Access, ...]:
     if of_numbers and empty == "":
         needs_node = True
     else:
-        needs_node = all(access.equal != empty and (access.interval is None or empty not in access.interval) for access in found)
+        needs_node = all(
+            access.equal != empty and (access.interval is None or empty not in access.interval) for access in found
+        )
     child = _first_child(call) if needs_node else None
     return tuple(replace(access, computed=call, child=child) for access in found)
 

@@ -368,5 +368,3 @@ class PredicateIndex(Generic[T]):
             by_name = self._by_child if first.axis == "child" else self._by_descendant
             return by_name.setdefault(name, {}) if new else by_name.get(name, {}), path
         return self._others, path
-
-

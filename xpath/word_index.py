@@ -20,14 +20,14 @@ from xscl.xpath.runs import Int64s
 __all__ = ["WordIndex"]
 
 _NEW = 1_000
-"""Words that a small automaton has at most, beside a large one of less than sixteen times as many."""
+"""Number of words in a small automaton beside a large one of less than sixteen times as many."""
 _LONGEST = 256
-"""Characters of a word that goes into an automaton, where each costs some memory; longer ones are tried one by one."""
+"""Number of characters of a word in an automaton, where each costs some memory; longer ones are tried one by one."""
 _HITS = 8
-"""Hits a character of text; where there are more, words inside words are tried one by one."""
+"""Number of hits a character of text; where there are more, as of words inside words, all are tried one by one."""
 _NONE = -1
 _BETWEEN = "\0"
-"""Stands between texts that are read as one."""
+"""Character between texts that are read as one."""
 
 
 class WordIndex:
@@ -74,7 +74,7 @@ class WordIndex:
         return number
 
     def remove(self, number: int) -> None:
-        """Seek a word by its function no more."""
+        """Stop seeking a word by its function."""
         function, word = self._keys.pop(number)
         del self._numbers[function, word]
         if function == "contains-word":
@@ -148,7 +148,7 @@ class _Automaton:
 
     @property
     def worn(self) -> bool:
-        """Whether most of the words here are sought no more."""
+        """Whether most of the words here have no number any longer."""
         return self._gone > 100 and 2 * self._gone > len(self._words)
 
     def add(self, word: str) -> int:
@@ -187,12 +187,10 @@ class _Automaton:
         contains, starts, words = self._contains, self._starts, self._words
         most = _HITS * len(text)
         found: set[int] = set()
-        hits = 0
-        for end, place in self._made().iter(text):
+        for hits, (end, place) in enumerate(self._made().iter(text)):
             found.add(contains[place])
             if starts[place] >= 0 and end + 1 == len(words[place]):
                 found.add(starts[place])
-            hits += 1
             if hits > most:
                 return self._tried(text)
         found.discard(_NONE)
@@ -212,7 +210,9 @@ class _Automaton:
         contains, starts, lengths = self._columns()
         inside, first = contains[pairs[:, 1]], starts[pairs[:, 1]]
         at_start = (first >= 0) & (pairs[:, 0] + 1 - lengths[pairs[:, 1]] == begins[text])
-        return np.concatenate([text[inside >= 0], text[at_start]]), np.concatenate([inside[inside >= 0], first[at_start]])
+        return np.concatenate([text[inside >= 0], text[at_start]]), np.concatenate(
+            [inside[inside >= 0], first[at_start]]
+        )
 
     def _made(self) -> ahocorasick.Automaton:
         if not self._ready:
