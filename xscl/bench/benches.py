@@ -9,6 +9,7 @@ from xscl.bench import (
     growth,
     latency,
     levels,
+    people,
     recovery,
     register,
     retention,
@@ -36,6 +37,7 @@ BENCHES: dict[str, Bench[Any, Any]] = {
         retention.BENCH,
         backfill.BENCH,
         rows.BENCH,
+        people.BENCH,
         recovery.BENCH,
     )
 }
