@@ -14,6 +14,8 @@ Modules in reading order:
 * ``baselines``: stage 2 as statements, and one query after another
 * ``levels``, ``views``, ``rss``, ``latency``, ``spark``, ``growth``, ``retention``: batches
 * ``rows``: rows of sensors under standing conditions
+* ``news``, ``news_joins``: items like news and queries of people, and their baselines
+* ``people``, ``constants``: queries with selections above joins
 * ``backfill``, ``recovery``: queries answered from what is held; a process after a killed one
 * ``benches``: all benches
 """

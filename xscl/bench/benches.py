@@ -6,6 +6,7 @@ from typing import Any
 
 from xscl.bench import (
     backfill,
+    constants,
     growth,
     latency,
     levels,
@@ -38,6 +39,7 @@ BENCHES: dict[str, Bench[Any, Any]] = {
         backfill.BENCH,
         rows.BENCH,
         people.BENCH,
+        constants.BENCH,
         recovery.BENCH,
     )
 }

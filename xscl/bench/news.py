@@ -17,7 +17,7 @@ __all__ = ["CHANNEL", "LONGEST_S", "Item", "News", "Question", "Selection", "Sha
 
 CHANNEL = "news"
 _FEEDS = 135
-_LANGUAGES = (("en-US", 48), ("pl-PL", 40), ("en-UK", 12))
+_LANGUAGES = {"en-US": 48, "pl-PL": 40, "en-UK": 12}
 _FIRST_S = 1_690_243_200
 _STEP_S = 60
 _WORDS = 6_000
@@ -58,10 +58,9 @@ class News:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        names, weights = zip(*_LANGUAGES, strict=True)
         self._feeds = [
             (f"https://feed{n}.example/rss.xml", language)
-            for n, language in enumerate(self._random.choices(names, weights, k=_FEEDS))
+            for n, language in enumerate(self._random.choices([*_LANGUAGES], [*_LANGUAGES.values()], k=_FEEDS))
         ]
         self._vocabulary = vocabulary()
         self._by_feed, self._by_word = (
@@ -76,23 +75,21 @@ class News:
 
     def take(self, count: int) -> list[Item]:
         """Make the next so many items."""
-        items = [self._item() for _ in range(count)]
-        return items
+        return [self._item() for _ in range(count)]
 
     def _item(self) -> Item:
         chance = self._random
         self.made += 1
         ((feed, language),) = chance.choices(self._feeds, cum_weights=self._by_feed)
-        title = self._words(6, 16)
-        made = {
-            # One title in three is written otherwise elsewhere.
-            "title": title.upper() if chance.random() < 0.01 else title,
+        made: dict[str, str] = {
+            "title": self._words(6, 16),
             "description": self._words(8, 80),
             "link": f"https://site{chance.randrange(500)}.example/{self.made:x}.html",
         }
         for name, part in _REPEATED.items():
             if self._earlier and chance.random() < part:
                 made[name] = getattr(self._earlier[chance.randrange(len(self._earlier))], name)
+                # Some who repeat a title write it otherwise.
                 if name == "title" and chance.random() < 0.2:
                     made[name] = made[name].upper()
         item = Item(self.made, _FIRST_S + self.made * _STEP_S, feed, language, **made)
@@ -228,7 +225,7 @@ def _selection(chance: random.Random, feeds: list[str], words: list[str]) -> Sel
     kinds = chance.sample(_KINDS, chance.choice((1, 1, 2)))
     values: dict[str, str | int] = {
         "feed": _frequent(chance, feeds),
-        "language": chance.choice(_LANGUAGES)[0],
+        "language": chance.choice([*_LANGUAGES]),
         "length": chance.choice(_LENGTHS),
         "word": words[int(chance.random() ** 2 * 550)],
     }

@@ -1,7 +1,7 @@
 """Baselines of ``people``: the same questions asked of DuckDB in two ways, and by a program written by hand.
 
-All begin with the texts of documents, which lxml parses, and keep what they have found.  Times and numbers of items grow
-together, so the older one of a pair has the smaller number.
+All begin with the texts of documents, which lxml parses, and keep what they have found.  Times and numbers of items
+grow together, so the older one of a pair has the smaller number.
 """
 
 from __future__ import annotations
@@ -98,9 +98,7 @@ class _Program:
             if apart > asked.window_s:
                 continue
             left, right = asked.left, asked.right
-            if (left.holds(one) and right.holds(other)) or (
-                shape.once and left.holds(other) and right.holds(one)
-            ):
+            if (left.holds(one) and right.holds(other)) or (shape.once and left.holds(other) and right.holds(one)):
                 self._found.add((number, one.number, other.number))
 
     def found(self) -> Found:
@@ -209,5 +207,6 @@ def _statement(
     return (
         f"insert into found with p as materialized (select a, b from items a join fresh b on a.{key} = b.{key} "
         f"where a.number < b.number {feeds} and b.seconds - a.seconds <= {LONGEST_S}) "
-        f"select {question}, p.a.number, p.b.number from p {condition} p.b.seconds - p.a.seconds <= {window_s} and ({either})"
+        f"select {question}, p.a.number, p.b.number from p {condition} p.b.seconds - p.a.seconds <= {window_s} "
+        f"and ({either})"
     )

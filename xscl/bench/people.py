@@ -24,7 +24,7 @@ from xscl.bench.plot import Axes
 from xscl.bench.report import Row
 from xscl.engine import Engine
 
-__all__ = ["BENCH", "engine_pairs"]
+__all__ = ["BENCH", "engine_pairs", "pairs_digest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,9 @@ class _Data:
 def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Data]]:
     sizes = lab.sizes
     news = News(lab.seed)
-    parts = [news.take(count) for count in (sizes.items, *(each for each in sizes.batches for _ in range(sizes.rounds)))]
+    parts = [
+        news.take(count) for count in (sizes.items, *(each for each in sizes.batches for _ in range(sizes.rounds)))
+    ]
     for count in sizes.queries:
         asked = list(islice(questions(lab.seed, news.feeds()), count))
         yield Case(f"{count:,} queries", _Data(asked, parts))
@@ -102,7 +104,7 @@ def _measure(lab: Lab[_Sizes], case: Case[_Data]) -> Outcome:
         for items, rows in witnesses.items()
     ]
     figures = {"register_s": register_s, "pairs": len(found)}
-    return Outcome(figures, rows=rows, digest=_digest(found), agrees=all(agrees))
+    return Outcome(figures, rows=rows, digest=pairs_digest(found), agrees=all(agrees))
 
 
 def _row(spent: dict[str, _Spent], items: int) -> Row:
@@ -119,7 +121,8 @@ def _same(way: Way, found: Found) -> bool:
     return way.found() == found
 
 
-def _digest(found: Found) -> str:
+def pairs_digest(found: Found) -> str:
+    """Digest pairs."""
     return digest_text(*(repr(pair) for pair in sorted(found)))
 
 
@@ -133,7 +136,7 @@ def engine_pairs(engine: Engine) -> Found:
     rows: pa.Table = engine.sql("SELECT qid, docids[0] AS one, docids[1] AS other FROM matches").toArrow()
     columns = (rows[name].to_pylist() for name in ("qid", "one", "other"))
     return {
-        (int(qid.removeprefix("q")), *sorted((number[one], number[other])))
+        (int(qid.removeprefix("q")), min(number[one], number[other]), max(number[one], number[other]))
         for qid, one, other in zip(*columns, strict=True)
     }
 
