@@ -76,6 +76,7 @@ ALLOWED = {
         "xscl.language.selection",
         "xscl.answers.headline",
         "xscl.bench.matching",
+        "xscl.bench.news_joins",
     },
     "matplotlib": {"xscl.bench.plot"},
     "httpx2": {"xscl.intake.polling"},
