@@ -10,17 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 
-__all__ = ["UNBOUNDED", "Bounds", "Case", "DifferenceBounds", "NegativeCycle", "pair_index"]
+__all__ = ["UNBOUNDED", "UNLESS_EXCHANGED", "Bounds", "Case", "DifferenceBounds", "NegativeCycle", "pair_index"]
 
 UNBOUNDED = 1 << 62
 """Stands for no bound, so that bounds are plain numbers everywhere; no two event times differ by that much."""
+
+
+UNLESS_EXCHANGED = 2
+"""The order of two members that windows and guards may admit either way (``Bounds.order``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """An interval of time differences, both ends included: ``lo <= ts(right) - ts(left) <= hi``.
 
-    ``order`` 1 asks for the left member to be first by (ts, channel, id), -1 for the right one, 0 for nothing.
+    ``order`` 1 asks for the left member to be first by (ts, channel, id), -1 for the right one, 0 for nothing;
+    ``UNLESS_EXCHANGED`` asks for the left one where windows and guards admit the members in the other order too.
     ``exchange`` asks for the left member to be first where the same members, with these two exchanged, match too.
     """
 
@@ -41,6 +46,7 @@ class Bounds:
 
     def admits(self, difference: int, left_first: bool) -> bool:
         """Tell whether two members so far apart, in this order, satisfy it, whatever ``exchange`` asks."""
+        assert self.order != UNLESS_EXCHANGED, "two members alone do not tell"
         return self.lo <= difference <= self.hi and (self.order == 0 or (self.order == 1) is left_first)
 
 

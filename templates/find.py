@@ -15,14 +15,17 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, take
+from xscl.templates.document_facts import facts_of_rows, with_facts
 from xscl.templates.edge_table import HALF_BITS, LOW_BITS, EdgeTable
+from xscl.templates.guarded import any_holds
 from xscl.templates.matched_edges import MatchedEdges
 from xscl.templates.meet import Meeting
 from xscl.templates.order import PlanEdges, pair_limit, plan_edges, spare_pairs
 from xscl.templates.pair_documents import documents_of_rows
 from xscl.templates.passes import Pass, passes
 from xscl.templates.program import Program
+from xscl.templates.program_guards import UNGUARDED
 from xscl.templates.resolve import Resolver, grouped
 from xscl.templates.results import ResultColumns
 from xscl.templates.retention import Floors
@@ -74,18 +77,44 @@ class Finder:
     def new_run(self, fresh: pa.Table, out: ResultColumns) -> Run:
         """Return the run of new witness rows, and add the results of queries of one block.
 
-        Rows that only queries of one block ask for meet nothing, now or later; nor do late ones.
+        Rows that only queries of one block ask for meet nothing, now or later; nor do late ones, and those of which
+        no guard holds.
         """
         if not fresh.num_rows:
             return run_of(fresh, self.numbers.shapes)
+        fresh = with_facts(fresh, self.program.guards)
         keys, which = witness_keys(fresh)
         of = self.numbers.keys(keys)
         alone, both = self._alone()
         edge = alone[of][which]
         if (edge >= 0).any():
             self._single_blocks(fresh.filter(pa.array(edge >= 0)), edge[edge >= 0], out)
-        meets = ((alone[of] < 0) | both[of])[which]
-        return run_of(fresh.filter(pa.array(meets & ~fresh.column("late").to_numpy())), self.numbers.shapes)
+        meets = ((alone[of] < 0) | both[of])[which] & ~fresh.column("late").to_numpy()
+        return run_of(fresh.filter(pa.array(self._held(fresh, meets))), self.numbers.shapes)
+
+    def _held(self, fresh: pa.Table, meets: Bools) -> Bools:
+        """Tell which of the rows that meet others are of use: some guard holds for their variable in their document.
+
+        Rows that only guards read are of use in documents with other rows that are.
+        """
+        guards = self.program.guards
+        if not guards:
+            return meets
+        variables, docids = fresh.column("var").to_numpy(), fresh.column("docid").to_numpy()
+        read = np.isin(variables, np.union1d(guards.facts_rows, guards.compared))
+        by_guards: dict[frozenset[int], list[int]] = {}
+        for variable in np.setdiff1d(variables[meets], guards.only_read).tolist():
+            by_guards.setdefault(guards.guards_of(variable), []).append(variable)
+        docs = rising(docids)
+        facts = facts_of_rows(fresh, docs, guards)
+        held = np.zeros(len(variables), dtype=np.bool_)
+        for some, guarded in by_guards.items():
+            of = meets & np.isin(variables, guarded)
+            if UNGUARDED not in some:
+                holds = any_holds(guards.table, np.array(sorted(some), dtype=np.int64), facts)
+                of &= holds[np.searchsorted(docs, docids)]
+            held |= of
+        return held | read & meets & np.isin(docids, docids[held])
 
     def meet(self, new: Run, others: Sequence[tuple[Run, Floors | None]], out: ResultColumns, *, own: bool) -> None:
         """Add what new rows come to with other runs, whose rows are in sight by floors; and, if ``own``, with each

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
 from xscl.templates.edge_table import HALF_BITS, LOW_BITS, EdgeTable
+from xscl.templates.guarded_windows import guarded
 from xscl.templates.matched_edges import MatchedEdges
 from xscl.templates.order import JoinOrder
 from xscl.templates.pair_documents import documents_of_runs
@@ -203,7 +204,7 @@ class Meeting:
         if each.order.verified and len(met.edge):
             more = [met, *self._verified(met, each.order)]
             met = stacked(more)
-        return _resolve(self.resolver, met, documents_of_runs(self._runs), self.out, each.plans)
+        return _resolve(self.resolver, met, documents_of_runs(self._runs, self.program.guards), self.out, each.plans)
 
     @property
     def _runs(self) -> list[Run]:
@@ -268,7 +269,9 @@ class Meeting:
         edges = MatchedEdges(np.full(len(present), edge.number, dtype=np.int32), shape_l, shape_r)
         pairs = MatchedPairs(left, right, ts_l, ts_r)
         assert each.plans is not None
-        self.resolver.resolve_single(pairs, which, edges, documents_of_runs(self._runs), self.out, each.plans)
+        self.resolver.resolve_single(
+            pairs, which, edges, documents_of_runs(self._runs, self.program.guards), self.out, each.plans
+        )
         return len(old)
 
     def _windows_enclose(self, edge: Edge, each: Pass) -> bool:
@@ -279,7 +282,12 @@ class Meeting:
                 if isinstance(plan, LinkPlan):
                     return False
                 windows = self.program.windows(plan.number)
-                if windows.order.any() or (windows.lo > edge.lo).any() or (windows.hi < edge.hi).any():
+                if (
+                    windows.order.any()
+                    or guarded(windows).any()
+                    or (windows.lo > edge.lo).any()
+                    or (windows.hi < edge.hi).any()
+                ):
                     return False
         return True
 

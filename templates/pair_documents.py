@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.templates.columns import Bools, Int32s, Int64s
+from xscl.templates.document_facts import DocumentFacts, facts_of_runs
+from xscl.templates.program_guards import ProgramGuards
 from xscl.templates.results import Member
 from xscl.templates.runs import Run
 from xscl.templates.window_cells import Documents, MatchedPairs
@@ -17,7 +19,7 @@ __all__ = ["documents_of_rows", "documents_of_runs"]
 
 
 def documents_of_rows(rows: pa.Table) -> Documents:
-    """Documents that are looked at one by one, from their witness rows."""
+    """Documents that are looked at one by one, from their witness rows; no guard asks for their facts."""
 
     def members(left: int, right: int) -> list[Member]:
         assert right < 0
@@ -28,9 +30,12 @@ def documents_of_rows(rows: pa.Table) -> Documents:
     def left_first(pairs: MatchedPairs) -> Bools:
         return np.zeros(len(pairs.left), dtype=np.bool_)
 
+    def facts(docs: Int64s) -> DocumentFacts:
+        return facts_of_runs((), docs, ProgramGuards())
+
     of_rows: Int32s = rows.column("membership").to_numpy()
     if not of_rows.any():
-        return Documents(members, left_first)
+        return Documents(members, left_first, facts)
     docs, first = np.unique(rows.column("docid").to_numpy(), return_index=True)
 
     def memberships(wanted: Int64s) -> Int32s:
@@ -39,11 +44,14 @@ def documents_of_rows(rows: pa.Table) -> Documents:
         found: Int32s = np.where(docs[place] == wanted, of_rows[first[place]], -1).astype(np.int32)
         return found
 
-    return Documents(members, left_first, memberships)
+    return Documents(members, left_first, facts, memberships)
 
 
-def documents_of_runs(runs: Sequence[Run]) -> Documents:
-    """Look documents up in the runs of the state."""
+def documents_of_runs(runs: Sequence[Run], guards: ProgramGuards) -> Documents:
+    """Look documents up in the runs of the state; ``guards`` tell which facts are read of them."""
+
+    def facts(docs: Int64s) -> DocumentFacts:
+        return facts_of_runs(runs, docs, guards)
 
     def member(doc: int) -> Member:
         return next(found for run in runs if (found := run.member(doc)) is not None)
@@ -62,7 +70,7 @@ def documents_of_runs(runs: Sequence[Run]) -> Documents:
         return first
 
     if not any(run.has_members for run in runs):
-        return Documents(members, left_first)
+        return Documents(members, left_first, facts)
 
     def memberships(docs: Int64s) -> Int32s:
         distinct, which = np.unique(docs, return_inverse=True)
@@ -73,4 +81,4 @@ def documents_of_runs(runs: Sequence[Run]) -> Documents:
         of_docs: Int32s = found[which]
         return of_docs
 
-    return Documents(members, left_first, memberships)
+    return Documents(members, left_first, facts, memberships)

@@ -218,3 +218,6 @@ class Windows(NamedTuple):
     """The stream that the first block names, 0 for its channel."""
     right: npt.NDArray[np.int32]
     """The stream that the second block names; 0 without one."""
+    guard_l: npt.NDArray[np.int32]
+    """The number of the first block's guard in the program; 0: it has none."""
+    guard_r: npt.NDArray[np.int32]

@@ -22,11 +22,15 @@ from xscl.templates.links import Link
 from xscl.templates.members import Membership
 from xscl.templates.plan_making import assembly_of, edge_of_one, edges_between, instance_plan, link_plan, shared
 from xscl.templates.plans import Assembly, Edge, EdgeKey, GroupChange, InstancePlan, LinkPlan, LiveGroup, Windows
+from xscl.templates.program_guards import ProgramGuards
 from xscl.templates.template import Group
 
 __all__ = ["Program"]
 
-_WINDOW_TYPES = (np.int64, np.int32, np.int64, np.int64, np.int8, np.int64, np.int64, np.int32, np.int32)
+_WINDOW_TYPES = (
+    *(np.int64, np.int32, np.int64, np.int64, np.int8),
+    *(np.int64, np.int64, np.int32, np.int32, np.int32, np.int32),
+)
 """Types of the columns of ``Windows``."""
 
 
@@ -69,6 +73,8 @@ class Program:
         """Number of links to the number of assemblies with so many."""
         self._crossed: set[int] = set()
         """Numbers of assemblies with crossings."""
+        self.guards = ProgramGuards()
+        """Guards of groups."""
         self._windows: dict[int, Windows] = {}
         self._stale: defaultdict[int, set[int]] = defaultdict(set)
         """Instance number to the groups that have changed since its ``_windows`` were made."""
@@ -99,6 +105,7 @@ class Program:
         assert live.gid not in self._live, f"group {live.gid} is there already"
         self.version += 1
         live = self._live[live.gid] = _sharing(live)
+        self.guards.add(live.group)
         if _is_assembled(live.group):
             self._add_to_assemblies(live)
             return
@@ -115,6 +122,7 @@ class Program:
         """Forget a group."""
         self.version += 1
         live = self._live.pop(gid)
+        self.guards.remove(live.group)
         if _is_assembled(live.group):
             self._remove_from_assemblies(live)
             return
@@ -156,14 +164,28 @@ class Program:
             return known
         groups = self.instances[number].groups
         if known is None or 2 * len(stale) > len(groups):
-            made = _window_rows(groups.values())
+            made = self._window_rows(groups.values())
         else:
             kept = ~np.isin(known.gid, list(stale))
             old: tuple[npt.NDArray[np.signedinteger], ...] = known
-            new: tuple[npt.NDArray[np.signedinteger], ...] = _window_rows(groups[g] for g in stale if g in groups)
+            new: tuple[npt.NDArray[np.signedinteger], ...] = self._window_rows(groups[g] for g in stale if g in groups)
             made = Windows(*(np.concatenate((a[kept], b)) for a, b in zip(old, new, strict=True)))
         self._windows[number] = made
         return made
+
+    def _window_rows(self, groups: Iterable[LiveGroup]) -> Windows:
+        rows = [
+            (
+                *(live.gid, number, bounds.lo, bounds.hi, bounds.order, live.first, live.last),
+                *_streams(live.group),
+                *self.guards.numbers(live.group),
+            )
+            for live in groups
+            for number, case in enumerate(live.group.cases, start=1)
+            for bounds in (case[0] if case else Bounds(),)
+        ]
+        columns = zip(*rows, strict=True) if rows else [()] * len(_WINDOW_TYPES)
+        return Windows(*(np.array(column, kind) for column, kind in zip(columns, _WINDOW_TYPES, strict=True)))
 
     # -- edges and plans ---------------------------------------------------------------------------------------
 
@@ -322,19 +344,8 @@ def _sharing(live: LiveGroup) -> LiveGroup:
         results=shared(instance.results),
         links=shared(instance.links),
     )
-    parts = (group.cases, group.links, group.streams, group.specs)
+    parts = (group.cases, group.links, group.streams, group.specs, group.guards)
     return replace(live, group=Group(instance, *map(shared, parts)))
-
-
-def _window_rows(groups: Iterable[LiveGroup]) -> Windows:
-    rows = [
-        (live.gid, number, bounds.lo, bounds.hi, bounds.order, live.first, live.last, *_streams(live.group))
-        for live in groups
-        for number, case in enumerate(live.group.cases, start=1)
-        for bounds in (case[0] if case else Bounds(),)
-    ]
-    columns = zip(*rows, strict=True) if rows else [()] * len(_WINDOW_TYPES)
-    return Windows(*(np.array(column, kind) for column, kind in zip(columns, _WINDOW_TYPES, strict=True)))
 
 
 def _streams(group: Group) -> tuple[int, int]:

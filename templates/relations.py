@@ -8,11 +8,22 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, String, Table
 
-from xscl.templates.bounds import UNBOUNDED
+from xscl.templates.bounds import UNBOUNDED, UNLESS_EXCHANGED
 from xscl.templates.graph import solved
 from xscl.templates.template import Group, Template
 
-__all__ = ["R_BIN", "R_DOC", "R_DOCTS", "R_MEMBER", "RELATIONS", "SUBSCRIBED", "rt_rows", "rt_table", "var_name"]
+__all__ = [
+    "R_BIN",
+    "R_DOC",
+    "R_DOCTS",
+    "R_GUARD",
+    "R_MEMBER",
+    "RELATIONS",
+    "SUBSCRIBED",
+    "rt_rows",
+    "rt_table",
+    "var_name",
+]
 
 RELATIONS = MetaData()
 SUBSCRIBED = ("sees_from", "ts_from")
@@ -37,6 +48,13 @@ R_MEMBER = Table(
     Column("stream", Integer),
 )
 """The streams of each document."""
+R_GUARD = Table(
+    "r_guard",
+    RELATIONS,
+    Column("docid", BigInteger),
+    Column("guard", String, comment="16 hex digits"),
+)
+"""The guards of blocks that each document satisfies."""
 R_BIN = Table(
     "r_bin",
     RELATIONS,
@@ -69,7 +87,7 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
     member of block j is, else 0.  With ``exchange_i_j`` a match does not count whose member of block j is first if the
     query matches with these two members exchanged, too.  ``f_e`` and ``add_e`` are the nearest doubles of exact
     fractions.  A match's members all come after place ``sees_from`` of the intake order, and have a ``ts`` of at least
-    ``ts_from`` unless that is NULL (STARTING).
+    ``ts_from`` unless that is NULL (STARTING).  A block's document satisfies ``guard<i>`` unless that is NULL.
     """
     columns: list[Column[object]] = [
         Column("qid", String),
@@ -102,21 +120,32 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
         Column(f"stream{block}", Integer, comment="the stream that the block names; NULL: its channel")
         for block in range(1, template.block_count + 1)
     ]
+    columns += [
+        Column(f"guard{block}", String, comment="the guard of the block; NULL: it has none")
+        for block in range(1, template.block_count + 1)
+    ]
     return Table(f"rt_{template.id}", metadata or MetaData(), *columns)
 
 
 def rt_rows(template: Template, group: Group) -> list[dict[str, object]]:
     """Return the columns of R_T that a group fills, a row a case; ``qid`` and ``SUBSCRIBED`` are the subscriber's."""
     streams = {f"stream{block + 1}": group.stream(block) or None for block in range(template.block_count)}
-    shared = {**_instance_columns(group), **streams}
+    guards = {f"guard{block + 1}": _guard_name(group, block) for block in range(template.block_count)}
+    shared = {**_instance_columns(group), **streams, **guards}
     rows = []
     for number, case in enumerate(group.cases, start=1):
         row = {**shared, "case": number}
         for (i, j), bounds in zip(template.pairs, case, strict=True):
-            row |= {f"lo_{i}_{j}": bounds.lo, f"hi_{i}_{j}": bounds.hi, f"once_{i}_{j}": bounds.order}
-            row[f"exchange_{i}_{j}"] = bounds.exchange
+            either = bounds.order == UNLESS_EXCHANGED
+            row |= {f"lo_{i}_{j}": bounds.lo, f"hi_{i}_{j}": bounds.hi, f"once_{i}_{j}": 0 if either else bounds.order}
+            row[f"exchange_{i}_{j}"] = bounds.exchange or either
         rows.append(row)
     return rows
+
+
+def _guard_name(group: Group, block: int) -> str | None:
+    guard = group.guard(block)
+    return None if guard is None else guard.name
 
 
 def _instance_columns(group: Group) -> dict[str, object]:

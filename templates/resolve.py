@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.templates.columns import Int64s, numbered, stacked, take
+from xscl.templates.guarded_windows import guarded, guarded_windows
 from xscl.templates.matched_edges import Matched, MatchedEdges
 from xscl.templates.plans import Edge, InstancePlan, LinkPlan
 from xscl.templates.program import Program
@@ -137,7 +138,7 @@ class Resolver:
             if plain and not signature.links and not signature.refuses:
                 if signature.rows is None:
                     assert signature.windows is not None
-                    every = np.ones(len(signature.windows.gid), dtype=np.bool_)
+                    every = np.arange(len(signature.windows.gid))
                     signature.rows = list(class_rows(signature, every))
                 classes[number] = out.add_class(signature.rows)
             else:
@@ -188,6 +189,10 @@ class Resolver:
             self._size -= known.starts[-1]
             known.starts = tuple(np.cumsum([0, *(len(each.gid) for each in windows)]).tolist())
             known.windows = stacked(windows) if windows else None
+            known.plain = known.guarded = None
+            if known.windows is not None and guarded(known.windows).any():
+                known.guarded = guarded_windows(known.windows, self.program.guards.table)
+                known.plain = np.flatnonzero(~guarded(known.windows))
             known.version = self.program.version
             known.whole, known.rows = whole_span(known.windows), None
             self._size += known.starts[-1]
@@ -236,14 +241,14 @@ class Resolver:
 
     def _add_classes(self, signature: Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns) -> None:
         assert signature.windows is not None
-        cells, examples = window_cells(signature.windows, pairs, documents, self.program.memberships)
-        classes = np.empty(len(examples), dtype=np.int32)
-        for cell, admits in enumerate(examples):
-            rows = list(class_rows(signature, admits))
+        cells, admits = self._cells(signature, pairs, documents)
+        classes = np.empty(len(admits), dtype=np.int32)
+        for cell, found in enumerate(admits):
+            rows = list(class_rows(signature, found))
             classes[cell] = out.add_class(rows) if rows else -1
             if signature.refuses:
                 of = pairs if cells is None else take(pairs, np.flatnonzero(cells == cell))
-                refuse_pairs(signature, admits, of, documents, out)
+                refuse_pairs(signature, found, of, documents, out)
         if cells is None:
             if classes[0] >= 0:
                 out.add_pairs(pairs.left, pairs.right, np.full(len(pairs.left), classes[0], dtype=np.int32))
@@ -251,6 +256,42 @@ class Resolver:
         of_pair = classes[cells]
         kept = of_pair >= 0
         out.add_pairs(pairs.left[kept], pairs.right[kept], of_pair[kept])
+
+    def _cells(
+        self, signature: Signature, pairs: MatchedPairs, documents: Documents
+    ) -> tuple[Int64s | None, list[Int64s]]:
+        """Return a number for each pair, equal where the same windows admit, or None; and the windows of each."""
+        windows, memberships = signature.windows, self.program.memberships
+        assert windows is not None
+        if signature.guarded is None:
+            cells, admits = window_cells(windows, pairs, documents, memberships)
+            return cells, [np.flatnonzero(found) for found in admits]
+        plain = signature.plain
+        assert plain is not None
+        cells, found = np.zeros(len(pairs.left), dtype=np.int64), [np.empty(0, dtype=np.int64)]
+        if len(plain):
+            of_pair, admits = window_cells(take(windows, plain), pairs, documents, memberships)
+            cells, found = cells if of_pair is None else of_pair, [plain[np.flatnonzero(each)] for each in admits]
+        pair, row = signature.guarded.admitting(pairs, documents, memberships)
+        which, examples = _alike(pair, row, cells, self._seeds)
+        starts = np.searchsorted(pair, examples), np.searchsorted(pair, examples, side="right")
+        return which, [
+            np.sort(np.concatenate([found[int(cells[example])], row[begin:end]]))
+            for example, begin, end in zip(examples.tolist(), *(each.tolist() for each in starts), strict=True)
+        ]
+
+
+def _alike(pair: Int64s, row: Int64s, cells: Int64s, seeds: tuple[int, int]) -> tuple[Int64s, Int64s]:
+    """Return equal numbers for pairs of one cell that have the same rows, and a pair of each number.
+
+    ``pair`` is rising, with a row of each pair in ``row``.
+    """
+    sums = []
+    for seed in seeds:
+        found = np.zeros(len(cells), dtype=np.uint64)
+        np.add.at(found, pair, mixed([row], seed))
+        sums.append(mixed([found.view(np.int64), cells], seed))
+    return numbered_pairs(*sums)
 
 
 @dataclass(frozen=True)

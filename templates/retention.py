@@ -102,7 +102,11 @@ class ReachBuilder:
                 del counts[reach]
                 if not counts:
                     del self._reach[key]
-        for pair in {(owners[node.block], node.var) for node in instance.nodes}:
+        under = {(owners[node.block], node.var) for node in instance.nodes}
+        for block, guard in enumerate(live.group.guards):
+            if guard is not None:
+                under |= {(owners[block], variable) for variable in (guard.facts, *guard.numbers_read)}
+        for pair in under:
             self._under[pair] += sign
             if not self._under[pair]:
                 del self._under[pair]

@@ -122,6 +122,11 @@ class Run:
         return len(self.ts)
 
     @cached_property
+    def key_numbers(self) -> dict[Key, int]:
+        """The number of each key in the run."""
+        return {key: number for number, key in enumerate(self.keys)}
+
+    @cached_property
     def value_slices(self) -> Int64s:
         """The first slice of each value, and the end."""
         values = self.slice_codes >> KEY_BITS

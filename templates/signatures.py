@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from xscl.templates.guarded_windows import GuardedWindows
 from xscl.templates.plans import InstancePlan, LinkPlan, Windows
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
 from xscl.templates.solve import Solution
@@ -44,6 +45,10 @@ class Signature:
     """Windows of all groups of all instances, one instance after another."""
     starts: tuple[int, ...] = (0,)
     """The first window of each instance, and the end."""
+    plain: npt.NDArray[np.int64] | None = None
+    """Places of the windows without guards; None: none has one."""
+    guarded: GuardedWindows | None = None
+    """The others."""
     whole: tuple[int, int] | None = None
     """Between which documents all windows admit every document of no stream by itself; None: some window does not."""
     rows: list[ClassRow] | None = None
@@ -82,11 +87,10 @@ def places_by_number(which: npt.NDArray[np.integer], count: int) -> Iterator[tup
             yield number, members
 
 
-def _admitted(signature: Signature, admits: npt.NDArray[np.bool_]) -> Iterator[tuple[Solved, Admitted]]:
-    """Iterate over the instances that some windows admit, and the groups of these."""
+def _admitted(signature: Signature, found: npt.NDArray[np.int64]) -> Iterator[tuple[Solved, Admitted]]:
+    """Iterate over the instances that some windows, by their rising places, admit, and the groups of these."""
     windows = signature.windows
     assert windows is not None
-    found = np.flatnonzero(admits)
     cuts = np.searchsorted(found, signature.starts)
     for solved, start, end in zip(signature.instances, cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
         if start < end:
@@ -96,20 +100,20 @@ def _admitted(signature: Signature, admits: npt.NDArray[np.bool_]) -> Iterator[t
 
 def refuse_pairs(
     signature: Signature,
-    admits: npt.NDArray[np.bool_],
+    admits: npt.NDArray[np.int64],
     pairs: MatchedPairs,
     documents: Documents,
     out: ResultColumns,
 ) -> None:
-    """Say of some pairs which groups exceed a limit in them."""
+    """Say of some pairs which groups, of those that these windows admit, exceed a limit in them."""
     for solved, by in _admitted(signature, admits):
         for reason in solved.solution.refusals:
             for left, right in zip(pairs.left.tolist(), pairs.right.tolist(), strict=True):
                 out.add_refused(documents.members(left, right), sorted(set(by.groups)), reason)
 
 
-def class_rows(signature: Signature, admits: npt.NDArray[np.bool_]) -> Iterator[ClassRow]:
-    """Iterate over the rows of the class of a signature's pairs that some windows admit."""
+def class_rows(signature: Signature, admits: npt.NDArray[np.int64]) -> Iterator[ClassRow]:
+    """Iterate over the rows of the class of a signature's pairs that these windows, by their places, admit."""
     for solved, by in _admitted(signature, admits):
         plan = solved.plan
         assert isinstance(plan, InstancePlan)

@@ -18,7 +18,7 @@ from sqlalchemy.sql.selectable import NamedFromClause
 
 from xscl.base.docids import PUBLISHED, SERIAL_BITS, place_words
 from xscl.templates.graph import MIRRORED
-from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_MEMBER, rt_table
+from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_GUARD, R_MEMBER, rt_table
 from xscl.templates.template import Template
 
 __all__ = ["SparkDialect", "cq_statement", "spark_text"]
@@ -62,7 +62,7 @@ def _conjuncts(text: str) -> Iterator[str]:
 
 
 def cq_statement(template: Template, *, streams: bool = True, exchanges: bool = True) -> Select[tuple[object, ...]]:
-    """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc``, ``r_docts`` and ``r_member``.
+    """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc``, ``r_docts``, ``r_member`` and ``r_guard``.
 
     Rows: (qid, case, docid1…, node1…), one per query and combination of bindings of its meta-variables.  R_docTS says
     more than times, because versions of one item never join and ONCE orders equal times by channel and id.  Without
@@ -116,6 +116,11 @@ class _Matched:
             of_stream = and_(member.c.docid == doc.c.docid, member.c.stream == stream)
             query.source = query.source.join(member, of_stream, isouter=True)
             self.conditions.append(or_(member.c.docid.is_not(None), and_(stream.is_(None), doc.c.whole == true())))
+        for block, doc in enumerate(docs, start=1):
+            held, guard = R_GUARD.alias(f"g{block}{mark}"), rt.c[f"guard{block}"]
+            satisfied = and_(held.c.docid == doc.c.docid, held.c.guard == guard)
+            query.source = query.source.join(held, satisfied, isouter=True)
+            self.conditions.append(or_(guard.is_(None), held.c.docid.is_not(None)))
 
 
 class _Greatest(GenericFunction[int]):

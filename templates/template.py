@@ -15,6 +15,7 @@ from xscl.base.values import digest_text
 from xscl.templates.bounds import Case
 from xscl.templates.canonical import Canonical
 from xscl.templates.graph import EdgeKind, ValueJoin
+from xscl.templates.guards import Guard
 
 __all__ = ["Group", "Instance", "OutputNode", "Template", "is_symmetric", "template_of"]
 
@@ -132,7 +133,7 @@ def is_symmetric(instance: Instance) -> bool:
 
 @dataclass(frozen=True)
 class Group:
-    """An instance with its windows, as disjoint cases."""
+    """An instance with its windows, as disjoint cases, and its guards."""
 
     instance: Instance
     cases: tuple[Case, ...]
@@ -144,12 +145,15 @@ class Group:
     """The stream that each block names, 0 where it names the channel; empty: all blocks do."""
     specs: tuple[tuple[int, int, int], ...] = ()
     """(block, variable, digest) of what stage 1 is asked for each joined variable: it may be refused in a document."""
+    guards: tuple[Guard | None, ...] = ()
+    """The guard of each block; empty: none has one."""
 
     @cached_property
     def key(self) -> str:
         """A digest: queries of equal normal form, window and streams have equal keys."""
         cases = repr([[(b.lo, b.hi, b.order, b.exchange) for b in case] for case in self.cases])
-        return digest_text(self.instance.key, cases, *([repr(self.streams)] if self.streams else []))
+        guards = [f"guard {block}:{guard.text}" for block, guard in enumerate(self.guards) if guard is not None]
+        return digest_text(self.instance.key, cases, *([repr(self.streams)] if self.streams else []), *guards)
 
     @property
     def exchanges(self) -> bool:
@@ -173,3 +177,7 @@ class Group:
     def stream(self, block: int) -> int:
         """Return the stream that a block (from 0) names, 0 for the channel."""
         return self.streams[block] if self.streams else 0
+
+    def guard(self, block: int) -> Guard | None:
+        """Return the guard of a block (from 0)."""
+        return self.guards[block] if self.guards else None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.templates.columns import Int32s, Int64s
+from xscl.templates.document_facts import DocumentFacts
 from xscl.templates.members import Membership, sees
 from xscl.templates.plans import Windows
 from xscl.templates.results import Member
@@ -35,6 +36,8 @@ class Documents:
     """The members of a pair; of one document if the right one is -1."""
     left_first: Callable[[MatchedPairs], npt.NDArray[np.bool_]]
     """Tells whether the left document of each pair is first by (ts, channel, id)."""
+    facts: Callable[[Int64s], DocumentFacts]
+    """Returns what guards read of some documents, whose numbers rise."""
     memberships: Callable[[Int64s], Int32s] | None = None
     """Returns the number of each document's membership; None: all have 0."""
 
@@ -136,7 +139,13 @@ def _admitting(windows: Windows, seen: _Facts, at: int) -> npt.NDArray[np.bool_]
 
 def whole_span(windows: Windows | None) -> tuple[int, int] | None:
     """Between which documents all of some windows admit every document of no stream; None: some window does not."""
-    if windows is None or windows.order.any() or (windows.lo > 0).any() or (windows.hi < 0).any():
+    if (
+        windows is None
+        or windows.order.any()
+        or windows.guard_l.any()
+        or (windows.lo > 0).any()
+        or (windows.hi < 0).any()
+    ):
         return None
     if windows.left.any():
         return None

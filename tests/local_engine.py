@@ -82,7 +82,7 @@ class LocalEngine:
         self.reach = ReachBuilder()
         tag = abs(hash(tuple(groups)))
         self.program = str(save_program(build_program(live.values()), self.folder))
-        specs = [spec for c in self.queries.values() for spec in c.specs]
+        specs = [spec for c in self.queries.values() for spec in (*c.specs, *c.facts)]
         self.specs = str(SpecFiles(f"specs-{tag}").version(specs, self.folder))
         pickle.loads(Path(self.program).read_bytes())
         self.memberships: dict[Membership, int] = {}

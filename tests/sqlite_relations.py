@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 from local_engine import UnitsEngine
 
 from xscl.language.compile import CompiledQuery
-from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_MEMBER, RELATIONS, SUBSCRIBED, rt_rows, rt_table, var_name
+from xscl.templates.guards import Literal
+from xscl.templates.relations import (
+    R_BIN,
+    R_DOC,
+    R_DOCTS,
+    R_GUARD,
+    R_MEMBER,
+    RELATIONS,
+    SUBSCRIBED,
+    rt_rows,
+    rt_table,
+    var_name,
+)
 from xscl.templates.sql import cq_statement
 
 
@@ -42,7 +55,32 @@ def load(engine: UnitsEngine) -> sa.Engine:
         connection.execute(R_DOCTS.insert(), events)
         if members:
             connection.execute(R_MEMBER.insert(), members)
+        if held := list(_guards_held(engine)):
+            connection.execute(R_GUARD.insert(), held)
     return database
+
+
+def _guards_held(engine: UnitsEngine) -> Iterator[dict[str, object]]:
+    """The guards that each document satisfies, by its witnesses."""
+    guards = {guard for query in engine.queries.values() for guard in query.group.guards if guard is not None}
+    facts: dict[int, set[int]] = {}
+    numbers: dict[tuple[int, int], list[float]] = {}
+    for row in engine.witness:
+        facts.setdefault(row["docid"], set()).add(row["var"])
+        if row["fn"] == "" and row["num"] is not None:
+            numbers.setdefault((row["docid"], row["var"]), []).append(row["num"])
+    compare = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+    def holds(docid: int, literal: Literal) -> bool:
+        if literal.op == "has":
+            return literal.variable in facts[docid]
+        known = numbers.get((docid, literal.variable), ())
+        return any(compare[literal.op](number, literal.constant) for number in known)
+
+    for docid in facts:
+        for guard in guards:
+            if any(all(holds(docid, literal) for literal in each) for each in guard.alternatives):
+                yield {"docid": docid, "guard": guard.name}
 
 
 Sees = tuple[int, int | None]

@@ -26,7 +26,7 @@ from xscl.language.query_rows import variables_of
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
 from xscl.registry.recompile import compile_info
-from xscl.templates.bounds import UNBOUNDED, Bounds, Case, pair_index
+from xscl.templates.bounds import UNBOUNDED, UNLESS_EXCHANGED, Bounds, Case, pair_index
 from xscl.templates.graph import ValueJoin, solved
 from xscl.templates.links import anchor
 from xscl.templates.relations import var_name
@@ -364,8 +364,9 @@ def _windows(case: Case, names: Sequence[str]) -> list[str]:
 def _window(bounds: Bounds, earlier: str, later: str) -> str:
     low = "-UNBOUNDED" if bounds.lo <= -UNBOUNDED else format_duration(bounds.lo)
     high = "UNBOUNDED" if bounds.hi >= UNBOUNDED else format_duration(bounds.hi)
-    order = "" if not bounds.order else f", {earlier if bounds.order > 0 else later} first by time, channel and id"
-    if bounds.exchange:
+    fixed = abs(bounds.order) == 1
+    order = f", {earlier if bounds.order > 0 else later} first by time, channel and id" if fixed else ""
+    if bounds.exchange or bounds.order == UNLESS_EXCHANGED:
         order += f", {earlier} first by time, channel and id where the two match in both orders"
     return f"{later} - {earlier} IN [{low}, {high}]{order}"
 

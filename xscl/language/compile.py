@@ -14,12 +14,14 @@ from xscl.base.errors import UnsupportedFeatureError
 from xscl.language import ast
 from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
+from xscl.language.guards import Lifted, lift
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.language.selection import prepare_select
 from xscl.language.value_joins import JoinSides, check_comparisons
-from xscl.templates.bounds import Bounds, Case, pair_index
+from xscl.templates.bounds import UNLESS_EXCHANGED, Bounds, Case, pair_index
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
+from xscl.templates.guards import Guard
 from xscl.templates.links import anchor, linked_blocks
 from xscl.templates.reduce import Minor, reduce_tree
 from xscl.templates.template import Group, Instance, OutputNode, Template, is_symmetric, template_of
@@ -44,6 +46,8 @@ class CompiledQuery:
     group: Group
     specs: tuple[WitnessSpec, ...]
     """Specs that stage 1 has to find."""
+    facts: tuple[WitnessSpec, ...]
+    """Specs of facts that guards read."""
     channels: tuple[str, ...]
     """Channel of each block; for one that names a stream, the stream's."""
     block_names: tuple[str, ...]
@@ -83,7 +87,11 @@ def compile_query(
     if query.select is not None:
         prepare_select(query.select, text, namespaces)  # refuses what could not be output
     try:
-        return _Compiler(normal, channels or {}).compiled()
+        found = _Compiler(normal, channels or {}, with_guards=len(normal.blocks) == 2).compiled()
+        if found.group.exchanges and found.group.guards:
+            # Rows of links put such matches together, and know no guards.
+            found = _Compiler(normal, channels or {}, with_guards=False).compiled()
+        return found
     except UnsupportedFeatureError as error:
         # What is unsupported about a join graph concerns the query as a whole.
         raise UnsupportedFeatureError(
@@ -92,18 +100,24 @@ def compile_query(
 
 
 def settled_cases(
-    cases: tuple[Case, ...], instance: Instance, channels: Sequence[str], streams: Sequence[int]
+    cases: tuple[Case, ...],
+    instance: Instance,
+    channels: Sequence[str],
+    streams: Sequence[int],
+    guards: Sequence[Guard | None] = (),
 ) -> tuple[Case, ...]:
     """Return the cases of a query, with simpler bounds where ``ONCE`` allows them.
 
     Blocks over different channels never match in both orders.  A query of two blocks that asks the same of both always
-    does, so the left member has to be first.
+    does, so the left member has to be first.  Where only windows and guards tell its blocks apart, they tell whether
+    the members match in the other order too.
 
     Args:
         cases: as windows have them.
         instance: the query's.
         channels: the channel of each block.
         streams: the stream of each block, or none.
+        guards: the guard of each block, or none.
     """
     pairs = pair_index(len(channels))
     apart = {place for (i, j), place in pairs.items() if channels[i] != channels[j]}
@@ -113,8 +127,10 @@ def settled_cases(
     if len(channels) != 2 or not found[0][0].exchange:
         return found
     ((bounds,),) = found
-    if bounds.lo != -bounds.hi or len(set(streams)) > 1 or not is_symmetric(instance):
+    if len(set(streams)) > 1 or not is_symmetric(instance):
         return found
+    if bounds.lo != -bounds.hi or len(set(guards)) > 1:
+        return ((replace(bounds, order=UNLESS_EXCHANGED, exchange=False),),)
     return ((Bounds(0, bounds.hi, 1),),)
 
 
@@ -132,13 +148,16 @@ class _BlockPlan:
     """(upper, lower) of either pattern."""
     hanging: list[tuple[int, int]]
     """Edges that lead away from the joined nodes, towards results."""
+    lifted: Lifted
     vertex: dict[int, int] = field(default_factory=dict)
     """Node of the block to vertex of the join graph."""
 
 
 class _Compiler:
-    def __init__(self, normal: NormalQuery, channels: Mapping[str, ChannelFacts]) -> None:
+    def __init__(self, normal: NormalQuery, channels: Mapping[str, ChannelFacts], *, with_guards: bool) -> None:
+        """With guards, conditions on whole documents that compare with constants are no part of definitions."""
         self.normal = normal
+        self.with_guards = with_guards
         self.columns = [BlockColumns(block, channels.get(block.channel, ChannelFacts())) for block in normal.blocks]
 
     def compiled(self) -> CompiledQuery:
@@ -160,17 +179,21 @@ class _Compiler:
         asked = {(block, spec.definition.key, digest) for block, spec in specs for digest in spec_digests(spec)}
         named = [where for where in [*meta.values(), *results] if where in name_of]
         channels_, streams = tuple(plan.channel for plan in plans), self._streams()
+        guards = tuple(plan.lifted.guard for plan in plans)
+        guards = guards if any(guards) else ()
         return CompiledQuery(
             normal=normal,
             template=template,
             group=Group(
                 instance,
-                settled_cases(normal.cases, instance, channels_, streams),
+                settled_cases(normal.cases, instance, channels_, streams, guards),
                 self._links(),
                 streams,
                 tuple(sorted(asked)),
+                guards,
             ),
             specs=tuple(spec for _, spec in specs),
+            facts=tuple({spec: None for plan in plans for spec in plan.lifted.specs}),
             channels=channels_,
             block_names=normal.block_names,
             definitions={name_of[block, node]: plans[block].definitions[node] for block, node in named},
@@ -208,14 +231,18 @@ class _Compiler:
         output = minor if shown <= set(minor.nodes) else reduce_tree(parents, kept | shown)
         steps, at_document = final_steps(self.columns[index], kept)
         channel = self.columns[index].facts.channel or block.channel
+        lifted = Lifted(steps, at_document)
+        if self.with_guards:
+            live = _with_ancestors(parents, {*minor.nodes, *output.nodes})
+            lifted = lift(self.columns[index], steps, at_document, live)
         definitions = {
-            node: Definition(channel, _path(steps, parents, node), at_document)
+            node: Definition(channel, _path(lifted.steps, parents, node), lifted.at_document)
             for node in {*minor.nodes, *output.nodes}
         }
         edges = sorted({*minor.edges, *output.edges})
         joined_ways = _with_ancestors(parents, minor.nodes)
         hanging = [edge for edge in edges if edge[1] not in joined_ways]
-        return _BlockPlan(channel, joined, minor, output, definitions, parents, edges, hanging)
+        return _BlockPlan(channel, joined, minor, output, definitions, parents, edges, hanging, lifted)
 
     def _results(self) -> list[tuple[int, int]]:
         """(block, node) of what makes a match."""

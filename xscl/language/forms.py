@@ -139,15 +139,15 @@ class Preparer:
         except QueryError:
             # Said again with the names of this query.
             return self._compiled(query, text).compiled
+        group = form.compiled.group
+        settled = settled_cases(cases, group.instance, form.compiled.channels, group.streams, group.guards)
+        if any(bounds.exchange for case in settled for bounds in case) is not group.exchanges:
+            # Guards with these windows are a part of the pattern with those, or the other way round.
+            return self._compiled(query, text).compiled
         return replace(
             form.compiled,
             normal=replace(form.compiled.normal, cases=cases),
-            group=replace(
-                form.compiled.group,
-                cases=settled_cases(
-                    cases, form.compiled.group.instance, form.compiled.channels, form.compiled.group.streams
-                ),
-            ),
+            group=replace(group, cases=settled),
             notes=text_notes(query, cases),
         )
 

@@ -133,6 +133,8 @@ class PlannedGroup:
     facts: _Facts
     """Facts of the channels when the query was compiled."""
     specs: tuple[_Spec, ...]
+    read: tuple[_Spec, ...] = ()
+    """Specs of facts that its guards read."""
 
     @property
     def values(self) -> frozenset[Value]:
@@ -153,6 +155,7 @@ class _Compiled:
     group: Group
     channels: tuple[str, ...]
     specs: dict[SpecKey, WitnessSpec]
+    facts: dict[SpecKey, WitnessSpec]
 
 
 class Planner:
@@ -228,7 +231,9 @@ class Planner:
         missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
         shared: dict[SpecKey, WitnessSpec] = {}
         compiled = [
-            _Compiled(gid, iid, query.group, query.channels, _shared(query.specs, shared))
+            _Compiled(
+                *(gid, iid, query.group, query.channels), _shared(query.specs, shared), _shared(query.facts, shared)
+            )
             for gid, iid, query in self._compile(connection, missing)
         ]
         self._memberships |= memberships
@@ -304,10 +309,12 @@ class Planner:
         # Those that come first, so that what they share with those that go stays.
         gone = [self._groups.pop(gid) for gid in stale]
         for made in compiled:
-            used = tuple(self._use(key, spec) for key, spec in made.specs.items())
-            self._groups[made.gid] = PlannedGroup(made.channels, self._facts_of(made.channels), used)
+            used, read = (
+                tuple(self._use(key, spec) for key, spec in specs.items()) for specs in (made.specs, made.facts)
+            )
+            self._groups[made.gid] = PlannedGroup(made.channels, self._facts_of(made.channels), used, read)
         for known in gone:
-            for spec in known.specs:
+            for spec in (*known.specs, *known.read):
                 self._release(spec)
         self._waiting.clear()
 

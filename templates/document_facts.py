@@ -1,0 +1,159 @@
+"""Facts of documents, and numbers in them, as guards read them: out of runs, or of new witness rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.base.arrow_schemas import WITNESS_SCHEMA
+from xscl.templates.columns import Bools, Int64s, gather, rising
+from xscl.templates.program_guards import ProgramGuards
+from xscl.templates.runs import Run
+
+__all__ = ["DocumentFacts", "facts_of_rows", "facts_of_runs", "with_facts"]
+
+_BITS = 32
+_Found = tuple[Int64s, Int64s]
+"""Places of documents, and a variable of each."""
+_Numbers = tuple[Int64s, npt.NDArray[np.float64]]
+"""Places of documents, and a number of each."""
+
+
+class DocumentFacts(NamedTuple):
+    """Facts of some documents, and the least and the greatest number of each variable that guards compare."""
+
+    variables: Int64s
+    """Variables of facts, rising."""
+    codes: Int64s
+    """The place of each document and that of a fact's variable, in one rising number."""
+    compared: Int64s
+    """Variables of numbers, rising."""
+    least: npt.NDArray[np.float64]
+    """A row for each variable, with a column for each document; NaN where it has no number."""
+    greatest: npt.NDArray[np.float64]
+
+    def has(self, docs: Int64s, facts: Int64s) -> Bools:
+        """Tell which documents have a fact each, by the places of both."""
+        wanted = docs << _BITS | facts
+        at = np.minimum(np.searchsorted(self.codes, wanted), max(len(self.codes) - 1, 0))
+        return self.codes[at] == wanted if len(self.codes) else np.zeros(len(docs), dtype=np.bool_)
+
+    def entries(self) -> tuple[Int64s, Int64s]:
+        """Return all facts: the places of documents, and of variables."""
+        return self.codes >> _BITS, self.codes & ((1 << _BITS) - 1)
+
+
+def facts_of_runs(runs: Sequence[Run], docs: Int64s, guards: ProgramGuards) -> DocumentFacts:
+    """Look up the facts of documents in runs."""
+    facts: list[_Found] = []
+    for run in runs:
+        for variable in guards.facts_rows:
+            key = run.key_numbers.get((variable, None))
+            if key is not None:
+                facts.append(_facts_of_run(run, docs, key))
+    numbers = []
+    for variable in guards.compared:
+        of_runs = []
+        for run in runs:
+            key = run.key_numbers.get((variable, ""))
+            if key is not None:
+                at, row = run.of_documents(docs, np.full(len(docs), key))
+                of_runs.append((at, run.numbers[run.slices_of(row)]))
+        numbers.append(of_runs)
+    return _made(len(docs), facts, numbers, guards)
+
+
+def _facts_of_run(run: Run, docs: Int64s, key: int) -> _Found:
+    at, row = run.of_documents(docs, np.full(len(docs), key))
+    members, counts = run.shapes.members(run.shape[row].astype(np.int64))
+    return _entries_of(np.repeat(at, counts), run.shapes.chains, members)
+
+
+def _entries_of(docs: Int64s, chains: pa.ListArray, rows: Int64s) -> _Found:
+    """Return the first variable of each chain entry of some rows, beside the row's document."""
+    offsets = chains.offsets.to_numpy()
+    begin = offsets[rows].astype(np.int64)
+    entry, span = gather(begin, offsets[rows + 1] - begin)
+    return docs[span], chains.values.field("var1").to_numpy(zero_copy_only=False)[entry]
+
+
+def facts_of_rows(rows: pa.Table, docs: Int64s, guards: ProgramGuards) -> DocumentFacts:
+    """Collect the facts of documents, rising, out of new witness rows, which have facts together (``with_facts``)."""
+    variables, docids = rows.column("var").to_numpy(), rows.column("docid").to_numpy()
+    at = np.flatnonzero(np.isin(variables, guards.facts_rows))
+    chains = rows.column("chain").combine_chunks()
+    facts = [_entries_of(np.searchsorted(docs, docids[at]), chains, at)]
+    plain = pc.equal(rows.column("fn"), "").fill_null(False).to_numpy()
+    number = rows.column("num").to_numpy()
+    numbers = []
+    for variable in guards.compared:
+        of = np.flatnonzero(plain & (variables == variable))
+        numbers.append([(np.searchsorted(docs, docids[of]), number[of])])
+    return _made(len(docs), facts, numbers, guards)
+
+
+def _made(
+    count: int, facts: Iterable[_Found], numbers: Sequence[Iterable[_Numbers]], guards: ProgramGuards
+) -> DocumentFacts:
+    known = guards.facts_read
+    codes = [np.empty(0, dtype=np.int64)]
+    for docs, variables in facts:
+        place = np.minimum(np.searchsorted(known, variables), max(len(known) - 1, 0))
+        kept = known[place] == variables if len(known) else np.zeros(len(variables), dtype=np.bool_)
+        codes.append(docs[kept] << _BITS | place[kept])
+    least = np.full((len(numbers), count), np.nan)
+    greatest = np.full((len(numbers), count), np.nan)
+    for row, found in enumerate(numbers):
+        for docs, values in found:
+            np.fmin.at(least[row], docs, values)
+            np.fmax.at(greatest[row], docs, values)
+    return DocumentFacts(known, rising(np.concatenate(codes)), guards.compared, least, greatest)
+
+
+def with_facts(rows: pa.Table, guards: ProgramGuards) -> pa.Table:
+    """Return witness rows with all facts of a document in the chain of one row, in place of rows of their own.
+
+    A row that has a chain of its own is asked for by others, and stays.
+    """
+    variables = rows.column("var").to_numpy()
+    of_facts = np.flatnonzero(np.isin(variables, guards.facts_read))
+    if not len(of_facts):
+        return rows
+    chains = rows.column("chain").combine_chunks()
+    alone = np.zeros(len(variables), dtype=np.bool_)
+    alone[of_facts] = np.diff(chains.offsets.to_numpy())[of_facts] == 0
+    docids = rows.column("docid").to_numpy()
+    together = guards.rows_of(variables[of_facts])
+    order = np.lexsort((variables[of_facts], together, docids[of_facts]))
+    of, together = of_facts[order], together[order]
+    new = np.ones(len(of), dtype=np.bool_)
+    new[1:] = (docids[of][1:] != docids[of][:-1]) | (together[1:] != together[:-1])
+    starts = np.flatnonzero(new)
+    made = _fact_rows(rows.take(pa.array(of[starts])), together[starts], starts, variables[of])
+    return pa.concat_tables([rows.filter(pa.array(~alone)), made])
+
+
+def _fact_rows(lead: pa.Table, variables: Int64s, starts: Int64s, facts: Int64s) -> pa.Table:
+    """Return a row for each run of facts, like the row that leads it in all that it says of the document."""
+    zeros = np.zeros(len(facts), dtype=np.int32)
+    entry = WITNESS_SCHEMA.field("chain").type.value_type
+    entries = pa.StructArray.from_arrays(
+        [pa.array(facts), pa.array(np.zeros(len(facts), dtype=np.int64)), zeros, zeros], fields=list(entry)
+    )
+    offsets = np.append(starts, len(facts)).astype(np.int32)
+    told = {
+        "var": pa.array(variables),
+        "node": pa.array(np.zeros(len(starts), dtype=np.int32)),
+        "fn": pa.nulls(len(starts), pa.string()),
+        "strval": pa.nulls(len(starts), pa.string()),
+        "num": pa.nulls(len(starts), pa.float64()),
+        "h": pa.array(np.zeros(len(starts), dtype=np.int64)),
+        "chain": pa.ListArray.from_arrays(pa.array(offsets), entries, type=WITNESS_SCHEMA.field("chain").type),
+    }
+    columns = [told.get(name, lead.column(name)) for name in WITNESS_SCHEMA.names]
+    return pa.Table.from_arrays(columns, schema=WITNESS_SCHEMA)

@@ -1,0 +1,269 @@
+"""Guards over many pairs of documents: which pairs the groups of an instance have by their guards and windows.
+
+Nothing is tested for every pair and group.  Each conjunction of literals is looked for by the literal that the fewest
+pairs satisfy, counted exactly; its other literals are tested on what that finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
+from xscl.templates.document_facts import DocumentFacts
+from xscl.templates.program_guards import OPERATORS, UNGUARDED, GuardTable
+
+__all__ = ["Conjunctions", "any_holds"]
+
+_MANY = 4_000_000
+"""Pairs and conjunctions that are tested at a time."""
+
+
+class _Literals(NamedTuple):
+    """Literals of conjunctions, in columns."""
+
+    side: Int64s
+    """Whether the literal speaks of the left document (0) or the right one (1)."""
+    variable: Int64s
+    operator: Int32s
+    constant: npt.NDArray[np.float64]
+
+
+class _Sides(NamedTuple):
+    """Pairs of documents, by the places of their documents among those whose facts are known."""
+
+    left: Int64s
+    right: Int64s
+
+    def of(self, side: int) -> Int64s:
+        """Return the documents of one side."""
+        return self.right if side else self.left
+
+
+@dataclass(frozen=True)
+class Conjunctions:
+    """Conjunctions of literals, each of one combination of two guards: the left document's and the right one's."""
+
+    combination: Int64s
+    """The combination of each conjunction, rising."""
+    starts: Int64s
+    """The first literal of each conjunction, and the end."""
+    literals: _Literals
+
+    @classmethod
+    def of(cls, table: GuardTable, left: Int64s, right: Int64s) -> Conjunctions:
+        """Make the conjunctions of some combinations of guards, by their numbers."""
+        counts = [np.where(side == UNGUARDED, 1, table.starts[side + 1] - table.starts[side]) for side in (left, right)]
+        _, combination = gather(np.zeros(len(left), dtype=np.int64), counts[0] * counts[1])
+        within = np.arange(len(combination)) - (np.cumsum(counts[0] * counts[1]) - counts[0] * counts[1])[combination]
+        places = (within // counts[1][combination], within % counts[1][combination])
+        conjunctions, sides, literals = [], [], []
+        for number, (side, place) in enumerate(zip((left, right), places, strict=True)):
+            guard = side[combination]
+            some = np.flatnonzero(guard != UNGUARDED)
+            alternative = table.starts[guard[some]] + place[some]
+            begin = table.literal_starts[alternative]
+            at, of = gather(begin, table.literal_starts[alternative + 1] - begin)
+            conjunctions.append(some[of])
+            sides.append(np.full(len(at), number, dtype=np.int64))
+            literals.append(at)
+        of_literal = np.concatenate(conjunctions)
+        order = np.argsort(of_literal, kind="stable")
+        at = np.concatenate(literals)[order]
+        starts = np.searchsorted(of_literal[order], np.arange(len(combination) + 1))
+        return cls(
+            combination,
+            starts,
+            _Literals(np.concatenate(sides)[order], table.variable[at], table.operator[at], table.constant[at]),
+        )
+
+    def held(self, left: Int64s, right: Int64s, facts: DocumentFacts) -> Iterator[tuple[Int64s, Int64s]]:
+        """Yield places of pairs, and a combination of guards that each satisfies, some of them more than once.
+
+        ``left`` and ``right`` are places of documents in ``facts``.
+        """
+        if not len(left) or not len(self.combination):
+            return
+        sides = _Sides(left, right)
+        local = self._local(facts)
+        access, cost = self._accesses(sides, facts, local)
+        order = np.argsort(cost, kind="stable")
+        order = order[cost[order] > 0]
+        part = np.cumsum(cost[order]) // _MANY
+        for some in np.split(order, np.flatnonzero(np.diff(part)) + 1):
+            pair, conjunction = self._candidates(some, access[some], sides, facts, local)
+            kept = self._tested(pair, conjunction, access, sides, facts, local)
+            yield pair[kept], self.combination[conjunction[kept]]
+
+    def holds(self, left: Int64s, right: Int64s, conjunction: Int64s, facts: DocumentFacts) -> Bools:
+        """Tell which pairs satisfy a conjunction each."""
+        local = self._local(facts)
+        found = np.zeros(len(left), dtype=np.bool_)
+        nothing = np.full(len(self.combination), -1, dtype=np.int64)
+        found[self._tested(np.arange(len(left)), conjunction, nothing, _Sides(left, right), facts, local)] = True
+        return found
+
+    def of_combinations(self, combinations: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the conjunctions of some combinations, and to which of them each belongs."""
+        begin = np.searchsorted(self.combination, combinations)
+        return gather(begin, np.searchsorted(self.combination, combinations, side="right") - begin)
+
+    def _local(self, facts: DocumentFacts) -> Int64s:
+        """Return the place of each literal's variable among facts or numbers."""
+        is_fact = self.literals.operator == 0
+        return np.where(
+            is_fact,
+            np.searchsorted(facts.variables, self.literals.variable),
+            np.searchsorted(facts.compared, self.literals.variable),
+        )
+
+    def _accesses(self, sides: _Sides, facts: DocumentFacts, local: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the literal by which each conjunction is looked for, and how many pairs satisfy that.
+
+        The literal is -1 for a conjunction without literals, which all pairs satisfy.
+        """
+        cost = np.zeros(len(local), dtype=np.int64)
+        documents = facts.least.shape[1]
+        for side in (0, 1):
+            weights = np.bincount(sides.of(side), minlength=documents)
+            doc, fact = facts.entries()
+            of_fact = np.bincount(fact, weights=weights[doc], minlength=len(facts.variables)).astype(np.int64)
+            mine = self.literals.side == side
+            some = np.flatnonzero(mine & (self.literals.operator == 0))
+            cost[some] = of_fact[local[some]]
+            for of, begin, order in self._ordered(mine, facts, local):
+                sums = np.concatenate([np.cumsum(weights[order][::-1])[::-1], [0]])
+                cost[of] = sums[begin]
+        conjunction = np.repeat(np.arange(len(self.combination)), np.diff(self.starts))
+        order = np.lexsort((cost, conjunction))
+        some = np.flatnonzero(np.diff(self.starts))
+        access = np.full(len(self.combination), -1, dtype=np.int64)
+        access[some] = order[self.starts[some]]
+        return access, np.where(access < 0, len(sides.left), cost[access] if len(cost) else 0)
+
+    def _ordered(self, mine: Bools, facts: DocumentFacts, local: Int64s) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
+        """Yield some literals that compare numbers, an order of documents, and where in it those that satisfy begin."""
+        for number, name in enumerate(OPERATORS[1:], start=1):
+            of_operator = mine & (self.literals.operator == number)
+            for variable in np.unique(local[of_operator]).tolist():
+                some = np.flatnonzero(of_operator & (local == variable))
+                # The greatest number decides whether some number is greater, and its negative where less is asked.
+                greater = name.startswith(">")
+                values = facts.greatest[variable] if greater else -facts.least[variable]
+                constants = self.literals.constant[some] if greater else -self.literals.constant[some]
+                order = np.argsort(values, kind="stable")  # NaN comes last
+                known = int((~np.isnan(values)).sum())
+                begin = np.searchsorted(values[order[:known]], constants, side="left" if "=" in name else "right")
+                yield some, begin, order[:known]
+
+    def _candidates(
+        self, conjunctions: Int64s, access: Int64s, sides: _Sides, facts: DocumentFacts, local: Int64s
+    ) -> tuple[Int64s, Int64s]:
+        """Return the pairs that satisfy the literal by which each conjunction is looked for."""
+        pairs, found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        for side in (0, 1):
+            mine = np.zeros(len(self.literals.side), dtype=np.bool_)
+            mine[access[access >= 0]] = True
+            mine &= self.literals.side == side
+            if not mine.any():
+                continue
+            of_literal = np.full(len(mine), -1, dtype=np.int64)
+            of_literal[access[access >= 0]] = conjunctions[access >= 0]
+            order = np.argsort(sides.of(side), kind="stable")
+            starts = np.searchsorted(sides.of(side)[order], np.arange(facts.least.shape[1] + 1))
+            for literal, doc in self._documents(mine, facts, local):
+                at, which = gather(starts[doc], starts[doc + 1] - starts[doc])
+                pairs.append(order[at])
+                found.append(of_literal[literal[which]])
+        every = conjunctions[access < 0]
+        pairs.append(np.tile(np.arange(len(sides.left)), len(every)))
+        found.append(np.repeat(every, len(sides.left)))
+        return np.concatenate(pairs), np.concatenate(found)
+
+    def _documents(self, mine: Bools, facts: DocumentFacts, local: Int64s) -> Iterator[tuple[Int64s, Int64s]]:
+        """Yield literals, and the documents that satisfy each."""
+        some = np.flatnonzero(mine & (self.literals.operator == 0))
+        doc, fact = facts.entries()
+        by_fact = np.argsort(fact, kind="stable")
+        begin = np.searchsorted(fact[by_fact], local[some])
+        at, which = gather(begin, np.searchsorted(fact[by_fact], local[some], side="right") - begin)
+        yield some[which], doc[by_fact[at]]
+        for literals, begin, order in self._ordered(mine, facts, local):
+            at, which = gather(begin, len(order) - begin)
+            yield literals[which], order[at]
+
+    def _tested(
+        self,
+        pair: Int64s,
+        conjunction: Int64s,
+        access: Int64s,
+        sides: _Sides,
+        facts: DocumentFacts,
+        local: Int64s,
+    ) -> Int64s:
+        """Return the places of pairs and conjunctions that go together, of which one literal each is known to hold."""
+        at = np.arange(len(pair))
+        known = access[conjunction]
+        for step in range(int(np.diff(self.starts)[conjunction].max(initial=0))):
+            literal = self.starts[conjunction[at]] + step
+            asked = (literal < self.starts[conjunction[at] + 1]) & (literal != known[at])
+            some = np.flatnonzero(asked)
+            held = np.ones(len(at), dtype=np.bool_)
+            held[some] = self._satisfy(pair[at[some]], literal[some], sides, facts, local)
+            at = at[held]
+        return at
+
+    def _satisfy(self, pair: Int64s, literal: Int64s, sides: _Sides, facts: DocumentFacts, local: Int64s) -> Bools:
+        of = take(self.literals, literal)
+        doc = np.where(of.side == 0, sides.left[pair], sides.right[pair])
+        place = local[literal]
+        found = np.zeros(len(pair), dtype=np.bool_)
+        some = np.flatnonzero(of.operator == 0)
+        found[some] = facts.has(doc[some], place[some])
+        for number, name in enumerate(OPERATORS[1:], start=1):
+            some = np.flatnonzero(of.operator == number)
+            if len(some):
+                values = (facts.greatest if name.startswith(">") else facts.least)[place[some], doc[some]]
+                found[some] = _COMPARE[name](values, of.constant[some])
+        return found
+
+
+_COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+
+
+def any_holds(table: GuardTable, guards: Int64s, facts: DocumentFacts) -> Bools:
+    """Tell which documents satisfy some of these guards."""
+    documents = facts.least.shape[1]
+    found = np.zeros(documents, dtype=np.bool_)
+    every = np.arange(documents)
+    rules = Conjunctions.of(table, guards, np.zeros_like(guards))
+    for few in (_weakest(rules), np.flatnonzero(np.diff(rules.starts) != 1)):
+        waiting = every[~found]
+        some = _only(rules, few)
+        for at, _ in some.held(waiting, waiting, facts):
+            found[waiting[at]] = True
+    return found
+
+
+def _weakest(rules: Conjunctions) -> Int64s:
+    """Return conjunctions of one literal, of comparisons only the one that most numbers satisfy."""
+    alone = np.flatnonzero(np.diff(rules.starts) == 1)
+    of = take(rules.literals, rules.starts[alone])
+    greater = of.operator >= OPERATORS.index(">")
+    weight = np.where(greater, of.constant, -of.constant)
+    order = np.lexsort((weight, of.operator, of.variable))
+    first = np.ones(len(order), dtype=np.bool_)
+    variable, operator = of.variable[order], of.operator[order]
+    first[1:] = (variable[1:] != variable[:-1]) | (operator[1:] != operator[:-1])
+    return np.sort(alone[order[first]])
+
+
+def _only(rules: Conjunctions, some: Int64s) -> Conjunctions:
+    """Return some of the conjunctions."""
+    at, of = gather(rules.starts[some], rules.starts[some + 1] - rules.starts[some])
+    starts = np.searchsorted(of, np.arange(len(some) + 1))
+    return Conjunctions(rules.combination[some], starts, take(rules.literals, at))

@@ -1,0 +1,173 @@
+"""Guards of a program's groups: their numbers, the facts that they read, and the variables that they guard."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from xscl.templates.columns import Int32s, Int64s
+from xscl.templates.guards import Guard
+from xscl.templates.template import Group
+
+__all__ = ["OPERATORS", "UNGUARDED", "GuardTable", "ProgramGuards"]
+
+UNGUARDED = 0
+"""The number of no guard."""
+OPERATORS = ("has", "<", "<=", ">", ">=")
+"""Operators of literals by their numbers."""
+
+
+class GuardTable(NamedTuple):
+    """Alternatives and literals of all guards, in columns."""
+
+    starts: Int64s
+    """The first alternative of each guard by its number, and the end."""
+    literal_starts: Int64s
+    """The first literal of each alternative, and the end."""
+    variable: Int64s
+    operator: Int32s
+    constant: npt.NDArray[np.float64]
+
+
+class ProgramGuards:
+    """Guards with the groups that have them; groups come and go."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Guard, int] = {}
+        self._guards: dict[int, Guard] = {}
+        self._uses: Counter[int] = Counter()
+        """Blocks of groups by the number of their guard."""
+        self._next = UNGUARDED + 1
+        self._facts: Counter[tuple[int, int]] = Counter()
+        """(variable of a fact, variable of the rows that have it with others), and for how many guards."""
+        self._compared: Counter[int] = Counter()
+        """Variables whose numbers are compared, likewise."""
+        self._under: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        """Variable of a pattern to the guards of blocks that have it, ``UNGUARDED`` among them, and how many blocks."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name not in _MADE}
+
+    def __bool__(self) -> bool:
+        return bool(self._numbers)
+
+    @cached_property
+    def facts_read(self) -> Int64s:
+        """The variables of facts, rising."""
+        return np.array(sorted({variable for variable, _ in self._facts}), dtype=np.int64)
+
+    @cached_property
+    def compared(self) -> Int64s:
+        """The variables whose numbers are compared, rising."""
+        return np.array(sorted(self._compared), dtype=np.int64)
+
+    @cached_property
+    def facts_rows(self) -> list[int]:
+        """The variables of the rows that have all facts of a document."""
+        return sorted({together for _, together in self._facts})
+
+    @cached_property
+    def only_read(self) -> Int64s:
+        """The variables of rows that nothing but guards reads, rising."""
+        read = {*self.facts_rows, *self._compared}
+        return np.array(sorted(read - self._under.keys()), dtype=np.int64)
+
+    def rows_of(self, facts: Int64s) -> Int64s:
+        """Return, for variables of facts, the variables of the rows that have all facts of a document."""
+        of = dict(self._facts.keys())
+        found: Int64s = np.array([of[variable] for variable in self.facts_read.tolist()], dtype=np.int64)
+        return found[np.searchsorted(self.facts_read, facts)]
+
+    def numbers(self, group: Group) -> tuple[int, int]:
+        """Return the numbers of the guards of a group's first two blocks."""
+        first, second, *_ = (*group.guards, None, None)
+        return self._number(first), self._number(second)
+
+    def _number(self, guard: Guard | None) -> int:
+        return UNGUARDED if guard is None else self._numbers[guard]
+
+    def guards_of(self, variable: int) -> frozenset[int]:
+        """Return the guards of blocks that have a variable, ``UNGUARDED`` among them if some block has none."""
+        return frozenset(self._under.get(variable, (UNGUARDED,)))
+
+    def add(self, group: Group) -> None:
+        """Take in the guards of a group."""
+        for guard in filter(None, group.guards):
+            number = self._numbers.get(guard)
+            if number is None:
+                number = self._numbers[guard] = self._next
+                self._guards[number] = guard
+                self._next += 1
+                self._count(guard, 1)
+            self._uses[number] += 1
+        self._count_variables(group, 1)
+
+    def remove(self, group: Group) -> None:
+        """Let go of the guards of a group."""
+        self._count_variables(group, -1)
+        for guard in filter(None, group.guards):
+            number = self._numbers[guard]
+            self._uses[number] -= 1
+            if not self._uses[number]:
+                del self._uses[number], self._numbers[guard], self._guards[number]
+                self._count(guard, -1)
+
+    def _count(self, guard: Guard, by: int) -> None:
+        for name in _MADE:
+            self.__dict__.pop(name, None)
+        for variable in guard.facts_read:
+            _change(self._facts, (variable, guard.facts), by)
+        for variable in guard.numbers_read:
+            _change(self._compared, variable, by)
+
+    def _count_variables(self, group: Group, by: int) -> None:
+        for block, variable in {(node.block, node.var) for node in group.instance.nodes}:
+            number = self._number(group.guard(block))
+            counts = self._under[variable]
+            _change(counts, number, by)
+            if not counts:
+                del self._under[variable]
+            if variable in self._compared:
+                self.__dict__.pop("only_read", None)
+
+    @cached_property
+    def table(self) -> GuardTable:
+        """The guards in columns."""
+        return _table(self._guards, self._next)
+
+
+_MADE = ("facts_read", "compared", "facts_rows", "only_read", "table")
+"""What is made of the guards when it is asked for."""
+_Thing = TypeVar("_Thing")
+
+
+def _change(counter: Counter[_Thing], thing: _Thing, by: int) -> None:
+    counter[thing] += by
+    if not counter[thing]:
+        del counter[thing]
+
+
+def _table(guards: dict[int, Guard], end: int) -> GuardTable:
+    starts = np.zeros(end + 1, dtype=np.int64)
+    counts = np.zeros(end, dtype=np.int64)
+    sizes: list[int] = []
+    literals: list[tuple[int, int, float]] = []
+    for number in sorted(guards):
+        alternatives = guards[number].alternatives
+        counts[number] = len(alternatives)
+        for alternative in alternatives:
+            sizes.append(len(alternative))
+            literals += [(each.variable, OPERATORS.index(each.op), each.constant) for each in alternative]
+    starts[1:] = np.cumsum(counts)
+    variable, operator, constant = zip(*literals, strict=True) if literals else ((), (), ())
+    return GuardTable(
+        starts,
+        np.concatenate([[0], np.cumsum(np.array(sizes, dtype=np.int64))]),
+        np.array(variable, dtype=np.int64),
+        np.array(operator, dtype=np.int32),
+        np.array(constant, dtype=np.float64),
+    )

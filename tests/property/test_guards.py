@@ -1,0 +1,106 @@
+"""Guards: conditions on whole documents, in queries of one skeleton, against the oracle and the statements of SQL."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from budget import examples
+from local_engine import LocalEngine, UnitsEngine, compiled
+from oracle.evaluate import Doc, answers, rout
+from sqlite_relations import joined_columns, load, statement_rows
+from strategies import Choices, Dice
+
+from xscl.language.facts import ChannelFacts
+from xscl.language.parser import parse_query
+
+SECOND = 1_000_000
+WORDS = ("ebola", "zika", "e", "")
+ROWS = {"R": ChannelFacts("rows", numeric=frozenset("n"), texts=frozenset("kt"))}
+
+
+def atom(choose: Choices) -> str:
+    """A condition that compares with a constant, or one that does not."""
+    number, op = choose.one("1", "2", "2.5"), choose.one("<", "<=", ">", ">=", "=", "!=")
+    return choose.one(
+        f"./n {op} {number}",
+        f"./p/n {op} {number}",
+        f".//n {op} {number}",
+        f"./k = '{choose.one('x', 'y')}'",
+        f"./k != '{choose.one('x', 'y')}'",
+        f"contains(./t, '{choose.one(*WORDS)}')",
+        f"string-length(./t) {op} {number}",
+        f"count(./n) {op} {number}",
+        "./k",
+        f"./p[./n > {number}][./k]",
+        f"./@a {op} {number}",
+    )
+
+
+def condition(choose: Choices, depth: int = 2) -> str:
+    kind = choose.count(0, 5) if depth else 0
+    if kind < 3:
+        return atom(choose)
+    if kind == 3:
+        return f"not({condition(choose, depth - 1)})"
+    return f"({condition(choose, depth - 1)} {choose.one('and', 'or')} {condition(choose, depth - 1)})"
+
+
+def block(choose: Choices, variable: str, *, rows: bool) -> str:
+    brackets = [f"[{condition(choose)}]" for _ in range(choose.count(0, 2))]
+    if rows and choose.chance(20):
+        brackets.append(f"[./n->{variable}n > {choose.one('1', '2')}]")
+    top = "R" if rows else choose.one("S", "S", "S/r", "S/*")
+    return f"{top}{''.join(brackets)}[./t->{variable}]"
+
+
+def query(choose: Choices, *, rows: bool) -> str:
+    window = choose.one("2 s", "5 s", "UNBOUNDED", "3 s, ONCE", "ONCE", "b - a IN [-1 s, 4 s], ONCE")
+    join = choose.one("JOIN", "JOIN", "FOLLOWED BY") if "ONCE" not in window else "JOIN"
+    return f"{block(choose, 'a', rows=rows)} {join} {{a = b, {window}}} {block(choose, 'b', rows=rows)}"
+
+
+def document(choose: Choices) -> str:
+    inner = "".join(f"<n>{choose.one('0.5', '1', '2', '3', 'x')}</n>" for _ in range(choose.count(0, 2)))
+    inner += "".join(f"<k>{choose.one('x', 'y', 'z')}</k>" for _ in range(choose.count(0, 2)))
+    if choose.chance(40):
+        inner += f"<p><n>{choose.one('1', '2', '3')}</n>{choose.one('<k/>', '')}</p>"
+    inner += "".join(f"<t>{choose.one('ebola e', 'zika', 'e')}</t>" for _ in range(choose.count(0, 2)))
+    return f"<r a='{choose.one('1', '2', 'x')}'>{inner}</r>"
+
+
+def row(choose: Choices) -> str:
+    cells = {"n": choose.one("1", "2", "3", None), "k": choose.one("x", "y", None), "t": choose.one("ebola", "e")}
+    return "<R>" + "".join(f"<{name}>{cell}</{name}>" for name, cell in cells.items() if cell is not None) + "</R>"
+
+
+def stream(choose: Choices, *, rows: bool) -> list[Doc]:
+    channel, make = ("R", row) if rows else ("S", document)
+    return [
+        Doc(channel, f"e{number}", choose.count(0, 6) * SECOND, make(choose), late=choose.chance(5))
+        for number in range(choose.count(3, 9))
+    ]
+
+
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("seed", range(examples(40)))
+def test_guards_against_the_oracle(seed: int, rows: bool, tmp_path: Path) -> None:
+    choose = Dice(seed)
+    texts = list(dict.fromkeys(query(choose, rows=rows) for _ in range(choose.count(1, 6))))
+    docs = stream(choose, rows=rows)
+    numeric = {"R": frozenset("n")} if rows else {}
+    ends = sorted({0, len(docs), choose.count(0, len(docs)), choose.count(0, len(docs))})
+    queries = {text: compiled(text, ROWS if rows else {}) for text in texts}
+    units = UnitsEngine(tmp_path, queries, seed=seed)
+    for engine in (units, LocalEngine(tmp_path, queries)):
+        for begin, end in pairwise(ends):
+            engine.run(docs[begin:end])
+        for text in texts:
+            expected = answers(parse_query(text), docs, numeric=numeric)
+            assert engine.answers(text) == expected, (text, type(engine))
+    found = statement_rows(load(units), queries)
+    ids = [doc.id for doc in docs]
+    for text, compiled_query in queries.items():
+        expected_rows = rout(parse_query(text), docs, numeric=numeric)
+        assert joined_columns(compiled_query, found[text], ids) == expected_rows, text

@@ -1,0 +1,219 @@
+"""Conditions of a block on its whole document that compare with constants, lifted out of the pattern as a guard.
+
+A condition on the document node, or on the root element, speaks of the document as a whole.  So does one on a column
+of a row, which has each column once.  All others may hold for one node and not for the next, and stay in the pattern.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from xscl.base.values import to_number
+from xscl.language.column_types import BlockColumns
+from xscl.templates.guards import MAX_ALTERNATIVES, Guard, Literal, facts_variable
+from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.pattern import (
+    AllOf,
+    AnyOf,
+    Compared,
+    Comparison,
+    Condition,
+    Constant,
+    Definition,
+    Exists,
+    Here,
+    Negation,
+    OfColumns,
+    Step,
+    Truth,
+    conditions,
+)
+
+__all__ = ["Lifted", "lift"]
+
+_MIRRORED_BY_NOT = {"<", "<=", ">", ">="}
+_Alternatives = tuple[frozenset[Literal], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A block's steps and the conditions on its document node, without its guard; and the guard."""
+
+    steps: list[Step | None]
+    at_document: tuple[Condition, ...]
+    guard: Guard | None = None
+    specs: tuple[WitnessSpec, ...] = ()
+    """What stage 1 is asked for the guard."""
+
+
+class _TooMany(Exception):
+    """A formula with too many alternatives."""
+
+
+def lift(
+    columns: BlockColumns, steps: list[Step | None], at_document: tuple[Condition, ...], live: Iterable[int]
+) -> Lifted:
+    """Lift the guard out of a block.
+
+    Args:
+        columns: the block.
+        steps: the steps of its nodes, with their conditions.
+        at_document: conditions on the document node.
+        live: nodes with a definition, and those above them.
+    """
+    as_it_is = Lifted(steps, at_document)
+    channel = columns.facts.channel or columns.block.channel
+    of_document, rest_document = _split(at_document)
+    root = _root(columns, steps, live)
+    of_root: list[Condition] = []
+    changed = list(steps)
+    bare: Step | None = None
+    if root is not None:
+        step = steps[root]
+        assert step is not None
+        of_root, kept = _split(step.conditions)
+        bare = replace(step, conditions=())
+        changed[root] = replace(step, conditions=kept)
+        for node in _columns_of(columns, root, live):
+            of_column = steps[node]
+            assert of_column is not None
+            lifted, left = _split(of_column.conditions)
+            of_root += [Exists(Step(of_column.axis, of_column.test, (each,))) for each in lifted]
+            changed[node] = replace(of_column, conditions=left)
+    if not of_document and not of_root:
+        return as_it_is
+    asked = _Asked(channel, bare)
+    try:
+        found = _product(
+            [*(asked.alternatives(each, on_root=False) for each in of_document)]
+            + [asked.alternatives(each, on_root=True) for each in of_root]
+        )
+    except _TooMany:
+        return as_it_is
+    top = () if bare is None else (replace(bare, conditions=conditions(of_root)),)
+    text = Definition(channel, top, conditions(of_document)).text
+    alternatives = tuple(sorted({tuple(sorted(each)) for each in found}))
+    guard = Guard(text, facts_variable(channel), alternatives)
+    return Lifted(changed, rest_document, guard, tuple(asked.specs.values()))
+
+
+def _root(columns: BlockColumns, steps: Sequence[Step | None], live: Iterable[int]) -> int | None:
+    """Return the node of the root element, if the block has just one path from the document node and it is that."""
+    tops = [node for node in live if node and columns.block.nodes[node].parent == 0]
+    if len(tops) != 1:
+        return None
+    step = steps[tops[0]]
+    return tops[0] if step is not None and step.axis == "child" and step.test.kind == "element" else None
+
+
+def _columns_of(columns: BlockColumns, root: int, live: Iterable[int]) -> list[int]:
+    """Return the nodes that are a column of a row, which has it once."""
+    if columns.facts.kind != "rows":
+        return []
+    nodes = columns.block.nodes
+    return [
+        node
+        for node in sorted(live)
+        if nodes[node].parent == root
+        and (step := nodes[node].step) is not None
+        and step.axis == "child"
+        and step.test.kind == "element"
+        and step.test.local is not None
+        and step.test.uri in ("", None)
+    ]
+
+
+def _split(parts: Sequence[Condition]) -> tuple[list[Condition], tuple[Condition, ...]]:
+    """Return the conditions that compare with a constant, and the others."""
+    compared = [each for each in parts if _compares(each)]
+    return compared, tuple(each for each in parts if each not in compared)
+
+
+def _compares(condition: Condition) -> bool:
+    match condition:
+        case Comparison() | Compared() | Truth():
+            return True
+        case Exists(step):
+            return any(map(_compares, step.conditions))
+        case Negation(part):
+            return _compares(part)
+        case AllOf(parts) | AnyOf(parts):
+            return any(map(_compares, parts))
+        case OfColumns(_, part, otherwise):
+            return _compares(part) or _compares(otherwise)
+
+
+class _Asked:
+    """The facts that a guard asks stage 1 for."""
+
+    def __init__(self, channel: str, root: Step | None) -> None:
+        self.channel = channel
+        self.root = root
+        self.specs: dict[tuple[int, str | None], WitnessSpec] = {}
+
+    def alternatives(self, condition: Condition, *, on_root: bool, negated: bool = False) -> _Alternatives:
+        """Return the alternatives of a condition, or of its negation.
+
+        Raises:
+            _TooMany: there are more than a guard may have.
+        """
+        match condition:
+            case Negation(part):
+                return self.alternatives(part, on_root=on_root, negated=not negated)
+            case AllOf(parts) | AnyOf(parts):
+                found = [self.alternatives(part, on_root=on_root, negated=negated) for part in parts]
+                return _product(found) if isinstance(condition, AllOf) is not negated else _union(found)
+        literal = None if negated or not on_root else self._number(condition)
+        if literal is None:
+            literal = self._fact(Negation(condition) if negated else condition, on_root=on_root)
+        return (frozenset([literal]),)
+
+    def _fact(self, condition: Condition, *, on_root: bool) -> Literal:
+        if on_root:
+            assert self.root is not None
+            definition = Definition(self.channel, (replace(self.root, conditions=(condition,)),))
+        else:
+            definition = Definition(self.channel, (), (condition,))
+        return Literal(self._ask(definition, None))
+
+    def _number(self, condition: Condition) -> Literal | None:
+        """Return the literal of a path of children to a number that is compared by order; None: it is none."""
+        path: list[Step] = []
+        while isinstance(condition, Exists) and len(condition.step.conditions) == 1:
+            step = condition.step
+            if step.axis != "child" or step.test.kind == "text":
+                return None
+            path.append(replace(step, conditions=()))
+            (condition,) = step.conditions
+        match condition:
+            case Comparison(Here(()), op, Constant(value, _)) if path and op in _MIRRORED_BY_NOT:
+                number = to_number(value)
+                if number is None or math.isinf(number):
+                    return None
+                assert self.root is not None
+                definition = Definition(self.channel, (self.root, *path))
+                return Literal(self._ask(definition, ""), op, number)
+        return None
+
+    def _ask(self, definition: Definition, function: str | None) -> int:
+        key = definition.key
+        self.specs.setdefault((key, function), WitnessSpec(definition, (function,), ()))
+        return key
+
+
+def _product(parts: Sequence[_Alternatives]) -> _Alternatives:
+    found: set[frozenset[Literal]] = {frozenset()}
+    for part in parts:
+        found = {one | other for one in found for other in part}
+        if len(found) > MAX_ALTERNATIVES:
+            raise _TooMany
+    return tuple(found)
+
+
+def _union(parts: Sequence[_Alternatives]) -> _Alternatives:
+    found = {each for part in parts for each in part}
+    if len(found) > MAX_ALTERNATIVES:
+        raise _TooMany
+    return tuple(found)
