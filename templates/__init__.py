@@ -6,6 +6,7 @@ Modules in reading order:
 * ``graph``: join graphs, of the minors of all blocks and the value joins between them
 * ``canonical``: one labelling of all isomorphic graphs
 * ``bounds``: windows as bounds on differences of times, and the matrices that tighten them
+* ``guards``: conditions of a block on its whole document, apart from the block's pattern
 * ``template``: templates, instances and groups
 * ``relations``: the relations that statements speak of
 * ``sql``: the thesis' conjunctive query of a template, for people and for tests
@@ -14,20 +15,24 @@ Modules in reading order:
 * ``links``: the parts of an instance that speak of two of its blocks
 * ``plans``: plans as data: edges, groups, instances, links and assemblies
 * ``plan_making``: plans from groups, and the order in which nodes are bound
-* ``program``: the requests of all live queries, as edges, instances and groups
-* ``program_files``: programs as files, in versions, for processes that load them
-* ``retention``: retention of join state
 * ``columns``: records in columns
+* ``program_guards``: guards of a program's groups: their numbers, what they read, and the variables that they guard
+* ``program``: the requests of all live queries, as edges, instances and groups
+* ``retention``: retention of join state
+* ``program_files``: programs as files, in versions, for processes that load them
 * ``mapped_columns``: columns in a file that is mapped into memory, and never read as a whole
 * ``shapes``: the place of a witness in its document, as one number
 * ``results``: results of stage 2, in one relation
 * ``order``: which edges are enumerated, and which are verified on the pairs of others
 * ``matched_edges``: matched edges of one pair of documents, as relations between nodes
 * ``solve``: matched edges of one pair of documents → what one plan finds there
+* ``runs``: witness rows of some documents in order of their values, never changed
+* ``document_facts``: facts of documents, and numbers in them, as guards read them
 * ``window_cells``: windows of many groups over many pairs of documents
+* ``guarded``: guards over many pairs of documents
+* ``guarded_windows``: windows of groups with guards: which of them admit which pairs of documents
 * ``signatures``: the matched edges of pairs that are alike, and what plans find there
 * ``resolve``: matched edges of document pairs → classes
-* ``runs``: witness rows of some documents in order of their values, never changed
 * ``run_files``: files of runs, memory-mapped and shared by processes
 * ``run_rows``: rows of runs as witness rows again, in part, or with the rows of other runs
 * ``run_view``: a run as one finder sees it

@@ -77,8 +77,8 @@ class Finder:
     def new_run(self, fresh: pa.Table, out: ResultColumns) -> Run:
         """Return the run of new witness rows, and add the results of queries of one block.
 
-        Rows that only queries of one block ask for meet nothing, now or later; nor do late ones, and those of which
-        no guard holds.
+        Rows that only queries of one block ask for meet nothing, now or later; nor do late ones.  Rows without a guard
+        that holds in their document are left out, too.
         """
         if not fresh.num_rows:
             return run_of(fresh, self.numbers.shapes)

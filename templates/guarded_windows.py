@@ -35,7 +35,7 @@ class GuardedWindows:
     rows: Int64s
     """Places of windows, those of one combination together."""
     starts: Int64s
-    """Where each combination begins among these, and the end."""
+    """The place of each combination's first window among these, and the end."""
     windows: Windows
     """All windows, the others among them."""
     rules: Conjunctions

@@ -1,4 +1,4 @@
-"""Guards: the conditions of a block on its whole document that compare with constants, apart from the block's pattern.
+"""Conditions of a block on its whole document, apart from the block's pattern: guards.
 
 Queries that differ in such conditions alone have one pattern, the *skeleton*, and so share variables, witness rows,
 edges and instances; a guard is a column of a group, as a window is (S. Madden and others, *Continuously Adaptive

@@ -1,4 +1,4 @@
-"""Guards of a program's groups: their numbers, the facts that they read, and the variables that they guard."""
+"""Guards of a program's groups: their numbers, what they read, and the variables that they guard."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class ProgramGuards:
 
 
 _MADE = ("facts_read", "compared", "facts_rows", "only_read", "table")
-"""What is made of the guards when it is asked for."""
+"""Names of columns that are made of the guards when they are asked for."""
 _Thing = TypeVar("_Thing")
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "SUBSCRIBED",
     "rt_rows",
     "rt_table",
+    "var_key",
     "var_name",
 ]
 
@@ -78,6 +79,16 @@ R_DOC = Table(
 def var_name(key: int) -> str:
     """Return a variable's name in the relations: its 64-bit digest in hex."""
     return f"{key & 0xFFFF_FFFF_FFFF_FFFF:016x}"
+
+
+def var_key(name: str) -> int:
+    """Return the digest that ``var_name`` wrote.
+
+    >>> var_key(var_name(-5))
+    -5
+    """
+    key = int(name, 16)
+    return key - (1 << 64) if key >> 63 else key
 
 
 def rt_table(template: Template, metadata: MetaData | None = None) -> Table:

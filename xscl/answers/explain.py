@@ -10,6 +10,7 @@ from itertools import combinations
 from operator import or_
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from xscl.base.durations import format_duration
 from xscl.base.mixed import described, is_role
@@ -17,7 +18,7 @@ from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_facts
 from xscl.catalog.queries import read_query
 from xscl.catalog.records import QueryInfo
-from xscl.catalog.tables import NEVER, QUERIES
+from xscl.catalog.tables import GROUPS, NEVER, QUERIES
 from xscl.language.compile import CompiledQuery
 from xscl.language.format import format_select
 from xscl.language.normalize import NormalBlock
@@ -34,7 +35,7 @@ from xscl.templates.sql import cq_statement, spark_text
 from xscl.templates.template import Template
 from xscl.xpath.pattern import Compared, Condition, conditions
 
-__all__ = ["NAMED", "Explanation", "explain", "query_names", "template_sizes"]
+__all__ = ["NAMED", "Explanation", "GuardFacts", "explain", "query_names", "template_sizes"]
 
 NAMED = 10
 """Names of queries that a person is shown."""
@@ -94,6 +95,15 @@ class Defined:
 
 
 @dataclass(frozen=True, slots=True)
+class GuardFacts:
+    """A guard: conditions of a block on its whole document, which are no part of its variables' definitions."""
+
+    block: str
+    guard: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class JoinFacts:
     """A value join: an edge of the join graph with what R_T says of it."""
 
@@ -146,9 +156,14 @@ class Explanation:
     links: tuple[LinkFacts, ...]
     variables: tuple[VariableFacts, ...]
     definitions: tuple[Defined, ...]
+    guards: tuple[GuardFacts, ...]
+    """Guards of blocks that have one."""
     template: str
     queries_in_template: int
     groups_in_template: int
+    queries_in_skeleton: int
+    """Live queries that differ from it in windows and guards alone, this one among them."""
+    groups_in_skeleton: int
     group: int
     queries_in_group: int
     names_in_group: tuple[str, ...]
@@ -175,6 +190,7 @@ class Explanation:
             "starting": self.starting,
             "select": self.select,
             "variables": [asdict(defined) for defined in self.definitions],
+            "guards": [asdict(guard) for guard in self.guards],
             "joins": [join.text for join in self.joins],
         }
 
@@ -188,6 +204,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
     info = catalog.ask(read_query, name)
     compiled = compile_info(info, catalog.ask(read_facts))
     queries, groups = template_sizes(catalog, compiled.template)
+    queries_of_skeleton, groups_of_skeleton = catalog.ask(_skeleton_sizes, info.gid)
     sharing = QueryFilter(group=info.gid, suspended=False)
     return Explanation(
         query=info.name,
@@ -206,9 +223,16 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         links=tuple(_links(compiled)),
         variables=tuple(_variables(compiled)),
         definitions=tuple(Defined(name, var_name(d.key), str(d)) for name, d in compiled.definitions.items()),
+        guards=tuple(
+            GuardFacts(name, guard.name, guard.text)
+            for name, guard in zip(compiled.block_names, compiled.group.guards, strict=False)
+            if guard is not None
+        ),
         template=compiled.template.id,
         queries_in_template=queries,
         groups_in_template=groups,
+        queries_in_skeleton=queries_of_skeleton,
+        groups_in_skeleton=groups_of_skeleton,
         group=info.gid,
         queries_in_group=count_queries(catalog, sharing),
         names_in_group=query_names(catalog, replace(sharing, limit=NAMED)),
@@ -223,6 +247,18 @@ def template_sizes(catalog: Catalog, template: Template) -> tuple[int, int]:
     )
     with catalog.read() as connection:
         queries, groups = connection.execute(counts).one()
+    return queries, groups
+
+
+def _skeleton_sizes(connection: Connection, gid: int) -> tuple[int, int]:
+    """Count the live queries and groups of the instance of a group."""
+    own = sa.select(GROUPS.c.iid).where(GROUPS.c.gid == gid).scalar_subquery()
+    counts = (
+        sa.select(sa.func.count(), sa.func.count(sa.distinct(QUERIES.c.gid)))
+        .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+        .where(GROUPS.c.iid == own, QUERIES.c.docid_until == NEVER)
+    )
+    queries, groups = connection.execute(counts).one()
     return queries, groups
 
 

@@ -32,17 +32,22 @@ def _normal_form(found: Explanation) -> Iterator[list[str]]:
         yield ["Links, put together by the documents they share", *columns(linked)]
     variables = [(v.place, v.name or "-", v.var, v.definition) for v in found.variables]
     yield ["Canonical variables", *columns(variables)]
+    if found.guards:
+        guards = [(each.block, each.guard, each.text) for each in found.guards]
+        yield ["Guards, which are columns of the query's group and no part of its variables", *columns(guards)]
 
 
 def _shared(found: Explanation) -> list[str]:
     more = found.queries_in_group - len(found.names_in_group)
     names = ", ".join(found.names_in_group) + (f" and {more:,} more" if more else "")
     queries, groups = count(found.queries_in_template, "query"), count(found.groups_in_template, "group")
+    alike, of_skeleton = count(found.queries_in_skeleton, "query"), count(found.groups_in_skeleton, "group")
     rows = [
         ("select", found.select),
         ("publish", found.publish or "nothing"),
         ("starting", found.starting),
         ("template", f"{found.template}, of {queries} in {groups}"),
+        ("skeleton", f"shared by {alike} in {of_skeleton}, which differ in windows and guards"),
         ("group", f"{found.group}, of {count(found.queries_in_group, 'query')}: {names}"),
         ("place", f"{found.place} of the intake order"),
     ]

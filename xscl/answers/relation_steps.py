@@ -178,7 +178,7 @@ def _r_bin(needs: Needs) -> list[Step]:
             """
             select w.docid, c.key1, c.key2, c.node1, c.node2
             from held_witness w lateral view inline(w.chain) c as key1, key2, node1, node2
-            where c.key1 <> 0
+            where c.key1 <> 0 and c.key2 <> 0
             """,
         ),
         step(
@@ -206,6 +206,48 @@ def _r_doc(needs: Needs) -> list[Step]:
     ]
 
 
+def _r_guard(needs: Needs) -> list[Step]:
+    return [
+        _held_witness(needs),
+        step(
+            "facts",
+            "Facts of documents, and numbers in them, that guards read.",
+            "docid key num",
+            """
+            select w.docid, c.key1 as key, cast(null as double) as num
+            from held_witness w lateral view inline(w.chain) c as key1, key2, node1, node2
+            where c.key1 <> 0 and c.key2 = 0
+            union all
+            select w.docid, w.var, w.num from held_witness w where w.fn = '' and w.num is not null
+            """,
+        ),
+        step(
+            "held_literals",
+            "Literals of guards that documents satisfy, once each.",
+            "docid guard alternative literal literals",
+            """
+            select distinct f.docid, l.guard, l.alternative, l.literal, l.literals
+            from facts f join xscl_guard_literals l on l.key = f.key
+            where case l.op when 'has' then f.num is null
+                            when '<' then f.num < l.constant when '<=' then f.num <= l.constant
+                            when '>' then f.num > l.constant else f.num >= l.constant end
+            """,
+        ),
+        step(
+            "r_guard",
+            "The guards that each document of the join state satisfies.",
+            "docid guard",
+            """
+            select distinct docid, guard
+            from (
+              select docid, guard from held_literals
+              group by docid, guard, alternative, literals having count(*) = literals
+            )
+            """,
+        ),
+    ]
+
+
 # -- all ------------------------------------------------------------------------------------------------------------
 
 
@@ -219,6 +261,7 @@ _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
         "channels": _of_table(tables.CHANNELS, "Channels."),
         "events": _events,
         "feeds": _feeds,
+        "guards": _of_table(tables.GUARDS, "Guards of blocks.", "alternatives"),
         "late": _of_table(tables.LATE, "Late events.", "number"),
         "match_members": member_steps,
         "matches": match_steps,
@@ -226,6 +269,7 @@ _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
         "r_bin": _r_bin,
         "r_doc": _r_doc,
         "r_docts": _r_docts,
+        "r_guard": _r_guard,
         "r_member": _r_member,
         "rejected": _of_table(tables.REJECTED, "Input that was refused.", "number"),
         "streams": _of_table(tables.STREAMS, "Streams of channels."),

@@ -23,12 +23,13 @@ from xscl.base.sealed import check_file
 from xscl.catalog.channels import read_channels
 from xscl.catalog.groups import read_rt_rows
 from xscl.catalog.memberships import member_names
-from xscl.catalog.tables import BATCHES, EVENT_IDS, INTAKE_FILES, METADATA
+from xscl.catalog.stored_json import read_stored
+from xscl.catalog.tables import BATCHES, EVENT_IDS, GUARDS, INTAKE_FILES, METADATA
 from xscl.ingest.channel_columns import ChannelColumn, decoded
 from xscl.planning.planner import row_shapes
 from xscl.store.event_spans import Events, groups_with
 from xscl.store.join_state import held_state
-from xscl.templates.relations import rt_table
+from xscl.templates.relations import rt_table, var_key
 from xscl.templates.results import RESULT_SCHEMA
 from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import rows_of_run
@@ -44,6 +45,17 @@ _MEMBERSHIPS = pa.schema(
         ("streams", pa.list_(pa.int32())),
         ("names", pa.list_(pa.string())),
         ("whole", pa.bool_()),
+    ]
+)
+_LITERALS = pa.schema(
+    [
+        ("guard", pa.string()),
+        ("alternative", pa.int32()),
+        ("literal", pa.int32()),
+        ("literals", pa.int32()),
+        ("key", pa.int64()),
+        ("op", pa.string()),
+        ("constant", pa.float64()),
     ]
 )
 _ARROW = {
@@ -150,6 +162,17 @@ def _memberships(relations: HomeRelations, session: SparkSession) -> DataFrame:
     return _frame(session, _MEMBERSHIPS, rows)
 
 
+def _guard_literals(relations: HomeRelations, session: SparkSession) -> DataFrame:
+    """Give the literals of guards: which alternative each belongs to, and how many that has."""
+    rows = [
+        (guard, number, place, len(literals), var_key(variable), op, constant)
+        for guard, alternatives in relations.connection.execute(sa.select(GUARDS.c.guard, GUARDS.c.alternatives))
+        for number, literals in enumerate(read_stored(GUARDS.c.alternatives, alternatives))
+        for place, (variable, op, constant) in enumerate(literals)
+    ]
+    return _frame(session, _LITERALS, [dict(zip(_LITERALS.names, row, strict=True)) for row in rows])
+
+
 def _feeds(relations: HomeRelations, session: SparkSession) -> DataFrame:
     """Count items and versions by feed and channel, in the catalogue."""
     by = EVENT_IDS.c.feed, EVENT_IDS.c.channel
@@ -165,6 +188,7 @@ _READERS = {
     "events": _events,
     "feeds": _feeds,
     "floors": _floors,
+    "guard_literals": _guard_literals,
     "memberships": _memberships,
     "results": _results,
     "witness": _witness,

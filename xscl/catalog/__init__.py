@@ -10,7 +10,7 @@
 * ``event_counts``: Counting events by what the catalogue says, ids and ranges of ids together; no file is read
 * ``events``: Events: the one module that writes tables ``intake_files``, ``event_ids`` and ``row_ranges``
 * ``feeds``: Feeds and the hosts they come from: the one module that writes tables ``feeds`` and ``hosts``
-* ``groups``: Groups of queries, instances, templates and variables: the one module that writes their tables
+* ``groups``: Groups of queries, instances, templates, variables and guards: the one module that writes their tables
 * ``id_ranges``: Ids of rows that are kept as ranges
 * ``intake_order``: The intake order: the one module that writes tables ``home`` and ``flushes``
 * ``late``: Late and rejected events: the one module that writes tables ``late`` and ``rejected``

@@ -1,6 +1,7 @@
-"""Groups of queries, instances, templates and variables: the one module that writes their tables.
+"""Groups of queries, instances, templates, variables and guards: the one module that writes their tables.
 
-The tables are ``groups``, ``instances``, ``templates``, ``variables``, and an ``rt_<template>`` for each template.
+The tables are ``groups``, ``instances``, ``templates``, ``variables``, ``guards``, and an ``rt_<template>`` for each
+template.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_template
-from xscl.catalog.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
+from xscl.catalog.tables import GROUPS, GUARDS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.templates.graph import EdgeKind
 from xscl.templates.relations import SUBSCRIBED, rt_table
 from xscl.templates.template import Template
 
 __all__ = [
     "add_groups",
+    "add_guards",
     "add_instances",
     "add_rt_rows",
     "add_template",
@@ -173,11 +175,20 @@ def add_variables(connection: Connection, rows: Sequence[Row]) -> None:
         connection.execute(VARIABLES.insert(), rows)
 
 
+def add_guards(connection: Connection, rows: Sequence[Row]) -> None:
+    """Add rows of guards that are not there."""
+    there: set[str] = set()
+    for part in in_parts([row["guard"] for row in rows]):
+        there.update(connection.scalars(sa.select(GUARDS.c.guard).where(GUARDS.c.guard.in_(part))))
+    if new := [row for row in rows if row["guard"] not in there]:
+        connection.execute(GUARDS.insert(), new)
+
+
 # -- removing --------------------------------------------------------------------------------------------------
 
 
 def remove_groups(connection: Connection, used: Collection[int]) -> None:
-    """Remove groups without a query that are not ``used`` by stored matches, and instances without a group.
+    """Remove groups without a query that are not ``used`` by stored matches, and what only they have.
 
     The greatest numbers stay, because numbers are not given out again.
     """
@@ -197,12 +208,25 @@ def remove_groups(connection: Connection, used: Collection[int]) -> None:
     last = connection.scalar(sa.select(sa.func.max(INSTANCES.c.iid))) or 0
     has_group = INSTANCES.c.iid.in_(sa.select(GROUPS.c.iid))
     connection.execute(INSTANCES.delete().where(~has_group, INSTANCES.c.iid < last))
+    _remove_guards(connection, templates.values())
 
 
 def remove_variables(connection: Connection, keys: Sequence[int]) -> None:
     """Remove variables that no query has."""
     for part in in_parts(keys):
         connection.execute(VARIABLES.delete().where(VARIABLES.c.key.in_(part)))
+
+
+def _remove_guards(connection: Connection, templates: Iterable[Template]) -> None:
+    """Remove guards that no group has."""
+    used: set[str | None] = set()
+    for template in templates:
+        cases = stored_rt(template)
+        for block in range(1, template.block_count + 1):
+            used.update(connection.scalars(sa.select(cases.c[f"guard{block}"]).distinct()))
+    gone = [name for name in connection.scalars(sa.select(GUARDS.c.guard)) if name not in used]
+    for part in in_parts(gone):
+        connection.execute(GUARDS.delete().where(GUARDS.c.guard.in_(part)))
 
 
 # -- mending ---------------------------------------------------------------------------------------------------
@@ -221,7 +245,7 @@ def replace_rt_rows(connection: Connection, template: Template, gid: int, rows: 
 
 
 def put_derived(connection: Connection, table: Table, values: Row) -> None:
-    """Add or replace a row of ``groups``, ``instances``, ``templates`` or ``variables``; it has all columns."""
+    """Add or replace a row of ``groups``, ``instances``, ``templates``, ``variables`` or ``guards``, all columns."""
     (number,) = table.primary_key.columns
     changed = connection.execute(sa.update(table).where(number == values[number.name]).values(**values))
     if not changed.rowcount:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from xscl.base.errors import CatalogError
-from xscl.catalog.tables import CHANNELS, FEEDS, GROUPS, MEMBERSHIPS, QUERIES, SOURCES, TEMPLATES
+from xscl.catalog.tables import CHANNELS, FEEDS, GROUPS, GUARDS, MEMBERSHIPS, QUERIES, SOURCES, TEMPLATES
 
 __all__ = ["JSON_COLUMNS", "read_stored", "wrong_json"]
 
@@ -37,6 +37,7 @@ JSON_COLUMNS: Mapping[sa.Column[Any], _Kind] = {
     TEMPLATES.c.joins: _Kind(list, list),
     GROUPS.c.namespaces: _Kind(dict, str),
     GROUPS.c.channels: _Kind(list, str),
+    GUARDS.c.alternatives: _Kind(list, list),
     QUERIES.c.namespaces: _Kind(dict, str),
     QUERIES.c.names: _Kind(dict, list, frozenset({"meta", "results", "result_blocks", "joined"})),
     QUERIES.c.held_from: _Kind(dict, int),

@@ -19,6 +19,7 @@ __all__ = [
     "FEEDS",
     "FLUSHES",
     "GROUPS",
+    "GUARDS",
     "HOME",
     "HOSTS",
     "INSTANCES",
@@ -187,6 +188,13 @@ VARIABLES = Table(
     _needed("channel", String),
     _needed("definition", Text),
     Column("example", String, comment="a name some query gives it"),
+)
+GUARDS = Table(
+    "guards",
+    METADATA,
+    Column("guard", String, primary_key=True, comment="16 hex digits, as rt_ tables name it"),
+    _needed("text", Text, "the topmost node of a block, with the conditions of the guard"),
+    _needed("alternatives", Text, "JSON: alternatives of literals, each a variable, an operator and a constant"),
 )
 INTAKE_FILES = Table(
     "intake_files",

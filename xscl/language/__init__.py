@@ -13,6 +13,8 @@
 * ``format``: Syntax trees to canonical text
 * ``forms``: Compiling many queries: texts that differ only in the names of variables, or in windows, are compiled
   once
+* ``guards``: Conditions of a block on its whole document that compare with constants, lifted out of the pattern as a
+  guard
 * ``normalize``: Value-join normal form of syntax trees (thesis 6.2)
 * ``parser``: A recursive-descent parser for XSCL: one method a rule of docs/reference/language.md, Statements
 * ``path_parser``: Paths, and the conditions in their brackets: one method a rule of docs/reference/language.md

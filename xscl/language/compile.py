@@ -155,7 +155,7 @@ class _BlockPlan:
 
 class _Compiler:
     def __init__(self, normal: NormalQuery, channels: Mapping[str, ChannelFacts], *, with_guards: bool) -> None:
-        """With guards, conditions on whole documents that compare with constants are no part of definitions."""
+        """Prepare; ``with_guards`` lifts conditions on whole documents out of definitions."""
         self.normal = normal
         self.with_guards = with_guards
         self.columns = [BlockColumns(block, channels.get(block.channel, ChannelFacts())) for block in normal.blocks]

@@ -45,7 +45,7 @@ class Lifted:
     at_document: tuple[Condition, ...]
     guard: Guard | None = None
     specs: tuple[WitnessSpec, ...] = ()
-    """What stage 1 is asked for the guard."""
+    """Specs of the facts and numbers that the guard reads."""
 
 
 class _TooMany(Exception):

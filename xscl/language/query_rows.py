@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 from xscl.language.compile import CompiledQuery
+from xscl.templates.guards import Guard
 from xscl.templates.relations import var_name
 
-__all__ = ["names_json", "variables_of"]
+__all__ = ["guards_of", "names_json", "variables_of"]
 
 
 def variables_of(compiled: CompiledQuery) -> list[dict[str, object]]:
@@ -27,6 +28,21 @@ def variables_of(compiled: CompiledQuery) -> list[dict[str, object]]:
         }
         for key, definition in wanted.items()
     ]
+
+
+def guards_of(compiled: CompiledQuery) -> list[dict[str, object]]:
+    """Return a row of ``guards`` for each guard of a query's blocks."""
+    return [
+        {"guard": guard.name, "text": guard.text, "alternatives": _alternatives_json(guard)}
+        for guard in dict.fromkeys(compiled.group.guards)
+        if guard is not None
+    ]
+
+
+def _alternatives_json(guard: Guard) -> str:
+    return json.dumps(
+        [[[var_name(each.variable), each.op, each.constant] for each in literals] for literals in guard.alternatives]
+    )
 
 
 def names_json(compiled: CompiledQuery) -> str:

@@ -17,14 +17,22 @@ from sqlalchemy.engine import Connection
 from xscl.base.errors import CatalogError
 from xscl.base.shown import counted
 from xscl.base.types import now_micros, to_micros
-from xscl.catalog.groups import add_groups, add_instances, add_rt_rows, add_template, add_variables, channels_json
+from xscl.catalog.groups import (
+    add_groups,
+    add_guards,
+    add_instances,
+    add_rt_rows,
+    add_template,
+    add_variables,
+    channels_json,
+)
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import add_queries
 from xscl.catalog.quotas import read_quotas
 from xscl.catalog.tables import GROUPS, INSTANCES, IS_LISTED, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.language.compile import CompiledQuery
 from xscl.language.forms import Prepared
-from xscl.language.query_rows import variables_of
+from xscl.language.query_rows import guards_of, variables_of
 from xscl.registry.memory import Known
 from xscl.templates.relations import rt_rows
 from xscl.templates.template import Template
@@ -210,6 +218,8 @@ class Loading:
             for name, values_of in filled.items():
                 add_rt_rows(self.connection, templates[name], values_of)
             self._put_variables([one.prepared.compiled for one in made])
+            guards = {row["guard"]: row for one in made for row in guards_of(one.prepared.compiled)}
+            add_guards(self.connection, list(guards.values()))
         self.new.groups |= numbers
         return numbers
 

@@ -1,4 +1,4 @@
-"""Rows that follow from the texts of queries: groups, instances, templates, variables, ``rt_`` tables, names.
+"""Rows that follow from the texts of queries: groups, instances, templates, variables, guards, ``rt_`` tables.
 
 One walk over the texts finds every row that is missing or differs, and the statements that mend it.  Numbers stay,
 because stored results name groups by them.  No row is removed: dropped queries may need rows that no text explains.
@@ -20,10 +20,10 @@ from xscl.catalog.channels import read_facts
 from xscl.catalog.groups import channels_json, create_rt, put_derived, replace_rt_rows, stored_rt, template_values
 from xscl.catalog.queries import mend_query
 from xscl.catalog.stored_json import read_stored
-from xscl.catalog.tables import GROUPS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES
+from xscl.catalog.tables import GROUPS, GUARDS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES
 from xscl.language.compile import CompiledQuery
 from xscl.language.forms import Preparer
-from xscl.language.query_rows import variables_of
+from xscl.language.query_rows import guards_of, variables_of
 from xscl.registry.loading import query_digest
 from xscl.templates.relations import rt_rows
 
@@ -70,7 +70,7 @@ class _Walk:
         self._preparers: dict[str, Preparer] = {}
         self._rows = {
             table.name: {tuple(row)[0]: dict(row._mapping) for row in connection.execute(sa.select(table))}
-            for table in (GROUPS, INSTANCES, TEMPLATES, VARIABLES)
+            for table in (GROUPS, GUARDS, INSTANCES, TEMPLATES, VARIABLES)
         }
         self._gids = {row["key"]: gid for gid, row in self._rows["groups"].items()}
         self._iids = {row["key"]: iid for iid, row in self._rows["instances"].items()}
@@ -126,6 +126,8 @@ class _Walk:
             # Each group has an example of its own, and the first one's is kept.
             kept = variable if known is None else {**variable, "example": known["example"]}
             yield from self._row(VARIABLES, variable["key"], kept)
+        for guard in guards_of(compiled):
+            yield from self._row(GUARDS, guard["guard"], guard)
         yield from self._filled(gid, compiled)
 
     def _speaks(self, group: Values, key: str) -> bool:
