@@ -205,7 +205,7 @@ class Conjunctions:
         facts: DocumentFacts,
         local: Int64s,
     ) -> Int64s:
-        """Return the places of pairs that satisfy the conjunction beside them; its literal ``access`` is known to hold."""
+        """Return the places of pairs that satisfy the conjunction beside them; its literal ``access`` holds."""
         at = np.arange(len(pair))
         known = access[conjunction]
         for step in range(int(np.diff(self.starts)[conjunction].max(initial=0))):

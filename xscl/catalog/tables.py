@@ -139,6 +139,7 @@ GROUPS = Table(
     _needed("namespaces", Text),
     _needed("channels", Text, "and the streams it names: a JSON list, sorted, each once", "[]"),
     sa.Index("groups_channels", "channels"),
+    sa.Index("groups_instance", "iid"),
 )
 _NAME = String().with_variant(String(collation="C"), "postgresql")  # names are ordered by code points everywhere
 QUERIES = Table(

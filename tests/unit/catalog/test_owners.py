@@ -19,7 +19,7 @@ OWNERS = {
     "counters": ["totals"],
     "events": ["intake_files", "event_ids", "row_ranges"],
     "feeds": ["feeds", "hosts"],
-    "groups": ["groups", "instances", "templates", "variables"],
+    "groups": ["groups", "guards", "instances", "templates", "variables"],
     "intake_order": ["home", "flushes"],
     "late": ["late", "rejected"],
     "memberships": ["memberships"],
