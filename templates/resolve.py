@@ -3,8 +3,8 @@
 Values were joined elsewhere; what is left is to see, for each pair of documents, which instances have all their edges
 matched on nodes that hang together as the reduced patterns say.  That depends only on the pair's *signature*, the set
 of its matched edges with their nodes and chains.  Signatures are told apart column by column; a distinct one is solved
-once and remembered, and documents of one layout (feed items) have few.  Windows, the only thing that differs between
-the groups of an instance, cut the pairs of a signature into classes.
+once and remembered, and documents of one layout (feed items) have few.  Windows and guards, in which the
+groups of an instance differ, cut the pairs of a signature into classes.
 
 The law, held by tests: the rows are those of CQ_T (``sql``) for every query of every group.
 """
