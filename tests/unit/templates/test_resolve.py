@@ -19,8 +19,10 @@ import xscl.templates.resolve
 import xscl.templates.solve
 from xscl.base.arrow_schemas import CHAIN
 from xscl.language.compile import CompiledQuery
+from xscl.templates.document_facts import DocumentFacts, facts_of_runs
 from xscl.templates.matched_edges import MatchedEdges
 from xscl.templates.plans import LiveGroup
+from xscl.templates.program_guards import ProgramGuards
 from xscl.templates.resolve import Resolver, holds_exactly
 from xscl.templates.results import RESULT_SCHEMA, ResultColumns, origin_of
 from xscl.templates.shapes import Shapes
@@ -96,6 +98,10 @@ class Case:
         return {**found, **({"pairs": [(looked_at,)]} if looked_at else {})}  # type: ignore[dict-item]
 
 
+def no_facts(docs: np.ndarray) -> DocumentFacts:
+    return facts_of_runs((), docs, ProgramGuards())
+
+
 def _pair(row: dict[str, object]) -> tuple[int, int]:
     return row["d1"], row["d2"]  # type: ignore[return-value]
 
@@ -120,7 +126,9 @@ def _resolve(resolver: Resolver, pairs: list[list[dict[str, object]]], out: Resu
         return (of.ts_l < of.ts_r) | ((of.ts_l == of.ts_r) & np.less(*names))
 
     out.add_count(len(pairs))
-    resolver.resolve(MatchedPairs(left, right, ts_l, ts_r), starts, edges, Documents(lambda *_: [], left_first), out)
+    resolver.resolve(
+        MatchedPairs(left, right, ts_l, ts_r), starts, edges, Documents(lambda *_: [], left_first, no_facts), out
+    )
 
 
 TWO = "S//a->r[./b->x][./c->y] JOIN {x = u AND y = v, 1 h} S//d->s[./b->u][./c->v]"
@@ -251,7 +259,7 @@ def test_one_block_has_no_second_document() -> None:
     edges = MatchedEdges(np.zeros(2, dtype=np.int32), both, both)
     none, times = np.array([-1, -1]), np.array([0, 0])
     out = ResultColumns(origin_of(1, 0))
-    documents = Documents(lambda left, right: [], lambda pairs: np.zeros(len(pairs.left), dtype=np.bool_))
+    documents = Documents(lambda left, right: [], lambda pairs: np.zeros(len(pairs.left), dtype=np.bool_), no_facts)
     pairs = MatchedPairs(np.array([2, 4]), none, times, times)
     Resolver(program, shapes).resolve(pairs, np.array([0, 1, 2]), edges, documents, out)
     rows = [row for batch in out.take() for row in batch.to_pylist()]
