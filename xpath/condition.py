@@ -205,7 +205,9 @@ def holds(condition: Condition, node: Node, memo: Memo | None = None) -> bool:
     match condition:
         case Exists(step):
             key = id(condition), node
-            if key not in memo.known:
+            if key not in memo.known and step.child is not None and isinstance(node, etree._Element):
+                memo.known[key] = next(node.iterchildren(step.child), None) is not None
+            elif key not in memo.known:
                 memo.known[key] = any(True for _ in select(step, node, memo))
             return memo.known[key]
         case Comparison(left, op, right):
@@ -287,6 +289,8 @@ def _candidates(step: Step, node: etree._Element | DocumentNode) -> Iterator[Nod
 
 def reach(steps: tuple[Step, ...], node: Node, memo: Memo) -> list[Node]:
     """Return the node set of a path: one step after another, because '//' reaches a node in several ways."""
+    if len(steps) == 1 and steps[0].child is not None and isinstance(node, etree._Element):
+        return list(node.iterchildren(steps[0].child))
     found: list[Node] = [node]
     for step in steps:
         highest = _outermost(found) if step.axis == "descendant" else found

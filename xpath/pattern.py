@@ -67,6 +67,16 @@ class Step:
         return self.text
 
     @cached_property
+    def child(self) -> str | None:
+        """Return the name, in Clark's form, of the children that the step reaches without any condition; None: it is
+        another step.
+        """
+        test = self.test
+        if self.conditions or self.axis != "child" or test.kind != "element" or test.uri is None or test.local is None:
+            return None
+        return f"{{{test.uri}}}{test.local}" if test.uri else test.local
+
+    @cached_property
     def text(self) -> str:
         """Return the one text of equal steps."""
         brackets = "".join(f"[{condition}]" for condition in self.conditions)
