@@ -161,8 +161,15 @@ def random_condition(generator: random.Random, shape: RowShape, depth: int, nest
             return Exists(random_step(generator, shape, depth))
         case 4 | 5:
             return random_comparison(generator, shape)
+        case 6 if generator.random() < 0.3:
+            asked = sorted(generator.sample(("x", "1", "nan", "1.2.3", "1e3", "é", "5"), generator.choice((1, 1, 2))))
+            words = (Constant(word, False) for word in asked)
+            return Truth(Call("contains-word", (random_operand(generator, shape), *words)))
         case 6:
-            texts = (random_operand(generator, shape), Constant(generator.choice(("x", "1", "")), False))
+            texts = (
+                random_operand(generator, shape),
+                Constant(generator.choice(("x", "1", "", "5", "-", "true")), False),
+            )
             return Truth(Call(generator.choice(("contains", "starts-with")), texts))
         case 7:
             return Negation(random_condition(generator, shape, depth, nested + 1))

@@ -27,6 +27,7 @@ Modules in reading order:
 * ``document_witnesses``: witness rows of documents, collected one document after another
 * ``witness``: documents and the automaton → witness rows
 * ``column_conditions``: conditions of a row as formulas over its columns, and these as spans of values
+* ``span_words``: words that sets of conditions seek in columns, and the texts that have them
 * ``span_tables``: sets of spans in arrays
 * ``span_index``: the sets of conditions, among many, that each of many rows satisfies
 * ``relational``: definitions that columns answer, without documents

@@ -22,7 +22,7 @@ from functools import reduce
 from lxml import etree
 
 from xscl.base.values import number_text, to_number
-from xscl.xpath.condition import holds
+from xscl.xpath.condition import holds, text_of
 from xscl.xpath.intervals import Key, Reading
 from xscl.xpath.pattern import Call, Compared, Comparison, Condition, Constant, Expression, Here, Truth
 
@@ -36,6 +36,7 @@ __all__ = [
     "Formula",
     "Not",
     "Single",
+    "Sought",
     "Span",
     "TooManyAlternatives",
     "There",
@@ -113,11 +114,26 @@ _TRUE: Values = ((_THERE, _VALUE),)
 
 
 @dataclass(frozen=True, slots=True)
+class Sought:
+    """Words that are sought in a text."""
+
+    functions: str
+    """Functions applied to the text before, outermost first."""
+    name: str
+    """Function that seeks the words."""
+    words: tuple[str, ...]
+    """Words, none of them empty; one is enough."""
+
+
+@dataclass(frozen=True, slots=True)
 class Dimension:
-    """A column, and how its text is read: as a key, or as true where a condition holds; None: whether it is there."""
+    """A column, and how its text is read: as a key, or as true where it has words or a condition holds.
+
+    Without a reading: whether it is there.
+    """
 
     column: int
-    reading: Reading | Single | None
+    reading: Reading | Sought | Single | None
 
     @property
     def end(self) -> Boundary:
@@ -235,8 +251,36 @@ def _is_of_root(dimension: Dimension) -> bool:
 
 def _values(atom: Single) -> tuple[Dimension, Values]:
     """Return the values that satisfy a condition, in the dimension that tells them apart."""
+    own = atom if atom.name is None else Single(atom.column, _of_node(atom.condition))
+    dimension, values = _own_values(own)
+    if atom.name is None:
+        return dimension, values
+    if isinstance(dimension.reading, Single):
+        return Dimension(atom.column, atom), _TRUE
+    # Without a node, a text is empty and a number 0.
+    return dimension, _join([*values, (_NULL, _THERE)]) if satisfies(atom, None) else values
+
+
+def _own_values(atom: Single) -> tuple[Dimension, Values]:
+    """Return the values of a column's own node that satisfy a condition."""
     if atom.name is None:
         match atom.condition:
+            case Comparison(Call("count"), _, _):
+                return Dimension(atom.column, None), _TRUE if satisfies(atom, "") else ()
+            case Truth(Call("contains" | "starts-with" | "contains-word" as name, (operand, *constants))):
+                functions = _functions(operand)
+                words = tuple(text_of(each) for each in constants if isinstance(each, Constant))
+                if functions is not None and len(words) == len(constants):
+                    if not all(words):  # every text has the empty one
+                        return Dimension(atom.column, None), _TRUE
+                    return Dimension(atom.column, Sought(functions, name, words)), _TRUE
+            case Comparison(Call("string-length", inner), op, right):
+                functions = _functions(inner[0] if inner else Here())
+                if functions is not None:
+                    length, exact = to_number(right.value), f"string-length {functions}".rstrip()
+                    dimension = Dimension(atom.column, Reading(exact, number=True))
+                    asked = None if length is None else Fraction(length)
+                    return dimension, _compared(op, asked, unequal_from=_THERE)
             case Comparison(left, op, right):
                 functions = _functions(left)
                 if functions is not None and op in ("=", "!=") and not right.is_number:
@@ -253,6 +297,26 @@ def _values(atom: Single) -> tuple[Dimension, Values]:
                     return Dimension(atom.column, reading), ()
                 return Dimension(atom.column, reading), _compared(op, constant, unequal_from=_VALUE)
     return Dimension(atom.column, atom), _TRUE
+
+
+def _of_node(condition: Condition) -> Condition:
+    """Return a condition on the column's own node for one that leads from the root to that column."""
+    match condition:
+        case Comparison(left, op, right):
+            return Comparison(_without_steps(left), op, right)
+        case Truth(Call(name, args)):
+            return Truth(Call(name, tuple(map(_without_steps, args))))
+    raise AssertionError(condition)
+
+
+def _without_steps(expression: Expression) -> Expression:
+    match expression:
+        case Here():
+            return Here()
+        case Call(name, args):
+            return Call(name, tuple(map(_without_steps, args)))
+        case Constant():
+            return expression
 
 
 def _exact(constant: Constant) -> Key | None:

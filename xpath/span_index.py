@@ -17,11 +17,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from xscl.xpath.column_conditions import Alternative, Dimension, Single, satisfies
+from xscl.xpath.column_conditions import Alternative, Dimension, Single, Sought, satisfies
 from xscl.xpath.intervals import Key, Reading
 from xscl.xpath.row_columns import RowColumns, ranks
-from xscl.xpath.runs import Int64s, gather
+from xscl.xpath.runs import Int64s, gather, starts
 from xscl.xpath.span_tables import Compiled, Ends, Ranked, number_array
+from xscl.xpath.span_words import WordsOfColumns
 
 __all__ = ["SpanIndex"]
 
@@ -40,6 +41,8 @@ class SpanIndex:
         self._dimensions: dict[Dimension, int] = {}
         self._constants: list[dict[Key, int]] = []
         """Constants of each dimension, numbered in the order in which they came."""
+        self._seeking = 0
+        """Number of dimensions that seek words."""
         self._live: set[int] = set()
         self._filed = 0
         """Sets in the arrays, those that are gone among them."""
@@ -47,14 +50,15 @@ class SpanIndex:
         self._entry_alternative = array("q")
         self._entry_dimension = array("q")
         self._span_entry = array("q")
+        self._words = WordsOfColumns()
         # Boundaries: a rank, or a constant and whether behind it.
         self._span_ends = (Ends(), Ends())
         self._compiled: Compiled | None = None
 
     @property
     def dimensions(self) -> int:
-        """Return the number of ways to read columns."""
-        return len(self._dimensions)
+        """Return the number of ways to read columns; words that are sought in the same texts are one."""
+        return len(self._dimensions) - self._seeking + len(self._words)
 
     @property
     def worn(self) -> bool:
@@ -71,6 +75,9 @@ class SpanIndex:
                 of = self._dimensions.setdefault(dimension, len(self._dimensions))
                 if of == len(self._constants):
                     self._constants.append({})
+                    if isinstance(dimension.reading, Sought):
+                        self._words.add(of, dimension)
+                        self._seeking += 1
                 for span in values:
                     self._span_entry.append(len(self._entry_dimension))
                     for ends, boundary in zip(self._span_ends, span, strict=True):
@@ -101,6 +108,7 @@ class SpanIndex:
             number_array(self._span_entry),
             self._span_ends,
             self._live,
+            self._words,
         )
 
 
@@ -138,31 +146,33 @@ class _Search:
 
     def _rank(self) -> None:
         sets = self.sets
-        self.ranked = [
-            self._ranked(dimension, constants) if told else None
-            for dimension, constants, told in zip(sets.dimensions, sets.constants, sets.told, strict=True)
-        ]
+        told = np.flatnonzero(sets.told).tolist()
+        ranked = [self._ranked(sets.dimensions[number], sets.constants[number]) for number in told]
         empty = np.zeros(1, dtype=np.int64)
-        below = [empty if each is None else each.below for each in self.ranked]
-        self.last = np.array([len(each) - 1 for each in below], dtype=np.int64)
-        self.offsets = np.concatenate([[0], np.cumsum([len(each) for each in below])]).astype(np.int64)
-        self.below = np.concatenate([empty, *below])[1:]
-        self.begin = np.concatenate([empty, *(empty if each is None else each.begin for each in self.ranked)])[1:]
-        # All ranks of texts, and all orders of texts, one dimension after another.
-        texts = [0 if each is None else len(each.rank) for each in self.ranked]
-        self.texts = np.concatenate([[0], np.cumsum(texts)]).astype(np.int64)[:-1]
-        self.all_orders = np.concatenate([empty[:0], *(each.order for each in self.ranked if each is not None)])
-        self.rank_of_row = self._ranks_of_rows()
-
-    def _ranks_of_rows(self) -> npt.NDArray[np.int32]:
-        """Return the rank of each row in each dimension, dimension after dimension; 0 where no reading tells it."""
+        # Of each dimension; of those that are not told nothing, before all others.
+        self.last, self.offsets, self.texts, self.told = (np.zeros(len(sets.told), dtype=np.int64) for _ in range(4))
+        self.last[told] = [len(each.below) - 1 for each in ranked]
+        self.offsets[told] = 1 + starts([len(each.below) for each in ranked])
+        self.below = np.concatenate([empty, *(each.below for each in ranked)])
+        self.begin = np.concatenate([empty, *(each.begin for each in ranked)])
+        # All orders of texts, and the ranks of all rows, one dimension after another.
+        self.texts[told] = starts([len(each.order) for each in ranked])
+        self.all_orders = np.concatenate([empty[:0], *(each.order for each in ranked)])
+        self.told[told] = np.arange(len(told))
         count = self.columns.count
-        found = np.zeros(len(self.ranked) * count, dtype=np.int32)
-        for number, (dimension, ranked) in enumerate(zip(self.sets.dimensions, self.ranked, strict=True)):
-            if ranked is not None:
-                of = found[number * count : (number + 1) * count]
-                of[:] = ranked.rank[self.columns.codes(dimension.column)]
-        return found
+        self.rank_of_row = np.zeros(len(told) * count, dtype=np.int32)
+        for place, (number, each) in enumerate(zip(told, ranked, strict=True)):
+            of = self.rank_of_row[place * count : (place + 1) * count]
+            of[:] = each.rank[self.columns.codes(sets.dimensions[number].column)]
+        self._seek()
+
+    def _seek(self) -> None:
+        """Find the texts that have the words which dimensions seek, and count their rows."""
+        sets = self.sets
+        asked = np.flatnonzero(np.bincount(sets.column[sets.sought])).tolist()
+        rows = {column: self._rows(column) for column in asked}
+        self.words = sets.words.texts(self.columns, rows, len(sets.sought))
+        self.rows_with_words = self.words.rows(sets.column, rows)
 
     def _ranked(self, dimension: Dimension, constants: Sequence[Key]) -> Ranked:
         texts = self.columns.texts(dimension.column)
@@ -211,9 +221,15 @@ class _Search:
         base = self.offsets[dimension]
         low, high = np.minimum(sets.low, last), np.minimum(sets.high, last)
         self.low, self.high = low, high
-        size = self.below[base + high] - self.below[base + low]
-        sizes = np.add.reduceat(size, sets.spans[:-1]) if len(size) else size
-        return np.where(sets.told[sets.dimension], sizes, _NOT_COUNTED) if len(sizes) else sizes
+        size: Int64s = self.below[base + high] - self.below[base + low]
+        if not len(size):
+            return size
+        of_words = np.flatnonzero(sets.sought[dimension])
+        with_words = self.rows_with_words[dimension[of_words]]
+        size[of_words] = np.where(sets.low[of_words] > 0, with_words, self.columns.count - with_words)
+        sizes = np.add.reduceat(size, sets.spans[:-1])
+        found: Int64s = np.where((sets.told | sets.sought)[sets.dimension], sizes, _NOT_COUNTED)
+        return found
 
     def _choose(self, sizes: Int64s) -> tuple[Int64s, Int64s]:
         """Choose for each alternative the entry that the fewest rows satisfy, and count them; -1 and all where it has
@@ -240,7 +256,10 @@ class _Search:
             parts.append((np.tile(np.arange(count), len(free)), np.repeat(free, count)))
         some, entries = some[entries >= 0], entries[entries >= 0]
         told = sets.told[sets.dimension[entries]]
-        for alternative, entry in zip(some[~told].tolist(), entries[~told].tolist(), strict=True):
+        have = sets.sought[sets.dimension[entries]] & (sets.low[sets.spans[entries]] > 0)
+        parts.append(self._rows_with_words(some[have], entries[have]))
+        others = ~(told | have)
+        for alternative, entry in zip(some[others].tolist(), entries[others].tolist(), strict=True):
             rows = self._rows_by_evaluation(entry)
             parts.append((rows, np.full(len(rows), alternative)))
         some, entries = some[told], entries[told]
@@ -267,8 +286,22 @@ class _Search:
         row, back = gather(begin[text], self._rows(column)[text])
         return order[row], some[of[back]]
 
+    def _rows_with_words(self, some: Int64s, entries: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the rows that have the words of the chosen entries; (rows, alternatives)."""
+        parts = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
+        dimension = self.sets.dimension[entries]
+        columns = self.sets.column[dimension]
+        for column in np.flatnonzero(np.bincount(columns)).tolist():
+            of = np.flatnonzero(columns == column)
+            text, at = self.words.of(dimension[of])
+            order, begin = self._ordered(column)
+            row, back = gather(begin[text], self._rows(column)[text])
+            parts.append((order[row], some[of[at[back]]]))
+        rows, alternatives = zip(*parts, strict=True)
+        return np.concatenate(rows), np.concatenate(alternatives)
+
     def _rows_by_evaluation(self, entry: int) -> Int64s:
-        """Return the rows that satisfy an entry that no reading tells."""
+        """Return the rows that satisfy an entry whose rows are not told by order."""
         number = int(self.sets.dimension[entry])
         column = self.sets.dimensions[number].column
         rows = self._rows(column)
@@ -281,6 +314,8 @@ class _Search:
     def _evaluated(self, number: int, texts: Int64s) -> Int64s:
         """Return the ranks of some texts in a dimension where a condition is true or false."""
         dimension = self.sets.dimensions[number]
+        if isinstance(dimension.reading, Sought):
+            return self.words.holds(np.full(len(texts), number), texts).astype(np.int64)
         assert isinstance(dimension.reading, Single)
         known = self.columns.texts(dimension.column)
         values = (known[text].as_py() if text < len(known) else None for text in texts.tolist())
@@ -316,15 +351,26 @@ class _Search:
         """Whether each of some rows satisfies the entry beside it."""
         sets = self.sets
         dimension = sets.dimension[entries]
-        rank = self.rank_of_row[dimension * self.columns.count + rows]
-        if not sets.told.all():
-            untold = ~sets.told & (np.bincount(dimension, minlength=len(sets.told)) > 0)
+        rank = np.zeros(len(rows), dtype=np.int64)
+        told = sets.told[dimension]
+        rank[told] = self.rank_of_row[self.told[dimension[told]] * self.columns.count + rows[told]]
+        self._rank_by_words(rank, rows, dimension)
+        if not (sets.told | sets.sought).all():
+            untold = ~(sets.told | sets.sought) & (np.bincount(dimension, minlength=len(sets.told)) > 0)
             for number in np.flatnonzero(untold).tolist():
                 of = np.flatnonzero(dimension == number)
                 text = self.columns.codes(sets.dimensions[number].column)[rows[of]]
                 distinct, which = np.unique(text, return_inverse=True)
                 rank[of] = self._evaluated(number, distinct)[which]
         return self._inside(rank, entries)
+
+    def _rank_by_words(self, rank: Int64s, rows: Int64s, dimension: Int64s) -> None:
+        """Set the ranks in dimensions that seek words: 1 for rows that have them."""
+        of_words = np.flatnonzero(self.sets.sought[dimension])
+        columns = self.sets.column[dimension[of_words]]
+        for column in np.flatnonzero(np.bincount(columns)).tolist():
+            of = of_words[columns == column]
+            rank[of] = self.words.holds(dimension[of], self.columns.codes(column)[rows[of]])
 
     def _inside(self, rank: npt.NDArray[np.integer], entries: Int64s) -> npt.NDArray[np.bool_]:
         """Whether each rank lies in a span of the entry beside it."""

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from xscl.xpath.column_conditions import Boundary, Dimension, Single
+from xscl.xpath.column_conditions import Boundary, Dimension, Single, Sought
 from xscl.xpath.intervals import Key
 from xscl.xpath.runs import Int64s
+from xscl.xpath.span_words import WordsOfColumns
 
 __all__ = ["Compiled", "Ends", "Ranked", "number_array"]
 
@@ -69,6 +70,10 @@ class Compiled:
     """Column of each dimension."""
     told: npt.NDArray[np.bool_]
     """True for each dimension whose ranks are counted; a row's rank in the others is computed when asked for."""
+    sought: npt.NDArray[np.bool_]
+    """True for each dimension that seeks words."""
+    words: WordsOfColumns
+    """Words of all these dimensions."""
     set_: Int64s
     """Set of each alternative; -1: gone."""
     several: npt.NDArray[np.bool_]
@@ -95,6 +100,7 @@ class Compiled:
         span_entry: Int64s,
         ends: tuple[Ends, Ends],
         live: set[int],
+        words: WordsOfColumns,
     ) -> Compiled:
         """Compile columns of sets; ``live`` are the numbers of the sets that are still there."""
         rising: list[Sequence[Key]] = []
@@ -116,7 +122,9 @@ class Compiled:
             dimensions=dimensions,
             constants=rising,
             column=np.array([each.column for each in dimensions], dtype=np.int64),
-            told=np.array([not isinstance(each.reading, Single) for each in dimensions], dtype=np.bool_),
+            told=np.array([not isinstance(each.reading, Single | Sought) for each in dimensions], dtype=np.bool_),
+            sought=np.array([isinstance(each.reading, Sought) for each in dimensions], dtype=np.bool_),
+            words=words,
             set_=np.where(gone, -1, set_),
             several=counts[which] > 1 if len(set_) else set_ > 0,
             entries=_starts(entry_alternative, len(set_)),

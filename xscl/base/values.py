@@ -169,12 +169,14 @@ FUNCTIONS: Mapping[str, Callable[[str], str | None]] = MappingProxyType(
         "time": time_key,
         "lower": str.lower,
         "normalize-space": normalize_space,
+        "string-length": lambda text: str(len(text)),
         "host": host,
         "url": canonical_url,
     }
 )
-"""Functions on a side of an atom, by name; ``''`` is the string value itself, ``number`` the exact number,
-``time`` what times are ordered by.
+"""Functions on a side of an atom, by name, and ``string-length``, which brackets have.
+
+``''`` is the string value itself, ``number`` the exact number, ``time`` what times are ordered by.
 
 A function that gives None has no value there, and satisfies no comparison.
 """

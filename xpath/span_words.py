@@ -1,0 +1,94 @@
+"""Words that sets of conditions seek in columns, and the texts that have them.
+
+All words of a column, each with the functions applied before, are sought together (``word_index``), in every distinct
+text once.  So an entry that asks for words has exact counts, as one that asks for values.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from xscl.base.values import apply_functions
+from xscl.xpath.column_conditions import Dimension, Sought
+from xscl.xpath.row_columns import RowColumns
+from xscl.xpath.runs import Int64s, gather
+from xscl.xpath.word_index import WordIndex
+
+__all__ = ["TextsWithWords", "WordsOfColumns"]
+
+
+class WordsOfColumns:
+    """Words of all dimensions that seek some."""
+
+    def __init__(self) -> None:
+        self._indexes: dict[tuple[int, str], WordIndex] = {}
+        self._asked: dict[tuple[int, str], tuple[array[int], array[int]]] = {}
+        """Words by number, and the dimension that asks for each, by column and functions."""
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    def add(self, number: int, dimension: Dimension) -> None:
+        """Seek the words of a dimension, which was never here."""
+        sought = dimension.reading
+        assert isinstance(sought, Sought)
+        key = dimension.column, sought.functions
+        index = self._indexes.setdefault(key, WordIndex())
+        words, dimensions = self._asked.setdefault(key, (array("q"), array("q")))
+        for word in sought.words:
+            words.append(index.add(sought.name, word))
+            dimensions.append(number)
+
+    def texts(self, columns: RowColumns, rows_of_texts: dict[int, Int64s], dimensions: int) -> TextsWithWords:
+        """Return the texts of a batch that have the words of each of ``dimensions``."""
+        width = max((len(rows) for rows in rows_of_texts.values()), default=1)
+        keys = [np.empty(0, dtype=np.int64)]
+        for (column, functions), index in self._indexes.items():
+            known = columns.texts(column).to_pylist()
+            if functions:
+                known = [apply_functions(functions, text) or "" for text in known]
+            text, word = index.holding(known)
+            words, askers = (np.array(part, dtype=np.int64) for part in self._asked[column, functions])
+            order = np.argsort(words, kind="stable")
+            first, behind = (np.searchsorted(words[order], word, side=side) for side in ("left", "right"))
+            at, of = gather(first, behind - first)
+            keys.append(askers[order][at] * width + text[of])
+        return TextsWithWords(np.unique(np.concatenate(keys)), width, dimensions)
+
+
+class TextsWithWords:
+    """The texts of one batch that have the words of each dimension; a text is named by its number in its column."""
+
+    def __init__(self, keys: Int64s, width: int, dimensions: int) -> None:
+        """``keys`` are dimension * width + text, rising."""
+        self._keys = keys
+        self._width = width
+        self._begin = np.searchsorted(keys, np.arange(dimensions + 1) * width)
+
+    def of(self, dimensions: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the texts of some dimensions, and the place of each one's dimension among these."""
+        at, of = gather(self._begin[dimensions], self._begin[dimensions + 1] - self._begin[dimensions])
+        return self._keys[at] % self._width, of
+
+    def rows(self, columns: Sequence[int] | Int64s, rows_of_texts: dict[int, Int64s]) -> Int64s:
+        """Count for each dimension the rows whose text has its words; ``columns`` are those of the dimensions."""
+        found = np.zeros(len(self._begin) - 1, dtype=np.int64)
+        dimension, text = self._keys // self._width, self._keys % self._width
+        column = np.asarray(columns, dtype=np.int64)[dimension]
+        for number, rows in rows_of_texts.items():
+            of = column == number
+            found += np.bincount(dimension[of], weights=rows[text[of]], minlength=len(found)).astype(np.int64)
+        return found
+
+    def holds(self, dimensions: Int64s, texts: Int64s) -> npt.NDArray[np.bool_]:
+        """Whether each text has the words of the dimension beside it."""
+        if not len(self._keys):
+            return np.zeros(len(texts), dtype=np.bool_)
+        keys = dimensions * self._width + texts
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        found: npt.NDArray[np.bool_] = self._keys[at] == keys
+        return found
