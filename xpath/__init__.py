@@ -1,4 +1,4 @@
-"""Stage 1: documents and rows to witnesses, with one walk a document for all patterns.
+"""Stage 1: documents and rows to witnesses, with one look at a document for all patterns.
 
 Modules in reading order:
 
@@ -24,6 +24,8 @@ Modules in reading order:
 * ``chunk_texts``: string values of nodes in columns
 * ``row_columns``: the cells of many rows by their distinct texts
 * ``witness_columns``: visits of a walk to witness rows, in columns
+* ``path_moves``: paths of documents in columns to the moves of an automaton
+* ``chunk_visits``: visits of the nodes of a chunk
 * ``document_witnesses``: witness rows of documents, collected one document after another
 * ``witness``: documents and the automaton → witness rows
 * ``column_conditions``: conditions of a row as formulas over its columns, and these as spans of values

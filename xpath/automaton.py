@@ -148,7 +148,9 @@ class Automaton:
     def __init__(self, specs: Iterable[WitnessSpec] = ()) -> None:
         self.trie = Trie()
         self.visits = 0
-        """Elements that walks have looked at since the automaton was made."""
+        """Elements that were looked at since the automaton was made."""
+        self.epoch = 0
+        """Changes when moves are forgotten."""
         self._starts: dict[str, Move] = {}
         self._held = 0
         self._strangers = 0
@@ -192,6 +194,7 @@ class Automaton:
         if self._held > MAX_HELD:
             self._starts.clear()
             self._held = self._strangers = 0
+            self.epoch += 1
         found = self._starts.get(channel)
         if found is None:
             root = self.trie.roots.get(channel)
@@ -257,6 +260,7 @@ class Automaton:
         """Drop the moves that lead through stale states."""
         stale = self.trie.stale
         self._held = 0
+        self.epoch += 1
         for channel, start in list(self._starts.items()):
             if channel in self.trie.stale_roots or not stale.isdisjoint(start.reached):
                 del self._starts[channel]

@@ -83,6 +83,13 @@ class ColumnChunk:
         return self.names.paths(distinct, np.zeros(len(distinct), dtype=np.int64))[which]
 
     @cached_property
+    def sizes(self) -> Int64s:
+        """Bytes of the texts inside each element."""
+        sums = np.concatenate([[0], np.cumsum(self.texts.end - self.texts.begin)])
+        found: Int64s = sums[self.text_end] - sums[self.text_first]
+        return found
+
+    @cached_property
     def attribute_numbers(self) -> Int64s:
         """Numbers of the attributes in their documents."""
         return self._numbers(self.attributes, self.texts)

@@ -12,10 +12,19 @@ from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chains import check_characters, check_entries
+from xscl.xpath.chunk_visits import ChunkVisits
 from xscl.xpath.row_template import ChainEntry
 from xscl.xpath.states import WitnessSpec, spec_digests
 from xscl.xpath.walk import DeferredRow, Visit, Walk
-from xscl.xpath.witness_columns import OF_EVENT, FlatRows, arrow_columns, rows_of_deferred, rows_of_visits
+from xscl.xpath.witness_columns import (
+    OF_EVENT,
+    FlatRows,
+    Visits,
+    arrow_columns,
+    rows_of_deferred,
+    rows_of_visits,
+    walked,
+)
 
 __all__ = ["Witness", "WitnessColumns", "match_document"]
 
@@ -80,6 +89,7 @@ class WitnessColumns:
         self._visits: list[Visit] = []
         self._of: list[tuple[int, int]] = []
         """Documents, by their place in the batch, and the number of their visits."""
+        self._columns: list[Visits] = []
         self._deferred: list[tuple[int, DeferredRow]] = []
         self._refused: list[tuple[int, str, int]] = []
         # What they are, as far as it is known.
@@ -118,6 +128,15 @@ class WitnessColumns:
         self._entries += entries
         self._characters += characters
 
+    def take_following(self, visits: ChunkVisits) -> None:
+        """Take the next documents of a chunk, until there are enough."""
+        room = _MANY_ROWS - self._rows, _MANY_ENTRIES - self._entries, _MANY_CHARACTERS - self._characters
+        found, rows, entries, characters = visits.following(*room)
+        self._columns.append(found)
+        self._rows += rows
+        self._entries += entries
+        self._characters += characters
+
     @property
     def full(self) -> bool:
         """Further documents would make too large a batch."""
@@ -147,11 +166,17 @@ class WitnessColumns:
     def columns(self) -> tuple[pa.Array, list[pa.Array]]:
         """Return each row's place of its document in the batch; and the columns from ``var`` on."""
         numbers: dict[str, int] = {}
-        values: list[str | None] = []
-        parts = []
+        visits = [each for each in self._columns if len(each.documents)]
         if self._visits:
             of = np.array(self._of, dtype=np.int32)
-            parts.append(rows_of_visits(np.repeat(of[:, 0], of[:, 1]), self._visits, numbers, values))
+            visits.append(walked(np.repeat(of[:, 0], of[:, 1]), self._visits))
+        parts = [rows_of_visits(each, numbers) for each in visits]
         if self._deferred or self._refused or not parts:
-            parts.append(rows_of_deferred(self._deferred, self._refused, numbers, values))
-        return arrow_columns(FlatRows(*map(np.concatenate, zip(*parts, strict=True))), list(numbers), values)
+            parts.append(rows_of_deferred(self._deferred, self._refused, numbers))
+        flats = []
+        behind = 0
+        for flat, values in parts:
+            flats.append(flat._replace(values=np.where(flat.values < 0, -1, flat.values + behind)))
+            behind += len(values)
+        flat = FlatRows(*map(np.concatenate, zip(*flats, strict=True)))
+        return arrow_columns(flat, list(numbers), pa.concat_arrays([values for _, values in parts]))

@@ -140,7 +140,7 @@ class RowMatcher:
             if len(row):
                 values: list[str | None] = []
                 flat = arrays.flat(row, asked, columns, values)
-                yield arrow_columns(flat, arrays.names, values)
+                yield arrow_columns(flat, arrays.names, pa.array(values, pa.string()))
 
     def _parts(self, columns: RowColumns, arrays: _Arrays) -> Iterator[tuple[Int64s, Int64s]]:
         """Rows and guards that go together, about so many at a time."""

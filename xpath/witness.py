@@ -15,17 +15,22 @@ Python of its own.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError, XsclError
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
-from xscl.xpath.automaton import Automaton
+from xscl.xpath.automaton import Automaton, Move
+from xscl.xpath.chunk_visits import ChunkVisits
+from xscl.xpath.column_chunk import shred
 from xscl.xpath.document_witnesses import WitnessColumns
 from xscl.xpath.parts import Part, Parts
+from xscl.xpath.path_moves import PathMoves
 from xscl.xpath.states import SpecKey, spec_digests
 from xscl.xpath.walk import Walk
 from xscl.xpath.witness_columns import OF_EVENT
@@ -34,6 +39,12 @@ __all__ = ["event_columns", "witness_rows"]
 
 _MANY_BYTES = 8 << 20
 """Bytes of documents whose names are kept at a time."""
+_CHUNK, _CHUNK_BYTES = 1_000, 1 << 20
+"""Documents, and their bytes, that are columns at a time: what is made of them stays in the processor's memory."""
+_FEW, _FEW_BYTES = 50, 50_000
+"""Documents, and their bytes, below which trees are made sooner than columns."""
+
+_MOVES: WeakKeyDictionary[Automaton, PathMoves] = WeakKeyDictionary()
 
 
 def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -63,23 +74,35 @@ class _Batch:
 
     def __init__(self, automaton: Automaton, events: pa.RecordBatch) -> None:
         self.automaton = automaton
-        self.place = 0
-        """Place of the next document."""
+        self._next = 0
+        """Place of the first document behind those that were looked at."""
+        self._visits: ChunkVisits | None = None
+        """Visits of documents in columns whose rows are still to be made."""
+        self._trees: list[int] = []
+        """Places of documents that are still to be walked, the next one last."""
+        self._place = 0
+        """Place of the document that was walked last."""
         self._parts: list[Part] = []
-        """Parts for which the document before it is still to be walked, the next one last."""
+        """Parts for which this document is still to be walked, the next one last."""
         self._refused: list[SpecKey] = []
         """Specs that were refused that document."""
         self._told: set[int] = set()
         """The digests of these."""
+        self._beyond = False
+        """Most documents of a chunk had to be walked all the same."""
         self.channels = events.column("channel").to_pylist()
         # As bytes: lxml would make them of strings first.
         self.contents = events.column("content").cast(pa.binary())
+        self._sizes = pc.binary_length(self.contents).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        self._valid = self.contents.is_valid().to_numpy(zero_copy_only=False)
+        self._starts: dict[str, Move | None] = {}
         self.shared = event_columns(events)
 
     @property
     def waits(self) -> bool:
-        """Whether something is left to be walked."""
-        return bool(self._parts) or self.place < len(self.channels)
+        """Whether something is left to be looked at."""
+        visits = self._visits is not None and self._visits.waits
+        return bool(self._parts or visits or self._trees) or self._next < len(self.channels)
 
     def following(self) -> pa.RecordBatch:
         """Return the rows of the next documents, or of some specs in one."""
@@ -100,33 +123,64 @@ class _Batch:
         while self.waits and not rows.full and size < _MANY_BYTES:
             if self._parts:
                 self._next_part(rows)
-                continue
-            place = self.place
-            self.place += 1
-            start = self.automaton.start(self.channels[place])
-            if start is None:
-                continue
-            try:
-                content = self.contents[place].as_py()
-                size += len(content)
-                rows.take(place, start, parse_stored(content), walk)
-            except MemoryError:
-                raise  # that is no fault of the document
-            except DocumentLimitError:
-                # All specs together ask too much of it; so may one of them alone.
-                self._parts = _parts_of(self.automaton).of(self.channels[place])
-            except Exception as error:  # whatever it is, it is this document's, and costs this document only
-                rows.refuse(
-                    place, error.message if isinstance(error, XsclError) else f"{type(error).__name__}: {error}"
-                )
+            elif self._visits is not None and self._visits.waits:
+                rows.take_following(self._visits)
+            elif self._trees:
+                size += self._next_tree(rows, walk)
+            else:
+                self._next_chunk()
         documents, columns = rows.columns()
         arrays = [*(column.take(documents) for column in self.shared), *columns]
         return pa.RecordBatch.from_arrays(arrays, schema=WITNESS_SCHEMA)
 
+    def _next_chunk(self) -> None:
+        """Look at the next documents, those in the stored form by columns."""
+        low = self._next
+        sums = np.cumsum(self._sizes[low : low + _CHUNK])
+        high = self._next = low + max(int(np.searchsorted(sums, _CHUNK_BYTES)), 1)
+        high = self._next = min(high, len(self.channels))
+        starts = {channel: self.automaton.start(channel) for channel in dict.fromkeys(self.channels[low:high])}
+        self._starts = starts
+        places = [place for place in range(low, high) if starts[self.channels[place]] is not None]
+        left = places
+        if not self._beyond and (len(places) >= _FEW or sums[high - low - 1] >= _FEW_BYTES):
+            left = self._by_columns(places, {name: move for name, move in starts.items() if move is not None})
+            self._beyond = 2 * len(left) > len(places)
+        self._trees = left[::-1]
+
+    def _by_columns(self, places: list[int], begins: Mapping[str, Move]) -> list[int]:
+        """Find the visits of documents in columns; return the places of all others."""
+        moves = _MOVES.setdefault(self.automaton, PathMoves())
+        moves.names.keep_in_bounds()
+        known = np.array(places, dtype=np.int64)
+        known = known[self._valid[known]]
+        root = dict(zip(begins, moves.names.roots(begins).tolist(), strict=True))
+        roots = np.array([root[self.channels[place]] for place in known.tolist()], dtype=np.int64)
+        chunk = shred(self.contents.take(pa.array(known)), roots, moves.names)
+        self._visits = ChunkVisits(self.automaton, chunk, moves, begins)
+        chunk.places[:] = known[chunk.places]
+        return sorted(set(places).difference(chunk.places[~self._visits.left].tolist()))
+
+    def _next_tree(self, rows: WitnessColumns, walk: Walk) -> int:
+        """Walk the next document; return its size."""
+        place = self._place = self._trees.pop()
+        start = self._starts[self.channels[place]]
+        assert start is not None
+        try:
+            rows.take(place, start, parse_stored(self.contents[place].as_py()), walk)
+        except MemoryError:
+            raise  # that is no fault of the document
+        except DocumentLimitError:
+            # All specs together ask too much of it; so may one of them alone.
+            self._parts = _parts_of(self.automaton).of(self.channels[place])
+        except Exception as error:  # whatever it is, it is this document's, and costs this document only
+            rows.refuse(place, error.message if isinstance(error, XsclError) else f"{type(error).__name__}: {error}")
+        return int(self._sizes[place])
+
     def _next_part(self, rows: WitnessColumns) -> None:
         """Walk the document that asks too much for one part of the specs."""
         part = self._parts.pop()
-        place = self.place - 1
+        place = self._place
         channel = self.channels[place]
         root = parse_stored(self.contents[place].as_py())
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import chain as chained
 from typing import NamedTuple
 
@@ -11,13 +12,13 @@ import pyarrow as pa
 
 from xscl.base.arrow_schemas import CHAIN, REFUSED
 from xscl.base.mixed import label, read_value
-from xscl.base.values import value_hashes
+from xscl.base.values import text_hashes
 from xscl.xpath.row_columns import xpath_numbers
-from xscl.xpath.row_template import ChainEntry
+from xscl.xpath.row_template import ChainEntry, RowTemplate
 from xscl.xpath.runs import gather, starts
 from xscl.xpath.walk import DeferredRow, Visit
 
-__all__ = ["OF_EVENT", "FlatRows", "arrow_columns", "rows_of_deferred", "rows_of_visits"]
+__all__ = ["OF_EVENT", "FlatRows", "Visits", "arrow_columns", "rows_of_deferred", "rows_of_visits", "walked"]
 
 OF_EVENT = ("docid", "ts", "item", "place", "late", "membership")
 
@@ -40,57 +41,102 @@ class FlatRows(NamedTuple):
     """Two columns: node1 and node2."""
 
 
-def rows_of_visits(
-    documents: npt.NDArray[np.int32], visits: list[Visit], numbers: dict[str, int], values: list[str | None]
-) -> FlatRows:
-    """Return the rows of templates, without a step of Python for each."""
+class Visits(NamedTuple):
+    """Nodes at which rows of templates are due, in columns."""
+
+    documents: npt.NDArray[np.int32]
+    templates: Sequence[RowTemplate]
+    which: npt.NDArray[np.int64]
+    """Number of each node's template."""
+    texts: pa.StringArray
+    """String values."""
+    text: npt.NDArray[np.int64]
+    """Place of each node's string value among these; -1: no row asks for it."""
+    nodes: npt.NDArray[np.int32]
+    """Numbers of the nodes on the way that each template's chains may speak of, and behind them that of the node."""
+
+
+def walked(documents: npt.NDArray[np.int32], visits: Sequence[Visit]) -> Visits:
+    """Return the visits of walks, in columns."""
     templates, texts, ways = zip(*visits, strict=True)
     known = list(dict.fromkeys(templates))
     order = {template: number for number, template in enumerate(known)}
-    which = np.fromiter(map(order.__getitem__, templates), np.int64, len(visits))
-    # Functions are numbered in their template; and here, over all templates.
-    asked = np.array(
-        [numbers.setdefault(label(name), len(numbers)) for each in known for name in each.asked], dtype=np.int32
+    found = pa.array(texts, pa.string())
+    return Visits(
+        documents=documents,
+        templates=known,
+        which=np.fromiter(map(order.__getitem__, templates), np.int64, len(visits)),
+        texts=found,
+        text=np.where(found.is_valid().to_numpy(zero_copy_only=False), np.arange(len(found)), -1),
+        nodes=np.fromiter(chained.from_iterable(ways), dtype=np.int32),
     )
+
+
+def rows_of_visits(visits: Visits, numbers: dict[str, int]) -> tuple[FlatRows, pa.StringArray]:
+    """Return the rows of templates and their values, without a step of Python for each."""
+    used, which = np.unique(visits.which, return_inverse=True)
+    known = [visits.templates[number] for number in used.tolist()]
+    names = {name: place for place, name in enumerate(dict.fromkeys(name for each in known for name in each.asked))}
+    values, value = _values(visits, names, [each.asked for each in known], which)
+    # Functions are numbered in their template; and here, over all templates.
+    asked = np.array([names[name] for each in known for name in each.asked], dtype=np.int64)
     asked_start = starts([len(each.asked) for each in known])
-    value_start = starts(np.array([len(each.asked) for each in known])[which]) + len(values)
-    if all(each.asked == ("",) for each in known):
-        values += texts
-    else:
-        for template, text in zip(templates, texts, strict=True):
-            values += (text if name == "" or text is None else read_value(name, text) for name in template.asked)
-    rows = np.array([each.rows for each in known])
+    rows = np.array([each.rows for each in known], dtype=np.int64)
     at, visit = gather(starts(rows)[which], rows[which])
     functions = np.concatenate([each.functions for each in known])[at]
-    entries = np.array([each.chain for each in known])
+    entries = np.array([each.chain for each in known], dtype=np.int64)
     entry_at, entry_visit = gather(starts(entries)[which], entries[which])
     places = np.concatenate([each.places for each in known])[entry_at]
-    # Each visit's open nodes, and the node itself behind them.
-    open_nodes = np.fromiter(chained.from_iterable(ways), dtype=np.int32)
-    open_counts = np.array([each.way + 1 for each in known])[which]
+    open_counts = np.array([each.way + 1 for each in known], dtype=np.int64)[which]
     open_start = starts(open_counts)
-    valued = functions >= 0
-    names = np.full(len(at), -1, dtype=np.int32)
-    names[valued] = asked[(asked_start[which][visit] + functions)[valued]]
-    return FlatRows(
-        documents=documents[visit],
+    valued = np.flatnonzero(functions >= 0)
+    function = asked[(asked_start[which][visit] + functions)[valued]]
+    labels, places_of = np.full((2, len(at)), -1, dtype=np.int64)
+    labels[valued] = np.array([numbers.setdefault(label(name), len(numbers)) for name in names], np.int64)[function]
+    places_of[valued] = value[function, visit[valued]]
+    flat = FlatRows(
+        documents=visits.documents[visit],
         variables=np.concatenate([each.variables for each in known])[at],
-        nodes=open_nodes[open_start + open_counts - 1][visit],
-        functions=names,
-        values=np.where(valued, value_start[visit] + functions, -1),
+        nodes=visits.nodes[open_start + open_counts - 1][visit],
+        functions=labels.astype(np.int32),
+        values=places_of,
         entries=np.concatenate([each.entries for each in known])[at],
         keys=np.concatenate([each.keys for each in known])[entry_at],
-        bound=open_nodes[open_start[entry_visit][:, np.newaxis] + places],
+        bound=visits.nodes[open_start[entry_visit][:, np.newaxis] + places],
     )
+    return flat, values
+
+
+def _values(
+    visits: Visits, names: Mapping[str, int], asked: Sequence[Sequence[str]], which: npt.NDArray[np.int64]
+) -> tuple[pa.StringArray, npt.NDArray[np.int64]]:
+    """Return values, and the place of each function's value of each visit; a function is applied once to a text."""
+    found = [pa.array([], pa.string())]
+    place = np.full((len(names), len(which)), -1, dtype=np.int64)
+    behind = 0
+    for name, number in names.items():
+        asking = np.array([name in each for each in asked], dtype=np.bool_)
+        here = np.flatnonzero(asking[which] & (visits.text >= 0))
+        place[number, here] = np.arange(behind, behind + len(here))
+        behind += len(here)
+        texts = visits.texts
+        if len(here) != len(texts) or (visits.text[here] != np.arange(len(texts))).any():
+            texts = texts.take(pa.array(visits.text[here]))
+        if name:
+            encoded = texts.dictionary_encode()
+            read = [read_value(name, text) for text in encoded.dictionary.to_pylist()]
+            texts = pa.array(read, pa.string()).take(encoded.indices)
+        found.append(texts)
+    return pa.concat_arrays(found), place
 
 
 def rows_of_deferred(
     deferred: list[tuple[int, DeferredRow]],
     refused: list[tuple[int, str, int]],
     numbers: dict[str, int],
-    values: list[str | None],
-) -> FlatRows:
-    """Make columns of deferred rows, and of the marks of refused documents."""
+) -> tuple[FlatRows, pa.StringArray]:
+    """Make columns of deferred rows and of the marks of refused documents, and their values."""
+    values: list[str | None] = []
     rows: list[tuple[int, int, int, int, int, int]] = []
     chains: list[ChainEntry] = []
     for document, row in deferred:
@@ -108,7 +154,7 @@ def rows_of_deferred(
             chains.append((REFUSED, digest, 0, 0))
     table = np.array(rows, dtype=np.int64).reshape(-1, 6)
     entries = np.array(chains, dtype=np.int64).reshape(-1, 4)
-    return FlatRows(
+    flat = FlatRows(
         documents=table[:, 0].astype(np.int32),
         variables=table[:, 1],
         nodes=table[:, 2].astype(np.int32),
@@ -118,19 +164,19 @@ def rows_of_deferred(
         keys=entries[:, :2],
         bound=entries[:, 2:].astype(np.int32),
     )
+    return flat, pa.array(values, pa.string())
 
 
-def arrow_columns(flat: FlatRows, names: list[str], values: list[str | None]) -> tuple[pa.Array, list[pa.Array]]:
+def arrow_columns(flat: FlatRows, names: list[str], texts: pa.StringArray) -> tuple[pa.Array, list[pa.Array]]:
     """Return each row's place of its document in the batch; and the columns from ``var`` on.
 
-    A row that asks for a value and has none is left out.
+    A row that asks for a value, and whose value is NULL, is left out.
     """
-    texts = pa.array(values, pa.string())
     no_function, no_value = flat.functions < 0, flat.values < 0
-    hashes = value_hashes(values)
+    hashes = text_hashes(texts)
     at = np.where(no_value, 0, flat.values)
     numbers = xpath_numbers(texts)
-    if not values:  # nothing to take from
+    if not len(texts):  # nothing to take from
         hashes, numbers = np.zeros(1, dtype=np.int64), np.full(1, np.nan)
     number = numbers[at]
     entries = pa.StructArray.from_arrays(
@@ -147,7 +193,7 @@ def arrow_columns(flat: FlatRows, names: list[str], values: list[str | None]) ->
         pa.ListArray.from_arrays(offsets, entries, type=CHAIN),
     ]
     documents = pa.array(flat.documents)
-    if None in values:
+    if texts.null_count:
         # A function without a value there: the row satisfies no comparison.
         kept = pa.array(no_function | texts.is_valid().to_numpy(zero_copy_only=False)[at])
         return documents.filter(kept), [column.filter(kept) for column in columns]

@@ -22,6 +22,7 @@ from xscl.base.types import format_time, to_micros
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
 __all__ = [
     "FUNCTIONS",
@@ -33,6 +34,7 @@ __all__ = [
     "host",
     "normalize_space",
     "number_text",
+    "text_hashes",
     "time_key",
     "to_number",
     "value_hash",
@@ -220,6 +222,23 @@ def value_hashes(texts: Sequence[str | None]) -> npt.NDArray[np.int64]:
     except UnicodeEncodeError:  # half a surrogate pair
         return np.array([0 if text is None else value_hash(text) for text in texts], dtype=np.int64)
     return np.array(digests, dtype=np.uint64).view(np.int64)
+
+
+def text_hashes(texts: pa.StringArray) -> npt.NDArray[np.int64]:
+    """``value_hash`` of the texts of an array, from its bytes; 0 for NULL."""
+    import numpy as np  # most commands hash nothing
+
+    _, offsets, data = texts.buffers()
+    if not len(texts) or data is None:
+        empty = value_hash("")
+        return np.array([empty if text.is_valid else 0 for text in texts], dtype=np.int64)
+    places = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist()
+    raw = memoryview(data)
+    digests = [xxh64_intdigest(raw[begin:end], 42) for begin, end in zip(places, places[1:], strict=False)]
+    found = np.array(digests, dtype=np.uint64).view(np.int64)
+    if texts.null_count:
+        found[texts.is_null().to_numpy(zero_copy_only=False)] = 0
+    return found
 
 
 def digest_text(*parts: str, size: int = 16) -> str:

@@ -18,8 +18,9 @@ from strategies import Choices, Dice
 
 from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError
-from xscl.base.safe_xml import parse_xml
-from xscl.xpath import chains, document_witnesses
+from xscl.base.mixed import by_column
+from xscl.base.safe_xml import parse_stored, parse_xml, serialize
+from xscl.xpath import chains, document_witnesses, witness
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step
@@ -89,8 +90,62 @@ def check(machine: Automaton, events: pa.RecordBatch) -> int:
     return wanted.total()
 
 
+@pytest.fixture(autouse=True)
+def columns_of_few_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few the documents are, those in the stored form are columns."""
+    monkeypatch.setattr(witness, "_FEW", 0)
+
+
+def plain(definition: Definition) -> Definition:
+    return Definition(definition.channel, tuple(Step(step.axis, step.test) for step in definition.steps))
+
+
+def plain_specs(specs: Iterable[WitnessSpec]) -> list[WitnessSpec]:
+    """Specs that paths alone answer."""
+    found = [
+        WitnessSpec(
+            plain(spec.definition),
+            tuple(name for name in spec.functions if not by_column(name)),
+            tuple((plain(upper), plain(lower)) for upper, lower in spec.edges if (upper, lower) not in spec.hanging),
+        )
+        for spec in specs
+    ]
+    return list(dict.fromkeys(found))
+
+
+def stored(text: str) -> str:
+    return serialize(parse_xml(text))
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.lists(documents().map(stored), min_size=1, max_size=5), spec_sets(6))
+def test_paths_alone(texts: list[str], specs: list[WitnessSpec]) -> None:
+    machine = Automaton(plain_specs(specs))
+    events = batch_of([("S", text) for text in texts])
+    walked = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(witness, "_FEW", 0)
+        patched.setattr(witness, "parse_stored", lambda text: walked.append(text) or parse_stored(text))
+        found = rows_of(machine, [events])
+    assert found == one_by_one(machine, events)
+    assert len(walked) == sum("<!" in text or "<?" in text for text in texts)
+
+
+def test_many_paths_alone() -> None:
+    choose = Dice(2)
+    texts = [("S", stored(random_document(choose, depth=choose.count(2, 6)))) for _ in range(60)]
+    elements = [element for _, text in texts for element in parse_xml(text).iter(etree.Element)]
+    patterns = Patterns(choose)
+    machine = Automaton(plain_specs([*patterns.specs(60), *(patterns.spec(walk(choose, elements)) for _ in range(60))]))
+    assert check(machine, batch_of(texts)) > 3_000
+
+
 @settings(max_examples=examples(20), deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("SSTU"), documents()), max_size=5), spec_sets(5), st.data())
+@given(
+    st.lists(st.tuples(st.sampled_from("SSTU"), documents() | documents().map(stored)), max_size=5),
+    spec_sets(5),
+    st.data(),
+)
 def test_any_batch_cut_anywhere(texts: list[tuple[str, str]], specs: list[WitnessSpec], data: st.DataObject) -> None:
     choose = Choices(data.draw)
     machine = Automaton([*specs, *Patterns(choose, channel="T").specs(2)])
@@ -104,6 +159,7 @@ def test_any_batch_cut_anywhere(texts: list[tuple[str, str]], specs: list[Witnes
 def test_a_long_batch() -> None:
     choose = Dice(1)
     texts = [(choose.one("S", "S", "T", "nobody"), random_document(choose, depth=4)) for _ in range(90)]
+    texts = [(name, text if choose.chance(50) else stored(text)) for name, text in texts]
     texts += [("F", family_document(choose, 60)) for _ in range(15)]
     texts = choose.random.sample(texts, len(texts))
     elements = [element for _, text in texts[:20] for element in parse_xml(text).iter(etree.Element)]

@@ -1,0 +1,96 @@
+"""Paths of documents in columns to the moves of an automaton.
+
+The states that a node reaches without conditions on its way depend on its path alone.  So the automaton is asked once
+for each path, and all nodes of a path get its rows together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from xscl.xpath.automaton import Automaton, Move
+from xscl.xpath.chunk_names import ChunkNames
+from xscl.xpath.row_template import RowTemplate
+from xscl.xpath.runs import Int64s
+
+__all__ = ["NO_TEMPLATE", "PathMoves"]
+
+NO_TEMPLATE = -1
+
+
+class PathMoves:
+    """The moves of an automaton, in arrays by path; those of templates are by their number."""
+
+    def __init__(self) -> None:
+        self.names = ChunkNames()
+        self._since = 0, 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self.moves: dict[int, Move | None] = {}
+        self._ways: dict[int, tuple[int, ...]] = {}
+        """Levels of the nodes on the way to each path's nodes."""
+        self.known, self.beyond, self.attributes, self.texts = np.zeros((4, 0), dtype=np.bool_)
+        self.template = np.zeros(0, dtype=np.int64)
+        self.hops_begin = np.zeros(0, dtype=np.int64)
+        self._hops: list[int] = []
+        self.templates: list[RowTemplate] = []
+        self._arrays()
+
+    def learn(self, automaton: Automaton, paths: Int64s, begins: Mapping[str, Move]) -> None:
+        """Ask the automaton for the moves of paths, whose parents are known or among them.
+
+        ``begins`` are the moves of document nodes, by channel.
+        """
+        names = self.names
+        since = names.epoch, automaton.epoch
+        if since != self._since:
+            self._forget()
+            self._since = since
+        if len(self.known) < len(names.ends):
+            self._grow(2 * len(names.ends))
+        unknown = paths[~self.known[paths]]
+        if not len(unknown):
+            return
+        # A path has a greater number than its parent.
+        for path in np.flatnonzero(np.bincount(unknown)).tolist():
+            parent = names.parents[path]
+            move: Move | None = None
+            way: tuple[int, ...] = ()
+            if parent < 0:
+                move = begins[names.channel(path)]
+            elif (above := self.moves[parent]) is not None:
+                move = automaton.enter(above, names.names[names.ends[path]])
+                way = (*self._ways[parent], names.levels[parent]) if above.on_way else self._ways[parent]
+            self.known[path] = True
+            self.moves[path], self._ways[path] = move, way
+            if move is not None:
+                self._note(path, move, way)
+        self._arrays()
+
+    def _note(self, path: int, move: Move, way: tuple[int, ...]) -> None:
+        self.beyond[path] = bool(move.guarded or move.climbed or move.refused)
+        self.attributes[path], self.texts[path] = move.attributes, move.texts
+        template = move.rows
+        if template is not None:
+            self.template[path] = len(self.templates)
+            self.templates.append(template)
+            self.hops_begin[path] = len(self._hops)
+            self._hops += [*(self.names.levels[path] - level for level in way[: template.way]), 0]
+
+    def _arrays(self) -> None:
+        """Make arrays of the templates anew."""
+        self.hops = np.array(self._hops, dtype=np.int64)
+        """Levels between a node and those on its way, the node itself being the last; path by path."""
+        columns = [(each.rows, each.chain, each.pairs, each.way, len(each.asked)) for each in self.templates]
+        table = np.array(columns, dtype=np.int64).reshape(-1, 5)
+        self.rows, self.entries, self.pairs, self.way, self.asked = table.T
+
+    def _grow(self, size: int) -> None:
+        for name in ("known", "beyond", "attributes", "texts", "template", "hops_begin"):
+            old = getattr(self, name)
+            new = np.full(size, NO_TEMPLATE if name == "template" else 0, dtype=old.dtype)
+            new[: len(old)] = old
+            setattr(self, name, new)
