@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import pytest
 from budget import examples
 from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc, answers, rout
+from property.test_history import Drop, Register, Run, Step, check
 from sqlite_relations import joined_columns, load, statement_rows
 from strategies import Choices, Dice
 
+from xscl.base.types import format_time
 from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
 
@@ -104,3 +107,34 @@ def test_guards_against_the_oracle(seed: int, rows: bool, tmp_path: Path) -> Non
     for text, compiled_query in queries.items():
         expected_rows = rout(parse_query(text), docs, numeric=numeric)
         assert joined_columns(compiled_query, found[text], ids) == expected_rows, text
+
+
+def home_steps(seed: int) -> list[Step]:
+    """Documents, with queries of few skeletons that come with and without what is held, go, and come again."""
+    choose = Dice(seed)
+    docs = [replace(doc, late=False) for doc in stream(choose, rows=False)] + [
+        Doc("S", f"more{number}", choose.count(0, 6) * SECOND, document(choose)) for number in range(5)
+    ]
+    steps: list[Step] = list(docs)
+    for number in range(choose.count(3, 7)):
+        starting = choose.one("", " STARTING ALL", " STARTING ALL", f" STARTING '{format_time(3 * SECOND)}'")
+        register = Register(f"q{number}", query(choose, rows=False) + starting)
+        at = choose.count(0, len(steps))
+        steps.insert(at, register)
+        if choose.chance(30):
+            at = choose.count(at + 1, len(steps))
+            steps.insert(at, Drop(register.name))
+            if choose.chance(60):
+                steps.insert(choose.count(at + 1, len(steps)), register)
+    for _ in range(choose.one(0, 1, 3, 6)):
+        steps.insert(choose.count(0, len(steps)), Run(choose.one(1, 2, 3, 100)))
+    return steps
+
+
+def test_guards_of_queries_that_come_and_go(tmp_path: Path) -> None:
+    """Facts of held documents are completed for queries that start with them, and no other query is told more."""
+    count = 0
+    for seed in range(examples(12)):
+        expected, _ = check(tmp_path / str(seed), home_steps(seed))
+        count += sum(map(len, expected.ids.values()))
+    assert count > 60, count
