@@ -174,10 +174,12 @@ def test_nothing_is_left_of_groups_that_are_gone() -> None:
     for live in pool():
         program.remove(live.gid)
     empty = {**vars(Program()), "version": program.version, "structure": program.structure}
-    numbers = {"_next_edge", "_next_assembly"}
+    numbers = {"_next_edge", "_next_assembly", "guards"}
     assert {name: value for name, value in vars(program).items() if name not in numbers} == {
         name: value for name, value in empty.items() if name not in numbers
     }
+    left = {name: value for name, value in vars(program.guards).items() if name.startswith("_") and name != "_next"}
+    assert not any(left.values()), left
 
 
 def test_a_group_is_added_once() -> None:
