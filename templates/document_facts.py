@@ -115,7 +115,7 @@ def _made(
     return DocumentFacts(known, rising(np.concatenate(codes)), guards.compared, least, greatest)
 
 
-def with_facts(rows: pa.Table, guards: ProgramGuards) -> pa.Table:
+def with_facts(rows: pa.RecordBatch, guards: ProgramGuards) -> list[pa.RecordBatch]:
     """Return witness rows with all facts of a document in the chain of one row, in place of rows of their own.
 
     A row that has a chain of its own is asked for by others, and stays.
@@ -123,8 +123,8 @@ def with_facts(rows: pa.Table, guards: ProgramGuards) -> pa.Table:
     variables = rows.column("var").to_numpy()
     of_facts = np.flatnonzero(np.isin(variables, guards.facts_read))
     if not len(of_facts):
-        return rows
-    chains = rows.column("chain").combine_chunks()
+        return [rows]
+    chains = rows.column("chain")
     alone = np.zeros(len(variables), dtype=np.bool_)
     alone[of_facts] = np.diff(chains.offsets.to_numpy())[of_facts] == 0
     docids = rows.column("docid").to_numpy()
@@ -135,10 +135,10 @@ def with_facts(rows: pa.Table, guards: ProgramGuards) -> pa.Table:
     new[1:] = (docids[of][1:] != docids[of][:-1]) | (together[1:] != together[:-1])
     starts = np.flatnonzero(new)
     made = _fact_rows(rows.take(pa.array(of[starts])), together[starts], starts, variables[of])
-    return pa.concat_tables([rows.filter(pa.array(~alone)), made])
+    return [rows.filter(pa.array(~alone)), made]
 
 
-def _fact_rows(lead: pa.Table, variables: Int64s, starts: Int64s, facts: Int64s) -> pa.Table:
+def _fact_rows(lead: pa.RecordBatch, variables: Int64s, starts: Int64s, facts: Int64s) -> pa.RecordBatch:
     """Return a row for each run of facts, like the row that leads it in all that it says of the document."""
     zeros = np.zeros(len(facts), dtype=np.int32)
     entry = WITNESS_SCHEMA.field("chain").type.value_type
@@ -156,4 +156,4 @@ def _fact_rows(lead: pa.Table, variables: Int64s, starts: Int64s, facts: Int64s)
         "chain": pa.ListArray.from_arrays(pa.array(offsets), entries, type=WITNESS_SCHEMA.field("chain").type),
     }
     columns = [told.get(name, lead.column(name)) for name in WITNESS_SCHEMA.names]
-    return pa.Table.from_arrays(columns, schema=WITNESS_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=WITNESS_SCHEMA)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, take
-from xscl.templates.document_facts import facts_of_rows, with_facts
+from xscl.templates.document_facts import facts_of_rows
 from xscl.templates.edge_table import HALF_BITS, LOW_BITS, EdgeTable
 from xscl.templates.guarded import any_holds
 from xscl.templates.matched_edges import MatchedEdges
@@ -75,14 +75,13 @@ class Finder:
         return self._program
 
     def new_run(self, fresh: pa.Table, out: ResultColumns) -> Run:
-        """Return the run of new witness rows, and add the results of queries of one block.
+        """Return the run of new witness rows (``with_facts``), and add the results of queries of one block.
 
         Rows that only queries of one block ask for meet nothing, now or later; nor do late ones.  Rows without a guard
         that holds in their document are left out, too.
         """
         if not fresh.num_rows:
             return run_of(fresh, self.numbers.shapes)
-        fresh = with_facts(fresh, self.program.guards)
         keys, which = witness_keys(fresh)
         of = self.numbers.keys(keys)
         alone, both = self._alone()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -13,7 +14,7 @@ from xscl.templates.columns import Int32s, Int64s
 from xscl.templates.guards import Guard
 from xscl.templates.template import Group
 
-__all__ = ["OPERATORS", "UNGUARDED", "GuardTable", "ProgramGuards"]
+__all__ = ["OPERATORS", "UNGUARDED", "GuardTable", "ProgramGuards", "guard_set"]
 
 UNGUARDED = 0
 """The number of no guard."""
@@ -46,6 +47,8 @@ class ProgramGuards:
         """(variable of a fact, variable of the rows that have it with others), and for how many guards."""
         self._compared: Counter[int] = Counter()
         """Variables whose numbers are compared, likewise."""
+        self._sets: Counter[tuple[int, frozenset[int]]] = Counter()
+        """(variable, guards of a group's blocks that have it), and for how many groups."""
         self._under: defaultdict[int, Counter[int]] = defaultdict(Counter)
         """Variable of a pattern to the guards of blocks that have it, ``UNGUARDED`` among them, and how many blocks."""
 
@@ -124,7 +127,24 @@ class ProgramGuards:
         for variable in guard.numbers_read:
             _change(self._compared, variable, by)
 
+    def sets(self) -> Iterator[tuple[int, frozenset[int]]]:
+        """Iterate over variables with the guards, by number, of all blocks of a group that have the variable.
+
+        Groups in which a block with the variable has no guard are left out.
+        """
+        yield from self._sets
+
+    def names(self, numbers: Iterable[int]) -> str:
+        """Return the names of some guards, as ``guard_set`` does."""
+        return _together(self._guards[number] for number in numbers)
+
     def _count_variables(self, group: Group, by: int) -> None:
+        sets: defaultdict[int, set[int]] = defaultdict(set)
+        for node in group.instance.nodes:
+            sets[node.var].add(self._number(group.guard(node.block)))
+        for variable, numbers in sets.items():
+            if UNGUARDED not in numbers:
+                _change(self._sets, (variable, frozenset(numbers)), by)
         for block, variable in {(node.block, node.var) for node in group.instance.nodes}:
             number = self._number(group.guard(block))
             counts = self._under[variable]
@@ -149,6 +169,16 @@ def _change(counter: Counter[_Thing], thing: _Thing, by: int) -> None:
     counter[thing] += by
     if not counter[thing]:
         del counter[thing]
+
+
+def guard_set(group: Group, variable: int) -> str:
+    """Return the names of the guards of a group's blocks that have a variable; ``''`` if one of them has none."""
+    guards = {group.guard(node.block) for node in group.instance.nodes if node.var == variable}
+    return "" if None in guards else _together(guard for guard in guards if guard is not None)
+
+
+def _together(guards: Iterable[Guard]) -> str:
+    return " ".join(sorted(guard.name for guard in guards))
 
 
 def _table(guards: dict[int, Guard], end: int) -> GuardTable:

@@ -23,6 +23,7 @@ from xscl.base.safe_xml import parse_xml, serialize
 from xscl.language.compile import CompiledQuery, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
+from xscl.templates.document_facts import with_facts
 from xscl.templates.find import Finder
 from xscl.templates.link_matches import Found, add_found, assemble, complete
 from xscl.templates.link_runs import LinkRun, kept, merged_links
@@ -122,7 +123,9 @@ class LocalEngine:
             few = pa.array(fresh.column("h").to_numpy() % self.hashes)
             fresh = fresh.set_column(fresh.schema.get_field_index("h"), "h", few)
         self.batches += 1
-        self._join(fresh)
+        guards = self.live_program.guards
+        together = [rows for batch in fresh.to_batches() for rows in with_facts(batch, guards)]
+        self._join(pa.Table.from_batches(together, schema=fresh.schema))
         if self.lateness is not None:
             before = self.rows_held
             self._purge(self._floors(self.lateness))

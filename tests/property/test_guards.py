@@ -14,6 +14,7 @@ from property.test_history import Drop, Register, Run, Step, check
 from sqlite_relations import joined_columns, load, statement_rows
 from strategies import Choices, Dice
 
+import xscl
 from xscl.base.types import format_time
 from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
@@ -138,3 +139,22 @@ def test_guards_of_queries_that_come_and_go(tmp_path: Path) -> None:
         expected, _ = check(tmp_path / str(seed), home_steps(seed))
         count += sum(map(len, expected.ids.values()))
     assert count > 60, count
+
+
+def test_quotas_count_the_nodes_of_documents_whose_guards_hold(tmp_path: Path) -> None:
+    """Both queries share their variables, and each has its own bindings."""
+    pair = "S[./k = '{}'][./t->a] JOIN {{a = b, 1 h}} S[./k = '{}'][./t->b]"
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.set_quotas(bindings=4)
+        engine.register(pair.format("x", "x"), name="few")
+        engine.register(pair.format("y", "y"), name="many")
+        engine.register(pair.format("x", "y"), name="both")
+        kinds = "xxyyyyy"
+        engine.ingest(
+            xscl.Event("S", f"e{number}", number, xml=f"<r><k>{kind}</k><t>1</t></r>")
+            for number, kind in enumerate(kinds)
+        )
+        (report,) = engine.run_once()
+        assert sorted(found.query for found in report.suspended) == ["both", "many"]
+        reasons = {found.query: found.reason for found in report.suspended}
+        assert "5 bindings" in reasons["many"] and "7 bindings" in reasons["both"], reasons

@@ -232,7 +232,7 @@ class BatchWork:
         out.write()
         self._count(out.counts + Counter(witness=fresh.num_rows), refusal_rows(fresh))
         if self.bindings.is_on:
-            self.bindings.add(binding_rows(fresh))
+            self.bindings.add(binding_rows(fresh, self.plan.program.guards))
         if new.size:
             path = f"witness/{self.tag}-{level.name}.run"
             self.waiting[path] = new

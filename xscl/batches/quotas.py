@@ -81,9 +81,9 @@ class BindingCount:
         if self._cuts is None:
             return
         before = np.searchsorted(self._cuts, place_of(rows.column("docid").to_numpy()))
-        table = rows.select(["var", "fn"]).append_column("before", pa.array(before))
-        for row in table.group_by(["before", "var", "fn"]).aggregate([([], "count_all")]).to_pylist():
-            self._counts[row["var"], row["fn"]][row["before"]] += row["count_all"]
+        table = rows.select(["var", "fn", "guards"]).append_column("before", pa.array(before))
+        for row in table.group_by(["before", "var", "fn", "guards"]).aggregate([([], "count_all")]).to_pylist():
+            self._counts[row["var"], row["fn"], row["guards"]][row["before"]] += row["count_all"]
 
     def count(self, values: Collection[Value], sees_from: int = -1) -> int:
         """Return the bindings of some variables and functions in documents after a place."""

@@ -152,7 +152,7 @@ def kept_rows(work: LevelWork, finder: Finder, rows: pa.Table, out: ResultColumn
     path = None
     if new.size:
         path = str(write_run(work.new_file("rows"), new).relative_to(work.root))
-    bindings = binding_rows(rows) if work.counts_bindings else None
+    bindings = binding_rows(rows, finder.program.guards) if work.counts_bindings else None
     refused = refusal_rows(rows)
     return new, Made(None, Counter(witness=rows.num_rows), path, refused=refused, bindings=bindings)
 

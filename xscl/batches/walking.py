@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from xscl.base.arrow_schemas import EVENT_SCHEMA, WITNESS_SCHEMA
 from xscl.batches.kernels import Kernels
 from xscl.ingest.rows import cells_document
+from xscl.templates.document_facts import with_facts
 from xscl.xpath.relational import RowShape
 from xscl.xpath.row_witness import row_witnesses
 from xscl.xpath.witness import witness_rows
@@ -113,17 +114,20 @@ def column_witnesses(kernels: Kernels, asked: Asked, level: Level) -> Iterator[p
     """Yield the witness rows that columns of rows answer."""
     if not documents_of(level, asked.answered):
         return
+    guards = kernels.finder.program.guards
     events = _dataset(level).to_batches(columns=_READ, filter=_wanted(level, asked.answered), batch_size=_ROWS)
     for part in events:
         for batch in _together(level, [part]):
-            yield from row_witnesses(kernels.matchers(), batch)
+            for rows in row_witnesses(kernels.matchers(), batch):
+                yield from with_facts(rows, guards)
 
 
 def walked_parts(kernels: Kernels, asked: Asked, level: Level) -> Iterator[WalkedPart]:
     """Walk the documents of a level in their order, first a few of them."""
     if documents_of(level, asked.walked):
         for events in _parts(level, asked.walked):
-            rows = list(witness_rows(kernels.automaton(), _with_documents(events, asked.shapes)))
+            found = witness_rows(kernels.automaton(), _with_documents(events, asked.shapes))
+            rows = [batch for rows in found for batch in with_facts(rows, kernels.finder.program.guards)]
             yield WalkedPart(rows, events.num_rows, pc.max(events.column("docid")).as_py())
 
 

@@ -31,6 +31,7 @@ from xscl.templates.members import Membership
 from xscl.templates.plans import GroupChange, LiveGroup
 from xscl.templates.program import Program
 from xscl.templates.program_files import ProgramFiles
+from xscl.templates.program_guards import guard_set
 from xscl.templates.retention import ReachBuilder
 from xscl.templates.template import Group
 from xscl.xpath.relational import ChannelSplit, RowShape
@@ -42,8 +43,8 @@ from xscl.xpath.states import SpecKey, WitnessSpec, spec_digests, spec_key
 __all__ = ["Plan", "PlannedGroup", "Planner", "Value", "row_shapes"]
 
 _Facts = tuple[ChannelFacts | None, ...]
-Value = tuple[int, str | None]
-"""Variable and function of a witness row; None: a row without a value."""
+Value = tuple[int, str | None, str]
+"""Variable and function of a witness row, None for a row without a value; and the names of guards (``guard_set``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +134,17 @@ class PlannedGroup:
     facts: _Facts
     """Facts of the channels when the query was compiled."""
     specs: tuple[_Spec, ...]
-    read: tuple[_Spec, ...] = ()
+    read: tuple[_Spec, ...]
     """Specs of facts that its guards read."""
+    group: Group
 
     @property
     def values(self) -> frozenset[Value]:
-        """Variables and functions of the witness rows that the group asks for."""
+        """Variables and functions of the witness rows that the group asks for, each with its guards."""
         return frozenset(
-            (spec.spec.definition.key, None if name is None else label(name))
+            (key, None if name is None else label(name), guard_set(self.group, key))
             for spec in self.specs
+            for key in (spec.spec.definition.key,)
             for name in spec.spec.functions
         )
 
@@ -312,7 +315,7 @@ class Planner:
             used, read = (
                 tuple(self._use(key, spec) for key, spec in specs.items()) for specs in (made.specs, made.facts)
             )
-            self._groups[made.gid] = PlannedGroup(made.channels, self._facts_of(made.channels), used, read)
+            self._groups[made.gid] = PlannedGroup(made.channels, self._facts_of(made.channels), used, read, made.group)
         for known in gone:
             for spec in (*known.specs, *known.read):
                 self._release(spec)
