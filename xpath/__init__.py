@@ -24,6 +24,9 @@ Modules in reading order:
 * ``chunk_texts``: string values of nodes in columns
 * ``row_columns``: the cells of many rows by their distinct texts
 * ``witness_columns``: visits of a walk to witness rows, in columns
+* ``chunk_steps``: steps of paths over documents in columns
+* ``text_conditions``: conditions on one text
+* ``chunk_conditions``: conditions of nodes in columns
 * ``path_moves``: paths of documents in columns to the moves of an automaton
 * ``chunk_visits``: visits of the nodes of a chunk
 * ``document_witnesses``: witness rows of documents, collected one document after another

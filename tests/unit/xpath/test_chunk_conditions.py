@@ -1,0 +1,124 @@
+"""Conditions of nodes in columns, against lxml's XPath."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from budget import examples
+from chunk_oracle import shredded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from patterns import Patterns, documents, family, family_document
+from patterns import document as random_document
+from strategies import Choices, Dice
+from xpath_oracle import Numbered, condition_text
+
+from xscl.base.safe_xml import parse_xml, serialize
+from xscl.xpath import chunk_conditions
+from xscl.xpath.chunk_conditions import ChunkConditions
+from xscl.xpath.chunk_steps import ChunkSteps, Kind
+from xscl.xpath.pattern import Call, Comparison, Condition, Constant, Here, Truth
+from xscl.xpath.text_conditions import TextConditions
+
+KINDS: tuple[tuple[Kind, str], ...] = (("element", "//*"), ("attribute", "//@*"), ("text", "//text()"))
+
+
+def is_plain(text: str) -> bool:
+    return "<!" not in text and "<?" not in text
+
+
+def check(texts: Sequence[str], sets: Sequence[tuple[Condition, ...]]) -> int:
+    """Compare all nodes of all documents; how many pairs of a node and a set there are."""
+    chunk = shredded(texts)
+    assert len(chunk.places) == len(texts)
+    asked, steps = ChunkConditions(sets), ChunkSteps(chunk)
+    paths = ["".join(f"[{condition_text(part)}]" for part in conditions) for conditions in sets]
+    roots = [Numbered(parse_xml(text)) for text in texts]
+    total = 0
+    of_kind = {
+        "element": (chunk.document, chunk.numbers(np.arange(len(chunk.path)))),
+        "attribute": (chunk.document[chunk.attributes.owner], chunk.attribute_numbers),
+        "text": (chunk.document[chunk.texts.owner], chunk.text_numbers),
+    }
+    for kind, every in KINDS:
+        document, number = of_kind[kind]
+        found = defaultdict(set)
+        places, numbers = asked.holding(steps, kind, np.arange(len(document)))
+        for place, asker in zip(places.tolist(), numbers.tolist(), strict=True):
+            found[int(document[place]), asker].add(int(number[place]))
+        for place, root in enumerate(roots):
+            for asker, path in enumerate(paths):
+                assert found[place, asker] == root.select(f"{every}{path}"), f"{every}{path} in {texts[place]}"
+        total += len(places)
+    places, numbers = asked.holding(steps, "document", np.arange(len(texts)))
+    held = set(zip(places.tolist(), numbers.tolist(), strict=True))
+    for place, root in enumerate(roots):
+        for asker, path in enumerate(paths):
+            assert ((place, asker) in held) == root.is_true(f"/self::node(){path}"), path
+    return total
+
+
+@st.composite
+def condition_sets(draw: st.DrawFn) -> list[tuple[Condition, ...]]:
+    patterns = Patterns(Choices(draw))
+    return [
+        tuple(patterns.condition(patterns.choose.count(0, 3)) for _ in range(patterns.choose.one(1, 1, 2, 0)))
+        for _ in range(patterns.choose.count(1, 5))
+    ]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.lists(documents().map(lambda text: serialize(parse_xml(text))).filter(is_plain), min_size=1, max_size=3),
+    condition_sets(),
+)
+def test_random_conditions(texts: list[str], sets: list[tuple[Condition, ...]]) -> None:
+    check(texts, sets)
+
+
+@pytest.mark.parametrize("cells", [1, 10_000, 1 << 23])
+def test_many_conditions(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+    monkeypatch.setattr(chunk_conditions, "_CELLS", cells)
+    choose = Dice(5)
+    patterns = Patterns(choose)
+    sets = [(patterns.condition(3), *([patterns.condition(2)] if choose.chance(30) else [])) for _ in range(150)]
+    texts = [serialize(parse_xml(random_document(choose, depth=choose.count(2, 6)))) for _ in range(12)]
+    assert check([text for text in texts if is_plain(text)], sets) > 1_000
+
+
+def test_families() -> None:
+    choose = Dice(6)
+    sets = [step.conditions for definition in family(choose, 60) for step in definition.steps if step.conditions]
+    texts = [serialize(parse_xml(family_document(choose, 60))) for _ in range(3)]
+    assert check(texts, sets) > 500
+
+
+def test_nothing() -> None:
+    chunk = shredded([])
+    found = ChunkConditions([(), (Comparison(Here(), "=", Constant("x", False)),)])
+    assert [part.tolist() for part in found.holding(ChunkSteps(chunk), "element", np.arange(0))] == [[], []]
+    assert len(found) == 2
+
+
+WORDED = [
+    Truth(Call(name, (Here(), *(Constant(word, False) for word in words))))
+    for name, words in (
+        ("contains", ["x"]),
+        ("contains", [""]),
+        ("starts-with", ["ab"]),
+        ("contains-word", ["ab", "x"]),
+    )
+]
+
+
+def test_words_of_a_text() -> None:
+    texts = pa.array(["x", "ab x", "", "abx", "ab x", "c"], pa.string())
+    held = TextConditions(WORDED).holding(texts)
+    assert held[0].tolist() == [True, True, False, True, True, False]
+    assert held[1].all()
+    assert held[2].tolist() == [False, True, False, True, True, False]
+    assert held[3].tolist() == [True, True, False, False, True, False]
