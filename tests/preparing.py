@@ -23,10 +23,14 @@ Names = Mapping[str, Sequence[str | None]]
 
 class _Counting(Preparer):
     compilations = 0
+    alike = 0
+    """Compilations that began with what another text had been compiled to."""
 
-    def _compiled(self, query: ast.Query, text: str) -> Prepared:
+    def _compiled(self, query: ast.Query, text: str, like: CompiledQuery | None = None) -> Prepared:
         self.compilations += 1
-        return super()._compiled(query, text)
+        found = super()._compiled(query, text, like)
+        self.alike += like is not None and found.compiled.plans is like.plans
+        return found
 
 
 @dataclass
@@ -59,6 +63,7 @@ class Both:
         assert compiled.group.key == expected.group.key, text
         assert compiled.template == expected.template, text
         assert Counter(map(repr, compiled.specs)) == Counter(map(repr, expected.specs)), text
+        assert Counter(map(repr, compiled.facts)) == Counter(map(repr, expected.facts)), text
         assert compiled.channels == expected.channels, text
         assert {d.key for d in compiled.definitions.values()} == {d.key for d in expected.definitions.values()}, text
         query = parse_query(text)
@@ -247,6 +252,20 @@ def _window(choose: Choices, names: Sequence[str]) -> str:
     return f"{later} - {earlier} IN {choose.one('[', '(')}{choose.one('0 s', '-3 s', '3 s', '-UNBOUNDED')}, 2 s]"
 
 
+def with_other_constants(choose: Choices, written: Sequence[str]) -> list[str]:
+    """With other constants in brackets."""
+    found, depth = [], 0
+    for word in written:
+        depth += (word == "[") - (word == "]")
+        if depth and word[0] == "'" and choose.chance(60):
+            found.append(choose.one("'x'", "'y'", "'1'", "'2026-01-01'", "''"))
+        elif depth and word[0].isdigit() and choose.chance(60):
+            found.append(choose.one("0", "1", "1.5", "2"))
+        else:
+            found.append(word)
+    return found
+
+
 def broken(choose: Choices, written: Sequence[str]) -> list[str]:
     """With a word or two replaced, doubled, left out or moved; often no query any more."""
     found = list(written)
@@ -279,6 +298,8 @@ def near(choose: Choices, text: str) -> str:
     if choose.chance(90):
         # Forms do not know AS.
         written = ["->" if word == "AS" else word for word in written]
+    if choose.chance(40):
+        return " ".join(with_other_constants(choose, written))
     if choose.chance(60):
         written = renamed(choose, written, NAMES if choose.chance(30) else ())
     if choose.chance(60):

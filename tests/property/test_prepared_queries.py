@@ -50,6 +50,31 @@ def test_many_texts_near_to_each_other(most: int, channels: tuple[str, ...]) -> 
     assert refused > count / 20, "so must texts that are refused"
 
 
+@settings(max_examples=examples(30), deadline=None)
+@given(st.data())
+def test_texts_that_differ_in_constants(data: st.DataObject) -> None:
+    choose = Choices(data.draw)
+    channel, kept = choose.one("S", "R"), choose.one("", "[./t > 1]", "[.//b = 'x']")
+    windows = choose.one("1 h", "1 h, ONCE", "")
+    both = Both(FACTS)
+    for _ in range(4):
+        guards = choose.one(
+            f"[./n > {choose.count(0, 9)}]", f"[./s = '{choose.count(0, 2)}' or ./n < 3]", "[not(./n = 1)]"
+        )
+        word = choose.one("'x'", "'y', 'x'", "'2026-01-01'")
+        asked = f"[contains(./s, {word})]" if "," not in word else f"[contains-word(./s, {word})]"
+        both.check(
+            f"{channel}->a{guards}{kept}[./s->x] JOIN {{x = y{', ' * bool(windows)}{windows}}} R->b{asked}[./s->y]"
+        )
+
+
+def test_constants_of_guards_are_compiled_alike() -> None:
+    both = Both(FACTS)
+    for number in range(5):
+        both.check(f"S/a[./c > {number}][./b->x] JOIN {{x = y, 1 h}} R->b[contains-word(./s, 'w{number}')][./s->y]")
+    assert both.preparer.alike == 4
+
+
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(query_texts(), min_size=1, max_size=4))
 def test_texts_by_the_grammar(texts: list[str]) -> None:

@@ -4,6 +4,7 @@
   (docs/reference/language.md, Statements)
 * ``atom_parser``: The braces of a join, atoms and windows: one method a rule of docs/reference/language.md
 * ``block_patterns``: Blocks of a query as trees of steps that are walked in one document
+* ``block_plans``: Blocks of a query, reduced to what joins and results need, and their guards
 * ``column_types``: Columns by type: the nodes of a block that are columns of a type, and conditions that compare
   their values
 * ``compile``: Normal form to what the engine registers

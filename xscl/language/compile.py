@@ -7,11 +7,12 @@ patterns of leaves that the reduction removes; branches that keep a joined leaf 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.language import ast
+from xscl.language.block_plans import BlockPlan, edges_around, guards_and_facts, path_to, with_ancestors
 from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
 from xscl.language.guards import Lifted, lift
@@ -23,10 +24,10 @@ from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
 from xscl.templates.guards import Guard
 from xscl.templates.links import anchor, linked_blocks
-from xscl.templates.reduce import Minor, reduce_tree
+from xscl.templates.reduce import reduce_tree
 from xscl.templates.template import Group, Instance, OutputNode, Template, is_symmetric, template_of
 from xscl.xpath.automaton import WitnessSpec
-from xscl.xpath.pattern import Definition, Step
+from xscl.xpath.pattern import Definition
 from xscl.xpath.states import spec_digests
 
 __all__ = ["CompiledQuery", "compile_query", "settled_cases"]
@@ -64,6 +65,8 @@ class CompiledQuery:
     """The variables that take part in value joins."""
     notes: tuple[str, ...] = ()
     """Notes on what its text says otherwise than it may seem to."""
+    plans: tuple[BlockPlan, ...] = field(default=(), compare=False, repr=False)
+    """Blocks, from which all but guards and facts is made."""
 
     @property
     def read(self) -> frozenset[str]:
@@ -77,8 +80,17 @@ def compile_query(
     *,
     namespaces: Mapping[str, str] | None = None,
     channels: Mapping[str, ChannelFacts] | None = None,
+    like: CompiledQuery | None = None,
 ) -> CompiledQuery:
     """Everything registration needs of a query; a pure function of its text and of the channels' schemas.
+
+    Args:
+        query: the tree of the text.
+        text: the text.
+        namespaces: URIs by prefix.
+        channels: the channels' schemas.
+        like: what a text was compiled to that differs in constants of brackets alone; it changes no result, and saves
+            most of the work where these constants are in guards.
 
     Raises:
         QueryError: as ``normalize``.
@@ -87,7 +99,7 @@ def compile_query(
     if query.select is not None:
         prepare_select(query.select, text, namespaces)  # refuses what could not be output
     try:
-        found = _Compiler(normal, channels or {}, with_guards=len(normal.blocks) == 2).compiled()
+        found = _Compiler(normal, channels or {}, with_guards=len(normal.blocks) == 2).compiled(like)
         if found.group.exchanges and found.group.guards:
             # Rows of links put such matches together, and know no guards.
             found = _Compiler(normal, channels or {}, with_guards=False).compiled()
@@ -134,25 +146,6 @@ def settled_cases(
     return ((Bounds(0, bounds.hi, 1),),)
 
 
-@dataclass(slots=True)
-class _BlockPlan:
-    """One block, reduced."""
-
-    channel: str
-    joined: set[int]
-    minor: Minor
-    output: Minor
-    definitions: dict[int, Definition]
-    parents: list[int]
-    edges: list[tuple[int, int]]
-    """(upper, lower) of either pattern."""
-    hanging: list[tuple[int, int]]
-    """Edges that lead away from the joined nodes, towards results."""
-    lifted: Lifted
-    vertex: dict[int, int] = field(default_factory=dict)
-    """Node of the block to vertex of the join graph."""
-
-
 class _Compiler:
     def __init__(self, normal: NormalQuery, channels: Mapping[str, ChannelFacts], *, with_guards: bool) -> None:
         """Prepare; ``with_guards`` lifts conditions on whole documents out of definitions."""
@@ -160,10 +153,12 @@ class _Compiler:
         self.with_guards = with_guards
         self.columns = [BlockColumns(block, channels.get(block.channel, ChannelFacts())) for block in normal.blocks]
 
-    def compiled(self) -> CompiledQuery:
+    def compiled(self, like: CompiledQuery | None = None) -> CompiledQuery:
         normal = self.normal
         check_comparisons(self.normal, self.columns)
         plans = [self._plan(index, block) for index, block in enumerate(normal.blocks)]
+        if like is not None and self._is_like(plans, like):
+            return self._with_guards_of(plans, like)
         self._check_size(plans)
         graph = self._graph(plans)
         canonical = canonicalize(graph)
@@ -179,8 +174,7 @@ class _Compiler:
         asked = {(block, spec.definition.key, digest) for block, spec in specs for digest in spec_digests(spec)}
         named = [where for where in [*meta.values(), *results] if where in name_of]
         channels_, streams = tuple(plan.channel for plan in plans), self._streams()
-        guards = tuple(plan.lifted.guard for plan in plans)
-        guards = guards if any(guards) else ()
+        guards, facts = guards_and_facts(plans)
         return CompiledQuery(
             normal=normal,
             template=template,
@@ -193,7 +187,7 @@ class _Compiler:
                 guards,
             ),
             specs=tuple(spec for _, spec in specs),
-            facts=tuple({spec: None for plan in plans for spec in plan.lifted.specs}),
+            facts=facts,
             channels=channels_,
             block_names=normal.block_names,
             definitions={name_of[block, node]: plans[block].definitions[node] for block, node in named},
@@ -201,9 +195,29 @@ class _Compiler:
             result_names=tuple(name_of.get(where) for where in results),
             result_blocks=tuple(block for block, _ in results),
             joined_names=tuple(dict.fromkeys(n for j in normal.joins for n in (j.left, j.right))),
+            plans=tuple(plans),
         )
 
-    def _check_size(self, plans: Sequence[_BlockPlan]) -> None:
+    def _is_like(self, plans: Sequence[BlockPlan], like: CompiledQuery) -> bool:
+        normal, known = self.normal, like.normal
+        return (
+            len(plans) == len(like.plans)
+            and all(one.is_like(other) for one, other in zip(plans, like.plans, strict=True))
+            and (normal.variables, normal.selected) == (known.variables, known.selected)
+            and (normal.block_names, normal.cases, normal.joins) == (known.block_names, known.cases, known.joins)
+            and [block.result for block in normal.blocks] == [block.result for block in known.blocks]
+        )
+
+    def _with_guards_of(self, plans: Sequence[BlockPlan], like: CompiledQuery) -> CompiledQuery:
+        """Return a query that has other guards than one like it."""
+        guards, facts = guards_and_facts(plans)
+        group = like.group
+        cases = settled_cases(self.normal.cases, group.instance, like.channels, group.streams, guards)
+        return replace(
+            like, normal=self.normal, group=replace(group, cases=cases, guards=guards), facts=facts, notes=()
+        )
+
+    def _check_size(self, plans: Sequence[BlockPlan]) -> None:
         """Refuse definitions that say the same too often: a variable's repeats the conditions on its whole way."""
         characters = 0
         for plan in plans:
@@ -220,7 +234,7 @@ class _Compiler:
 
     # -- reduction ---------------------------------------------------------------------------------------------
 
-    def _plan(self, index: int, block: NormalBlock) -> _BlockPlan:
+    def _plan(self, index: int, block: NormalBlock) -> BlockPlan:
         parents = [node.parent for node in block.nodes]
         names = {name for join in self.normal.joins for name in (join.left, join.right)}
         joined = {node for name, (at, node) in self.normal.variables.items() if at == index and name in names}
@@ -233,16 +247,16 @@ class _Compiler:
         channel = self.columns[index].facts.channel or block.channel
         lifted = Lifted(steps, at_document)
         if self.with_guards:
-            live = _with_ancestors(parents, {*minor.nodes, *output.nodes})
+            live = with_ancestors(parents, {*minor.nodes, *output.nodes})
             lifted = lift(self.columns[index], steps, at_document, live)
         definitions = {
-            node: Definition(channel, _path(lifted.steps, parents, node), lifted.at_document)
+            node: Definition(channel, path_to(lifted.steps, parents, node), lifted.at_document)
             for node in {*minor.nodes, *output.nodes}
         }
         edges = sorted({*minor.edges, *output.edges})
-        joined_ways = _with_ancestors(parents, minor.nodes)
+        joined_ways = with_ancestors(parents, minor.nodes)
         hanging = [edge for edge in edges if edge[1] not in joined_ways]
-        return _BlockPlan(channel, joined, minor, output, definitions, parents, edges, hanging, lifted)
+        return BlockPlan(channel, joined, minor, output, definitions, parents, edges, hanging, lifted)
 
     def _results(self) -> list[tuple[int, int]]:
         """(block, node) of what makes a match."""
@@ -260,7 +274,7 @@ class _Compiler:
         streams = tuple(columns.facts.stream for columns in self.columns)
         return streams if any(streams) else ()
 
-    def _graph(self, plans: list[_BlockPlan]) -> JoinGraph:
+    def _graph(self, plans: list[BlockPlan]) -> JoinGraph:
         vertices: list[Vertex] = []
         for block, plan in enumerate(plans):
             offset = len(vertices)
@@ -272,7 +286,7 @@ class _Compiler:
             tuple(vertices), tuple(each for join in self.normal.joins for each in self._value_joins(join, plans))
         )
 
-    def _value_joins(self, join: NormalJoin, plans: list[_BlockPlan]) -> Iterator[ValueJoin]:
+    def _value_joins(self, join: NormalJoin, plans: list[BlockPlan]) -> Iterator[ValueJoin]:
         found = JoinSides(self.normal, self.columns, join)
         left, right = (plans[block].vertex[node] for block, node in found.nodes)
         for op, fn_l, fn_r in found.comparisons():
@@ -285,7 +299,7 @@ class _Compiler:
         self,
         template: Template,
         graph: JoinGraph,
-        plans: list[_BlockPlan],
+        plans: list[BlockPlan],
         meta: dict[int, tuple[int, int]],
     ) -> Instance:
         where = [meta[i] for i in range(template.width)]
@@ -317,7 +331,7 @@ class _Compiler:
     # -- stage 1 -----------------------------------------------------------------------------------------------
 
     def _specs(
-        self, plans: list[_BlockPlan], instance: Instance, meta: dict[int, tuple[int, int]]
+        self, plans: list[BlockPlan], instance: Instance, meta: dict[int, tuple[int, int]]
     ) -> list[tuple[int, WitnessSpec]]:
         """Return the specs that stage 1 has to find, each with its block."""
         functions: dict[tuple[int, int], set[str | None]] = {}
@@ -336,38 +350,8 @@ class _Compiler:
                 WitnessSpec(
                     plans[block].definitions[node],
                     tuple(sorted(names, key=lambda name: name or "")),
-                    *_edges_around(plans[block], node),
+                    *edges_around(plans[block], node),
                 ),
             )
             for (block, node), names in sorted(functions.items())
         ]
-
-
-def _edges_around(plan: _BlockPlan, node: int) -> tuple[_Pairs, _Pairs]:
-    """Return the R_bin edges that rows of a joined node carry: those on its way, and those that hang off towards
-    results.
-    """
-    definitions = plan.definitions
-    on_the_way = _with_ancestors(plan.parents, (node,))
-    way = [(definitions[u], definitions[w]) for u, w in plan.edges if w in on_the_way]
-    if len(plan.minor.nodes) == 1:
-        way.append((definitions[plan.minor.nodes[0]],) * 2)
-    return tuple(way), tuple((definitions[u], definitions[w]) for u, w in plan.hanging)
-
-
-def _with_ancestors(parents: Sequence[int], nodes: Iterable[int]) -> set[int]:
-    """Return the nodes and all above them."""
-    found: set[int] = set()
-    for node in nodes:
-        while node >= 0 and node not in found:
-            found.add(node)
-            node = parents[node]
-    return found
-
-
-def _path(steps: list[Step | None], parents: list[int], node: int) -> tuple[Step, ...]:
-    found: list[Step] = []
-    while (step := steps[node]) is not None:
-        found.append(step)
-        node = parents[node]
-    return tuple(reversed(found))

@@ -3,7 +3,8 @@
 A million standing queries are mostly the same few thousand questions asked by different people.  The *form* of a text
 is its tokens with brackets and atoms sorted, variables numbered and, where two blocks are joined by value, without
 windows; a text of a known form takes what was compiled for the first one and puts in its own names and windows.  Forms
-are read off the tokens alone, so anything unusual is simply compiled.
+are read off the tokens alone, so anything unusual is simply compiled.  A text that differs from one before in constants
+in brackets is parsed, and takes from that one what no guard has a part in.
 
 The law, held by tests: what ``Preparer.prepare`` gives is what ``compile_query`` gives.
 """
@@ -83,6 +84,8 @@ class Preparer:
         self.namespaces = dict(namespaces or {})
         self.channels = dict(channels or {})
         self._forms: dict[_Key, _Form] = {}
+        self._outlines: dict[_Key, CompiledQuery] = {}
+        """The first query of those whose texts differ in constants of brackets alone."""
         self._texts: dict[str, Prepared] = {}
         self._kept = 0
         """Number of queries that were compiled since the memory was emptied."""
@@ -112,10 +115,10 @@ class Preparer:
     def _prepared(self, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
         read = _read(tokens)
         if read is None:
-            return self._compiled(*parse())
+            return self._first(tokens, parse)
         form = self._forms.get(read.form)
         if form is None:
-            prepared = self._compiled(*parse())
+            prepared = self._first(tokens, parse)
             self._remember(read, prepared)
             return prepared
         compiled = form.windows.get(read.windows)
@@ -124,8 +127,15 @@ class Preparer:
             form.windows[read.windows] = compiled
         return Prepared(compiled, form.names.format(*map(_quoted, read.variables)))
 
-    def _compiled(self, query: ast.Query, text: str) -> Prepared:
-        compiled = compile_query(query, text, namespaces=self.namespaces, channels=self.channels)
+    def _first(self, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
+        """Compile a text of no known form, by means of one that differs in constants if there was one."""
+        outline = _outline(tokens)
+        prepared = self._compiled(*parse(), like=self._outlines.get(outline))
+        self._outlines.setdefault(outline, prepared.compiled)
+        return prepared
+
+    def _compiled(self, query: ast.Query, text: str, like: CompiledQuery | None = None) -> Prepared:
+        compiled = compile_query(query, text, namespaces=self.namespaces, channels=self.channels, like=like)
         compiled = replace(compiled, notes=text_notes(query, compiled.normal.cases))
         self._kept += 1
         return Prepared(compiled, names_json(compiled), query.publish, query.starting)
@@ -173,6 +183,7 @@ class Preparer:
         """Forget everything now and then rather than grow without end."""
         if self._kept > _MOST_COMPILED:
             self._forms.clear()
+            self._outlines.clear()
             self._kept = 0
             self._texts.clear()
         elif len(self._texts) >= _MOST_TEXTS:
@@ -361,6 +372,19 @@ class _Reader:
                 form.append("}")
             form += [get(word, word) for word in words]
         return form, [get(word, word) for word in self.windows], tuple(word[1:] for word in number)
+
+
+def _outline(tokens: Sequence[Token]) -> _Key:
+    """Return the words of a text without the constants in brackets."""
+    found: list[str | int] = []
+    nested = 0
+    for kind, value, _, _ in tokens:
+        nested += (kind == "[") - (kind == "]")
+        if kind not in ("string", "number"):
+            found.append(value)
+        else:
+            found.append(kind if nested > 0 else f"{kind} {value}")
+    return tuple(found)
 
 
 def _told(bracket: tuple[list[str], list[str]]) -> list[str]:

@@ -217,7 +217,9 @@ class Loading:
             templates = {one.prepared.compiled.template.id: one.prepared.compiled.template for one in made}
             for name, values_of in filled.items():
                 add_rt_rows(self.connection, templates[name], values_of)
-            self._put_variables([one.prepared.compiled for one in made])
+            # Queries that differ in guards or windows share their definitions.
+            distinct = {id(one.prepared.compiled.definitions): one.prepared.compiled for one in made}
+            self._put_variables(distinct.values())
             guards = {row["guard"]: row for one in made for row in guards_of(one.prepared.compiled)}
             add_guards(self.connection, list(guards.values()))
         self.new.groups |= numbers
