@@ -3,6 +3,7 @@
 * ``arrow_bounds``: Bounds on Arrow files of strangers
 * ``arrow_schemas``: Arrow schemas as Spark's DDL, so that a relation's shape is declared once
 * ``atomic_files``: Files for others, which appear under their names when they are whole
+* ``collecting``: Python's collector of cycles, put off while thousands of objects without cycles are made
 * ``docids``: Places in the intake order, and the document numbers that stand for them
 * ``durations``: Durations of windows: ``7 days``, ``90s``, ``'PT5M'``, a bare number of seconds
 * ``encodings``: The character encodings that documents, feeds and answers of strangers may name

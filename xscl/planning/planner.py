@@ -14,6 +14,7 @@ from typing import Literal
 
 from sqlalchemy.engine import Connection
 
+from xscl.base.collecting import collecting_later
 from xscl.base.mixed import label
 from xscl.base.temporary import hold_folder, let_folder_go
 from xscl.catalog.catalog import Catalog
@@ -233,15 +234,16 @@ class Planner:
         missing = [gid for gid in self._waiting if gid in self._subscribers]
         missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
         shared: dict[SpecKey, WitnessSpec] = {}
-        compiled = [
-            _Compiled(
-                *(gid, iid, query.group, query.channels), _shared(query.specs, shared), _shared(query.facts, shared)
-            )
-            for gid, iid, query in self._compile(connection, missing)
-        ]
-        self._memberships |= memberships
-        self._change(stale, compiled, memberships)
-        self._split(row_shapes(channels))
+        with collecting_later():
+            compiled = [
+                _Compiled(
+                    *(gid, iid, query.group, query.channels), _shared(query.specs, shared), _shared(query.facts, shared)
+                )
+                for gid, iid, query in self._compile(connection, missing)
+            ]
+            self._memberships |= memberships
+            self._change(stale, compiled, memberships)
+            self._split(row_shapes(channels))
         return self._plan if self._groups else None
 
     def variables(self) -> tuple[set[int], int]:
@@ -278,7 +280,7 @@ class Planner:
         for (iid, namespaces), found in groupby(rows, key=lambda row: (row.iid, row.namespaces)):
             alike = list(found)
             declared = read_stored(GROUPS.c.namespaces, namespaces)
-            # Groups of one instance differ in windows alone, but groups of different instances have different forms.
+            # Groups of one instance differ in windows and guards, but groups of different instances have other forms.
             preparer = Preparer(declared, self._facts) if len(alike) > 1 else None
             for row in alike:
                 if preparer is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import TypeVar
 
 from sqlalchemy.engine import Connection
 
+from xscl.base.collecting import collecting_later
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import step
 from xscl.base.types import QueryName, QueryOutcome, is_name, now_micros, require_name, to_micros
@@ -217,7 +217,7 @@ class Registry:
         chunks = _chunks(given)
         if not atomic:
             for chunk in chunks:
-                with self._transaction(strict, owner) as work, _collecting_later():
+                with self._transaction(strict, owner) as work, collecting_later():
                     outcomes += take(work, chunk)
             return outcomes
         try:
@@ -234,18 +234,6 @@ class Registry:
 
 class _Undone(Exception):
     """Takes an atomic load back."""
-
-
-@contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Thousands of trees without cycles: looking for cycles while they are made takes a quarter of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _chunks(given: Iterable[T]) -> Iterator[list[T]]:
