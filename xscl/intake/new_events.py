@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from xscl.base.arrow_schemas import EVENT_SCHEMA
@@ -54,7 +55,19 @@ assert list(EventRow._fields) == EVENT_SCHEMA.names
 def event_table(rows: Sequence[EventTuple], *, without_content: bool = False) -> pa.Table:
     """Make a table of events, of at least one; where tasks keep the documents it is made without them."""
     columns = dict(zip(EventRow._fields, zip(*rows, strict=True), strict=True))
-    if without_content:
-        del columns["content"]
-    schema = pa.schema([EVENT_SCHEMA.field(name) for name in columns])
-    return pa.Table.from_arrays([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
+    contents = columns.pop("content")
+    arrays = {name: pa.array(column, EVENT_SCHEMA.field(name).type) for name, column in columns.items()}
+    if not without_content:
+        arrays["content"] = _texts(contents)
+    schema = pa.schema([field for field in EVENT_SCHEMA if field.name in arrays])
+    return pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
+
+
+def _texts(contents: Sequence[bytes | None]) -> pa.StringArray:
+    """Make a column of documents, which are UTF-8 for sure."""
+    if not all(contents):
+        return pa.array(contents, pa.string())
+    ends = np.zeros(len(contents) + 1, dtype=np.int32)
+    np.cumsum([len(content) for content in contents if content], out=ends[1:])
+    data = b"".join([content for content in contents if content])
+    return pa.StringArray.from_buffers(len(contents), pa.py_buffer(ends), pa.py_buffer(data))
