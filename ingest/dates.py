@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 __all__ = ["parse_date"]
 
@@ -42,8 +43,11 @@ def parse_date(text: str) -> datetime | None:
     True
     """
     text = text.strip()
-    if len(text) > 100:
-        return None
+    return None if len(text) > 100 else _parsed(text)
+
+
+@lru_cache(maxsize=4_096)
+def _parsed(text: str) -> datetime | None:
     try:
         moment = _iso(text) or _rfc822(text)
         found = moment.astimezone(UTC) if moment else None

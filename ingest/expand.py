@@ -7,7 +7,7 @@ from datetime import datetime
 
 from xscl.base.pickled import by_fields
 from xscl.base.types import Event
-from xscl.ingest.feed import entry_item
+from xscl.ingest.feed import read_entry
 from xscl.ingest.identity import EMPTY, Policy, identify
 from xscl.ingest.item import item_document, item_time
 from xscl.ingest.records import Entry, FeedDocument
@@ -30,10 +30,10 @@ class EntryDocuments:
 
 def entry_documents(document: FeedDocument, entry: Entry) -> EntryDocuments:
     """Return the documents of an entry of a feed."""
-    item = entry_item(entry, document.feed)
+    item, published = read_entry(entry, document.feed)
     declared, source = item_time(item, document.feed)
     normalised = item_document(item, document.feed)
-    return EntryDocuments(declared, source, (normalised,) if entry.raw is None else (normalised, entry.raw))
+    return EntryDocuments(declared, source, (normalised,) if published is None else (normalised, published))
 
 
 def entry_events(

@@ -1,7 +1,7 @@
 """A feed's tree into its entries: RSS 0.90 to 2.0, RSS 1.0 (RDF), Atom 1.0 and 0.3, CDF.
 
 ``read_tree`` notes of each entry what tells it from others, and the element as published, with the namespaces it
-needs.  ``entry_item`` makes the normalised item of that, which costs more, and is asked for only where the entry
+needs.  ``read_entry`` makes the normalised item of that, which costs more, and is asked for only where the entry
 is new.  An entry's digest is taken over the entry alone, in canonical form and without what it repeats of the feed
 it came from (``atom:source``), so that a change of a feed's head makes no new version of its entries.
 
@@ -19,8 +19,9 @@ from dataclasses import replace
 from lxml import etree
 
 from xscl.base.errors import DocumentLimitError, SourceError
-from xscl.base.safe_xml import parse_stored, serialize
+from xscl.base.safe_xml import parse_faultless, parse_stored, serialize
 from xscl.base.values import digest_text
+from xscl.base.xml_runs import CanonicalDocument
 from xscl.ingest.feed_fields import (
     ATOM,
     CONTENT,
@@ -39,6 +40,7 @@ from xscl.ingest.feed_fields import (
     language_of,
     read_head,
     read_item,
+    whole_text,
 )
 from xscl.ingest.item import Feed, Item, bounded
 from xscl.ingest.markup import (
@@ -47,7 +49,15 @@ from xscl.ingest.markup import (
 )
 from xscl.ingest.records import Entry, FeedDocument
 
-__all__ = ["MAX_ENTRY_CHARACTERS", "check_entries", "check_entry_size", "entry_item", "is_feed", "read_tree"]
+__all__ = [
+    "MAX_ENTRY_CHARACTERS",
+    "check_entries",
+    "check_entry_size",
+    "entry_item",
+    "is_feed",
+    "read_entry",
+    "read_tree",
+]
 
 MAX_ENTRY_CHARACTERS = 64 * 1024 * 1024
 """Characters of the entries of one feed together when written out, inclusive: each repeats the namespaces of
@@ -55,6 +65,10 @@ the feed."""
 
 MAX_ENTRIES = 100_000
 """Entries of one feed, inclusive: a feed is ingested as a whole, and an entry takes some 6 KB meanwhile."""
+
+
+_SOURCES = tuple(f"{{{namespace}}}source" for namespace in ATOM)
+"""What a planet repeats of the feed an entry came from."""
 
 
 def is_feed(root: etree._Element) -> bool:
@@ -127,14 +141,25 @@ def check_entry_size(size: int) -> None:
 
 def entry_item(entry: Entry, feed: Feed) -> Item:
     """Return the normalised item of an entry of this feed."""
+    return read_entry(entry, feed)[0]
+
+
+def read_entry(entry: Entry, feed: Feed) -> tuple[Item, str | None]:
+    """Return the normalised item of an entry of this feed, and the entry as published where there is one."""
     if entry.item is not None:
-        return entry.item
+        return entry.item, entry.raw
     assert entry.raw is not None
-    element = parse_stored(entry.raw)
+    data = entry.raw.encode("utf-8", "surrogatepass")
+    element = parse_faultless(data)
+    published = entry.raw
+    if element is None:
+        element = parse_stored(published)
+    elif serialize(element) == published:
+        published = CanonicalDocument(published)
     if feed.base:
         own = element.get(f"{XML}base")
         element.set(f"{XML}base", absolute_url(feed.base, own) if own else feed.base)
-    return read_item(element, feed)
+    return read_item(element, feed), published
 
 
 def _sections(root: etree._Element) -> tuple[etree._Element | None, list[etree._Element]]:
@@ -165,7 +190,7 @@ def _entry(element: etree._Element, feed: Feed) -> Entry:
     published = deepcopy(element)
     raw = serialize(published)
     digest, body = _digests(published, guid)
-    written = ["".join(node.itertext(etree.Element)).strip() for node in each_field(fields, *TITLE, *CONTENT)]
+    written = [whole_text(node).strip() for node in each_field(fields, *TITLE, *CONTENT)]
     return Entry(
         guid,
         item_url(element, fields, feed.url or feed.address),
@@ -181,7 +206,7 @@ def _entry(element: etree._Element, feed: Feed) -> Entry:
 def _digests(element: etree._Element, guid: str | None) -> tuple[str, str]:
     """Take the digests of what an entry says, with its guid and without; the element is changed."""
     # What a planet repeats of the feed an entry came from says with each poll when it was polled last.
-    for origin in fields_of(element).get("atom:source", ()):
+    for origin in list(element.iterchildren(*_SOURCES)):
         element.remove(origin)
     try:
         # Exclusive: namespaces that only the feed's root declares are no part of the entry.

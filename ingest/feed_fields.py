@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Callable, Iterator
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from lxml import etree
@@ -21,6 +20,7 @@ from xscl.ingest.markup import (
     links,
     parse_html,
     split_name,
+    split_tag,
 )
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "language_of",
     "read_head",
     "read_item",
+    "whole_text",
 ]
 
 
@@ -125,8 +126,36 @@ _MEDIA_FACTS = ("type", "medium", "width", "height")
 Fields = dict[str, list[etree._Element]]
 
 
-_Fragments = Callable[[etree._Element], etree._Element | None]
 """The children of one element by name: ``title`` for the format's own, ``atom:title`` for an extension's."""
+
+
+_MEDIA = tuple(
+    f"{{{namespace}}}{name}"
+    for namespace, prefix in _PREFIXES.items()
+    for name in ("content", "thumbnail")
+    if prefix == "media:"
+)
+
+
+class _Fragments:
+    """The markup in elements, and its text; each is read once, for its text and its links."""
+
+    def __init__(self) -> None:
+        self._found: dict[etree._Element, etree._Element | None] = {}
+        self._texts: dict[etree._Element, str] = {}
+
+    def of(self, element: etree._Element) -> etree._Element | None:
+        """Return the markup in an element, if it is any."""
+        if element not in self._found:
+            self._found[element] = _fragment(element)
+        return self._found[element]
+
+    def text(self, element: etree._Element) -> str:
+        """Return the text of the markup in an element."""
+        if element not in self._texts:
+            fragment = self.of(element)
+            self._texts[element] = "" if fragment is None else fragment_text(fragment)
+        return self._texts[element]
 
 
 def is_cdf(element: etree._Element) -> bool:
@@ -143,7 +172,7 @@ def read_head(head: etree._Element | None, source: str) -> Feed:
     fields = fields_of(head)
     home = _home(head, fields, address)
     url = _atom_link(fields, "self", home or address)
-    title = _first_text(fields, TITLE, _fragment)
+    title = _first_text(fields, TITLE, _Fragments())
     return Feed(
         feed_identity(url, home, title, source),
         url or home,
@@ -161,7 +190,7 @@ def read_item(element: etree._Element, feed: Feed) -> Item:
     fields = fields_of(element)
     url = item_url(element, fields, feed.url or feed.address)
     base = url or feed.url or feed.address
-    fragments = cache(_fragment)  # each is read once, for its text and its links
+    fragments = _Fragments()
     description = _first_text(fields, CONTENT, fragments)
     content = _first_text(fields, _BODY, fragments)
     return Item(
@@ -193,31 +222,45 @@ def fields_of(element: etree._Element) -> Fields:
         moment.text = element.get("LASTMOD")
         found["lastmod"] = [moment]
     for child in element.iterchildren(etree.Element):
-        namespace, name = split_name(child)
-        if cdf:
-            name = _CDF_NAMES.get(name, name)
-        # RSS is written with and without a namespace of its own; Atom is always known by its namespace.
-        prefix = _PREFIXES.get(namespace, "" if namespace in (own, "") else None)
-        if prefix is not None:
-            found.setdefault(prefix + name, []).append(child)
+        name = _field_name(str(child.tag), own, cdf)
+        if name is None:
+            continue
+        if name in found:
+            found[name].append(child)
+        else:
+            found[name] = [child]
     return found
 
 
-def each_field(fields: Fields, *names: str) -> Iterator[etree._Element]:
-    """Yield the children of these names, in the order of the names."""
-    for name in names:
-        yield from fields.get(name, ())
+@lru_cache(maxsize=1_024)
+def _field_name(tag: str, own: str, cdf: bool) -> str | None:
+    """Return the name of a field, in an element with a namespace of its own; None for what is none."""
+    namespace, name = split_tag(tag)
+    if cdf:
+        name = _CDF_NAMES.get(name, name)
+    # RSS is written with and without a namespace of its own; Atom is always known by its namespace.
+    prefix = _PREFIXES.get(namespace, "" if namespace in (own, "") else None)
+    return None if prefix is None else prefix + name
+
+
+def each_field(fields: Fields, *names: str) -> list[etree._Element]:
+    """List the children of these names, in the order of the names."""
+    return [element for name in names if name in fields for element in fields[name]]
 
 
 def field_text(element: etree._Element) -> str:
     """Read the text of an element on one line."""
-    return collapse("".join(element.itertext(etree.Element)))
+    return collapse(whole_text(element))
+
+
+def whole_text(element: etree._Element) -> str:
+    """Read the text of an element as it stands."""
+    return "".join(element.itertext(etree.Element)) if len(element) else element.text or ""
 
 
 def _first_text(fields: Fields, names: tuple[str, ...], fragments: _Fragments) -> str | None:
     for element in each_field(fields, *names):
-        fragment = fragments(element)
-        if fragment is not None and (text := fragment_text(fragment)):
+        if text := fragments.text(element):
             return text
     return None
 
@@ -235,10 +278,10 @@ def _fragment(element: etree._Element) -> etree._Element | None:
     if kind == "other":
         return None
     if kind == "base64":
-        return _decoded("".join(element.itertext(etree.Element)))
+        return _decoded(whole_text(element))
     if kind == "text" or next(element.iterchildren(etree.Element), None) is not None:
         return element
-    text = "".join(element.itertext(etree.Element))
+    text = whole_text(element)
     return parse_html(text) if "<" in text or "&" in text else element
 
 
@@ -298,7 +341,7 @@ def item_url(element: etree._Element, fields: Fields, base: str) -> str | None:
 
 def guid_of(entry: etree._Element, fields: Fields) -> str | None:
     """Find what the publisher tells an entry from others by."""
-    texts = ["".join(element.itertext(etree.Element)) for element in each_field(fields, "guid", "atom:id")]
+    texts = [whole_text(element) for element in each_field(fields, "guid", "atom:id")]
     texts.append(entry.get(f"{{{RDF}}}about") or "")
     return next((guid for text in texts if (guid := clean(text).strip())), None)
 
@@ -331,7 +374,7 @@ def _categories(fields: Fields) -> tuple[str, ...]:
 def _content_links(fields: Fields, base: str, fragments: _Fragments) -> tuple[str, ...]:
     found: list[str] = []
     for element in each_field(fields, *CONTENT):
-        if _content_type(element) in ("html", "base64") and (fragment := fragments(element)) is not None:
+        if _content_type(element) in ("html", "base64") and (fragment := fragments.of(element)) is not None:
             found.extend(links(fragment, base_of(element, base)))
     return distinct(found)
 
@@ -358,6 +401,10 @@ def _enclosures(fields: Fields, base: str) -> tuple[Resource, ...]:
 
 
 def _media(element: etree._Element, base: str) -> tuple[Resource, ...]:
+    nodes = list(element.iterdescendants(*_MEDIA))
+    if not nodes:
+        return ()
+
     @cache
     def around(node: etree._Element) -> str:
         """Find where references in a node start from: what is around it is asked once."""
@@ -367,13 +414,11 @@ def _media(element: etree._Element, base: str) -> tuple[Resource, ...]:
         return absolute_url(above, own) if own else above
 
     found: list[Resource] = []
-    for node in element.iterdescendants(etree.Element):
-        namespace, name = split_name(node)
-        if _PREFIXES.get(namespace) == "media:" and name in ("content", "thumbnail"):
-            resource = _resource(node, "url", _MEDIA_FACTS, around(node))
-            if name == "thumbnail":
-                resource = Resource(resource.url, (("role", "thumbnail"), *resource.attributes))
-            found.append(resource)
+    for node in nodes:
+        resource = _resource(node, "url", _MEDIA_FACTS, around(node))
+        if split_name(node)[1] == "thumbnail":
+            resource = Resource(resource.url, (("role", "thumbnail"), *resource.attributes))
+        found.append(resource)
     return _addressed(found)
 
 

@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from xscl.base.types import format_time, to_micros
 from xscl.base.values import digest_text
+from xscl.base.xml_runs import CanonicalDocument
 from xscl.ingest.markup import MAX_ADDRESS, clean
 
 __all__ = ["Feed", "Item", "Resource", "bounded", "distinct", "feed_identity", "item_document", "item_time"]
@@ -128,14 +129,18 @@ def item_document(item: Item, feed: Feed) -> str:
         ("enclosure", item.enclosures),
         ("media", item.media),
     )
-    return f"<item>{''.join(_element(name, value) for name, values in fields for value in values if value)}</item>"
+    written = "".join([_element(name, value) for name, values in fields for value in values if value])
+    cleaned = clean(written)
+    # Nothing became empty, and values are written as libxml2 does.
+    plain = written and cleaned == written and "\r" not in written and "='" not in written
+    return CanonicalDocument(f"<item>{written}</item>") if plain else f"<item>{cleaned}</item>"
 
 
 def _element(name: str, value: str | Resource) -> str:
     if isinstance(value, str):
-        return f"<{name}>{escape(clean(value))}</{name}>"
-    attributes = "".join(f" {key}={quoteattr(clean(text))}" for key, text in value.attributes)
-    return f"<{name}{attributes}>{escape(clean(value.url))}</{name}>"
+        return f"<{name}>{escape(value)}</{name}>"
+    attributes = "".join(f" {key}={quoteattr(text)}" for key, text in value.attributes)
+    return f"<{name}{attributes}>{escape(value.url)}</{name}>"
 
 
 def item_time(item: Item, feed: Feed) -> tuple[datetime | None, str]:

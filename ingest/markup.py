@@ -8,6 +8,7 @@ there.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import urljoin, urlsplit
@@ -26,6 +27,7 @@ __all__ = [
     "links",
     "parse_html",
     "split_name",
+    "split_tag",
 ]
 
 MAX_ADDRESS = 2_000
@@ -33,10 +35,32 @@ MAX_ADDRESS = 2_000
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SILENT = frozenset({"script", "style", "template", "noembed", "noframes"})
-_BLOCK = re.compile(
-    "address|article|aside|blockquote|br|dd|details|dialog|div|dl|dt|fieldset|figcaption|figure|footer|form|h[1-6]"
-    "|header|hr|li|main|nav|ol|option|p|pre|section|summary|table|tbody|td|tfoot|th|thead|tr|ul"
+_BLOCKS = frozenset(
+    {
+        *("address", "article", "aside", "blockquote", "br", "dd", "details", "dialog", "div", "dl", "dt", "fieldset"),
+        *("figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main"),
+        *(
+            "nav",
+            "ol",
+            "option",
+            "p",
+            "pre",
+            "section",
+            "summary",
+            "table",
+            "tbody",
+            "td",
+            "tfoot",
+            "th",
+            "thead",
+            "tr",
+        ),
+        "ul",
+    }
 )
+_TAG = re.compile("</?([^ \t\n/>]+)[^>]*>")
+_COMMENT = re.compile("<!--.*?-->", re.DOTALL)
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def clean(text: str) -> str:
@@ -54,17 +78,20 @@ def collapse(text: str) -> str:
     >>> collapse(" a \n\u00a0b ")
     'a b'
     """
+    if text.isprintable() and "  " not in text:  # a space is the only white space in it
+        return text.strip(" ")
     return " ".join(clean(text).split())
 
 
 def split_name(node: etree._Element) -> tuple[str, str]:
     """Return the namespace and the local name of an element; both empty for comments and processing instructions."""
     tag = node.tag
-    return _split_tag(tag) if isinstance(tag, str) else ("", "")
+    return split_tag(tag) if isinstance(tag, str) else ("", "")
 
 
 @lru_cache(maxsize=512)
-def _split_tag(tag: str) -> tuple[str, str]:
+def split_tag(tag: str) -> tuple[str, str]:
+    """Return the namespace and the local name of a tag."""
     namespace, _, name = tag.rpartition("}")
     return namespace[1:], name
 
@@ -76,16 +103,27 @@ def _effect(node: etree._Element) -> str:
 
 @lru_cache(maxsize=512)
 def _effect_of(tag: str) -> str:
-    name = _split_tag(tag)[1].lower()
-    return "silent" if name in _SILENT else "block" if _BLOCK.fullmatch(name) else ""
+    name = split_tag(tag)[1].lower()
+    return "silent" if name in _SILENT else "block" if name in _BLOCKS else ""
+
+
+class _Local(threading.local):
+    """One parser for each thread: to make one takes as long as a short text."""
+
+    def __init__(self) -> None:
+        self.parser = etree.HTMLParser(
+            encoding="utf-8", no_network=True, recover=True, remove_pis=True, huge_tree=False
+        )
+
+
+_local = _Local()
 
 
 def parse_html(text: str) -> etree._Element | None:
     """Return the tree of an HTML fragment; None where nothing is left of it."""
-    parser = etree.HTMLParser(encoding="utf-8", no_network=True, recover=True, remove_pis=True, huge_tree=False)
     try:
         # The element in front keeps leading text and white space where they are.
-        return etree.fromstring(b"<div>" + clean(text).encode("utf-8"), parser)
+        return etree.fromstring(b"<div>" + clean(text).encode("utf-8"), _local.parser)
     except (etree.LxmlError, ValueError):
         return None
 
@@ -98,7 +136,24 @@ def fragment_text(fragment: etree._Element) -> str:
     """
     if len(fragment) == 0 and _effect(fragment) != "silent":
         return collapse(fragment.text or "")
-    return collapse("".join(_pieces(fragment)))
+    text = _html_text(fragment) if fragment.tag == "html" else None
+    return collapse("".join(_pieces(fragment)) if text is None else text)
+
+
+def _html_text(root: etree._Element) -> str | None:
+    """Return the text of what ``parse_html`` gave, from its markup; None where that has silent elements or references.
+
+    libxml2 writes ``<`` and ``>`` for nothing but tags and comments.
+    """
+    markup: str = etree.tostring(root, encoding="unicode")
+    if "<!--" in markup:
+        markup = _COMMENT.sub("", markup)
+    parts = _TAG.split(markup)
+    names = parts[1::2]
+    if "&#" in markup or not _SILENT.isdisjoint(names):
+        return None
+    parts[1::2] = [" " if name in _BLOCKS else "" for name in names]
+    return "".join(parts).replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
 
 
 def _pieces(fragment: etree._Element) -> Iterator[str]:
@@ -121,14 +176,16 @@ def links(fragment: etree._Element, base: str) -> Iterator[str]:
 
     References within the page itself (``#note``) are no links.
     """
-    for node in fragment.iter(etree.Element):
-        if split_name(node)[1].lower() != "a":
-            continue
+    for node in fragment.iter("{*}a", "{*}A"):
         href = (node.get("href") or "").strip()
-        if href and not href.startswith("#"):
-            target = absolute_url(base, href)
-            if is_web(target) and (address := canonical_url(target)):
-                yield address
+        if href and not href.startswith("#") and (address := _web_address(absolute_url(base, href))):
+            yield address
+
+
+@lru_cache(maxsize=4_096)
+def _web_address(target: str) -> str | None:
+    """Return the canonical address of a web page; None for another address.  Pages of a site have many in common."""
+    return canonical_url(target) if is_web(target) else None
 
 
 def absolute_url(base: str, reference: str) -> str:
@@ -138,9 +195,9 @@ def absolute_url(base: str, reference: str) -> str:
     ('http://example.org/c', 'c', 'c')
     """
     reference = collapse(reference)
+    if not reference or len(base) > MAX_ADDRESS or _SCHEME.match(reference):
+        return reference
     try:
-        if not reference or len(base) > MAX_ADDRESS or urlsplit(reference).scheme:
-            return reference
         return urljoin(base, reference)
     except ValueError:
         return reference

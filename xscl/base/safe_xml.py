@@ -92,6 +92,12 @@ _OPTIONS: dict[str, Any] = {
     "recover": False,
 }
 _WIDER = etree.XPath("boolean(//*[count(@*) > $than])")
+_LONGER = etree.XPath(
+    " or ".join(
+        f"boolean(/descendant::{node}[string-length() > $than])"
+        for node in ("text()", "*/@*", "comment()", "processing-instruction()")
+    )
+)
 
 _POSITION = re.compile(r",? line \d+, column \d+\s*$")
 _UTF8_BOM = b"\xef\xbb\xbf"
@@ -105,6 +111,9 @@ _MARKUP = re.compile(
     )""",
     re.DOTALL | re.VERBOSE,
 )
+_TAG_NAME = re.compile(rb"<\??([^\s<>/!?]+)")
+_MAY_BE_NAME = re.compile(rb"[A-Za-z_:\x80-\xff][A-Za-z0-9._:\x80-\xff-]*")
+_DECLARATION = re.compile(rb"""xmlns(?::[^\s=]+)?\s*=\s*(?:"[^"]*"|'[^']*')""")
 _VALUE = re.compile(rb""""[^"]*"|'[^']*'""")
 _DECLARES = re.compile(
     rb"""\s*(?>(?:<\?.*?\?>|<!--.*?-->)\s*)*<!DOCTYPE(?>[^\[>"']+|"[^"]*"|'[^']*')*\[""",
@@ -193,7 +202,13 @@ def _parsed(data: bytes, limits: Limits) -> etree._Element:
     elif tags + values > limits.max_nodes:
         _check_nodes(data, limits)
     root: etree._Element = etree.fromstring(data, _local.parser)
-    if declaring or tags + values > limits.max_names or len(data) > limits.max_text or _may_be_over(data, root, limits):
+    if (
+        declaring
+        or tags + values > limits.max_nodes
+        or (tags + values > limits.max_names and not _has_few_names(data, limits.max_names))
+        or (len(data) > limits.max_text and _may_have_long_text(data, root, limits.max_text))
+        or _may_be_over(data, root, limits)
+    ):
         _count(_events_of(root), limits)
     if declaring:
         for entity in root.iter(etree.Entity):
@@ -205,6 +220,34 @@ def _parsed(data: bytes, limits: Limits) -> etree._Element:
     return root
 
 
+def _has_few_names(data: bytes, most: int) -> bool:
+    """Whether a document without declarations of its own surely has at most so many distinct names.
+
+    A prefix may stand for several namespaces, so names as they are written count for each declaration.
+    """
+    tags = set(_TAG_NAME.findall(data))
+    before = {words[-1] for part in data.split(b"=") if (words := part.rsplit(None, 1))}
+    attributes = sum(1 for word in before if _MAY_BE_NAME.fullmatch(word))
+    declared = set(_DECLARATION.findall(data)) if b"xmlns" in data else set()
+    return (len(tags) + attributes) * (len(declared) + 1) <= most
+
+
+def _may_have_long_text(data: bytes, root: etree._Element, most: int) -> bool:
+    """Whether a text, value, comment or instruction of a document may have more characters than these."""
+    # Without comments, instructions and sections there is nothing that "<" does not end.
+    if data.find(b"<?", 1) < 0 and b"<!" not in data:
+        return _longest_tag(data) > most
+    return bool(_LONGER(root, than=most))
+
+
+def _longest_tag(data: bytes) -> int:
+    """Return the most bytes from one ``<`` to the next, which no tag is longer than."""
+    import numpy as np  # most documents are short
+
+    starts = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("<"))
+    return int(np.diff(starts, append=len(data)).max(initial=0))
+
+
 def _may_be_over(data: bytes, root: etree._Element, limits: Limits) -> bool:
     """Whether a document of few nodes and short texts may nest too deeply, or have an element with too much in it."""
     # Each level has two tags, but for the lowest, which may have one.
@@ -213,13 +256,21 @@ def _may_be_over(data: bytes, root: etree._Element, limits: Limits) -> bool:
     declared = data.count(b"xmlns")
     if declared > limits.max_namespaces or (declared and may_have_long_namespace(data, limits.max_namespace)):
         return True
+    if data.count(b"=") <= limits.max_attributes or _longest_tag(data) <= 5 * limits.max_attributes:
+        return False  # an attribute takes five bytes at least
     # XPath sees no declarations of namespaces as attributes; all of the document's may be in one element.
-    return data.count(b"=") > limits.max_attributes and bool(_WIDER(root, than=limits.max_attributes - declared))
+    return bool(_WIDER(root, than=limits.max_attributes - declared))
 
 
 def may_have_long_namespace(data: bytes, length: int) -> bool:
     """Whether a document may have a namespace of more bytes than these."""
-    return _long_namespace(length).search(data) is not None
+    pattern = _long_namespace(length)
+    found = data.find(b"xmlns", 1)
+    while found > 0:
+        if pattern.match(data, found - 1):
+            return True
+        found = data.find(b"xmlns", found + 5)
+    return False
 
 
 def _check_nodes(data: bytes, limits: Limits) -> None:

@@ -18,7 +18,14 @@ from lxml import etree
 
 from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, may_have_long_namespace, parse_faultless
 
-__all__ = ["canonical_documents"]
+__all__ = ["CanonicalDocument", "canonical_documents"]
+
+
+class CanonicalDocument(str):
+    """A well-formed document as ``serialize`` writes it; whether it is within limits is to be seen."""
+
+    __slots__ = ()
+
 
 _RUN = 500
 """Documents that are parsed together at most."""
@@ -47,8 +54,13 @@ def canonical_documents(contents: Sequence[str | bytes], limits: Limits = DEFAUL
     run: list[tuple[int, bytes]] = []
     size = 0
     for place, content in enumerate(contents):
+        if isinstance(content, CanonicalDocument):
+            written = content.encode()
+            if bounds.hold(written) and (b"xmlns" not in written or bounds.hold_namespaces(written)):
+                found[place] = written
+            continue
         data = _plain(content)
-        if data is None or not bounds.hold(data):
+        if data is None or len(data) > _LONG or not bounds.hold(data):
             continue
         run.append((place, data))
         size += len(data)
@@ -83,7 +95,7 @@ class _Bounds:
     """Counts that no document over one of some limits is under."""
 
     def __init__(self, limits: Limits) -> None:
-        self._longest = min(_LONG, limits.max_text, limits.max_bytes)
+        self._longest = min(limits.max_text, limits.max_bytes)
         self._tags = 2 * limits.max_depth  # each level has two, but for the lowest, which may have one
         self._nodes = min(limits.max_nodes, limits.max_names)
         self._values = limits.max_attributes

@@ -21,8 +21,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xscl.base import safe_xml
 from xscl.base.errors import DocumentError, DocumentLimitError, MalformedDocumentError
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_stored, parse_xml, serialize
+from xscl.base.safe_xml import (
+    DEFAULT_LIMITS,
+    Limits,
+    in_fresh_dictionary,
+    may_have_long_namespace,
+    parse_stored,
+    parse_xml,
+    serialize,
+)
 
 SECRET = "not for strangers"
 
@@ -572,3 +581,46 @@ def test_names_are_forgotten_with_their_dictionary() -> None:
     names = 80  # MB
     assert growth("one thread") > names * 3 // 4
     assert growth("recycled") < names // 4
+
+
+# -- documents with many nodes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [3, 6, 9])
+@given(documents())
+def test_bounds_spare_no_document_the_count(most: int, text: str) -> None:
+    limits = Limits(max_names=most, max_text=most, max_attributes=most)
+
+    def outcome() -> str | None:
+        try:
+            parse_xml(text, limits=limits)
+        except DocumentError as error:
+            return error.message
+        return None
+
+    found = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(safe_xml, "_has_few_names", lambda *_: False)
+        patch.setattr(safe_xml, "_may_have_long_text", lambda *_: True)
+        patch.setattr(safe_xml, "_may_be_over", lambda *_: True)
+        assert found == outcome()
+
+
+@pytest.mark.parametrize(
+    ("text", "few"),
+    [
+        ("<a b='1'><c d = '2'/></a>", True),
+        ("<a b='1'><c d = '2'/><e/><f/></a>", False),
+        ("<a xmlns='u'><a xmlns='v'/></a>", False),
+        ("<a href='x?y=1&amp;z=2'>k = v</a>", True),
+        ("<?p?><?q?><a/><?r?><?s?><?t?>", False),
+    ],
+)
+def test_names_are_bounded_from_above(text: str, few: bool) -> None:
+    assert safe_xml._has_few_names(text.encode(), 5) == few
+
+
+def test_long_namespaces_are_found_wherever_they_stand() -> None:
+    for text in (" xmlns='uuuu'", '\nxmlns:p = "uuuu"', "xmlns xmlns='uuuu'", " xmlns:xmlns='uuuu'"):
+        assert may_have_long_namespace(f"<a{text}".encode(), 3)
+        assert not may_have_long_namespace(f"<a{text}".encode(), 4)

@@ -12,7 +12,7 @@ from xscl.base import xml_runs
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import DEFAULT_LIMITS, Limits
 from xscl.base.values import digest_text
-from xscl.base.xml_runs import canonical_documents
+from xscl.base.xml_runs import CanonicalDocument, canonical_documents
 from xscl.store.event_content import document_digest, stored_document, stored_documents
 
 Document = str | bytes
@@ -177,3 +177,11 @@ def test_no_more_bytes_than_allowed_when_written_out() -> None:
 
 def test_digests_of_documents() -> None:
     assert document_digest("<a>é</a>".encode()) == digest_text("xml", "<a>é</a>")
+
+
+def test_canonical_documents_are_held_to_limits_unparsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [CanonicalDocument(f"<a>{'<b/>' * count}</a>") for count in (7, 8, 9)]
+    found = stored_documents(documents, SMALL)
+    assert list(map(shown, found)) == [alone(str(document), SMALL) for document in documents]
+    monkeypatch.setattr(xml_runs, "parse_faultless", None)
+    assert canonical_documents([CanonicalDocument("<a>é</a>")]) == ["<a>é</a>".encode()]

@@ -1,5 +1,6 @@
 """Feeds of every format into normalised items and published entries."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,10 +11,13 @@ from lxml import etree
 
 from xscl.base.errors import DocumentLimitError, SourceError, XsclError
 from xscl.base.safe_xml import parse_xml
+from xscl.base.xml_runs import CanonicalDocument
 from xscl.ingest import feed
 from xscl.ingest.expand import feed_events
-from xscl.ingest.feed import is_feed, read_tree
+from xscl.ingest.feed import is_feed, read_entry, read_tree
 from xscl.ingest.feed_bytes import read_feed
+from xscl.ingest.item import Feed, Item, Resource, item_document
+from xscl.store.event_content import stored_document
 
 NS = (
     'xmlns:atom="http://www.w3.org/2005/Atom" xmlns:dc="http://purl.org/dc/elements/1.1/"'
@@ -437,3 +441,22 @@ def test_the_entries_of_a_feed_are_counted(text: str, monkeypatch: pytest.Monkey
     with pytest.raises(DocumentLimitError) as caught:
         read_feed(text.encode(), source="f")
     assert "3 entries" in caught.value.message
+
+
+VALUES = st.one_of(st.none(), st.text(alphabet=st.sampled_from("ab<>&'\"=\r\n\t\x01é😀"), max_size=6))
+
+
+@given(VALUES, VALUES, VALUES)
+def test_items_are_canonical_or_say_nothing_of_it(title, guid, fact):
+    media = (Resource("http://a.org/", (("type", fact),)),) if fact else ()
+    text = item_document(Item(title=title, guid=guid, media=media), Feed("f"))
+    assert not isinstance(text, CanonicalDocument) or stored_document(text) == text
+
+
+def test_entries_as_published_are_canonical_unless_they_cannot_be_read_alone():
+    root = parse_xml("<rss><channel><title>t</title><item><guid>1</guid></item></channel></rss>")
+    document = read_tree(root, source="f")
+    (entry,) = document.entries
+    assert isinstance(read_entry(entry, document.feed)[1], CanonicalDocument)
+    odd = replace(entry, raw="<item ><guid>1</guid></item>")
+    assert type(read_entry(odd, document.feed)[1]) is str

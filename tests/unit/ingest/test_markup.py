@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from xscl.ingest import markup
 from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
 
 
@@ -114,3 +115,47 @@ def test_any_href(href):
     anchor.set("href", clean("http://" + href))
     for link in links(anchor, "https://example.org/"):
         assert clean(link) == link
+
+
+PIECES = st.sampled_from(
+    [
+        "a",
+        " ",
+        "\n",
+        "é",
+        "&amp;",
+        "&lt;p&gt;",
+        "&nbsp;",
+        "&#13;",
+        "&#1;",
+        "<p>",
+        "</p>",
+        "<P class='>'>",
+        "<b>",
+        "</b>",
+        "<br/>",
+    ]
+    + ["<!-- <p> -->", "<!-->", "<li>", "<ul>", "</ul>", "<o:p>", "</o:p>", "<td>", "<table>", "<a href='x>y'>", "</a>"]
+    + [
+        "<script>s<p></script>",
+        "<style>",
+        "</style>",
+        "<template><p>t</p></template>",
+        "<![CDATA[x]]>",
+        "<?x y?>",
+        "<",
+        ">",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12))
+def test_the_text_of_markup_is_that_of_a_walk(pieces):
+    tree = parse_html("".join(pieces))
+    if tree is not None:
+        assert fragment_text(tree) == collapse("".join(markup._pieces(tree)))
+
+
+@given(st.text(alphabet=st.sampled_from("ab \t\n\x00\x1c\x85\xa0\u2003\u2028\ufffe\ud800é😀")))
+def test_lines_of_any_text(text):
+    assert collapse(text) == " ".join(clean(text).split())
