@@ -68,7 +68,7 @@ MAX_ENTRIES = 100_000
 
 
 _SOURCES = tuple(f"{{{namespace}}}source" for namespace in ATOM)
-"""What a planet repeats of the feed an entry came from."""
+"""Elements in which a planet repeats the feed that an entry came from."""
 
 
 def is_feed(root: etree._Element) -> bool:
