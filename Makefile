@@ -13,7 +13,7 @@ demo: java $(STAMP)
 test: java $(STAMP)
 	@$(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
-# The same tests, with ten times as many random examples.
+# The same tests with twenty times as many random examples, and those that take minutes by nature.
 test-all: java $(STAMP)
 	@XSCL_TESTS=thorough $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 

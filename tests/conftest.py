@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from budget import examples
+from budget import THOROUGH, examples
 from corpora import DATA, lacks
 from hypothesis import settings
 
@@ -20,8 +21,17 @@ if TYPE_CHECKING:
 settings.register_profile("xscl", max_examples=examples(40), deadline=None)
 settings.load_profile("xscl")
 
+_SESSION_CONF = {
+    # Tests have few rows: one task does a shuffle's work, and rows are sooner done than whole stages are compiled.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Settings of the shared session, but for ``make test-all``, where it has those that users have."""
+
 # Tests leave nothing in the user's cache, and no process behind them.
 os.environ["XSCL_CLASS_ARCHIVE"] = "off"
+# Few cores are shared by many small Javas.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -34,6 +44,8 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.get_closest_marker("thorough") and not THOROUGH:
+            item.add_marker(pytest.mark.skip(reason="takes long: make test-all runs it"))
         shares_session = "spark" in getattr(item, "fixturenames", ())
         if shares_session:
             item.add_marker(pytest.mark.spark)
@@ -42,11 +54,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark" if shares_session else "postgres"))
 
 
+def pytest_collection_finish() -> None:
+    """Spare the collector the modules and tests, which stay until the end."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     from xscl.spark.session import start_session
+    from xscl.spark.session_options import SessionOptions
 
-    session = start_session()
+    session = start_session(SessionOptions(conf={} if THOROUGH else _SESSION_CONF))
     yield session
     session.stop()
 

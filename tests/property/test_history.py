@@ -199,7 +199,7 @@ def workload(seed: int) -> tuple[list[Step], Rules]:
 
 def test_random_homes(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(examples(6)):
+    for seed in range(2 * examples(6)):
         steps, rules = workload(seed)
         expected, _ = check(tmp_path / str(seed), steps, rules)
         counts["matches"] += sum(map(len, expected.ids.values()))
@@ -280,7 +280,7 @@ def test_any_order_of_queries_documents_and_batches(tmp_path: Path) -> None:
             seen.append({name: {id_ for id_, _, _ in rows} for name, rows in found.items()})
             count += sum(map(len, expected.ids.values()))
         assert all(found == seen[0] for found in seen), (seed, steps)
-    assert count > 40, count
+    assert count > 20, count
 
 
 def late_texts(choose: Dice, docs: Sequence[Doc]) -> list[str]:

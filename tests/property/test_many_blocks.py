@@ -93,7 +93,7 @@ def check(
 def test_many_blocks_in_several_cuts(kind: str, tmp_path: Path) -> None:
     matches: Counter[int] = Counter()
     refused = 0
-    for seed in range(examples(12)):
+    for seed in range(2 * examples(12)):
         choose = Dice(seed)
         texts, docs = workload(kind, choose, 8)
         expected = expected_answers(texts, docs)
@@ -147,4 +147,4 @@ def test_statements_of_many_blocks(kind: str, tmp_path: Path) -> None:
                     parse_query(text), docs, query.joined_names, numeric=NUMERIC, texts=TEXTS, namespaces=NAMESPACES
                 )
                 assert joined_columns(query, found[text], ids) == expected, (text, seed)
-    assert count > 50, "the workload must find something"
+    assert count > 25, "the workload must find something"

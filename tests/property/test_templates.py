@@ -113,7 +113,7 @@ def test_equal_templates_are_isomorphic_graphs(least: int) -> None:
         same = isomorphic(graphs[one], graphs[other])
         assert same == (found[one] == found[other]), (one, other)
         equal += same
-    assert equal > 20, "some must be alike"
+    assert equal > 5, "some must be alike"
 
 
 JOINS = (

@@ -99,7 +99,7 @@ def test_orders_of_times(tmp_path: Path) -> None:
             bindings = rout(parse_query(text), docs, query.joined_names, numeric=NUMERIC, texts=TEXTS, times=TIMES)
             assert joined_columns(query, statements[text], ids) == bindings, (text, seed)
             matches[asked[text]] += len(expected)
-    assert matches[True] > 50 and matches[False] > 50, "the workload must find something"
+    assert matches[True] > 20 and matches[False] > 20, "the workload must find something"
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

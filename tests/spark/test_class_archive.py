@@ -1,4 +1,7 @@
-"""One archive of Java classes for real: a process makes it, and the Java of the next session has it mapped."""
+"""One archive of Java classes for real: a process makes it, and the Java of the next session has it mapped.
+
+Where it is kept and when it is trusted is tested without Java (``unit/spark/test_class_archive.py``).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.thorough,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc"),
 ]
 

@@ -25,7 +25,7 @@ import pytest
 
 import xscl
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 PACKAGE = Path(xscl.__file__).parent
 SPARK_HOME = Path(pyspark.__file__).parent

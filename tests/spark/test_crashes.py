@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from crashes import Run, crashed, differences, killed, outcome, workload
 
 import xscl
@@ -22,13 +23,17 @@ def outcome_of(run: Run) -> dict[str, list[object]]:
         return outcome(engine, run)
 
 
-def test_a_run_that_ends_anywhere_comes_to_what_another_does(tmp_path: Path, spark: SparkSession) -> None:
-    rounds = workload(SEED, ROUNDS)
-    steady = Run(tmp_path / "steady", rounds)
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
+    steady = Run(tmp_path_factory.mktemp("crashes") / "steady", workload(SEED, ROUNDS))
     steady.play()
-    expected = outcome_of(steady)
-    assert all(len(expected[name]) > 0 for name in expected)
+    found = outcome_of(steady)
+    assert all(len(found[name]) > 0 for name in found)
+    return found
 
+
+def test_a_run_that_ends_anywhere_comes_to_what_another_does(tmp_path: Path, expected: dict[str, list[object]]) -> None:
+    rounds = workload(SEED, ROUNDS)
     often = Run(tmp_path / "often", rounds)
     for at, times in (("intake.committed", 5), ("batch.state", 3), ("catalog.committed", 4)):
         assert crashed(often, at, times), at
@@ -40,7 +45,10 @@ def test_a_run_that_ends_anywhere_comes_to_what_another_does(tmp_path: Path, spa
     kill.play()
     assert differences(expected, outcome_of(kill)) == []
 
-    # Where tasks work on the last round, so that few batches take long.
+
+def test_a_run_that_ends_in_tasks(tmp_path: Path, expected: dict[str, list[object]], spark: SparkSession) -> None:
+    """Tasks work on the last round, so that few batches take long."""
+    rounds = workload(SEED, ROUNDS)
     spread = Run(tmp_path / "spread", rounds[:-1])
     spread.play()
     spread = Run(spread.folder, rounds, Settings("spark"), spark)

@@ -76,14 +76,16 @@ def batches() -> list[list[Event]]:
     ]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [Settings("spark"), DEFAULT_SETTINGS],
-    ids=["spark", "driver"],
-)
-def test_g3_state_rows_after_each_batch(settings: Settings, tmp_path: Path, spark: SparkSession) -> None:
+def test_g3_state_rows_after_each_batch(tmp_path: Path, spark: SparkSession) -> None:
+    with opened(tmp_path / "driver", spark, "0 s") as engine:
+        in_driver = []
+        for batch in batches():
+            engine.ingest(batch)
+            (report,) = engine.run_once()
+            in_driver.append((report.state_rows, report.purged))
+        assert Counter(match.query for match in engine.matches()) == {"Q1": 9, "Q2": 6, "Q3": 3}
     found = []
-    with opened(tmp_path / "home", spark, "0 s", settings) as engine:
+    with opened(tmp_path / "spark", spark, "0 s", Settings("spark")) as engine:
         for expected, batch in zip(G3_STATE, batches(), strict=True):
             assert engine.ingest(batch).late == 0
             (report,) = engine.run_once()
@@ -92,6 +94,7 @@ def test_g3_state_rows_after_each_batch(settings: Settings, tmp_path: Path, spar
             found.append((len(held), report.state_rows, report.purged))
             counts = Counter(match.query for match in engine.matches())
         assert [documents for documents, _, _ in found] == [3, 7, 11, 11, 9]
+        assert [(held, purged) for _, held, purged in found] == in_driver
         assert counts == {"Q1": 9, "Q2": 6, "Q3": 3}
         rows = engine.sql("select batch, state_rows, state_bytes, purged from batches order by batch").collect()
         assert [(row.state_rows, row.purged) for row in rows] == [(held, purged) for _, held, purged in found]

@@ -88,7 +88,9 @@ def test_streams(spark: SparkSession, tmp_path: Path, where: Where, cuts: str) -
             of_query.setdefault(row.qid, set()).add(" ".join(docids[docid] for docid in row.docids))
         assert {name: of_query[name] for name in EXPECTED} == EXPECTED
         assert {row.match for row in listed} == {match.id for match in engine.matches()}
-        # The statement of a template asks the relations for the same.
+        if where == "driver":
+            return
+        # The statement of a template asks the relations for the same, whoever joined.
         template = engine.home.catalog.ask(read_query, "a").template
         statement = spark_text(cq_statement(engine.home.catalog.ask(read_template, template)))
         asked = {(row.qid, row.docid1, row.docid2) for row in engine.sql(statement).collect()}

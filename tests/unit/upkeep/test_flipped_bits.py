@@ -15,6 +15,7 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+from budget import examples
 
 import xscl.base.sealed
 from xscl.answers.match_listing import match_json
@@ -32,7 +33,7 @@ from xscl.store.late_events import LateChoice, late_lines
 from xscl.upkeep.event_export import export_events
 from xscl.upkeep.health import examine_home
 
-FLIPS = 10
+FLIPS = examples(10)
 """Places of each file in which a bit is flipped, beside its first and its last bytes."""
 
 
