@@ -196,7 +196,7 @@ def test_shares_of_events_are_one_result(tmp_path: Path, monkeypatch: pytest.Mon
         expected = results_of(out)
         assert Counter(map(told, apart)) == Counter(map(told, expected)), seed
         count += len(expected)
-    assert count > 50, "there must be something to find"
+    assert count > 20, "there must be something to find"
 
 
 def told(row: Row) -> str:

@@ -149,7 +149,7 @@ def test_look_ups(tmp_path: Path) -> None:
         of_event = {doc for doc in here if member(doc)["place"] == place}
         assert state.of_event(place, int(value_hashes([place])[0])) == of_event
         assert not state.of_event("S\0x", int(value_hashes([place])[0])), "texts are compared where hashes meet"
-    assert met > 100
+    assert met > 40
 
 
 def test_a_file_stays_where_it_is(tmp_path: Path) -> None:
